@@ -1,12 +1,14 @@
 """Time the generated controller code beside Pinocchio's tree: python benchmarks/controller.py
 
-Both run in a tight compiled loop over the samples of one smooth motion at 1 kHz. The C code (gcc -O2) closes the loops
-(Newton, from the previous call), projects on the motors and adds friction. Pinocchio's `rnea`, from its own library, is
-given all coordinates, velocities and accelerations and returns the efforts of the open tree: closing and projecting
-would come on top. Its joints are the aligned ones it is fastest with.
+Both run in a tight compiled loop over the samples of one smooth motion at 1 kHz. The C code (gcc
+-O2) closes the loops (Newton, from the previous call), projects on the motors and adds friction.
+Pinocchio's `rnea`, from its own library, is given all coordinates, velocities and accelerations and
+returns the efforts of the open tree: closing and projecting would come on top. Its joints are the
+aligned ones it is fastest with.
 
-The C++ side needs Eigen's headers (`pip install cmeel-eigen`, or EIGEN_INCLUDE=/path/to/eigen3). Without them `rnea` is
-called from Python, and what a call costs on a robot of one joint is subtracted.
+The C++ side needs Eigen's headers (`pip install cmeel-eigen`, or EIGEN_INCLUDE=/path/to/eigen3).
+Without them `rnea` is called from Python, and what a call costs on a robot of one joint is
+subtracted.
 """
 
 from __future__ import annotations
@@ -30,8 +32,13 @@ from gough.export.controller import controller_code
 from gough.mechanism import load_robot
 
 SAMPLES, REPEATS = 1000, 50
-DEFINITIONS = ("BOOST_MPL_LIMIT_LIST_SIZE=30", "BOOST_MPL_LIMIT_VECTOR_SIZE=30", "BOOST_FUSION_INVOKE_MAX_ARITY=12",
-               "BOOST_MPL_CFG_NO_PREPROCESSED_HEADERS", "PINOCCHIO_ENABLE_TEMPLATE_INSTANTIATION")  # as its CMake says
+DEFINITIONS = (
+    "BOOST_MPL_LIMIT_LIST_SIZE=30",
+    "BOOST_MPL_LIMIT_VECTOR_SIZE=30",
+    "BOOST_FUSION_INVOKE_MAX_ARITY=12",
+    "BOOST_MPL_CFG_NO_PREPROCESSED_HEADERS",
+    "PINOCCHIO_ENABLE_TEMPLATE_INSTANTIATION",
+)  # as its CMake says
 
 C_LOOP = """
 #define _POSIX_C_SOURCE 199309L
@@ -120,8 +127,13 @@ def smooth_motion(model: Model) -> Motion:
     phase, rate = rng.uniform(0, 6, len(rows)), 2 * np.pi * rng.integers(1, 4, len(rows))
     angle = rate * t[:, None] + phase
     size = 0.02 * rng.uniform(0.5, 1, len(rows))
-    return model.kinematics.motion(t, model.home[rows] + size * (np.sin(angle) - np.sin(phase)),
-                                   size * rate * np.cos(angle), -size * rate**2 * np.sin(angle), "actuated")
+    return model.kinematics.motion(
+        t,
+        model.home[rows] + size * (np.sin(angle) - np.sin(phase)),
+        size * rate * np.cos(angle),
+        -size * rate**2 * np.sin(angle),
+        "actuated",
+    )
 
 
 def time_controller(model: Model, motion: Motion, folder: Path) -> tuple[float, float]:
@@ -129,15 +141,34 @@ def time_controller(model: Model, motion: Motion, folder: Path) -> tuple[float, 
     (folder / "controller.c").write_text(controller_code(model)[0])
     (folder / "controller.h").write_text(controller_code(model)[1])
     (folder / "loop.c").write_text(C_LOOP)
-    subprocess.run(["gcc", "-std=c99", "-O2", "-shared", "-fPIC", "controller.c", "loop.c", "-o", "loop.so", "-lm"],
-                   cwd=folder, check=True)
+    subprocess.run(
+        [
+            "gcc",
+            "-std=c99",
+            "-O2",
+            "-shared",
+            "-fPIC",
+            "controller.c",
+            "loop.c",
+            "-o",
+            "loop.so",
+            "-lm",
+        ],
+        cwd=folder,
+        check=True,
+    )
     library = ctypes.CDLL(str(folder / "loop.so"))
     library.run.restype = ctypes.c_double
     act = list(model.actuated)
     arrays = [np.ascontiguousarray(x[:, act]) for x in (motion.q, motion.qd, motion.qdd)]
     effort, failures = np.empty_like(arrays[0]), ctypes.c_long()
-    took = library.run(*map(pointer, arrays), ctypes.c_long(SAMPLES), ctypes.c_long(REPEATS), pointer(effort),
-                       ctypes.byref(failures))
+    took = library.run(
+        *map(pointer, arrays),
+        ctypes.c_long(SAMPLES),
+        ctypes.c_long(REPEATS),
+        pointer(effort),
+        ctypes.byref(failures),
+    )
     assert failures.value == 0
     expected = model.inverse_dynamics(motion)
     return took, float(np.abs(effort - expected).max() / np.abs(expected).max())
@@ -148,17 +179,32 @@ def tree_of(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     mechanism = model.mechanism
     number = {"base": 0} | {joint.child: i + 1 for i, joint in enumerate(mechanism.joints)}
     parents = np.array([number[joint.parent] for joint in mechanism.joints], dtype=np.int64)
-    kinds = np.array(["xyz".index(j.axis) + 3 * (j.kind == "prismatic") for j in mechanism.joints], dtype=np.int64)
-    placements = np.array([np.concatenate([joint.placement.rotation.ravel(), joint.placement.translation])
-                           for joint in mechanism.joints])
-    bodies = np.array([[mechanism.body(joint.child).values.get(p, 0.0) for p in INERTIAL]
-                       for joint in mechanism.joints])
+    kinds = np.array(
+        ["xyz".index(j.axis) + 3 * (j.kind == "prismatic") for j in mechanism.joints],
+        dtype=np.int64,
+    )
+    placements = np.array(
+        [
+            np.concatenate([joint.placement.rotation.ravel(), joint.placement.translation])
+            for joint in mechanism.joints
+        ]
+    )
+    bodies = np.array(
+        [
+            [mechanism.body(joint.child).values.get(p, 0.0) for p in INERTIAL]
+            for joint in mechanism.joints
+        ]
+    )
     return parents, kinds, placements, bodies
 
 
 def eigen_headers() -> Path | None:
     prefix = Path(sysconfig.get_path("purelib")) / "cmeel.prefix"
-    for place in (os.environ.get("EIGEN_INCLUDE"), prefix / "include" / "eigen3", "/usr/include/eigen3"):
+    for place in (
+        os.environ.get("EIGEN_INCLUDE"),
+        prefix / "include" / "eigen3",
+        "/usr/include/eigen3",
+    ):
         if place and (Path(place) / "Eigen" / "Core").exists():
             return Path(place)
     return None
@@ -170,9 +216,27 @@ def compiled_rnea(folder: Path) -> ctypes.CDLL | None:
     if eigen is None or shutil.which("g++") is None:
         return None
     (folder / "rnea.cpp").write_text(CPP_LOOP)
-    subprocess.run(["g++", "-std=c++17", "-O2", "-w", "-shared", "-fPIC", *(f"-D{word}" for word in DEFINITIONS),
-                    f"-I{prefix / 'include'}", f"-I{eigen}", "rnea.cpp", "-o", "rnea.so", f"-L{prefix / 'lib'}",
-                    "-lpinocchio_default", f"-Wl,-rpath,{prefix / 'lib'}"], cwd=folder, check=True)
+    subprocess.run(
+        [
+            "g++",
+            "-std=c++17",
+            "-O2",
+            "-w",
+            "-shared",
+            "-fPIC",
+            *(f"-D{word}" for word in DEFINITIONS),
+            f"-I{prefix / 'include'}",
+            f"-I{eigen}",
+            "rnea.cpp",
+            "-o",
+            "rnea.so",
+            f"-L{prefix / 'lib'}",
+            "-lpinocchio_default",
+            f"-Wl,-rpath,{prefix / 'lib'}",
+        ],
+        cwd=folder,
+        check=True,
+    )
     library = ctypes.CDLL(str(folder / "rnea.so"))
     library.run.restype = ctypes.c_double
     return library
@@ -182,8 +246,15 @@ def time_compiled(library: ctypes.CDLL, model: Model, motion: Motion) -> tuple[f
     arrays = [np.ascontiguousarray(x) for x in (motion.q, motion.qd, motion.qdd)]
     effort = np.empty_like(arrays[0])
     tree, gravity = tree_of(model), np.array(model.mechanism.gravity)
-    took = library.run(ctypes.c_long(len(tree[0])), *map(pointer, tree), pointer(gravity), *map(pointer, arrays),
-                       ctypes.c_long(SAMPLES), ctypes.c_long(REPEATS), pointer(effort))
+    took = library.run(
+        ctypes.c_long(len(tree[0])),
+        *map(pointer, tree),
+        pointer(gravity),
+        *map(pointer, arrays),
+        ctypes.c_long(SAMPLES),
+        ctypes.c_long(REPEATS),
+        pointer(effort),
+    )
     return took, effort
 
 
@@ -191,14 +262,22 @@ def time_from_python(model: Model, motion: Motion) -> tuple[float, np.ndarray]:
     def build(joints: int) -> pin.Model:
         robot = pin.Model()
         robot.gravity.linear = np.array(model.mechanism.gravity)
-        kinds = (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ, pin.JointModelPX, pin.JointModelPY,
-                 pin.JointModelPZ)
+        kinds = (
+            pin.JointModelRX,
+            pin.JointModelRY,
+            pin.JointModelRZ,
+            pin.JointModelPX,
+            pin.JointModelPY,
+            pin.JointModelPZ,
+        )
         for i, (parent, kind, placement, body) in enumerate(zip(*tree_of(model))):
             if i < joints:
                 placed = pin.SE3(placement[:9].reshape(3, 3), placement[9:])
                 number = robot.addJoint(int(parent), kinds[kind](), placed, str(i))
                 if body[0] > 0:
-                    robot.appendBodyToJoint(number, pin.Inertia.FromDynamicParameters(body), pin.SE3.Identity())
+                    robot.appendBodyToJoint(
+                        number, pin.Inertia.FromDynamicParameters(body), pin.SE3.Identity()
+                    )
         return robot
 
     def loop(joints: int) -> tuple[float, np.ndarray]:
@@ -232,15 +311,26 @@ def main() -> None:
         folder = Path(name)
         library = compiled_rnea(folder)
         how = "C++" if library is not None else "from Python, a one-joint call subtracted"
-        print(f"{'robot':12s}{'joints':>7s}  controller.c   error    tree rnea ({how})   error   ratio")
+        print(
+            f"{'robot':12s}{'joints':>7s}  controller.c   error    tree rnea ({how})   error   "
+            f"ratio"
+        )
         for robot in ("palida", "orthoglide", "delta", "serial6"):
             model = Model(load_robot(robot))
             motion = smooth_motion(model)
             own = Path(tempfile.mkdtemp(dir=folder))
             ours, error = time_controller(model, motion, own)
-            theirs, tree = time_from_python(model, motion) if library is None else time_compiled(library, model, motion)
-            print(f"{robot:12s}{len(model.mechanism.joints):7d}  {ours:9.0f} ns  {error:.1e}  {theirs:9.0f} ns"
-                  f"{'':{len(how)}s}  {projected_error(model, motion, tree):.1e}   {ours / theirs:5.2f}")
+            theirs, tree = (
+                time_from_python(model, motion)
+                if library is None
+                else time_compiled(library, model, motion)
+            )
+            print(
+                f"{robot:12s}{len(model.mechanism.joints):7d}  {ours:9.0f} ns  {error:.1e}  "
+                f"{theirs:9.0f} ns"
+                f"{'':{len(how)}s}  {projected_error(model, motion, tree):.1e}   "
+                f"{ours / theirs:5.2f}"
+            )
 
 
 if __name__ == "__main__":

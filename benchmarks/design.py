@@ -1,11 +1,13 @@
 """Time the design of a PaLiDA trajectory against IPOPT: python benchmarks/design.py
 
-Problem: n_h = 5, period 3.09 s (AH09), D-criterion, all limits of the robot file (pose, task rates, motors, efforts,
-singularity) at 120 samples: 66 variables, 5160 two-sided constraints. Everybody gets the same problem, the same kernels
-and the same start. Peers are IPOPT (in CasADi) with forward differences, each point differentiated once for objective
-and constraints together, and IPOPT with our exact derivatives. IPOPT approximates the Hessian by L-BFGS in both.
+Problem: n_h = 5, period 3.09 s (AH09), D-criterion, all limits of the robot file (pose, task rates,
+motors, efforts, singularity) at 120 samples: 66 variables, 5160 two-sided constraints. Everybody
+gets the same problem, the same kernels and the same start. Peers are IPOPT (in CasADi) with forward
+differences, each point differentiated once for objective and constraints together, and IPOPT with
+our exact derivatives. IPOPT approximates the Hessian by L-BFGS in both.
 
-Compared is the time until a point inside all limits has the objective that the worse of two ends with.
+Compared is the time until a point inside all limits has the objective that the worse of two ends
+with.
 """
 
 from __future__ import annotations
@@ -34,11 +36,25 @@ def build() -> DesignProblem:
     model = Model(load_robot("palida"))
     limits = collect_limits(model)
     base = base_parameters(model, tie_legs=True)
-    part = Part(harmonics=HARMONICS, frequency=1 / PERIOD, payload=None,
-                weight=PERIOD * model.mechanism.noise.rate / SAMPLES, samples=SAMPLES, at_rest=False,
-                free_frequency=False)
-    return DesignProblem(model, [part], by="task", criterion="d", base=base, limits=limits,
-                   covariance=effort_covariance(model), centre=model.home)
+    part = Part(
+        harmonics=HARMONICS,
+        frequency=1 / PERIOD,
+        payload=None,
+        weight=PERIOD * model.mechanism.noise.rate / SAMPLES,
+        samples=SAMPLES,
+        at_rest=False,
+        free_frequency=False,
+    )
+    return DesignProblem(
+        model,
+        [part],
+        by="task",
+        criterion="d",
+        base=base,
+        limits=limits,
+        covariance=effort_covariance(model),
+        centre=model.home,
+    )
 
 
 class Watch:
@@ -76,7 +92,9 @@ class Watch:
 class Shared:
     """Objective, constraints and their derivatives at the last points asked for."""
 
-    def __init__(self, watch: Watch, size: int, constraints: int, exact: bool, step: float = 1e-7) -> None:
+    def __init__(
+        self, watch: Watch, size: int, constraints: int, exact: bool, step: float = 1e-7
+    ) -> None:
         self.watch, self.exact, self.step = watch, exact, step
         self.size, self.constraints = size, constraints
         self.values: dict[bytes, tuple[float, np.ndarray, Point | None]] = {}
@@ -87,8 +105,11 @@ class Shared:
         if key not in self.values:
             point = self.watch.evaluate(x)
             bad = np.full(self.constraints, np.nan)
-            self.values = {key: (np.nan, bad, None) if point is None else
-                           (point.objective, point.constraints.ravel(), point)}
+            self.values = {
+                key: (np.nan, bad, None)
+                if point is None
+                else (point.objective, point.constraints.ravel(), point)
+            }
         return self.values[key]
 
     def derivative(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -106,8 +127,14 @@ class Shared:
                     moved[k] += self.step
                     other = self.watch.problem.evaluate(moved, point)
                     self.watch.evaluations += 1
-                    gradient[k] = np.nan if other is None else (other.objective - objective) / self.step
-                    slopes[:, k] = np.nan if other is None else (other.constraints.ravel() - constraints) / self.step
+                    gradient[k] = (
+                        np.nan if other is None else (other.objective - objective) / self.step
+                    )
+                    slopes[:, k] = (
+                        np.nan
+                        if other is None
+                        else (other.constraints.ravel() - constraints) / self.step
+                    )
             self.derivatives = {key: (gradient, slopes)}
         return self.derivatives[key]
 
@@ -129,7 +156,9 @@ class Slopes(ca.Callback):
         return ca.Sparsity.dense(self.shared.size, 1) if i == 0 else ca.Sparsity(rows, 1)
 
     def get_sparsity_out(self, i: int) -> ca.Sparsity:
-        return ca.Sparsity.dense(1 if self.which == 0 else self.shared.constraints, self.shared.size)
+        return ca.Sparsity.dense(
+            1 if self.which == 0 else self.shared.constraints, self.shared.size
+        )
 
     def eval(self, arguments: list) -> list:
         found = self.shared.derivative(np.array(arguments[0]).ravel())[self.which]
@@ -169,10 +198,23 @@ def ipopt(watch: Watch, start: Point, exact: bool, iterations: int, seconds: flo
     shared = Shared(watch, len(start.variables), start.constraints.size, exact)
     objective, constraints = Values("objective", shared, 0), Values("constraints", shared, 1)
     x = ca.MX.sym("x", shared.size)
-    solver = ca.nlpsol("solver", "ipopt", {"x": x, "f": objective(x), "g": constraints(x)}, {
-        "ipopt.hessian_approximation": "limited-memory", "ipopt.max_iter": iterations, "ipopt.print_level": 0,
-        "ipopt.max_wall_time": seconds, "ipopt.sb": "yes", "print_time": False, "ipopt.tol": 1e-4,
-        "ipopt.bound_relax_factor": 0.0, "ipopt.mu_strategy": "adaptive", "show_eval_warnings": False})
+    solver = ca.nlpsol(
+        "solver",
+        "ipopt",
+        {"x": x, "f": objective(x), "g": constraints(x)},
+        {
+            "ipopt.hessian_approximation": "limited-memory",
+            "ipopt.max_iter": iterations,
+            "ipopt.print_level": 0,
+            "ipopt.max_wall_time": seconds,
+            "ipopt.sb": "yes",
+            "print_time": False,
+            "ipopt.tol": 1e-4,
+            "ipopt.bound_relax_factor": 0.0,
+            "ipopt.mu_strategy": "adaptive",
+            "show_eval_warnings": False,
+        },
+    )
     watch.began = time.perf_counter()
     solver(x0=start.variables, lbg=-1, ubg=1)
     return str(solver.stats()["return_status"])
@@ -186,25 +228,44 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         os.environ["GOUGH_CACHE_DIR"] = directory
         began = time.perf_counter()
-        found = design(Model(load_robot("palida")), frequency=1 / PERIOD, harmonics=HARMONICS, tie_legs=True)
-        print(f"gough.design, 4 starts, all compilation included: {time.perf_counter() - began:.1f} s, "
-              f"-ln det {found.value:.2f}, {found.evaluations} evaluations, {found.violations} violations")
+        found = design(
+            Model(load_robot("palida")), frequency=1 / PERIOD, harmonics=HARMONICS, tie_legs=True
+        )
+        print(
+            f"gough.design, 4 starts, all compilation included: {time.perf_counter() - began:.1f} "
+            f"s, "
+            f"-ln det {found.value:.2f}, {found.evaluations} evaluations, {found.violations} "
+            f"violations"
+        )
         problem = build()
         start = random_starts(problem, 1, seed=0)[0]
         problem.gradient(start)  # compiles
-        print(f"{problem.size} variables, {start.constraints.size} constraints, start at {start.objective:.2f}")
+        print(
+            f"{problem.size} variables, {start.constraints.size} constraints, start at "
+            f"{start.objective:.2f}"
+        )
         ours = Watch(problem, start)
         interior_point(ours, start, -1.0, 1.0, InteriorPoint(iterations=300))
         total = time.perf_counter() - ours.began
-        print(f"interior point, exact derivatives: {ours.best:.2f} in {total:.2f} s, {ours.evaluations} evaluations")
-        for name, exact in (("IPOPT, exact derivatives", True), ("IPOPT, finite differences", False)):
+        print(
+            f"interior point, exact derivatives: {ours.best:.2f} in {total:.2f} s, "
+            f"{ours.evaluations} evaluations"
+        )
+        for name, exact in (
+            ("IPOPT, exact derivatives", True),
+            ("IPOPT, finite differences", False),
+        ):
             peer = Watch(problem, start)
             status = ipopt(peer, start, exact, arguments.iterations, arguments.seconds)
             total = time.perf_counter() - peer.began
             target = max(ours.best, peer.best)
-            print(f"{name}: {peer.best:.2f} in {total:.1f} s, {peer.evaluations} evaluations, {status}; to "
-                  f"{target:.2f}: ours {ours.time_to(target):.2f} s, peer {peer.time_to(target):.2f} s, ratio "
-                  f"{peer.time_to(target) / ours.time_to(target):.0f}")
+            print(
+                f"{name}: {peer.best:.2f} in {total:.1f} s, {peer.evaluations} evaluations, "
+                f"{status}; to "
+                f"{target:.2f}: ours {ours.time_to(target):.2f} s, peer {peer.time_to(target):.2f} "
+                f"s, ratio "
+                f"{peer.time_to(target) / ours.time_to(target):.0f}"
+            )
 
 
 if __name__ == "__main__":

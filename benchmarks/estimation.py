@@ -18,8 +18,14 @@ def problem(samples: int, rows: int = 6, parameters: int = 48) -> tuple[Regressi
     true = rng.standard_normal(parameters)
     noise = np.linspace(0.1, 2.0, rows)
     y = W @ true + noise * rng.standard_normal((samples, rows))
-    return Regression(regressor=W, effort=y, rows=tuple(f"r{j}" for j in range(rows)), row_units=("N",) * rows,
-                      parameters=tuple(f"p{k}" for k in range(parameters)), units=("kg",) * parameters), noise
+    return Regression(
+        regressor=W,
+        effort=y,
+        rows=tuple(f"r{j}" for j in range(rows)),
+        row_units=("N",) * rows,
+        parameters=tuple(f"p{k}" for k in range(parameters)),
+        units=("kg",) * parameters,
+    ), noise
 
 
 def main() -> list[tuple[str, str, str, str]]:
@@ -35,9 +41,15 @@ def main() -> list[tuple[str, str, str, str]]:
     started = time.perf_counter()
     theirs = sm.WLS(y, W, weights=weights).fit()
     t_peer = time.perf_counter() - started
-    rows.append(("weighted least squares, 90,000 equations, 48 parameters, condensed before",
-                 f"{t_ours * 1e3:.1f} ms (weights iterated)", f"{t_peer * 1e3:.0f} ms (statsmodels, weights given)",
-                 f"{t_peer / t_ours:.0f} times; largest difference {np.abs(ours.values - theirs.params).max():.1e}"))
+    rows.append(
+        (
+            "weighted least squares, 90,000 equations, 48 parameters, condensed before",
+            f"{t_ours * 1e3:.1f} ms (weights iterated)",
+            f"{t_peer * 1e3:.0f} ms (statsmodels, weights given)",
+            f"{t_peer / t_ours:.0f} times; largest difference "
+            f"{np.abs(ours.values - theirs.params).max():.1e}",
+        )
+    )
     rng = np.random.default_rng(1)
     W = rng.standard_normal((5000, 6, 10))
     effort = W @ np.arange(1.0, 11.0) + rng.standard_normal((5000, 6))
@@ -48,8 +60,14 @@ def main() -> list[tuple[str, str, str, str]]:
         gram = gram + sample.T @ sample
         found = seen(gram, np.zeros((11, 11)), prior)
     rate = len(W) / (time.perf_counter() - started)
-    rows.append(("ten load parameters, six legs, solved after every sample", f"{rate / 1e3:.1f} kHz", "-",
-                 f"largest error {np.abs(found.values - np.arange(1.0, 11.0)).max():.2f}"))
+    rows.append(
+        (
+            "ten load parameters, six legs, solved after every sample",
+            f"{rate / 1e3:.1f} kHz",
+            "-",
+            f"largest error {np.abs(found.values - np.arange(1.0, 11.0)).max():.2f}",
+        )
+    )
     return rows
 
 

@@ -1,8 +1,9 @@
 """Time the batch kernels on a 6-UPS regressor: python benchmarks/kernel.py
 
-The graph is the task-space regressor (6 x 190: 19 bodies of 10 parameters) of a hexapod whose legs are a universal
-joint and a cylinder, written out from the platform pose, its velocity and acceleration. The peer is CasADi's own
-virtual machine; the largest difference stands beside each time.
+The graph is the task-space regressor (6 x 190: 19 bodies of 10 parameters) of a hexapod whose legs
+are a universal joint and a cylinder, written out from the platform pose, its velocity and
+acceleration. The peer is CasADi's own virtual machine; the largest difference stands beside each
+time.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def rotation_z(angle: ca.SX) -> ca.SX:
 def inertia_products(v: ca.SX) -> ca.SX:
     """3 x 6 matrix with I v = matrix (xx, xy, yy, xz, yz, zz)."""
     x, y, z = v[0], v[1], v[2]
-    return ca.vertcat(ca.horzcat(x, y, 0, z, 0, 0), ca.horzcat(0, x, y, 0, z, 0), ca.horzcat(0, 0, 0, x, y, z))
+    return ca.vertcat(
+        ca.horzcat(x, y, 0, z, 0, 0), ca.horzcat(0, x, y, 0, z, 0), ca.horzcat(0, 0, 0, x, y, z)
+    )
 
 
 def body_regressor(omega: ca.SX, omega_dot: ca.SX, acceleration: ca.SX) -> ca.SX:
@@ -50,7 +53,9 @@ def body_regressor(omega: ca.SX, omega_dot: ca.SX, acceleration: ca.SX) -> ca.SX
 
 
 def leg_blocks(point: ca.SX, velocity: ca.SX, acceleration: ca.SX, jacobian: ca.SX) -> list[ca.SX]:
-    """Task-space regressor blocks, 6 x 10 each, of the three bodies of a leg that ends in `point`."""
+    """Task-space regressor blocks, 6 x 10 each, of the three bodies of a leg that ends in
+    `point`.
+    """
     reach = ca.sqrt(ca.sumsqr(point))
     alpha = ca.atan2(-point[1], point[2])
     beta = ca.asin(point[0] / reach)
@@ -65,17 +70,32 @@ def leg_blocks(point: ca.SX, velocity: ca.SX, acceleration: ca.SX, jacobian: ca.
     omega = alpha_rate * x_axis + beta_rate * y_axis
     turn = alpha_rate * ca.cross(x_axis, y_axis) * beta_rate
     axis = rod[:, 2]
-    rest = acceleration - 2 * reach_rate * ca.cross(omega, axis) - reach * (
-        ca.cross(omega, ca.cross(omega, axis)) + ca.cross(turn, axis))
+    rest = (
+        acceleration
+        - 2 * reach_rate * ca.cross(omega, axis)
+        - reach * (ca.cross(omega, ca.cross(omega, axis)) + ca.cross(turn, axis))
+    )
     alpha_acc, beta_acc, reach_acc = (m @ rest for m in (alpha_map, beta_map, rates[2, :]))
     gravity = ca.SX([0, 0, 9.81])
     blocks = []
     for frame, spin, spin_dot, spin_map, tip, tip_map in (
         (cross, alpha_rate * x_axis, alpha_acc * x_axis, x_axis @ alpha_map, gravity, ca.SX(3, 3)),
-        (rod, omega, alpha_acc * x_axis + beta_acc * y_axis + turn, x_axis @ alpha_map + y_axis @ beta_map,
-         gravity, ca.SX(3, 3)),
-        (rod, omega, alpha_acc * x_axis + beta_acc * y_axis + turn, x_axis @ alpha_map + y_axis @ beta_map,
-         acceleration + gravity, ca.SX.eye(3)),
+        (
+            rod,
+            omega,
+            alpha_acc * x_axis + beta_acc * y_axis + turn,
+            x_axis @ alpha_map + y_axis @ beta_map,
+            gravity,
+            ca.SX(3, 3),
+        ),
+        (
+            rod,
+            omega,
+            alpha_acc * x_axis + beta_acc * y_axis + turn,
+            x_axis @ alpha_map + y_axis @ beta_map,
+            acceleration + gravity,
+            ca.SX.eye(3),
+        ),
     ):
         own = body_regressor(frame.T @ spin, frame.T @ spin_dot, frame.T @ tip)
         twist = ca.vertcat(frame.T @ tip_map, frame.T @ spin_map)
@@ -85,7 +105,9 @@ def leg_blocks(point: ca.SX, velocity: ca.SX, acceleration: ca.SX, jacobian: ca.
 
 
 def hexapod_regressor() -> ca.Function:
-    """Platform pose (x, y, z [m]; roll, pitch, yaw [rad]), its velocity and acceleration to the 6 x 190 regressor."""
+    """Platform pose (x, y, z [m]; roll, pitch, yaw [rad]), its velocity and acceleration to the 6 x
+    190 regressor.
+    """
     q, qd, qdd = ca.SX.sym("q", 6), ca.SX.sym("qd", 6), ca.SX.sym("qdd", 6)
     roll, pitch = rotation_x(q[3]), rotation_x(q[3]) @ rotation_y(q[4])
     platform = pitch @ rotation_z(q[5])
@@ -100,10 +122,16 @@ def hexapod_regressor() -> ca.Function:
         point = q[:3] + arm - ca.SX([0.6 * np.cos(a), 0.6 * np.sin(a), 0.0])
         velocity = qd[:3] + ca.cross(omega, arm)
         acceleration = qdd[:3] + ca.cross(omega_dot, arm) + ca.cross(omega, ca.cross(omega, arm))
-        blocks += leg_blocks(point, velocity, acceleration, ca.horzcat(ca.SX.eye(3), -ca.skew(arm) @ spin_map))
-    own = body_regressor(platform.T @ omega, platform.T @ omega_dot, platform.T @ (qdd[:3] + ca.SX([0, 0, 9.81])))
+        blocks += leg_blocks(
+            point, velocity, acceleration, ca.horzcat(ca.SX.eye(3), -ca.skew(arm) @ spin_map)
+        )
+    own = body_regressor(
+        platform.T @ omega, platform.T @ omega_dot, platform.T @ (qdd[:3] + ca.SX([0, 0, 9.81]))
+    )
     blocks.append(ca.diagcat(platform, spin_map.T @ platform) @ own)
-    return ca.Function("hexapod", [q, qd, qdd], [ca.horzcat(*blocks)], ["q", "qd", "qdd"], ["regressor"])
+    return ca.Function(
+        "hexapod", [q, qd, qdd], [ca.horzcat(*blocks)], ["q", "qd", "qdd"], ["regressor"]
+    )
 
 
 def adjoint(function: ca.Function) -> ca.Function:
@@ -132,16 +160,29 @@ def measure(function: ca.Function, inputs: list[np.ndarray], block: int) -> None
     warm = best(lambda: Kernel(function), 3)
     t = len(inputs[0])
     results = kernel(*inputs)
-    columns = [np.ascontiguousarray(x.reshape(t, -1, order="F") if x.ndim == 2 else
-                                    x.transpose(0, 2, 1).reshape(t, -1)).T for x in inputs]
+    columns = [
+        np.ascontiguousarray(
+            x.reshape(t, -1, order="F") if x.ndim == 2 else x.transpose(0, 2, 1).reshape(t, -1)
+        ).T
+        for x in inputs
+    ]
     few = 200
     mapped = function.map(few)
-    arguments = [c[:, :few] if function.size2_in(i) == 1 else
-                 c[:, :few].reshape(function.size1_in(i), -1, order="F") for i, c in enumerate(columns)]
+    arguments = [
+        c[:, :few]
+        if function.size2_in(i) == 1
+        else c[:, :few].reshape(function.size1_in(i), -1, order="F")
+        for i, c in enumerate(columns)
+    ]
     peer = mapped.call([ca.DM(x) for x in arguments])
     difference = 0.0
     for ours, theirs, shape in zip(results, peer, kernel.output_shapes):
-        theirs = theirs.full().reshape(shape[0], few, shape[1]).transpose(1, 0, 2).reshape(ours[:few].shape)
+        theirs = (
+            theirs.full()
+            .reshape(shape[0], few, shape[1])
+            .transpose(1, 0, 2)
+            .reshape(ours[:few].shape)
+        )
         scale = np.abs(theirs).max()
         difference = max(difference, float(np.abs(ours[:few] - theirs).max() / scale))
     vm = best(lambda: mapped.call([ca.DM(x) for x in arguments]), 3) / few
@@ -151,10 +192,13 @@ def measure(function: ca.Function, inputs: list[np.ndarray], block: int) -> None
     all_cores = best(lambda: kernel(*inputs)) / t
     single = [x[:1] for x in inputs]
     step = best(lambda: kernel(*single), calls=200)
-    print(f"{function.name():10s} {kernel.operations:6d} ops  compile {cold:5.2f} s  cached {warm * 1e3:5.0f} ms  "
-          f"block of {block}: {one_block * 1e6:6.3f}  all, 1 thread: {one * 1e6:6.3f}  "
-          f"{os.cpu_count()} threads: {all_cores * 1e6:6.3f}  CasADi: {vm * 1e6:6.1f} us/sample  "
-          f"t = 1: {step * 1e6:5.1f} us  relative difference {difference:.1e}")
+    print(
+        f"{function.name():10s} {kernel.operations:6d} ops  compile {cold:5.2f} s  cached "
+        f"{warm * 1e3:5.0f} ms  "
+        f"block of {block}: {one_block * 1e6:6.3f}  all, 1 thread: {one * 1e6:6.3f}  "
+        f"{os.cpu_count()} threads: {all_cores * 1e6:6.3f}  CasADi: {vm * 1e6:6.1f} us/sample  "
+        f"t = 1: {step * 1e6:5.1f} us  relative difference {difference:.1e}"
+    )
 
 
 def main() -> None:
@@ -165,8 +209,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         os.environ["GOUGH_CACHE_DIR"] = directory
         regressor = hexapod_regressor()
-        print(f"graph: {regressor.n_instructions()} instructions, {len(read_tape(regressor).nodes)} distinct; "
-              f"parts of {codegen.PART_LENGTH}")
+        print(
+            f"graph: {regressor.n_instructions()} instructions, {len(read_tape(regressor).nodes)} "
+            f"distinct; "
+            f"parts of {codegen.PART_LENGTH}"
+        )
         measure(regressor, inputs, 256)
         gradient = adjoint(regressor)
         measure(gradient, [*inputs, rng.normal(size=(t, 6, 190))], 256)

@@ -1,4 +1,6 @@
-"""Choosing a processing beside doing it once, on a minute and a long log; a million samples streamed and in memory."""
+"""Choosing a processing beside doing it once, on a minute and a long log; a million samples
+streamed and in memory.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,17 @@ RATE = 1000.0
 
 
 def wandering(model: Model, seconds: float, seed: int = 0) -> Recording:
-    """A log of a motion that does not repeat, ten waves up to 1 Hz in each coordinate, with the robot file's noise."""
+    """A log of a motion that does not repeat, ten waves up to 1 Hz in each coordinate, with the
+    robot file's noise.
+    """
     rng = np.random.default_rng(seed)
     t = np.arange(round(seconds * RATE)) / RATE
     motors = list(model.actuated)
     by = "task" if "task" in model.loops.partitions else "actuated"
     driven = list(model.loops.partitions[by].independent)
-    reach = np.array([0.03 if model.mechanism.joints[i].kind == "prismatic" else 0.15 for i in driven])
+    reach = np.array(
+        [0.03 if model.mechanism.joints[i].kind == "prismatic" else 0.15 for i in driven]
+    )
     f, phase = rng.uniform(0.05, 1.0, (10, len(reach))), rng.uniform(0, 6, (10, len(reach)))
     w = 2 * np.pi * f
     position, velocity, acceleration = (np.zeros((len(t), len(reach))) for _ in range(3))
@@ -36,10 +42,20 @@ def wandering(model: Model, seconds: float, seed: int = 0) -> Recording:
         acceleration -= reach / 3 * w[k] ** 2 * np.sin(angle)
     motion = model.kinematics.motion(t, model.home[driven] + position, velocity, acceleration, by)
     noise = model.mechanism.noise
-    effort = model.inverse_dynamics(motion) + (noise.effort or 1.0) * rng.standard_normal((len(t), len(motors)))
-    seen = motion.q[:, motors] + (noise.position or 1e-5) * rng.standard_normal((len(t), len(motors)))
-    return Recording(joints=model.mechanism.actuated, time=t, position=seen, effort=effort, source=f"{seconds:g} s",
-                     position_units=tuple(model.mechanism.joints[i].unit for i in motors))
+    effort = model.inverse_dynamics(motion) + (noise.effort or 1.0) * rng.standard_normal(
+        (len(t), len(motors))
+    )
+    seen = motion.q[:, motors] + (noise.position or 1e-5) * rng.standard_normal(
+        (len(t), len(motors))
+    )
+    return Recording(
+        joints=model.mechanism.actuated,
+        time=t,
+        position=seen,
+        effort=effort,
+        source=f"{seconds:g} s",
+        position_units=tuple(model.mechanism.joints[i].unit for i in motors),
+    )
 
 
 def seconds_of(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -55,24 +71,44 @@ def seconds_of(work: Callable[[], Any]) -> tuple[float, Any]:
 def main() -> list[tuple[str, str, str, str]]:
     """Return rows: what, choosing, processing once, remark."""
     rows = []
-    for name, length in (("five_bar", 60.0), ("serial6", 60.0), ("palida", 60.0), ("palida", 1000.0)):
+    for name, length in (
+        ("five_bar", 60.0),
+        ("serial6", 60.0),
+        ("palida", 60.0),
+        ("palida", 1000.0),
+    ):
         model = Model(load_robot(name))
         base, log = base_parameters(model), wandering(model, length)
         choice = choose_processing(model, [log], base)  # kernels loaded
         chosen = choice.processing
         choosing, _ = seconds_of(lambda m=model, x=log, b=base: choose_processing(m, [x], b))
         doing, _ = seconds_of(lambda m=model, x=log, b=base, c=chosen: condense_log(m, [x], b, c))
-        rows.append((f"{name}, {length:g} s at 1 kHz, {len(base.names)} parameters", f"{choosing:.2f} s",
-                     f"{doing:.2f} s", f"ratio {choosing / doing:.1f}; {len(choice.cutoffs)} cut-offs and "
-                     f"{len(choice.windows)} windows tried, {chosen.cutoff:.3g} Hz, decimation {chosen.decimation}"))
+        rows.append(
+            (
+                f"{name}, {length:g} s at 1 kHz, {len(base.names)} parameters",
+                f"{choosing:.2f} s",
+                f"{doing:.2f} s",
+                f"ratio {choosing / doing:.1f}; {len(choice.cutoffs)} cut-offs and "
+                f"{len(choice.windows)} windows tried, {chosen.cutoff:.3g} Hz, decimation "
+                f"{chosen.decimation}",
+            )
+        )
     model = Model(load_robot("five_bar"))
     base, log = base_parameters(model), wandering(model, 1000.0)
     chosen = choose_processing(model, [log], base).processing
     streamed = WeightedLeastSquares().fit(condense_log(model, [log], base, chosen))
-    memory = WeightedLeastSquares().fit(condense([regression(model, process(model, log, chosen), base)]))
+    memory = WeightedLeastSquares().fit(
+        condense([regression(model, process(model, log, chosen), base)])
+    )
     apart = np.abs(streamed.values - memory.values) / memory.std
-    rows.append(("five_bar, 1,000,000 samples streamed and in memory", f"values within {apart.max():.1e} sigma",
-                 f"sigmas within {np.abs(streamed.std / memory.std - 1).max():.1e}", "-"))
+    rows.append(
+        (
+            "five_bar, 1,000,000 samples streamed and in memory",
+            f"values within {apart.max():.1e} sigma",
+            f"sigmas within {np.abs(streamed.std / memory.std - 1).max():.1e}",
+            "-",
+        )
+    )
     return rows
 
 

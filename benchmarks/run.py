@@ -1,6 +1,8 @@
-"""Run all benchmarks, one after the other, and print what they measured: python benchmarks/run.py [name ...]
+"""Run all benchmarks, one after the other, and print what they measured: python benchmarks/run.py
+[name ...]
 
-Each row is measured in one run with its peer; accuracy stands beside every time. Nothing is asserted.
+Each row is measured in one run with its peer; accuracy stands beside every time. Nothing is
+asserted.
 """
 
 from __future__ import annotations
@@ -9,8 +11,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALL = ("engine", "kernel", "streaming", "design", "simulation", "estimation", "serial", "coverage", "scale", "bounds",
-       "controller", "startup", "house", "terms")
+ALL = (
+    "engine",
+    "kernel",
+    "streaming",
+    "design",
+    "simulation",
+    "estimation",
+    "serial",
+    "coverage",
+    "scale",
+    "bounds",
+    "controller",
+    "startup",
+    "house",
+    "terms",
+)
 
 
 def main() -> None:

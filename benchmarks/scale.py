@@ -1,10 +1,12 @@
-"""More than one machine: throughput and memory of workers, drift and common part of simulated fleets.
+"""More than one machine: throughput and memory of workers, drift and common part of simulated
+fleets.
 
     python benchmarks/scale.py [throughput] [memory] [drift] [common]
 
-`throughput`: logs of a minute condensed in this process, by one and two worker processes and by a local Dask cluster.
-`memory`: peak of a process that condenses one log of 10^5, 10^6 and 10^7 samples. `drift`, `common`: 200 and 50 fleets
-of 50 robots, estimates drawn with the covariance that a log of 5 s of pick and place gives on the Delta.
+`throughput`: logs of a minute condensed in this process, by one and two worker processes and by a
+local Dask cluster. `memory`: peak of a process that condenses one log of 10^5, 10^6 and 10^7
+samples. `drift`, `common`: 200 and 50 fleets of 50 robots, estimates drawn with the covariance that
+a log of 5 s of pick and place gives on the Delta.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ def job_for(logs: list[str]) -> Job:
 
 
 def cpu() -> float:
-    """Return the time that processors worked for this process and those it started: on a busy machine what counts."""
+    """Return the time that processors worked for this process and those it started: on a busy
+    machine what counts.
+    """
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in usage)
 
@@ -63,24 +67,38 @@ def throughput() -> Iterator[Row]:
         logs = written(folder, LOGS, SECONDS)
         job = job_for(logs[:2])
         factor_of((job, logs[0]))
-        executors: dict[str, Executor] = {"in process": InProcess(), "1 process": Processes(workers=1),
-                                          "2 processes": Processes(workers=2), "Dask, 2 workers": Cluster(address=None)}
+        executors: dict[str, Executor] = {
+            "in process": InProcess(),
+            "1 process": Processes(workers=1),
+            "2 processes": Processes(workers=2),
+            "Dask, 2 workers": Cluster(address=None),
+        }
         os.environ["GOUGH_THREADS"] = "1"  # the same for all
         first, bits = 0.0, set()
         for label, executor in executors.items():
             stamps, used = [time.perf_counter()], cpu()
-            found = collect(job, logs, folder / label, executor,
-                            progress=lambda x, s=stamps: s.append(time.perf_counter()))
+            found = collect(
+                job,
+                logs,
+                folder / label,
+                executor,
+                progress=lambda x, s=stamps: s.append(time.perf_counter()),
+            )
             whole, used = stamps[-1] - stamps[0], cpu() - used
-            steady = (stamps[-1] - stamps[1]) / (LOGS - 1) * LOGS  # without the start of workers and the first compile
+            steady = (
+                (stamps[-1] - stamps[1]) / (LOGS - 1) * LOGS
+            )  # without the start of workers and the first compile
             first = first or steady
             bits.add(found.merged().to_bytes())
             size = np.mean([path.stat().st_size for path in (folder / label).glob("*.npz")])
-            yield (f"{LOGS} logs of {SECONDS:.0f} s at 1 kHz, {label}",
-                   f"{LOGS * SECONDS * RATE / steady / 1e3:.0f}k samples/s",
-                   f"{first / steady:.2f} times the speed in process",
-                   f"{whole:.1f} s with start, {used:.1f} s of processors; factor {size / 1e3:.0f} kB, log "
-                   f"{Path(logs[0]).stat().st_size / 1e6:.1f} MB; {len(bits)} different result(s)")
+            yield (
+                f"{LOGS} logs of {SECONDS:.0f} s at 1 kHz, {label}",
+                f"{LOGS * SECONDS * RATE / steady / 1e3:.0f}k samples/s",
+                f"{first / steady:.2f} times the speed in process",
+                f"{whole:.1f} s with start, {used:.1f} s of processors; factor {size / 1e3:.0f} "
+                f"kB, log "
+                f"{Path(logs[0]).stat().st_size / 1e6:.1f} MB; {len(bits)} different result(s)",
+            )
 
 
 def memory() -> Iterator[Row]:
@@ -88,12 +106,22 @@ def memory() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name:
         for samples in (10**5, 10**6, 10**7):
             path = Path(name) / f"{samples}.npz"
-            subprocess.run([sys.executable, __file__, "--write", str(path), str(samples)], check=True)
-            done = subprocess.run([sys.executable, __file__, "--condense", str(path)], check=True, capture_output=True,
-                                  text=True)
+            subprocess.run(
+                [sys.executable, __file__, "--write", str(path), str(samples)], check=True
+            )
+            done = subprocess.run(
+                [sys.executable, __file__, "--condense", str(path)],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
             seconds, peak = (float(word) for word in done.stdout.split())
-            yield (f"one log of {samples:,} samples", f"peak memory {peak:.0f} MB",
-                   f"{samples / seconds / 1e3:.0f}k samples/s", f"log {path.stat().st_size / 1e6:.0f} MB")
+            yield (
+                f"one log of {samples:,} samples",
+                f"peak memory {peak:.0f} MB",
+                f"{samples / seconds / 1e3:.0f}k samples/s",
+                f"log {path.stat().st_size / 1e6:.0f} MB",
+            )
             path.unlink()
 
 
@@ -106,10 +134,14 @@ def measured() -> Estimate:
     return WeightedLeastSquares(uncertainty="white").fit(condense_log(model, [log], base, settings))
 
 
-def drift(fleets: int = 200, robots: int = 50, days: int = 30, change: float = 0.1) -> Iterator[Row]:
+def drift(
+    fleets: int = 200, robots: int = 50, days: int = 30, change: float = 0.1
+) -> Iterator[Row]:
     """One joint's dry friction changes by a tenth within 30 days, temperature cycles."""
     estimate, rng = measured(), np.random.default_rng(0)
-    root = np.linalg.cholesky(estimate.covariance / np.outer(estimate.std, estimate.std) + 1e-9 * np.eye(len(estimate)))
+    root = np.linalg.cholesky(
+        estimate.covariance / np.outer(estimate.std, estimate.std) + 1e-9 * np.eye(len(estimate))
+    )
     k = estimate.parameters.index(Parameter("leg2.motor.fs"))
     slope = change * 0.9 / estimate.std[k]  # of 0.9 N m, in sigmas of a day
     clock, std = np.arange(float(days)), np.ones((days, len(estimate)))
@@ -126,10 +158,13 @@ def drift(fleets: int = 200, robots: int = 50, days: int = 30, change: float = 0
         result_without = result.found.copy()
         result_without[0, k] = False
         false += bool(result_without.any())
-    yield (f"{100 * change:.0f} % drift of one dry friction, {days} days, {robots} robots, {len(estimate)} parameters",
-           f"found in {100 * found / fleets:.1f} % of {fleets} fleets",
-           f"any false alarm in {100 * false / fleets:.1f} %",
-           f"stated 1 %; {100 * estimate.std[k] / 0.9:.1f} % sigma of a day's log of 5 s")
+    yield (
+        f"{100 * change:.0f} % drift of one dry friction, {days} days, {robots} robots, "
+        f"{len(estimate)} parameters",
+        f"found in {100 * found / fleets:.1f} % of {fleets} fleets",
+        f"any false alarm in {100 * false / fleets:.1f} %",
+        f"stated 1 %; {100 * estimate.std[k] / 0.9:.1f} % sigma of a day's log of 5 s",
+    )
 
 
 def common(fleets: int = 50, robots: int = 50) -> Iterator[Row]:
@@ -147,9 +182,13 @@ def common(fleets: int = 50, robots: int = 50) -> Iterator[Row]:
             held.append(np.abs(found.values - truth) < 1.96 * found.std)
             alone.append(_rms(x - truth, std))
             together.append(_rms(found.values - truth, std))
-        yield (f"{robots} robots, {logs} logs each, scatter between robots up to {scatter:g} sigma of a log",
-               f"{100 * np.mean(held):.1f} % of the 95 % intervals hold",
-               f"rms error {np.mean(together) / np.mean(alone):.2f} of that of robots taken alone", f"{fleets} fleets")
+        yield (
+            f"{robots} robots, {logs} logs each, scatter between robots up to {scatter:g} sigma of "
+            f"a log",
+            f"{100 * np.mean(held):.1f} % of the 95 % intervals hold",
+            f"rms error {np.mean(together) / np.mean(alone):.2f} of that of robots taken alone",
+            f"{fleets} fleets",
+        )
 
 
 def _rms(error: FloatArray, size: FloatArray) -> float:
@@ -164,16 +203,36 @@ def main() -> None:
     if sys.argv[1:2] == ["--write"]:
         piece = VirtualFleet(model=Model(load_robot("delta")), seconds=50.0, rate=RATE).record(0, 0)
         count = int(sys.argv[3]) // len(piece) // 2
-        there = {name: np.tile(np.concatenate([getattr(piece, name), getattr(piece, name)[::-1]]), (count, 1))
-                 for name in ("position", "effort")}
-        type(piece)(joints=piece.joints, position_units=piece.position_units,
-                    time=np.arange(len(there["effort"])) / RATE, **there).save(sys.argv[2])
+        there = {
+            name: np.tile(
+                np.concatenate([getattr(piece, name), getattr(piece, name)[::-1]]), (count, 1)
+            )
+            for name in ("position", "effort")
+        }
+        type(piece)(
+            joints=piece.joints,
+            position_units=piece.position_units,
+            time=np.arange(len(there["effort"])) / RATE,
+            **there,
+        ).save(sys.argv[2])
     elif sys.argv[1:2] == ["--condense"]:
-        job = Job.of("delta", Processing(method="time", cutoff=20.0, decimation=20, window=0.005, standing=(),
-                                         dead_band=dict.fromkeys(load_robot("delta").coordinates, 1e-3)), tie_legs=True)
+        job = Job.of(
+            "delta",
+            Processing(
+                method="time",
+                cutoff=20.0,
+                decimation=20,
+                window=0.005,
+                standing=(),
+                dead_band=dict.fromkeys(load_robot("delta").coordinates, 1e-3),
+            ),
+            tie_legs=True,
+        )
         started = time.perf_counter()
         factor_of((job, sys.argv[2]))
-        print(time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
+        print(
+            time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        )
     else:
         for word in sys.argv[1:] or CASES:
             for row in CASES[word]():

@@ -1,8 +1,10 @@
-"""A serial arm, the ground of serial tools: base parameters and weighted least squares beside FIGAROH.
+"""A serial arm, the ground of serial tools: base parameters and weighted least squares beside
+FIGAROH.
 
-Both get the same positions, velocities, accelerations and noisy torques of the bundled six-axis arm; FIGAROH reads it
-from the URDF that Gough exports. Both fit ten inertial parameters a body, rotor inertia, friction and offset of six
-joints; FIGAROH runs with all BLAS threads and with one, and the better time counts. It is optional: pip install figaroh
+Both get the same positions, velocities, accelerations and noisy torques of the bundled six-axis
+arm; FIGAROH reads it from the URDF that Gough exports. Both fit ten inertial parameters a body,
+rotor inertia, friction and offset of six joints; FIGAROH runs with all BLAS threads and with one,
+and the better time counts. It is optional: pip install figaroh
 """
 
 from __future__ import annotations
@@ -33,8 +35,13 @@ def excitation(model: Model, seed: int) -> Motion:
     w = 2 * np.pi * 0.1 * np.arange(1, 6)
     a, b = rng.standard_normal((2, 5, 6)) * 0.4
     s, c = np.sin(np.outer(t, w)), np.cos(np.outer(t, w))
-    return model.kinematics.motion(t, model.home + s @ a + c @ b, (c * w) @ a - (s * w) @ b,
-                                   -(s * w**2) @ a - (c * w**2) @ b, "actuated")
+    return model.kinematics.motion(
+        t,
+        model.home + s @ a + c @ b,
+        (c * w) @ a - (s * w) @ b,
+        -(s * w**2) @ a - (c * w**2) @ b,
+        "actuated",
+    )
 
 
 def peer(urdf: Path, motion: Motion, effort: np.ndarray) -> tuple[float, int, np.ndarray]:
@@ -42,19 +49,32 @@ def peer(urdf: Path, motion: Motion, effort: np.ndarray) -> tuple[float, int, np
     from figaroh.identification.base_identification import BaseIdentification
     from figaroh.tools.load_robot import load_robot as load
     from figaroh.tools.qrdecomposition import QRDecomposer
-    from figaroh.tools.regressor import build_regressor_basic, build_regressor_reduced, get_index_eliminate
+    from figaroh.tools.regressor import (
+        build_regressor_basic,
+        build_regressor_reduced,
+        get_index_eliminate,
+    )
 
     robot = load(str(urdf))
-    options = {"has_friction": True, "has_actuator_inertia": True, "has_joint_offset": True,
-               "is_joint_torques": True, "act_idxv": list(range(6))}
+    options = {
+        "has_friction": True,
+        "has_actuator_inertia": True,
+        "has_joint_offset": True,
+        "is_joint_torques": True,
+        "act_idxv": list(range(6)),
+    }
     stacked = effort.T.ravel()
     started = time.perf_counter()
     W = build_regressor_basic(robot, motion.q, motion.qd, motion.qdd, options)
     names = {f"p{k}": 1.0 for k in range(W.shape[1])}
     gone, kept = get_index_eliminate(W, names)
-    base, _, _, values = QRDecomposer().double_decomposition(stacked, build_regressor_reduced(W, gone), kept)
-    fit = SimpleNamespace(phi_base=values,
-                          _compute_wls_standard_deviations=lambda c, p: 100 * np.sqrt(np.diag(c)) / np.abs(p))
+    base, _, _, values = QRDecomposer().double_decomposition(
+        stacked, build_regressor_reduced(W, gone), kept
+    )
+    fit = SimpleNamespace(
+        phi_base=values,
+        _compute_wls_standard_deviations=lambda c, p: 100 * np.sqrt(np.diag(c)) / np.abs(p),
+    )
     _, sigma = BaseIdentification._calculate_joint_variances(fit, base, stacked, 6)
     values, _ = BaseIdentification._solve_weighted_least_squares(fit, base, stacked, sigma)
     return time.perf_counter() - started, len(values), (base @ values).reshape(6, -1).T
@@ -82,16 +102,33 @@ def main() -> list[tuple[str, str, str, str]]:
     try:
         import figaroh  # noqa: F401
     except ImportError:
-        return [(what, mine, "-", f"error {error(predicted):.4f} of the noise; pip install figaroh for the peer")]
-    bodies = {body.name: [model.values([f"{body.name}.{p}"])[0] for p in INERTIAL] for body in model.mechanism.bodies}
+        return [
+            (
+                what,
+                mine,
+                "-",
+                f"error {error(predicted):.4f} of the noise; pip install figaroh for the peer",
+            )
+        ]
+    bodies = {
+        body.name: [model.values([f"{body.name}.{p}"])[0] for p in INERTIAL]
+        for body in model.mechanism.bodies
+    }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "serial6.urdf"
         path.write_text(to_urdf(model, bodies)[0])
         runs = [peer(path, motion, effort), one_blas_thread(peer)(path, motion, effort)]
     peer_seconds, count, prediction = min(runs, key=lambda run: run[0])
-    return [(what, mine, f"{peer_seconds:.2f} s, {count} base parameters (FIGAROH)",
-             f"{peer_seconds / seconds:.0f} times; error of the predicted torques {error(predicted):.5f} and "
-             f"{error(prediction):.5f} of the noise")]
+    return [
+        (
+            what,
+            mine,
+            f"{peer_seconds:.2f} s, {count} base parameters (FIGAROH)",
+            f"{peer_seconds / seconds:.0f} times; error of the predicted torques "
+            f"{error(predicted):.5f} and "
+            f"{error(prediction):.5f} of the noise",
+        )
+    ]
 
 
 if __name__ == "__main__":

@@ -29,9 +29,13 @@ def write_log(path: Path, samples: int) -> None:
     there_and_back = np.concatenate([legs, legs[::-1]])
     efforts = np.concatenate([effort, effort[::-1]])
     repeats = samples // len(there_and_back)
-    Recording(joints=model.mechanism.actuated, time=np.arange(repeats * len(there_and_back)) * 1e-3,
-              position=np.tile(there_and_back, (repeats, 1)), position_units=("m",) * 6,
-              effort=np.tile(efforts, (repeats, 1))).save(path)
+    Recording(
+        joints=model.mechanism.actuated,
+        time=np.arange(repeats * len(there_and_back)) * 1e-3,
+        position=np.tile(there_and_back, (repeats, 1)),
+        position_units=("m",) * 6,
+        effort=np.tile(efforts, (repeats, 1)),
+    ).save(path)
 
 
 def condense(path: str, decimation: int) -> None:
@@ -54,11 +58,22 @@ def main() -> list[tuple[str, str, str, str]]:
             path = Path(folder) / f"{samples}.npz"
             subprocess.run([sys.executable, __file__, "write", str(path), str(samples)], check=True)
             for decimation in decimations:
-                done = subprocess.run([sys.executable, __file__, "condense", str(path), str(decimation)], check=True,
-                                      capture_output=True, text=True)
+                done = subprocess.run(
+                    [sys.executable, __file__, "condense", str(path), str(decimation)],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                )
                 seconds, kept, memory = (float(x) for x in done.stdout.split())
-                rows.append((f"{samples:,} PaLiDA samples to condensed regression, decimation {decimation}",
-                             f"{seconds:.1f} s", "-", f"{int(kept):,} samples kept, peak memory {memory:.0f} MB"))
+                rows.append(
+                    (
+                        f"{samples:,} PaLiDA samples to condensed regression, decimation "
+                        f"{decimation}",
+                        f"{seconds:.1f} s",
+                        "-",
+                        f"{int(kept):,} samples kept, peak memory {memory:.0f} MB",
+                    )
+                )
             path.unlink()
     return rows
 

@@ -1,8 +1,9 @@
 """Pages of the site that are not files of `docs/`.
 
-README, CONTRIBUTING and CHANGELOG stand in the root of the project, where readers look for them. Every room of the
-source gets a page of its docstrings and of the comments beside fields; options are shown as they were declared. A link
-to another file of the project leads to a page that shows that file.
+README, CONTRIBUTING and CHANGELOG stand in the root of the project, where readers look for them.
+Every room of the source gets a page of its docstrings and of the comments beside fields; options
+are shown as they were declared. A link to another file of the project leads to a page that shows
+that file.
 """
 
 from __future__ import annotations
@@ -23,9 +24,15 @@ from gough.core.options import REQUIRED, options_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "gough"
-OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+OUTSIDE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
 HOME = {page: ROOT / name for name, page in OUTSIDE.items()}
-LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")  # target of [text](target#anchor); none with a scheme
+LINK = re.compile(
+    r"(?<=\]\()([^)\s#:]+)(?=[)#])"
+)  # target of [text](target#anchor); none with a scheme
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -50,7 +57,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     def moved(match: re.Match[str]) -> str:
         target = file_behind(match[0], uri)
-        return match[0] if target is None else Path(relpath(address(target), Path(uri).parent)).as_posix()
+        return (
+            match[0]
+            if target is None
+            else Path(relpath(address(target), Path(uri).parent)).as_posix()
+        )
 
     return LINK.sub(moved, markdown)
 
@@ -80,29 +91,45 @@ def address(path: Path) -> str:
 def shown(path: Path) -> str:
     """Return a page that shows a file; the search leaves it out."""
     name, language = path.relative_to(ROOT).as_posix(), path.suffix.lstrip(".") or "text"
-    return ("---\nsearch: {exclude: true}\nhide: [navigation, toc]\n---\n"
-            f"# {name}\n\n````{language}\n{path.read_text(encoding='utf-8')}````\n")
+    return (
+        "---\nsearch: {exclude: true}\nhide: [navigation, toc]\n---\n"
+        f"# {name}\n\n````{language}\n{path.read_text(encoding='utf-8')}````\n"
+    )
 
 
 def reference(room: str) -> str:
     """Return the page of a room: its own docstring, then every file of it."""
-    modules = sorted(path.relative_to(SOURCE.parent).with_suffix("").as_posix().replace("/", ".")
-                     for path in (SOURCE / room).rglob("*.py") if not path.name.startswith("__"))
-    head = ["---\nsearch: {boost: 0.5}\n---", f"# {room}",  # the guide before the reference
-            f"::: gough.{room}\n    options: {{show_root_heading: false, members: false}}"]
+    modules = sorted(
+        path.relative_to(SOURCE.parent).with_suffix("").as_posix().replace("/", ".")
+        for path in (SOURCE / room).rglob("*.py")
+        if not path.name.startswith("__")
+    )
+    head = [
+        "---\nsearch: {boost: 0.5}\n---",
+        f"# {room}",  # the guide before the reference
+        f"::: gough.{room}\n    options: {{show_root_heading: false, members: false}}",
+    ]
     return "\n\n".join([*head, *(f"::: {module}" for module in modules)]) + "\n"
 
 
 class Fields(griffe.Extension):
-    """Show fields with what stands beside them: `time: FloatArray  # (t,) [s]`, or as the option they declare."""
+    """Show fields with what stands beside them: `time: FloatArray  # (t,) [s]`, or as the option
+    they declare.
+    """
 
     def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
-        """Turn the declaration of an option into a default and a docstring, and a comment into a docstring."""
+        """Turn the declaration of an option into a default and a docstring, and a comment into a
+        docstring.
+        """
         if not isinstance(attr.parent, griffe.Class):
             return
         if isinstance(attr.value, griffe.ExprCall) and str(attr.value.function) == "option":
-            option = options_of(getattr(import_module(attr.module.path), attr.parent.name))[attr.name]
+            option = options_of(getattr(import_module(attr.module.path), attr.parent.name))[
+                attr.name
+            ]
             attr.value = None if option.default is REQUIRED else repr(option.default)
             attr.docstring = griffe.Docstring(option.help, parent=attr)
         elif attr.docstring is None and "  # " in attr.source:
-            attr.docstring = griffe.Docstring(attr.source.rpartition("  # ")[2].strip(), parent=attr)
+            attr.docstring = griffe.Docstring(
+                attr.source.rpartition("  # ")[2].strip(), parent=attr
+            )

@@ -1,4 +1,7 @@
-"""Write the options of the verbs into the pages: `python docs/options.py`. They are declared in the source only."""
+"""Write the options of the verbs into the pages: `python docs/options.py`.
+
+They are declared in the source only.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,13 @@ BEGIN, END = "<!-- options: written by docs/options.py -->\n", "<!-- end of opti
 
 def row(option: Option) -> str:
     """Return the line of an option: name, default, meaning."""
-    default = "" if option.default is REQUIRED else "none" if option.default is None else (
-        f"`{json.dumps(plain(option.default))}`")
+    default = (
+        ""
+        if option.default is REQUIRED
+        else "none"
+        if option.default is None
+        else (f"`{json.dumps(plain(option.default))}`")
+    )
     meaning = option.help.replace("|", "\\|")
     if option.choices:
         meaning += " One of " + ", ".join(f"`{word}`" for word in option.choices) + "."
@@ -26,14 +34,28 @@ def row(option: Option) -> str:
 def tables() -> str:
     """Return a table for every verb."""
     return "\n".join(
-        "\n".join([f"### {name}", "", "| option | default | meaning |", "|---|---|---|",
-                   *map(row, options_of(verb(name)).values()), ""]) for name in VERBS)
+        "\n".join(
+            [
+                f"### {name}",
+                "",
+                "| option | default | meaning |",
+                "|---|---|---|",
+                *map(row, options_of(verb(name)).values()),
+                "",
+            ]
+        )
+        for name in VERBS
+    )
 
 
 def page(text: str) -> str:
     """Return the page with its tables renewed."""
-    return re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda match: f"{BEGIN}\n{tables()}\n{END}", text,
-                  flags=re.DOTALL)
+    return re.sub(
+        f"{re.escape(BEGIN)}.*?{re.escape(END)}",
+        lambda match: f"{BEGIN}\n{tables()}\n{END}",
+        text,
+        flags=re.DOTALL,
+    )
 
 
 if __name__ == "__main__":

@@ -10,11 +10,21 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 COLOURS = ("#1f5fa8", "#c8402f", "#2d8a4e", "#8a5bb5", "#d08a1d", "#4a4a4a")
-STYLE = {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e3e3e3",
-         "axes.titlelocation": "left", "axes.titleweight": "bold", "font.size": 9, "lines.linewidth": 1.2,
-         "svg.hashsalt": "gough"}  # the same data give the same file
+STYLE = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e3e3e3",
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "font.size": 9,
+    "lines.linewidth": 1.2,
+    "svg.hashsalt": "gough",
+}  # the same data give the same file
 Curves = Mapping[str, tuple[ArrayLike, ArrayLike]]
-Panel = tuple[str, str, str, Curves]  # title, label of x, label of y, curves by name; NaN makes a gap
+Panel = tuple[
+    str, str, str, Curves
+]  # title, label of x, label of y, curves by name; NaN makes a gap
 
 
 def draw(panels: Sequence[Panel], *, logarithmic: bool = False) -> Figure:
@@ -25,7 +35,12 @@ def draw(panels: Sequence[Panel], *, logarithmic: bool = False) -> Figure:
         for axes, (title, x_label, y_label, curves) in zip(every, panels):
             for k, (name, (x, y)) in enumerate(curves.items()):
                 axes.plot(x, y, label=name, color=COLOURS[k % len(COLOURS)])
-            axes.set(title=title, xlabel=x_label, ylabel=y_label, yscale="log" if logarithmic else "linear")
+            axes.set(
+                title=title,
+                xlabel=x_label,
+                ylabel=y_label,
+                yscale="log" if logarithmic else "linear",
+            )
             axes.margins(x=0)
             axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return figure

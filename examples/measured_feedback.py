@@ -1,4 +1,6 @@
-"""Sensors of one's own in the loop: any object with `start` can stand between the robot and its controller."""
+"""Sensors of one's own in the loop: any object with `start` can stand between the robot and its
+controller.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ from gough.virtual.simulation import Measure, measure_positions
 class MeasuredFeedback:
     """Measured instead of true positions and velocities in the loop.
 
-    The velocity is the difference of measured positions through a first-order low-pass. Noise fed back makes position
-    and effort errors correlate (AH09, section 3.2); every trial then has noise of its own and is a simulation of its
-    own.
+    The velocity is the difference of measured positions through a first-order low-pass. Noise fed
+    back makes position and effort errors correlate (AH09, section 3.2); every trial then has noise
+    of its own and is a simulation of its own.
 
     Args:
         noise: Of the position sensors.
@@ -32,7 +34,9 @@ class MeasuredFeedback:
 
     def __post_init__(self) -> None:
         if not self.cutoff > 0:
-            raise InvalidInput(f"the cut-off of the velocity filter is {self.cutoff} rad/s, expected above zero")
+            raise InvalidInput(
+                f"the cut-off of the velocity filter is {self.cutoff} rad/s, expected above zero"
+            )
 
     def start(self, position: FloatArray, velocity: FloatArray, period: float) -> Measure:
         """Return the running sensors; see `Feedback`."""

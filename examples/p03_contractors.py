@@ -1,21 +1,24 @@
-"""The contractors of P03 as written: C_GS without preconditioning, and the steps of C_GSP that contract [A] and [b].
+"""The contractors of P03 as written: C_GS without preconditioning, and the steps of C_GSP that
+contract [A] and [b].
 
     python examples/p03_contractors.py
 
-Plain. As written (29) has zeros on its diagonal. Pairing theta_j with a row k_j whose entry W[k_j, j] is not zero (and
-the other rows with their own z, the last p with the z of the chosen rows) makes it non-null, and with z = 0 the
-step of C_GS for theta_j is
+Plain. As written (29) has zeros on its diagonal. Pairing theta_j with a row k_j whose entry W[k_j,
+j] is not zero (and the other rows with their own z, the last p with the z of the chosen rows) makes
+it non-null, and with z = 0 the step of C_GS for theta_j is
 
     theta_j  <-  theta_j  cut with  ([Y_k] - sum_(i != j) W_ki theta_i) / W_kj,    k = k_j.
 
-Which rows to choose is left open by P03. Here all choices are taken at once: every k with W_kj != 0 is a valid pivot,
-an intersection of contractors is a contractor, and it is the tightest a plain sweep can give.
+Which rows to choose is left open by P03. Here all choices are taken at once: every k with W_kj != 0
+is a valid pivot, an intersection of contractors is a contractor, and it is the tightest a plain
+sweep can give.
 
-Backward. As printed, C_GSP ends by contracting [b] with A_0 [b'] and [A] with A_0 [A'], which C_GS has left unchanged:
-nothing can happen. Here they are contracted by the equation they belong to, and the sweep starts again with the smaller
-[A] and [b].
+Backward. As printed, C_GSP ends by contracting [b] with A_0 [b'] and [A] with A_0 [A'], which C_GS
+has left unchanged: nothing can happen. Here they are contracted by the equation they belong to, and
+the sweep starts again with the smaller [A] and [b].
 
-The script prints the widths of the boxes of the H4 (examples/h4_bounds.py) by each of them beside the exact box.
+The script prints the widths of the boxes of the H4 (examples/h4_bounds.py) by each of them beside
+the exact box.
 """
 
 from __future__ import annotations
@@ -46,8 +49,14 @@ class Contraction:
     effort: Interval
 
 
-def contract(problem: BoundedProblem, *, preconditioned: bool = False, backward: bool = False, sweeps: int = 50,
-             tolerance: float = 1e-3) -> Contraction:
+def contract(
+    problem: BoundedProblem,
+    *,
+    preconditioned: bool = False,
+    backward: bool = False,
+    sweeps: int = 50,
+    tolerance: float = 1e-3,
+) -> Contraction:
     """Contract the prior box, and with `backward` also regressor and effort.
 
     Args:
@@ -65,8 +74,11 @@ def contract(problem: BoundedProblem, *, preconditioned: bool = False, backward:
     try:
         for _ in range(sweeps):
             before = box.upper - box.lower
-            box = sweep(regressor, effort, equations.bound, box) if preconditioned else plain_sweep(
-                regressor, effort, box)
+            box = (
+                sweep(regressor, effort, equations.bound, box)
+                if preconditioned
+                else plain_sweep(regressor, effort, box)
+            )
             if backward:
                 regressor, effort = backward_steps(regressor, effort, box)
             if not (box.upper - box.lower < (1 - tolerance) * before).any():
@@ -99,7 +111,9 @@ def plain_sweep(regressor: Interval, effort: Interval, box: Interval) -> Interva
     return box
 
 
-def backward_steps(regressor: Interval, effort: Interval, box: Interval) -> tuple[Interval, Interval]:
+def backward_steps(
+    regressor: Interval, effort: Interval, box: Interval
+) -> tuple[Interval, Interval]:
     """Contract the entries of [W] and [Y] by their own equation: Y_k = sum_i W_ki theta_i."""
     terms = regressor * box
     after = _others(terms)
@@ -119,13 +133,24 @@ def main() -> None:
     study = experiments()
     problem = study.problem()
     boxes = {"exact": ExactBox().fit(problem).width}
-    for name, settings in (("C_GS", {}), ("C_GS, backward", {"backward": True}), ("C_GSP", {"preconditioned": True}),
-                           ("C_GSP, backward", {"preconditioned": True, "backward": True})):
+    for name, settings in (
+        ("C_GS", {}),
+        ("C_GS, backward", {"backward": True}),
+        ("C_GSP", {"preconditioned": True}),
+        ("C_GSP, backward", {"preconditioned": True, "backward": True}),
+    ):
         box = contract(problem, **settings).box
         assert box.contains(study.truth).all()
         boxes[name] = box.upper - box.lower
-    print(text_table(["width of the box", *boxes], [[name, *(f"{widths[k]:.4g}" for widths in boxes.values())]
-                                                    for k, name in enumerate(problem.parameters)]))
+    print(
+        text_table(
+            ["width of the box", *boxes],
+            [
+                [name, *(f"{widths[k]:.4g}" for widths in boxes.values())]
+                for k, name in enumerate(problem.parameters)
+            ],
+        )
+    )
 
 
 if __name__ == "__main__":

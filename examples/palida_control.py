@@ -1,12 +1,14 @@
-"""Feed-forward control of PaLiDA with no model, the a-priori model and an identified one (AH09, Fig. 6).
+"""Feed-forward control of PaLiDA with no model, the a-priori model and an identified one (AH09,
+Fig. 6).
 
     python examples/palida_control.py [folder] [--plant gough|pinocchio] [--json]
 
-The virtual robot first runs the excitation with the a-priori model (rigid bodies, no friction) as feed-forward, and its
-model is identified from the recorded positions and forces. Then the platform runs a circle at growing speed under a PID
-on each leg: alone, with the a-priori model, and with the identified one. The figure is the mean square error of all
-legs. The robot is that of `palida_experiment.py`. Below 0.4 m/s friction is most of the error and a model without it
-brings nothing.
+The virtual robot first runs the excitation with the a-priori model (rigid bodies, no friction) as
+feed-forward, and its model is identified from the recorded positions and forces. Then the platform
+runs a circle at growing speed under a PID on each leg: alone, with the a-priori model, and with the
+identified one. The figure is the mean square error of all legs. The robot is that of
+`palida_experiment.py`. Below 0.4 m/s friction is most of the error and a model without it brings
+nothing.
 """
 
 from __future__ import annotations
@@ -46,26 +48,43 @@ def printed_models(model: Model) -> dict[str, FloatArray]:
     A base-parameter model: p1 < 0 is no rigid body, so only Gough's own plant can run it.
     """
     base = parameters(model)
-    return {name: standard_from_base(model, base, column(base, values))[0]
-            for name, values in (("true", GAUSS_MARKOV), ("identified", LIKELIHOOD), ("a priori", A_PRIORI))}
+    return {
+        name: standard_from_base(model, base, column(base, values))[0]
+        for name, values in (
+            ("true", GAUSS_MARKOV),
+            ("identified", LIKELIHOOD),
+            ("a priori", A_PRIORI),
+        )
+    }
 
 
 def identified_models(model: Model, plant: str = "gough") -> dict[str, FloatArray]:
-    """Return standard parameters of the robot file, the a-priori ones, and those identified from one experiment."""
+    """Return standard parameters of the robot file, the a-priori ones, and those identified from
+    one experiment.
+    """
     base = parameters(model)
     found = identified(model, base, excitation(model, "d"), plant)
-    return {"true": model.standard_values(), "identified": found,
-            "a priori": standard_from_base(model, base, column(base, A_PRIORI))[0]}
+    return {
+        "true": model.standard_values(),
+        "identified": found,
+        "a priori": standard_from_base(model, base, column(base, A_PRIORI))[0],
+    }
 
 
-def errors(model: Model, speeds: Sequence[float], known: Mapping[str, FloatArray] | None = None,
-           plant: str = "gough", feedback: Feedback | None = None) -> dict[str, list[float]]:
+def errors(
+    model: Model,
+    speeds: Sequence[float],
+    known: Mapping[str, FloatArray] | None = None,
+    plant: str = "gough",
+    feedback: Feedback | None = None,
+) -> dict[str, list[float]]:
     """Return the mean square tracking error of all legs by controller and speed. [m2]
 
     Args:
         model: The robot.
         speeds: Along the circle. [m/s]
-        known: Standard parameters `true`, `identified` and `a priori`; those of Table II by default.
+        known: Standard parameters `true`, `identified` and `a priori`; those of Table II by
+            default.
         plant: Which simulates it.
         feedback: Sensors the controller sees; true positions by default.
     """
@@ -76,8 +95,14 @@ def errors(model: Model, speeds: Sequence[float], known: Mapping[str, FloatArray
             values = known.get(name.removesuffix(" model").replace("-", " "))
             ahead = None if values is None else RobotModel(model=model, values=values)
             law = PID(bandwidth=BANDWIDTH, velocity_feedforward=True, feedforward=ahead)
-            run = simulate(model, benchmark(model, speed), controller=law, values=known["true"], plant=plant,
-                           feedback=feedback)
+            run = simulate(
+                model,
+                benchmark(model, speed),
+                controller=law,
+                values=known["true"],
+                plant=plant,
+                feedback=feedback,
+            )
             found[name].append(float((run.tracking_error**2).mean()))
     return found
 
@@ -85,7 +110,9 @@ def errors(model: Model, speeds: Sequence[float], known: Mapping[str, FloatArray
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", default=".", help="where the plot goes")
-    parser.add_argument("--plant", default="gough", help="pinocchio shares no equations, but takes minutes")
+    parser.add_argument(
+        "--plant", default="gough", help="pinocchio shares no equations, but takes minutes"
+    )
     parser.add_argument("--json", action="store_true", help="print numbers for machines; no plot")
     chosen = parser.parse_args(arguments)
     model = Model(load_robot("palida"))
@@ -98,7 +125,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, values in found.items():
         print(f"{name:20s}" + "".join(f"{v * 1e12:10.2f}" for v in values))
     curves = {name: (np.array(SPEEDS), np.array(values) * 1e12) for name, values in found.items()}
-    panel = (f"PaLiDA: circle of {RADIUS * 1e3:.0f} mm", "speed [m/s]", "mean square error [um2]", curves)
+    panel = (
+        f"PaLiDA: circle of {RADIUS * 1e3:.0f} mm",
+        "speed [m/s]",
+        "mean square error [um2]",
+        curves,
+    )
     print(f"plot: {save(Path(chosen.folder) / 'palida_control.svg', [panel], logarithmic=True)}")
 
 

@@ -1,4 +1,5 @@
-"""What AH09 section 6 asks of PaLiDA, as functions: repeated trials, noise alone, prediction, likelihood.
+"""What AH09 section 6 asks of PaLiDA, as functions: repeated trials, noise alone, prediction,
+likelihood.
 
 `palida_identification.py` prints their tables.
 """
@@ -43,7 +44,8 @@ class Study:
     Args:
         model, base, true: Robot, AH09's 24 parameters and their true values.
         trajectories: `d` and `cond`.
-        rounds: Runs of the D-optimal trajectory with better and better feed-forward; the last one counts.
+        rounds: Runs of the D-optimal trajectory with better and better feed-forward; the last one
+            counts.
         rival: Run of the condition-number trajectory.
         tour: Run of the benchmark circle.
     """
@@ -68,8 +70,15 @@ def experiments(speed: float = 0.5) -> Study:
     base = parameters(model)
     best, rival = excitation(model, "d"), excitation(model, "cond")
     rounds, used = tuned(model, base, best)
-    return Study(model=model, base=base, true=truth(model, base), trajectories={"d": best, "cond": rival},
-                 rounds=rounds, rival=run(model, rival, used[-1]), tour=run(model, benchmark(model, speed), used[-1]))
+    return Study(
+        model=model,
+        base=base,
+        true=truth(model, base),
+        trajectories={"d": best, "cond": rival},
+        rounds=rounds,
+        rival=run(model, rival, used[-1]),
+        tour=run(model, benchmark(model, speed), used[-1]),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,11 +106,19 @@ def repetitions(study: Study, simulation: Simulation, trials: int, seed: int = 1
     chosen = prepare(study.model, [trial(simulation, seed)], study.base).processing
     found: dict[str, list[FloatArray]] = {"values": [], "diagonal": [], "covered": []}
     for k in range(trials):
-        problem = prepare(study.model, [trial(simulation, seed + k)], study.base, processing=chosen).problem
-        full, diagonal = GaussMarkov().fit(problem), WeightedLeastSquares(uncertainty="white").fit(problem)
+        problem = prepare(
+            study.model, [trial(simulation, seed + k)], study.base, processing=chosen
+        ).problem
+        full, diagonal = (
+            GaussMarkov().fit(problem),
+            WeightedLeastSquares(uncertainty="white").fit(problem),
+        )
         low, high = full.interval(0.95).T
-        for name, row in (("values", full.values), ("diagonal", diagonal.values),
-                          ("covered", (low <= study.true) & (study.true <= high))):
+        for name, row in (
+            ("values", full.values),
+            ("diagonal", diagonal.values),
+            ("covered", (low <= study.true) & (study.true <= high)),
+        ):
             found[name].append(row)
     return Repetitions(**{name: np.array(rows, dtype=float) for name, rows in found.items()})
 
@@ -136,22 +153,34 @@ class NoiseOnly:
 def true_problem(study: Study, window: float, every: int = 1) -> Regression:
     """Return regressor and forces of the true motion, as the plant moved, where all rows count.
 
-    The plant's accelerations are those under the forces that follow a sample, so these are taken and not their mean.
+    The plant's accelerations are those under the forces that follow a sample, so these are taken
+    and not their mean.
     """
     simulation = study.main
     motion = simulation.motion()
-    problem = study.model.regression(motion, simulation.effort[0], study.base, dead_band=simulation.dead_band)
+    problem = study.model.regression(
+        motion, simulation.effort[0], study.base, dead_band=simulation.dead_band
+    )
     bands = Processing(dead_band=dict(zip(motion.coordinates, simulation.dead_band.tolist())))
-    counts = counting_rows(study.model, motion, bands, round(window / (motion.time[1] - motion.time[0])))
+    counts = counting_rows(
+        study.model, motion, bands, round(window / (motion.time[1] - motion.time[0]))
+    )
     return problem.take(np.flatnonzero(counts.all(axis=1))[::every])
 
 
-def noise_only(study: Study, problem: Regression, trials: int = 3000, periods: int = PERIODS, seed: int = 7,
-               chunk: int = 100) -> NoiseOnly:
+def noise_only(
+    study: Study,
+    problem: Regression,
+    trials: int = 3000,
+    periods: int = PERIODS,
+    seed: int = 7,
+    chunk: int = 100,
+) -> NoiseOnly:
     """Redraw the noise of the forces and estimate by `GaussMarkov`, all trials of a chunk at once.
 
-    The covariance is estimated in every trial from the scatter between periods, as for a recording. With G_ij =
-    W_i^T W_j and the legs' inverse covariance A, the normal equations are sum_ij A_ij G_ij p = sum_ij A_ij W_i^T y_j.
+    The covariance is estimated in every trial from the scatter between periods, as for a recording.
+    With G_ij = W_i^T W_j and the legs' inverse covariance A, the normal equations are sum_ij A_ij
+    G_ij p = sum_ij A_ij W_i^T y_j.
     """
     t, r, p = problem.regressor.shape
     noise = study.model.mechanism.noise.effort_covariance(r)
@@ -170,7 +199,10 @@ def noise_only(study: Study, problem: Regression, trials: int = 3000, periods: i
         spread = np.einsum("tcki,tckj->cij", away, away, optimize=True) / (t * (periods - 1))
         A = np.linalg.inv(spread)
         info = np.einsum("cij,ipjq->cpq", A, G / scale[:, None, None] / scale, optimize=True)
-        right = np.einsum("cij,ipckj->cpk", A, cross + clean[:, :, None, None], optimize=True) / scale[:, None]
+        right = (
+            np.einsum("cij,ipckj->cpk", A, cross + clean[:, :, None, None], optimize=True)
+            / scale[:, None]
+        )
         solutions = np.linalg.solve(info, right) / scale[:, None]  # (chunk, p, periods)
         mean = solutions.mean(axis=2)
         std = np.sqrt(np.diagonal(np.linalg.inv(info), axis1=1, axis2=2) / periods) / scale
@@ -179,8 +211,12 @@ def noise_only(study: Study, problem: Regression, trials: int = 3000, periods: i
         values.append(mean)
         white.append(away <= stats.norm.ppf(0.975) * std)
         period.append(away <= stats.t.ppf(0.975, periods - 1) * scatter)
-    return NoiseOnly(values=np.concatenate(values), bound=bound, white=np.concatenate(white),
-                     period=np.concatenate(period))
+    return NoiseOnly(
+        values=np.concatenate(values),
+        bound=bound,
+        white=np.concatenate(white),
+        period=np.concatenate(period),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -200,12 +236,17 @@ class Prediction:
     time: FloatArray
 
 
-METHODS = {"rough data": Processing(method="raw"), "time domain": Processing(method="time"),
-           "frequency domain": Processing(method="explicit")}
+METHODS = {
+    "rough data": Processing(method="raw"),
+    "time domain": Processing(method="time"),
+    "frequency domain": Processing(method="explicit"),
+}
 
 
 def prediction(study: Study, trials: int = 5, turns: int = 20, seed: int = 3000) -> Prediction:
-    """Identify with three ways of processing and predict the same circle, itself processed in one way for all."""
+    """Identify with three ways of processing and predict the same circle, itself processed in one
+    way for all.
+    """
     model, base = study.model, study.base
     held_out = prepare(model, [trial(study.tour, seed - 1, turns)], base).problem
     assert held_out.time is not None
@@ -217,14 +258,19 @@ def prediction(study: Study, trials: int = 5, turns: int = 20, seed: int = 3000)
         assert average is not None
         for name, processing in METHODS.items():
             problem = prepare(model, [log], base, processing=processing).problem
-            estimate = GaussMarkov(covariance=average.effort_covariance, uncertainty="white").fit(problem)
+            estimate = GaussMarkov(covariance=average.effort_covariance, uncertainty="white").fit(
+                problem
+            )
             left = held_out.effort - estimate.predict(held_out)
             wrong = held_out.regressor @ (estimate.values - study.true)
             squares[name] += np.array([(left**2).mean(), (wrong**2).mean()]) / trials
             curves.setdefault(name, left[:, 0])
-    return Prediction(error={name: float(np.sqrt(s[0])) for name, s in squares.items()},
-                      model_error={name: float(np.sqrt(s[1])) for name, s in squares.items()}, curves=curves,
-                      time=held_out.time)
+    return Prediction(
+        error={name: float(np.sqrt(s[0])) for name, s in squares.items()},
+        model_error={name: float(np.sqrt(s[1])) for name, s in squares.items()},
+        curves=curves,
+        time=held_out.time,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -240,37 +286,58 @@ def likelihoods(study: Study, seed: int = 1) -> Likelihoods:
     """Estimate one trial in three ways."""
     ready = prepare(study.model, [trial(study.main, seed)], study.base)
     period = averaged_period(study.model, ready.processed, study.base)
-    return Likelihoods(markov=GaussMarkov().fit(ready.problem), cutoff=cutoff_likelihood(period),
-                       full=full_likelihood(period, harmonics=HARMONICS))
+    return Likelihoods(
+        markov=GaussMarkov().fit(ready.problem),
+        cutoff=cutoff_likelihood(period),
+        full=full_likelihood(period, harmonics=HARMONICS),
+    )
 
 
-def bins_kept(study: Study, simulation: Simulation, seeds: Sequence[int], highest: int = 15,
-              periods: int = PERIODS) -> list[tuple[int, int]]:
-    """Return how many harmonics likelihood keeps in each trial, with Akaike's criterion and as printed."""
+def bins_kept(
+    study: Study,
+    simulation: Simulation,
+    seeds: Sequence[int],
+    highest: int = 15,
+    periods: int = PERIODS,
+) -> list[tuple[int, int]]:
+    """Return how many harmonics likelihood keeps in each trial, with Akaike's criterion and as
+    printed.
+    """
     found: list[tuple[int, int]] = []
     chosen: Processing | None = None
     for seed in seeds:
-        ready = prepare(study.model, [trial(simulation, seed, periods)], study.base, processing=chosen)
+        ready = prepare(
+            study.model, [trial(simulation, seed, periods)], study.base, processing=chosen
+        )
         chosen = ready.processing
-        result = cutoff_likelihood(averaged_period(study.model, ready.processed, study.base), highest=highest)
+        result = cutoff_likelihood(
+            averaged_period(study.model, ready.processed, study.base), highest=highest
+        )
         printed = int(np.argmin(result.printed)) + 1
         found.append((int(np.argmin(result.aic)) + 1, printed))
     return found
 
 
 def micro_motion(study: Study, simulation: Simulation) -> float:
-    """Return the rms of the legs' motion that the platform's first five harmonics do not explain. [m]"""
+    """Return the rms of the legs' motion that the platform's first five harmonics do not explain.
+
+    [m]
+    """
     model = study.model
     task = list(model.loops.partitions["task"].independent)
     pose = np.fft.rfft(simulation.q[0][:, task], axis=0)
-    pose[HARMONICS + 1:] = 0.0
+    pose[HARMONICS + 1 :] = 0.0
     smooth = np.fft.irfft(pose, len(simulation.time), axis=0)
-    legs = model.kinematics.assemble(smooth, "task", start=simulation.q[0, 0])[:, list(model.actuated)]
+    legs = model.kinematics.assemble(smooth, "task", start=simulation.q[0, 0])[
+        :, list(model.actuated)
+    ]
     return float(np.sqrt(((simulation.position[0] - legs) ** 2).mean()))
 
 
 def design_ratio(study: Study, best: Fourier, rival: Fourier) -> FloatArray:
-    """Return standard deviations of one design over those of another by their Cramer-Rao bounds, (24,)."""
+    """Return standard deviations of one design over those of another by their Cramer-Rao bounds,
+    (24,).
+    """
     noise = study.model.mechanism.noise.effort_covariance(len(study.model.actuated))
     stds = []
     for trajectory in (best, rival):

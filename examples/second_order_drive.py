@@ -1,4 +1,6 @@
-"""A drive of one's own: any object with `start` and `drive` can stand between controller and joint."""
+"""A drive of one's own: any object with `start` and `drive` can stand between controller and
+joint.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from gough.core.errors import InvalidInput
 
 @dataclass(frozen=True, kw_only=True)
 class SecondOrderDrive:
-    """A force servo, e.g. hydraulic (S20): F'' + 2 zeta w F' + w^2 F = w^2 F_command, w = 2 pi frequency.
+    """A force servo, e.g. hydraulic (S20): F'' + 2 zeta w F' + w^2 F = w^2 F_command, w = 2 pi
+    frequency.
 
     Integrated exactly for the command held over the period.
 
@@ -28,15 +31,19 @@ class SecondOrderDrive:
 
     def __post_init__(self) -> None:
         if not (self.frequency > 0 and self.damping > 0):
-            raise InvalidInput(f"a second-order drive has frequency {self.frequency} Hz and damping {self.damping}; "
-                               "expected both above zero")
+            raise InvalidInput(
+                f"a second-order drive has frequency {self.frequency} Hz and damping "
+                f"{self.damping}; "
+                "expected both above zero"
+            )
 
     def start(self, effort: FloatArray) -> FloatArray:
         """Return force and its rate, (2, k, a)."""
         return np.stack([effort, np.zeros_like(effort)])
 
-    def drive(self, state: FloatArray, command: FloatArray, period: float, moments: int
-              ) -> tuple[FloatArray, FloatArray]:
+    def drive(
+        self, state: FloatArray, command: FloatArray, period: float, moments: int
+    ) -> tuple[FloatArray, FloatArray]:
         """Return the force at all moments; its distance from the command decays freely."""
         advance = _transition(self.frequency, self.damping, period / (moments - 1))
         away = np.stack([state[0] - command, state[1]])

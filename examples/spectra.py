@@ -12,7 +12,8 @@ from gough.processing.filters import fourier_fit, lowpass_periodic
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SpectralComparison:
-    """Amplitude spectra of position, velocity and acceleration after implicit and explicit filtering; AH09 Fig. 2.
+    """Amplitude spectra of position, velocity and acceleration after implicit and explicit
+    filtering; AH09 Fig. 2.
 
     Args:
         frequency: Of the DFT bins, (m,). [Hz]
@@ -30,9 +31,11 @@ class SpectralComparison:
         return np.asarray(self.implicit - self.explicit)
 
 
-def compare_spectra(values: FloatArray, rate: float, period_samples: int, frequency: float,
-                    harmonics: int) -> SpectralComparison:
-    """Filter whole periods implicitly with a nominal frequency and explicitly, and return both spectra; AH09 Fig. 2.
+def compare_spectra(
+    values: FloatArray, rate: float, period_samples: int, frequency: float, harmonics: int
+) -> SpectralComparison:
+    """Filter whole periods implicitly with a nominal frequency and explicitly, and return both
+    spectra; AH09 Fig. 2.
 
     Args:
         values: Samples on an even clock, whole periods, (t, k).
@@ -44,8 +47,12 @@ def compare_spectra(values: FloatArray, rate: float, period_samples: int, freque
     time = np.arange(len(values)) / rate
     explicit = lowpass_periodic(values, rate, period_samples, harmonics * rate / period_samples)
     names = [f"x{k}" for k in range(values.shape[1])]
-    implicit = fourier_fit(values, time, frequency, harmonics, coordinates=names, units=["m"] * len(names)).at(time)
-    spectra = [np.stack([amplitude_spectrum(signal) for signal in three]) for three in (implicit, explicit)]
+    implicit = fourier_fit(
+        values, time, frequency, harmonics, coordinates=names, units=["m"] * len(names)
+    ).at(time)
+    spectra = [
+        np.stack([amplitude_spectrum(signal) for signal in three]) for three in (implicit, explicit)
+    ]
     bins = np.asarray(np.fft.rfftfreq(len(values), 1 / rate), dtype=np.float64)
     return SpectralComparison(frequency=bins, implicit=spectra[0], explicit=spectra[1])
 
@@ -54,5 +61,5 @@ def amplitude_spectrum(values: FloatArray) -> FloatArray:
     """Return the amplitudes of the sine waves a signal is the sum of, (t, k) -> (t // 2 + 1, k)."""
     n = len(values)
     amplitude = np.abs(np.fft.rfft(values, axis=0)) / n
-    amplitude[1:(n + 1) // 2] *= 2.0
+    amplitude[1 : (n + 1) // 2] *= 2.0
     return np.asarray(amplitude)

@@ -1,13 +1,16 @@
-"""Any load of a Gough-Stewart platform: off its centre, with products of inertia, exchanged in mid-run.
+"""Any load of a Gough-Stewart platform: off its centre, with products of inertia, exchanged in
+mid-run.
 
     python examples/stewart_any_load.py [--seeds 20] [--json]
 
-Beyond S20, which knows the load's mass and that it sits above the centre. The virtual robot runs on the MuJoCo plant
-(a free body under leg forces, which shares no equations with the estimator) under PID and hydraulics, with position
-noise of 20 um and effort noise of 5 N. Shown for each motion, over recordings that differ in noise: how often the 95 %
-intervals of `gough payload` hold the truth, how wide they are, and what the motion does not show.
+Beyond S20, which knows the load's mass and that it sits above the centre. The virtual robot runs on
+the MuJoCo plant (a free body under leg forces, which shares no equations with the estimator) under
+PID and hydraulics, with position noise of 20 um and effort noise of 5 N. Shown for each motion,
+over recordings that differ in noise: how often the 95 % intervals of `gough payload` hold the
+truth, how wide they are, and what the motion does not show.
 
-1. Translations only, and with rotations of 6 deg: one load, off the centre, with products of inertia.
+1. Translations only, and with rotations of 6 deg: one load, off the centre, with products of
+inertia.
 2. The same with the model of the unloaded robot identified from a log of its own: its errors count.
 3. No load at all: zero within its interval.
 4. Another load from mid-run on: noticed, dated, both found.
@@ -24,7 +27,17 @@ from typing import Any
 import numpy as np
 from second_order_drive import SecondOrderDrive
 
-from gough import Model, PayloadResult, Recording, Simulation, identify, load_robot, payload, record, simulate
+from gough import (
+    Model,
+    PayloadResult,
+    Recording,
+    Simulation,
+    identify,
+    load_robot,
+    payload,
+    record,
+    simulate,
+)
 from gough.core.arrays import FloatArray
 from gough.core.names import INERTIAL
 from gough.core.trajectory import Fourier
@@ -47,18 +60,35 @@ def motion(model: Model, rotation: float, seed: int = 0) -> Fourier:
     size = np.sqrt(((mu / kw) ** 2 + (nu / kw) ** 2).sum(axis=0))
     reach = np.array([0.07 if joint.unit == "m" else np.deg2rad(rotation) for joint in joints])
     home = np.array([model.home[model.mechanism.coordinates.index(name)] for name in names])
-    return Fourier(coordinates=names, units=tuple(joint.unit for joint in joints), frequency=0.2, offset=home,
-                   mu=mu * reach / size, nu=nu * reach / size)
+    return Fourier(
+        coordinates=names,
+        units=tuple(joint.unit for joint in joints),
+        frequency=0.2,
+        offset=home,
+        mu=mu * reach / size,
+        nu=nu * reach / size,
+    )
 
 
-def run(model: Model, load: FloatArray | None, rotation: float, seed: int = 0, periods: int = 3) -> Simulation:
+def run(
+    model: Model, load: FloatArray | None, rotation: float, seed: int = 0, periods: int = 3
+) -> Simulation:
     """Return a run with a load, or without."""
     name = None if load is None else "any"
     if load is not None:
-        body = Payload(name="any", body=model.load_body, values=dict(zip(INERTIAL, load.tolist())), known=())
+        body = Payload(
+            name="any", body=model.load_body, values=dict(zip(INERTIAL, load.tolist())), known=()
+        )
         model = Model(replace(model.mechanism, payloads=(body,)))
-    return simulate(model, motion(model, rotation, seed), controller=LAW, actuator=DRIVE, payload=name,
-                    periods=periods, plant="mujoco")
+    return simulate(
+        model,
+        motion(model, rotation, seed),
+        controller=LAW,
+        actuator=DRIVE,
+        payload=name,
+        periods=periods,
+        plant="mujoco",
+    )
 
 
 def log(simulation: Simulation, seed: int) -> Recording:
@@ -66,14 +96,22 @@ def log(simulation: Simulation, seed: int) -> Recording:
     return replace(record(simulation, seed=seed), payload=None)
 
 
-def exchanged(first: Simulation, second: Simulation, seed: int, share: float = 0.55) -> tuple[Recording, float]:
-    """Return a recording whose load is another one after a share of the time, and when that is. [s]"""
+def exchanged(
+    first: Simulation, second: Simulation, seed: int, share: float = 0.55
+) -> tuple[Recording, float]:
+    """Return a recording whose load is another one after a share of the time, and when that is.
+
+    [s]
+    """
     one, other = log(first, seed), log(second, seed)
     at = round(share * len(one))
     assert one.effort is not None
     assert other.effort is not None
-    both = replace(one, effort=np.concatenate([one.effort[:at], other.effort[at:]]),
-                   position=np.concatenate([one.position[:at], other.position[at:]]))
+    both = replace(
+        one,
+        effort=np.concatenate([one.effort[:at], other.effort[at:]]),
+        position=np.concatenate([one.position[:at], other.position[at:]]),
+    )
     return both, float(one.time[at])
 
 
@@ -98,7 +136,9 @@ class Coverage:
     physical: float
 
 
-def coverage(find: Callable[[int], PayloadResult], seeds: Sequence[int], truth: FloatArray) -> Coverage:
+def coverage(
+    find: Callable[[int], PayloadResult], seeds: Sequence[int], truth: FloatArray
+) -> Coverage:
     """Return how often intervals hold."""
     found = [find(seed) for seed in seeds]
     seen = np.array([result.load.observed for result in found])
@@ -106,24 +146,35 @@ def coverage(find: Callable[[int], PayloadResult], seeds: Sequence[int], truth: 
     std = np.array([result.estimate.std for result in found])
     error = np.array([result.estimate.values for result in found]) - truth
     count = np.maximum(seen.sum(axis=0), 1)
-    return Coverage(held=(seen & (low <= truth) & (truth <= high)).sum(axis=0) / count, observed=seen.mean(axis=0),
-                    std=np.median(std, axis=0), rms_z=np.sqrt(((error / std) ** 2).mean(axis=0)),
-                    changes=sum(len(result.changes) for result in found),
-                    physical=float(np.mean([result.load.physical for result in found])))
+    return Coverage(
+        held=(seen & (low <= truth) & (truth <= high)).sum(axis=0) / count,
+        observed=seen.mean(axis=0),
+        std=np.median(std, axis=0),
+        rms_z=np.sqrt(((error / std) ** 2).mean(axis=0)),
+        changes=sum(len(result.changes) for result in found),
+        physical=float(np.mean([result.load.physical for result in found])),
+    )
 
 
-def identified_first(model: Model, unloaded: Simulation, loaded: Simulation, seed: int) -> PayloadResult:
+def identified_first(
+    model: Model, unloaded: Simulation, loaded: Simulation, seed: int
+) -> PayloadResult:
     """Return the load found with a model identified from a log of the unloaded robot."""
     return payload(model, [log(loaded, seed)], result=identify(model, [log(unloaded, 1000 + seed)]))
 
 
 def table(found: dict[str, Coverage], truth: FloatArray) -> list[str]:
     """Return coverage and standard deviations beside the truth."""
-    lines = [f"{'':16s}" + "".join(f" | {name:^34s}" for name in found),
-             f"{'':8s}{'true':>8s}" + "".join(f" | {'held':>8s}{'observed':>11s}{'sigma':>15s}" for _ in found)]
+    lines = [
+        f"{'':16s}" + "".join(f" | {name:^34s}" for name in found),
+        f"{'':8s}{'true':>8s}"
+        + "".join(f" | {'held':>8s}{'observed':>11s}{'sigma':>15s}" for _ in found),
+    ]
     for i, name in enumerate(INERTIAL):
-        cells = "".join(f" | {100 * c.held[i]:6.0f} %{100 * c.observed[i]:9.0f} %{c.std[i]:15.4g}"
-                        for c in found.values())
+        cells = "".join(
+            f" | {100 * c.held[i]:6.0f} %{100 * c.observed[i]:9.0f} %{c.std[i]:15.4g}"
+            for c in found.values()
+        )
         lines.append(f"{name:8s}{truth[i]:8.1f}{cells}")
     return lines
 
@@ -133,30 +184,62 @@ def report(seeds: int) -> tuple[str, dict[str, Any]]:
     model, every = Model(load_robot("stewart")), range(seeds)
     loaded = {name: run(model, OFF_CENTRE, degrees) for name, degrees in MOTIONS.items()}
     empty = {name: run(model, None, degrees, seed=3) for name, degrees in MOTIONS.items()}
-    exact = {name: coverage(lambda seed, s=s: payload(model, [log(s, seed)]), every, OFF_CENTRE)
-             for name, s in loaded.items()}
-    own = {name: coverage(lambda seed, name=name, s=s: identified_first(model, empty[name], s, seed), every, OFF_CENTRE)
-           for name, s in loaded.items()}
-    none = {name: coverage(lambda seed, s=s: payload(model, [log(s, seed)]), every, np.zeros(10))
-            for name, s in empty.items()}
+    exact = {
+        name: coverage(lambda seed, s=s: payload(model, [log(s, seed)]), every, OFF_CENTRE)
+        for name, s in loaded.items()
+    }
+    own = {
+        name: coverage(
+            lambda seed, name=name, s=s: identified_first(model, empty[name], s, seed),
+            every,
+            OFF_CENTRE,
+        )
+        for name, s in loaded.items()
+    }
+    none = {
+        name: coverage(lambda seed, s=s: payload(model, [log(s, seed)]), every, np.zeros(10))
+        for name, s in empty.items()
+    }
     lighter = run(model, LIGHTER, 6.0)
     times: list[bool] = []
 
     def exchange(seed: int) -> PayloadResult:
         recording, at = exchanged(loaded["with rotations of 6 deg"], lighter, seed)
         result = payload(model, [recording])
-        times.append(len(result.changes) == 1 and abs(result.changes[0].time - at) <= result.changes[0].within)
+        times.append(
+            len(result.changes) == 1
+            and abs(result.changes[0].time - at) <= result.changes[0].within
+        )
         return result
 
     after = coverage(exchange, every, LIGHTER)
     dated = sum(times)
-    lines = [f"Off the centre, with products of inertia; {seeds} recordings each; model of the unloaded robot exact",
-             *table(exact, OFF_CENTRE), "", "The same, model of the unloaded robot identified from a log of its own",
-             *table(own, OFF_CENTRE), "", "No load", *table(none, np.zeros(10)), "",
-             f"Another load from mid-run on: dated rightly in {dated} of {seeds}", *table({"after": after}, LIGHTER)]
-    numbers = {key: {name: {"held": c.held.tolist(), "observed": c.observed.tolist(), "std": c.std.tolist()}
-                     for name, c in group.items()}
-               for key, group in (("exact", exact), ("identified", own), ("none", none), ("after", {"": after}))}
+    lines = [
+        f"Off the centre, with products of inertia; {seeds} recordings each; model of the unloaded "
+        f"robot exact",
+        *table(exact, OFF_CENTRE),
+        "",
+        "The same, model of the unloaded robot identified from a log of its own",
+        *table(own, OFF_CENTRE),
+        "",
+        "No load",
+        *table(none, np.zeros(10)),
+        "",
+        f"Another load from mid-run on: dated rightly in {dated} of {seeds}",
+        *table({"after": after}, LIGHTER),
+    ]
+    numbers = {
+        key: {
+            name: {"held": c.held.tolist(), "observed": c.observed.tolist(), "std": c.std.tolist()}
+            for name, c in group.items()
+        }
+        for key, group in (
+            ("exact", exact),
+            ("identified", own),
+            ("none", none),
+            ("after", {"": after}),
+        )
+    }
     return "\n".join(lines), numbers | {"dated": dated}
 
 

@@ -17,24 +17,43 @@ def regression(samples=60, parameters=4, rows=1, bound=0.5, seed=0, signs=1.0):
     truth = rng.uniform(0.2, 1.8, parameters) * signs
     effort = W @ truth + rng.uniform(-bound, bound, (samples, rows))
     names = tuple(f"p{i}" for i in range(parameters))
-    return Regression(regressor=W, effort=effort, rows=tuple(f"joint{j}" for j in range(rows)),
-                      row_units=("N m",) * rows, parameters=names, units=("kg",) * parameters), truth
+    return Regression(
+        regressor=W,
+        effort=effort,
+        rows=tuple(f"joint{j}" for j in range(rows)),
+        row_units=("N m",) * rows,
+        parameters=names,
+        units=("kg",) * parameters,
+    ), truth
 
 
 def bounded_problem(regression, *, error_bound, prior=None):
-    """State the bounded-error problem of a regression; the prior by name (others unbounded), or lower and upper."""
+    """State the bounded-error problem of a regression; the prior by name (others unbounded), or
+    lower and upper.
+    """
     p = len(regression.parameters)
     low, high = np.full(p, -np.inf), np.full(p, np.inf)
     if isinstance(prior, dict):
         for name, (lower, upper) in prior.items():
-            low[regression.parameters.index(name)], high[regression.parameters.index(name)] = lower, upper
+            low[regression.parameters.index(name)], high[regression.parameters.index(name)] = (
+                lower,
+                upper,
+            )
     elif prior is not None:
         low[:], high[:] = prior
     exact = frozen(regression.regressor)
-    return BoundedProblem(regressor_lower=exact, regressor_upper=exact, effort=regression.effort,
-                          error_bound=np.asarray(error_bound, dtype=float), prior_lower=low, prior_upper=high,
-                          rows=regression.rows, row_units=regression.row_units, parameters=regression.parameters,
-                          units=regression.units)
+    return BoundedProblem(
+        regressor_lower=exact,
+        regressor_upper=exact,
+        effort=regression.effort,
+        error_bound=np.asarray(error_bound, dtype=float),
+        prior_lower=low,
+        prior_upper=high,
+        rows=regression.rows,
+        row_units=regression.row_units,
+        parameters=regression.parameters,
+        units=regression.units,
+    )
 
 
 def problem(prior=(0.0, 2.0), bound=0.5, **kwargs):
@@ -45,8 +64,11 @@ def problem(prior=(0.0, 2.0), bound=0.5, **kwargs):
 def with_unknown_signs(bounded, unknown):
     """Replace entries of which only the size is known by [-size, size]."""
     size = np.abs(bounded.regressor_lower)
-    return replace(bounded, regressor_lower=np.where(unknown, -size, bounded.regressor_lower),
-                   regressor_upper=np.where(unknown, size, bounded.regressor_upper))
+    return replace(
+        bounded,
+        regressor_lower=np.where(unknown, -size, bounded.regressor_lower),
+        regressor_upper=np.where(unknown, size, bounded.regressor_upper),
+    )
 
 
 def feasible_points(bounded, start, count, seed=0):
@@ -72,7 +94,9 @@ def feasible_points(bounded, start, count, seed=0):
 
 
 def exact_hull(bounded):
-    """Vertices of a two-dimensional feasible set in rational arithmetic: the box without any rounding."""
+    """Vertices of a two-dimensional feasible set in rational arithmetic: the box without any
+    rounding.
+    """
     eq = bounded.equations
     half = []
     for w, y, e in zip(eq.regressor.lower, eq.effort, eq.bound):
@@ -80,7 +104,10 @@ def exact_hull(bounded):
         half += [(a, b, Fraction(y) - Fraction(e)), (-a, -b, -Fraction(y) - Fraction(e))]
     for j in range(2):
         unit = (Fraction(int(j == 0)), Fraction(int(j == 1)))
-        half += [(*unit, Fraction(bounded.prior_lower[j])), (-unit[0], -unit[1], -Fraction(bounded.prior_upper[j]))]
+        half += [
+            (*unit, Fraction(bounded.prior_lower[j])),
+            (-unit[0], -unit[1], -Fraction(bounded.prior_upper[j])),
+        ]
     vertices = []
     for (a, b, g), (c, d, h) in combinations(half, 2):
         det = a * d - b * c
@@ -110,7 +137,9 @@ def literal(A_low, A_high, b_low, b_high, low, high, sweeps):
         corners = [m * v for m in (off_low, off_high) for v in (low, high)]
         right_low = b_low - np.maximum.reduce(corners).sum(axis=1)
         right_high = b_high - np.minimum.reduce(corners).sum(axis=1)
-        quotients = [r / d for r in (right_low, right_high) for d in (np.diag(A_low), np.diag(A_high))]
+        quotients = [
+            r / d for r in (right_low, right_high) for d in (np.diag(A_low), np.diag(A_high))
+        ]
         low = np.maximum(low, np.minimum.reduce(quotients))
         high = np.minimum(high, np.maximum.reduce(quotients))
     return low, high

@@ -1,4 +1,6 @@
-"""A headless Chromium driven over its debugging pipe: enough to open a page, look at it and print it."""
+"""A headless Chromium driven over its debugging pipe: enough to open a page, look at it and print
+it.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
 # Chromium reads commands from descriptor 3 and answers on 4.
 LAUNCH = """
 import fcntl, os, sys
@@ -26,9 +40,13 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 class Browser:
-    """One page. What it complained about is in `complaints`, what it asked the network for in `requests`."""
+    """One page. What it complained about is in `complaints`, what it asked the network for in
+    `requests`.
+    """
 
-    def __init__(self, profile: Path, width: int = 1366, height: int = 768, limit: float = 60.0) -> None:
+    def __init__(
+        self, profile: Path, width: int = 1366, height: int = 768, limit: float = 60.0
+    ) -> None:
         assert CHROMIUM is not None
         commands, self._out = os.pipe()
         self._in, answers = os.pipe()
@@ -36,16 +54,31 @@ class Browser:
             os.set_inheritable(end, True)
         self._errors = open(profile.parent / "chromium.log", "wb")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCH, str(commands), str(answers), CHROMIUM, *FLAGS, "--remote-debugging-pipe",
-             f"--user-data-dir={profile}", f"--window-size={width},{height}"],
-            pass_fds=(commands, answers), stdout=subprocess.DEVNULL, stderr=self._errors)
+            [
+                sys.executable,
+                "-c",
+                LAUNCH,
+                str(commands),
+                str(answers),
+                CHROMIUM,
+                *FLAGS,
+                "--remote-debugging-pipe",
+                f"--user-data-dir={profile}",
+                f"--window-size={width},{height}",
+            ],
+            pass_fds=(commands, answers),
+            stdout=subprocess.DEVNULL,
+            stderr=self._errors,
+        )
         os.close(commands)
         os.close(answers)
         self._limit, self._count, self._buffer = limit, 0, b""
         self._session: str | None = None
         self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
@@ -84,7 +117,9 @@ class Browser:
 
     def run(self, expression: str) -> Any:
         """Return the value of a JavaScript expression; promises are awaited."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        answer = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
@@ -101,9 +136,15 @@ class Browser:
     @property
     def requests(self) -> list[str]:
         """Addresses the page asked for, itself first."""
-        return [e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
+        return [
+            e["params"]["request"]["url"]
+            for e in self.events
+            if e["method"] == "Network.requestWillBeSent"
+        ]
 
-    def screenshot(self, path: Path, *, full: bool = True, clip: dict[str, float] | None = None) -> None:
+    def screenshot(
+        self, path: Path, *, full: bool = True, clip: dict[str, float] | None = None
+    ) -> None:
         """Save a picture of the page as PNG."""
         options: dict[str, Any] = {"captureBeyondViewport": full}
         if full and clip is None:

@@ -1,4 +1,6 @@
-"""Run the command line in the test process, exactly as `python -m gough` does, without starting Python each time."""
+"""Run the command line in the test process, exactly as `python -m gough` does, without starting
+Python each time.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ def run(line: str, folder: Path) -> Outcome:
     out, err, code = io.StringIO(), io.StringIO(), 0
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        with chdir(folder), patch.object(sys, "argv", words), redirect_stdout(out), redirect_stderr(err):
+        with (
+            chdir(folder),
+            patch.object(sys, "argv", words),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
             runpy.run_module("gough", run_name="__main__")
     except SystemExit as stop:
         code = int(stop.code or 0)

@@ -30,5 +30,9 @@ def five_bar_log(five_bar_run: Simulation) -> Recording:
 def five_bar_other(five_bar: Model) -> Recording:
     """Another motion, on the plant that does not share our equations."""
     pytest.importorskip("pinocchio")
-    return record(simulate(five_bar, fourier(five_bar, 0.4, 0.5, seed=3, harmonics=5), periods=3, plant="pinocchio"),
-                  seed=2)
+    return record(
+        simulate(
+            five_bar, fourier(five_bar, 0.4, 0.5, seed=3, harmonics=5), periods=3, plant="pinocchio"
+        ),
+        seed=2,
+    )

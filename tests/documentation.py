@@ -16,13 +16,22 @@ from markdown_it.token import Token
 ROOT = Path(__file__).resolve().parents[1]
 
 
-PAGES: dict[str, Path] = {page.stem: page for page in (
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *sorted((ROOT / "docs").glob("*.md")))}
+PAGES: dict[str, Path] = {
+    page.stem: page
+    for page in (
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+        *sorted((ROOT / "docs").glob("*.md")),
+    )
+}
 
 
 def parse(page: Path) -> list[Token]:
     """Return the tokens of a page, headings with an `id` to link to."""
-    tokens = MarkdownIt("commonmark", {"html": False}).enable("table").parse(page.read_text(encoding="utf-8"))
+    tokens = (
+        MarkdownIt("commonmark", {"html": False})
+        .enable("table")
+        .parse(page.read_text(encoding="utf-8"))
+    )
     for heading, text in pairwise(tokens):
         if heading.type == "heading_open":
             heading.attrSet("id", slug(text.content))
@@ -37,8 +46,11 @@ def slug(heading: str) -> str:
 def links(page: Path) -> list[str]:
     """Return the targets of all links and pictures of a page."""
     inside = [child for token in parse(page) for child in token.children or ()]
-    return [str(t.attrGet("href" if t.type == "link_open" else "src")) for t in inside
-            if t.type in ("link_open", "image")]
+    return [
+        str(t.attrGet("href" if t.type == "link_open" else "src"))
+        for t in inside
+        if t.type in ("link_open", "image")
+    ]
 
 
 def broken_links(page: Path) -> list[str]:
@@ -98,17 +110,22 @@ class Key:
     def matches(self, path: tuple[str, ...]) -> bool:
         """Whether an actual place is this one, or ends in an empty table on the way to it."""
         return len(path) <= len(self.path) and all(
-            a == b or a.startswith("<") for a, b in zip(self.path, path))
+            a == b or a.startswith("<") for a, b in zip(self.path, path)
+        )
 
 
 def documented_keys(page: str, heading: str) -> list[Key]:
     """Return the keys in the table below a heading."""
-    return [Key(tuple(re.findall(r"\[\]|<[^>]*>|[^.\[\]]+", row[0].strip("`"))), row[1].startswith("("))
-            for row in tables(page)[heading]]
+    return [
+        Key(tuple(re.findall(r"\[\]|<[^>]*>|[^.\[\]]+", row[0].strip("`"))), row[1].startswith("("))
+        for row in tables(page)[heading]
+    ]
 
 
 def places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the path of every leaf of a JSON value; lists of tables are `[]`, other lists are leaves."""
+    """Yield the path of every leaf of a JSON value; lists of tables are `[]`, other lists are
+    leaves.
+    """
     if isinstance(value, dict) and value:
         for key, item in value.items():
             yield from places(item, (*path, key))
@@ -123,7 +140,11 @@ def check_keys(output: str, page: str, heading: str) -> None:
     """Compare a JSON output with the documented keys, both ways."""
     keys, found = documented_keys(page, heading), set(places(json.loads(output)))
     for path in found:
-        assert any(key.matches(path) for key in keys), f"{heading}: {'.'.join(path)} is not documented"
+        assert any(key.matches(path) for key in keys), (
+            f"{heading}: {'.'.join(path)} is not documented"
+        )
     for key in keys:
         there = any(key.matches(path) and len(path) == len(key.path) for path in found)
-        assert there or key.optional, f"{heading}: {'.'.join(key.path)} is documented but was not there"
+        assert there or key.optional, (
+            f"{heading}: {'.'.join(key.path)} is documented but was not there"
+        )

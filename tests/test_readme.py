@@ -35,8 +35,12 @@ def test_the_commands_run(tmp_path: Path) -> None:
         words = shlex.split(line, comments=True)
         if words:
             assert words[0] == "gough"
-            done = subprocess.run([sys.executable, "-m", "gough", *words[1:]], cwd=tmp_path, capture_output=True,
-                                  text=True)
+            done = subprocess.run(
+                [sys.executable, "-m", "gough", *words[1:]],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+            )
             assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     assert (tmp_path / "result" / "report.html").stat().st_size > 10_000
     assert (tmp_path / "result" / "controller.c").exists()

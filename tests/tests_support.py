@@ -21,21 +21,33 @@ from gough.logs.formats import LOG_FORMATS
 from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS
 
 
-def fourier(model: Model, scale: float, frequency: float, seed: int = 0, harmonics: int = 4) -> Fourier:
+def fourier(
+    model: Model, scale: float, frequency: float, seed: int = 0, harmonics: int = 4
+) -> Fourier:
     """A lively trajectory of the task coordinates about home, inside the position limits."""
     rng = np.random.default_rng(seed)
     names = model.mechanism.task
     joints = [model.mechanism.joint(name) for name in names]
     home = np.array([model.home[model.mechanism.coordinates.index(name)] for name in names])
-    room = np.array([min(j.limits.position[1] - h, h - j.limits.position[0]) if j.limits.position else 0.1
-                     for j, h in zip(joints, home)])
+    room = np.array(
+        [
+            min(j.limits.position[1] - h, h - j.limits.position[0]) if j.limits.position else 0.1
+            for j, h in zip(joints, home)
+        ]
+    )
     mu, nu = rng.uniform(-1, 1, (2, harmonics, len(names)))
     k = np.arange(1, harmonics + 1)[:, None]
     w = 2 * np.pi * frequency
     size = np.sqrt(((mu / (k * w)) ** 2 + (nu / (k * w)) ** 2).sum(axis=0))
     factor = scale * room / size
-    return Fourier(coordinates=names, units=tuple(j.unit for j in joints), frequency=frequency, offset=home,
-                   mu=mu * factor, nu=nu * factor)
+    return Fourier(
+        coordinates=names,
+        units=tuple(j.unit for j in joints),
+        frequency=frequency,
+        offset=home,
+        mu=mu * factor,
+        nu=nu * factor,
+    )
 
 
 @contextmanager
@@ -62,14 +74,32 @@ void start(void) { controller_reset(&state); }
 int call(const double *p, const double *v, const double *a, double *e)
 { return controller_inverse_dynamics(&state, p, v, a, e); }
 """)
-    subprocess.run(["cc", "-std=c99", "-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o", "c.so", "controller.c",
-                    "call.c", "-lm"], cwd=folder, check=True)
+    subprocess.run(
+        [
+            "cc",
+            "-std=c99",
+            "-Wall",
+            "-Werror",
+            "-O1",
+            "-shared",
+            "-fPIC",
+            "-o",
+            "c.so",
+            "controller.c",
+            "call.c",
+            "-lm",
+        ],
+        cwd=folder,
+        check=True,
+    )
     library = ctypes.CDLL(str(folder / "c.so"))
     library.start()
     motors, found = list(robot.actuated), []
     for sample in zip(motion.q[:, motors], motion.qd[:, motors], motion.qdd[:, motors]):
         effort = np.zeros(len(motors))
         arrays = [np.ascontiguousarray(x) for x in (*sample, effort)]
-        assert library.call(*(x.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for x in arrays)) == 0
+        assert (
+            library.call(*(x.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for x in arrays)) == 0
+        )
         found.append(arrays[-1])
     return np.array(found)

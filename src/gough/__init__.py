@@ -1,6 +1,7 @@
 """Gough: the dynamic model of a parallel robot from what its controller records.
 
-    Mechanism -- design() --> trajectory --(robot or virtual robot)--> Recording -- identify() --> Identification
+Mechanism -- design() --> trajectory --(robot or virtual robot)--> Recording -- identify() -->
+Identification
 """
 
 from __future__ import annotations
@@ -12,8 +13,15 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PUBLIC = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body  # one list for all readers
-_HOMES = {name.name: node.module for node in _PUBLIC if isinstance(node, ast.ImportFrom) for name in node.names}
+_PUBLIC = ast.parse(
+    Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+).body  # one list for all readers
+_HOMES = {
+    name.name: node.module
+    for node in _PUBLIC
+    if isinstance(node, ast.ImportFrom)
+    for name in node.names
+}
 __all__ = sorted(_HOMES)
 
 

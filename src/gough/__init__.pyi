@@ -1,7 +1,12 @@
 # What is public: read by type checkers, and by __init__.py, which loads each name on first use.
 from gough.core.errors import GoughError as GoughError
 from gough.core.trajectory import load_trajectory as load_trajectory
-from gough.engine import Check as Check, Model as Model, base_parameters as base_parameters, check as check
+from gough.engine import (
+    Check as Check,
+    Model as Model,
+    base_parameters as base_parameters,
+    check as check,
+)
 from gough.engine.check import CheckSettings as CheckSettings
 from gough.estimators.estimate import Enclosure as Enclosure, Estimate as Estimate
 from gough.excitation import Design as Design, DesignSettings as DesignSettings, design as design
@@ -18,12 +23,22 @@ from gough.identification.compare import (
     Comparison as Comparison,
     compare as compare,
 )
-from gough.identification.diagnosis.diagnose import DiagnoseSettings as DiagnoseSettings, diagnose as diagnose
+from gough.identification.diagnosis.diagnose import (
+    DiagnoseSettings as DiagnoseSettings,
+    diagnose as diagnose,
+)
 from gough.identification.diagnosis.foresee import Foresight as Foresight, foresee as foresee
 from gough.identification.diagnosis.mistakes import Diagnosis as Diagnosis
-from gough.identification.fleets.fleet import Fleet as Fleet, FleetSettings as FleetSettings, fleet as fleet
+from gough.identification.fleets.fleet import (
+    Fleet as Fleet,
+    FleetSettings as FleetSettings,
+    fleet as fleet,
+)
 from gough.identification.fleets.history import FleetLog as FleetLog
-from gough.identification.identify import FactorSettings as FactorSettings, identify_logs as identify_logs
+from gough.identification.identify import (
+    FactorSettings as FactorSettings,
+    identify_logs as identify_logs,
+)
 from gough.identification.payload import (
     PayloadResult as PayloadResult,
     PayloadSettings as PayloadSettings,
@@ -34,8 +49,16 @@ from gough.identification.verdict import Verdict as Verdict
 from gough.logs.readers import open_recording as open_recording, read_recording as read_recording
 from gough.logs.recording import Recording as Recording
 from gough.logs.survey import Survey as Survey, survey as survey
-from gough.mechanism import Mechanism as Mechanism, bundled_robots as bundled_robots, load_robot as load_robot
-from gough.processing import Processing as Processing, condense_log as condense_log, process as process
+from gough.mechanism import (
+    Mechanism as Mechanism,
+    bundled_robots as bundled_robots,
+    load_robot as load_robot,
+)
+from gough.processing import (
+    Processing as Processing,
+    condense_log as condense_log,
+    process as process,
+)
 from gough.report import write_report as write_report
 from gough.study.run import run_study as run_study
 from gough.virtual import (

@@ -1,4 +1,6 @@
-"""The contractors of P03 as written, against literal ones on the whole square system, samples and exact boxes."""
+"""The contractors of P03 as written, against literal ones on the whole square system, samples and
+exact boxes.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,25 @@ import numpy as np
 import pytest
 from p03_contractors import contract
 
-from bounded import augmented, bounded_problem, feasible_points, literal, problem, uncertain_problem, with_unknown_signs
+from bounded import (
+    augmented,
+    bounded_problem,
+    feasible_points,
+    literal,
+    problem,
+    uncertain_problem,
+    with_unknown_signs,
+)
 from gough.core.errors import InconsistentData
 from gough.core.regression import Regression
 from gough.estimators.bounds.solve import ExactBox, GaussSeidel
 
-KINDS = [{}, {"backward": True}, {"preconditioned": True}, {"preconditioned": True, "backward": True}]
+KINDS = [
+    {},
+    {"backward": True},
+    {"preconditioned": True},
+    {"preconditioned": True, "backward": True},
+]
 
 
 def test_the_plain_contractor_is_inside_the_literal_one_for_any_choice_of_rows():
@@ -28,7 +43,8 @@ def test_the_plain_contractor_is_inside_the_literal_one_for_any_choice_of_rows()
     best_low, best_high = np.zeros(p), np.full(p, 2.0)
     for chosen in combinations(range(n), p):
         others = [k for k in range(n) if k not in chosen]
-        # equation of each unknown: theta_j its row, z of the other rows their row, z of the chosen rows the last p
+        # equation of each unknown: theta_j its row, z of the other rows their row, z of the chosen
+        # rows the last p
         order = np.empty(n + p, int)
         order[:p] = chosen
         for k in others:
@@ -38,8 +54,15 @@ def test_the_plain_contractor_is_inside_the_literal_one_for_any_choice_of_rows()
         b_low = np.concatenate([eq.effort - eq.bound, np.zeros(p)])[order]
         b_high = np.concatenate([eq.effort + eq.bound, np.zeros(p)])[order]
         assert (np.diag(A[order]) != 0).all()
-        low, high = literal(A[order], A[order], b_low, b_high, np.concatenate([np.zeros(p), zero]),
-                            np.concatenate([np.full(p, 2.0), zero]), sweeps=30)
+        low, high = literal(
+            A[order],
+            A[order],
+            b_low,
+            b_high,
+            np.concatenate([np.zeros(p), zero]),
+            np.concatenate([np.full(p, 2.0), zero]),
+            sweeps=30,
+        )
         assert (low[:p] <= box.lower + 1e-12).all()
         assert (high[:p] >= box.upper - 1e-12).all()
         best_low, best_high = np.maximum(best_low, low[:p]), np.minimum(best_high, high[:p])
@@ -52,7 +75,9 @@ def test_the_plain_contractor_is_inside_the_literal_one_for_any_choice_of_rows()
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_contractor_encloses_the_exact_box_and_covers_the_truth_always(kind):
     for seed in range(20):
-        bounded, truth = (problem if seed % 2 else uncertain_problem)(samples=30, parameters=3, seed=seed)
+        bounded, truth = (problem if seed % 2 else uncertain_problem)(
+            samples=30, parameters=3, seed=seed
+        )
         box, exact = contract(bounded, **kind).box, ExactBox().fit(bounded)
         assert (box.lower <= exact.lower).all()
         assert (box.upper >= exact.upper).all()
@@ -73,8 +98,11 @@ def test_contractors_never_grow_a_box_and_never_lose_a_solution(kind, uncertain)
     bounded, truth = problem(samples=20, parameters=3, bound=0.4)
     points = feasible_points(bounded, truth, 5000)
     if uncertain:  # more solutions, none lost
-        bounded = replace(bounded, regressor_lower=bounded.regressor_lower - 0.05,
-                          regressor_upper=bounded.regressor_upper + 0.05)
+        bounded = replace(
+            bounded,
+            regressor_lower=bounded.regressor_lower - 0.05,
+            regressor_upper=bounded.regressor_upper + 0.05,
+        )
     lost = 0
     for _ in range(40):
         ends = np.sort(rng.uniform(0, 2, (2, 3)), axis=0)
@@ -98,12 +126,20 @@ def test_backward_steps_find_unknown_coulomb_signs_and_shrink_effort_and_box(pre
     truth = np.array([0.5, 1.2])
     regressor = np.column_stack([velocity, np.sign(velocity)])
     effort = regressor @ truth + rng.uniform(-0.3, 0.3, 200)
-    reg = Regression(regressor=regressor[:, None], effort=effort[:, None], rows=("motor",), row_units=("N m",),
-                     parameters=("fv", "fs"), units=("N m s/rad", "N m"))
+    reg = Regression(
+        regressor=regressor[:, None],
+        effort=effort[:, None],
+        rows=("motor",),
+        row_units=("N m",),
+        parameters=("fv", "fs"),
+        units=("N m s/rad", "N m"),
+    )
     unknown = np.zeros((200, 1, 2), bool)
     unknown[:, 0, 1] = np.abs(velocity) < 0.1
     bounded = with_unknown_signs(bounded_problem(reg, error_bound=0.4, prior=(0.1, 2.0)), unknown)
-    forward, backward = (contract(bounded, preconditioned=preconditioned, backward=b) for b in (False, True))
+    forward, backward = (
+        contract(bounded, preconditioned=preconditioned, backward=b) for b in (False, True)
+    )
     assert forward.regressor is bounded.equations.regressor
     column = backward.regressor[unknown[:, 0, 1], 1]
     sign = regressor[unknown[:, 0, 1], 1]
@@ -113,7 +149,9 @@ def test_backward_steps_find_unknown_coulomb_signs_and_shrink_effort_and_box(pre
     assert shrunk.any() or preconditioned  # whose box is too wide for that
     assert (backward.box.lower >= forward.box.lower).all()
     assert (backward.box.upper <= forward.box.upper).all()
-    assert (backward.box.upper - backward.box.lower < 0.99 * (forward.box.upper - forward.box.lower)).any()
+    assert (
+        backward.box.upper - backward.box.lower < 0.99 * (forward.box.upper - forward.box.lower)
+    ).any()
     assert backward.box.contains(truth).all()
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SPEC = spec_from_file_location("coverage_benchmark", Path(__file__).parents[2] / "benchmarks" / "coverage.py")
+SPEC = spec_from_file_location(
+    "coverage_benchmark", Path(__file__).parents[2] / "benchmarks" / "coverage.py"
+)
 assert SPEC is not None
 assert SPEC.loader is not None
 benchmark = module_from_spec(SPEC)

@@ -1,4 +1,6 @@
-"""Robots written from the reference alone: checked, designed for, simulated on Pinocchio, identified, exported."""
+"""Robots written from the reference alone: checked, designed for, simulated on Pinocchio,
+identified, exported.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,19 @@ FOLDER = Path(__file__).parents[2] / "examples" / "robots"
 # Robot: degrees of freedom, base parameters, fundamental [Hz], what must be found.
 ROBOTS = {
     "cable_arm": (2, 13, 1.0, ("spring.k", "cable.fs", "cable.fv")),
-    "counterbalanced_arm": (3, 28, 0.2, ("counterbalance.off", "counterbalance.k", "counterbalance.fs")),
+    "counterbalanced_arm": (
+        3,
+        28,
+        0.2,
+        ("counterbalance.off", "counterbalance.k", "counterbalance.fs"),
+    ),
     "force_hexapod": (6, 10, 0.5, ("platform.m", "platform.Izz")),
-    "gas_spring_delta": (3, 61, 1.0, ("leg.gas_spring.off", "leg.gas_spring.fs")),  # equal legs tied
+    "gas_spring_delta": (
+        3,
+        61,
+        1.0,
+        ("leg.gas_spring.off", "leg.gas_spring.fs"),
+    ),  # equal legs tied
     "surgical_arm": (5, 45, 0.5, ("lean.k3", "disc_1.fs", "disc_2.fs")),
     "tx40": (6, 61, 0.4, ("motor_6.fs", "motor_6.fv", "motor_5.fs")),
 }
@@ -36,8 +48,11 @@ def model_of(name: str) -> Model:
 
 
 def bodies_of(model: Model) -> dict[str, list[float]]:
-    return {body.name: [body.values.get(p, 0.0) for p in INERTIAL] for body in model.mechanism.bodies
-            if body.parameters}
+    return {
+        body.name: [body.values.get(p, 0.0) for p in INERTIAL]
+        for body in model.mechanism.bodies
+        if body.parameters
+    }
 
 
 def test_every_example_is_here() -> None:
@@ -51,7 +66,9 @@ def test_an_example_assembles_and_has_its_base_parameters(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ROBOTS if name not in ("tx40", "force_hexapod")])
-def test_the_urdf_of_an_example_is_read_back_with_the_same_efforts(name: str, tmp_path: Path) -> None:
+def test_the_urdf_of_an_example_is_read_back_with_the_same_efforts(
+    name: str, tmp_path: Path
+) -> None:
     model = model_of(name)
     lost = dict.fromkeys(BEYOND.get(name, ()), 0.0)
     for ending, text in zip(("urdf", "yaml"), to_urdf(model, bodies_of(model), lost)):
@@ -60,9 +77,13 @@ def test_the_urdf_of_an_example_is_read_back_with_the_same_efforts(name: str, tm
     motion = random_motion(model, 5, seed=1)
     # Motors come back in the order of the tree.
     order = [model.mechanism.coordinates.index(motor) for motor in again.mechanism.actuated]
-    other = again.kinematics.motion(motion.time, *(x[:, order] for x in (motion.q, motion.qd, motion.qdd)))
+    other = again.kinematics.motion(
+        motion.time, *(x[:, order] for x in (motion.q, motion.qd, motion.qdd))
+    )
     efforts = model.inverse_dynamics(motion, model.standard_values(lost))
-    expected = efforts[:, [model.mechanism.actuated.index(motor) for motor in again.mechanism.actuated]]
+    expected = efforts[
+        :, [model.mechanism.actuated.index(motor) for motor in again.mechanism.actuated]
+    ]
     np.testing.assert_allclose(again.inverse_dynamics(other), expected, rtol=1e-9, atol=1e-9)
 
 
@@ -70,7 +91,9 @@ def test_the_urdf_of_an_example_is_read_back_with_the_same_efforts(name: str, tm
 def test_mujoco_holds_an_example_still_at_home_by_the_controls_of_its_keyframe(name: str) -> None:
     mujoco = pytest.importorskip("mujoco")
     model = model_of(name)
-    terms = {key: 0.0 for key in model.mechanism.standard.names if key.kind == "fs"}  # friction alone would hold it
+    terms = {
+        key: 0.0 for key in model.mechanism.standard.names if key.kind == "fs"
+    }  # friction alone would hold it
     robot = mujoco.MjModel.from_xml_string(to_mjcf(model, bodies_of(model), terms))
     data = mujoco.MjData(robot)
     mujoco.mj_resetDataKeyframe(robot, data, 0)
@@ -96,7 +119,9 @@ def test_an_example_is_identified_from_an_independent_plant(name: str, tmp_path:
     truth, estimate = result.base.values(model.values(result.base.standard)), result.estimate
     assert estimate.parameters == result.base.names
     away = (estimate.values - truth) / estimate.std
-    assert np.sqrt((away**2).mean()) < 2.5  # few repetitions: their scatter tells the noise only so well
+    assert (
+        np.sqrt((away**2).mean()) < 2.5
+    )  # few repetitions: their scatter tells the noise only so well
     for parameter in sought:
         k = next(k for k, name in enumerate(estimate.parameters) if name.standard == parameter)
         assert abs(away[k]) < 4, parameter

@@ -1,4 +1,6 @@
-"""Boxes for the H4 from a plant with light rods that the model does not know (P03, and what it left open)."""
+"""Boxes for the H4 from a plant with light rods that the model does not know (P03, and what it left
+open).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def rough(problem: BoundedProblem) -> Enclosure:
     return GaussSeidel().fit(problem)
 
 
-def test_rods_of_a_gram_close_the_same_loops_and_hardly_change_torques(study: example.Study) -> None:
+def test_rods_of_a_gram_close_the_same_loops_and_hardly_change_torques(
+    study: example.Study,
+) -> None:
     robot = study.runs[0].model
     assert robot.degrees_of_freedom == 4
     shared = [robot.mechanism.coordinates.index(name) for name in study.model.mechanism.coordinates]
@@ -62,7 +66,9 @@ def test_every_box_contains_the_truth(study: example.Study, seed: int) -> None:
     assert contract(problem).box.contains(study.truth).all()
 
 
-def test_the_exact_box_lies_in_the_gauss_seidel_box_and_is_much_smaller(exact: Enclosure, rough: Enclosure) -> None:
+def test_the_exact_box_lies_in_the_gauss_seidel_box_and_is_much_smaller(
+    exact: Enclosure, rough: Enclosure
+) -> None:
     assert (exact.lower >= rough.lower).all()
     assert (exact.upper <= rough.upper).all()
     ratio = exact.width / rough.width
@@ -71,14 +77,17 @@ def test_the_exact_box_lies_in_the_gauss_seidel_box_and_is_much_smaller(exact: E
     assert exact.certificate["relative_gap"] < 1e-9
 
 
-def test_weighted_least_squares_lies_in_the_gauss_seidel_box(study: example.Study, rough: Enclosure) -> None:
+def test_weighted_least_squares_lies_in_the_gauss_seidel_box(
+    study: example.Study, rough: Enclosure
+) -> None:
     weighted = study.weighted()
     assert rough.contains(weighted.values)
     assert (np.abs(weighted.values - study.truth) < 4 * weighted.std).all()
 
 
-def test_a_tenth_of_gross_outliers_is_refused_untold_and_survived_told(study: example.Study, problem: BoundedProblem,
-                                                                       exact: Enclosure) -> None:
+def test_a_tenth_of_gross_outliers_is_refused_untold_and_survived_told(
+    study: example.Study, problem: BoundedProblem, exact: Enclosure
+) -> None:
     broken, count = example.spoilt(problem)
     assert count == pytest.approx(0.1 * np.sum(problem.used), rel=0.1)
     with pytest.raises(InconsistentData, match="contradict each other"):
@@ -97,7 +106,9 @@ def test_a_tenth_of_gross_outliers_is_refused_untold_and_survived_told(study: ex
     assert any("conditional" in note for note in box.notes)
 
 
-def test_boxes_grow_with_the_error_bound_and_vanish_below_the_errors(problem: BoundedProblem, exact: Enclosure) -> None:
+def test_boxes_grow_with_the_error_bound_and_vanish_below_the_errors(
+    problem: BoundedProblem, exact: Enclosure
+) -> None:
     found = example.widths(problem, [0.5, 1.25, example.BOUND, 2.0, 4.0])
     assert np.isnan(found).all(axis=1).tolist() == [True, False, False, False, False]
     widths = found[1:]

@@ -9,11 +9,20 @@ from pathlib import Path
 
 import pytest
 
-MODEL = Path(__file__).parents[3] / "shared" / "data" / "closed_loop_models" / "gepetto" / "5bar_linkage"
+MODEL = (
+    Path(__file__).parents[3]
+    / "shared"
+    / "data"
+    / "closed_loop_models"
+    / "gepetto"
+    / "5bar_linkage"
+)
 
 
 def command(folder: Path, words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "gough", *words.split()], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "gough", *words.split()], cwd=folder, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -22,13 +31,23 @@ def command(folder: Path, words: str) -> str:
 @pytest.mark.skipif(not MODEL.exists(), reason="the model is not here")
 def test_from_a_urdf_and_a_bag_to_a_report_without_a_line_by_hand(tmp_path: Path) -> None:
     pytest.importorskip("rosbags")
-    said = command(tmp_path, f"import {MODEL}/robot.urdf --loops {MODEL}/robot.yaml --velocity 1 -o robot.toml")
+    said = command(
+        tmp_path, f"import {MODEL}/robot.urdf --loops {MODEL}/robot.yaml --velocity 1 -o robot.toml"
+    )
     assert "effort 1 and velocity 20 at every joint" in said
-    for k, options in ((1, ""), (2, "--frequency 0.2")):  # the model's own noise is unknown: other motions tell more
+    for k, options in (
+        (1, ""),
+        (2, "--frequency 0.2"),
+    ):  # the model's own noise is unknown: other motions tell more
         command(tmp_path, f"design robot.toml {options} --starts 1 -o motion{k}.json")
-        command(tmp_path, f"simulate robot.toml --trajectory motion{k}.json --periods 5 -o run{k}.mcap")
+        command(
+            tmp_path, f"simulate robot.toml --trajectory motion{k}.json --periods 5 -o run{k}.mcap"
+        )
     command(tmp_path, "log run1.mcap --robot robot.toml -o run.toml")
-    command(tmp_path, "identify robot.toml run1.mcap --validate run2.mcap --description run.toml -o result")
+    command(
+        tmp_path,
+        "identify robot.toml run1.mcap --validate run2.mcap --description run.toml -o result",
+    )
     command(tmp_path, "report result")
     stored = json.loads((tmp_path / "result" / "estimate.json").read_text())
     assert stored["validation"]["predicts"] == "good"

@@ -1,4 +1,5 @@
-"""Drive gains of a serial arm, rehearsed: currents of the independent plant with and without a payload that is known.
+"""Drive gains of a serial arm, rehearsed: currents of the independent plant with and without a
+payload that is known.
 
 BG13 closes with such arms (TX40, RX90, KR270).
 """
@@ -26,25 +27,35 @@ def done(model: Model) -> dict[str, Simulation]:
     return example.runs(model)
 
 
-def test_gains_of_a_serial_arm_are_found_within_their_sigmas(model: Model, done: dict[str, Simulation]) -> None:
+def test_gains_of_a_serial_arm_are_found_within_their_sigmas(
+    model: Model, done: dict[str, Simulation]
+) -> None:
     names = [Parameter.gain(joint) for joint in model.mechanism.actuated]
     truth = np.array([model.mechanism.joint(joint).gain for joint in model.mechanism.actuated])
     off: dict[str, list[np.ndarray]] = {}
     for seed in range(3):
-        empty, loaded = (record(done[name], seed=[seed, k]) for k, name in enumerate(("empty", "loaded")))
+        empty, loaded = (
+            record(done[name], seed=[seed, k]) for k, name in enumerate(("empty", "loaded"))
+        )
         result = identify(model, [empty], loaded=[loaded], estimator="tls")
         assert any("trust the latter" in note for note in result.estimates["tls_paper"].notes)
         for name, found in result.estimates.items():
             std = dict(zip(found.parameters, found.std))
-            off.setdefault(name, []).append(np.array([(found[n] - t) / std[n] for n, t in zip(names, truth)]))
+            off.setdefault(name, []).append(
+                np.array([(found[n] - t) / std[n] for n, t in zip(names, truth)])
+            )
     for name in ("tls", "gain_ml"):
         assert np.sqrt(np.mean(np.square(off[name]))) < 1.6, name
         assert np.abs(off[name]).max() < 4.5, name
     assert np.abs(np.array(off["tls"]) - off["gain_ml"]).max() < 1  # in their standard deviations
-    assert np.abs(np.mean(off["tls_paper"], axis=0))[3:].min() > 3  # as scaled in the paper the wrist comes out low
+    assert (
+        np.abs(np.mean(off["tls_paper"], axis=0))[3:].min() > 3
+    )  # as scaled in the paper the wrist comes out low
 
 
-def test_what_is_said_of_a_payload_decides_the_gains(model: Model, done: dict[str, Simulation]) -> None:
+def test_what_is_said_of_a_payload_decides_the_gains(
+    model: Model, done: dict[str, Simulation]
+) -> None:
     """A mass alone is enough; stated wrongly it scales every gain, and no log can tell."""
     found = example.studied(model, done, 3)
     for label in ("all ten known", "mass only", "mass only, same motion"):

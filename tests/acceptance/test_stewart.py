@@ -59,8 +59,13 @@ def test_every_error_is_within_the_deviations_reported(found: dict[str, Seeds], 
 
 
 def test_what_the_motion_cannot_give_is_said(found: dict[str, Seeds]) -> None:
-    """The stiff loop hardly tilts: no Ixx, Iyy. The soft one tilts so that (22) is wrong about z: no Izz."""
-    unseen = {loop: dict(zip(NAMES, seeds.unobserved.mean(axis=0))) for loop, seeds in found.items()}
+    """The stiff loop hardly tilts: no Ixx, Iyy.
+
+    The soft one tilts so that (22) is wrong about z: no Izz.
+    """
+    unseen = {
+        loop: dict(zip(NAMES, seeds.unobserved.mean(axis=0))) for loop, seeds in found.items()
+    }
     assert unseen["stiff"]["Ixx"] > 0.9
     assert unseen["stiff"]["Iyy"] > 0.9
     assert unseen["soft"]["Izz"] > 0.9
@@ -81,7 +86,9 @@ def test_the_filter_converges_as_in_figure_5(found: dict[str, Seeds]) -> None:
     assert (history.std[-1, 3:] < history.std[len(history) // 8, 3:]).all()
 
 
-def test_the_dropped_moment_about_z_is_what_spoils_izz(runs: dict[str, Simulation], found: dict[str, Seeds]) -> None:
+def test_the_dropped_moment_about_z_is_what_spoils_izz(
+    runs: dict[str, Simulation], found: dict[str, Seeds]
+) -> None:
     whole = papers_filter(runs["soft"], range(4), yaw_coupling=True)
     assert found["soft"].rms_error[3] > 1.0
     assert whole.rms_error[3] < 0.4
@@ -101,8 +108,11 @@ def test_all_ten_parameters_are_found_within_one_percent_on_a_designed_motion(mo
 
 
 def test_the_full_model_sees_more_in_the_papers_motion_than_its_filter(
-        runs: dict[str, Simulation], found: dict[str, Seeds]) -> None:
-    """Ixx and Izz about the load's centre from the ten parameters, the load's mass being found as well."""
+    runs: dict[str, Simulation], found: dict[str, Seeds]
+) -> None:
+    """Ixx and Izz about the load's centre from the ten parameters, the load's mass being found as
+    well.
+    """
     m, _, _, mz, Ixx, _, _, _, _, Izz = full_filter(runs["soft"]).estimate.values
     assert mz / m == pytest.approx(TRUTH[0], rel=0.005)
     assert Ixx - mz**2 / m == pytest.approx(TRUTH[1], rel=0.1)

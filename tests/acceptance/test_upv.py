@@ -1,4 +1,7 @@
-"""Real runs of the UPV robot: identified on one, validated on two others. Read where they are, skipped without."""
+"""Real runs of the UPV robot: identified on one, validated on two others.
+
+Read where they are, skipped without.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from gough.estimators.physical.pseudo_inertia import pseudo_inertia
 from gough.identification import feasible, prepare
 from gough.mechanism import load_robot
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not example.DATA.exists(), reason="UPV logs are not here")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not example.DATA.exists(), reason="UPV logs are not here"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +38,9 @@ def overall(errors: list[float]) -> float:
     return float(np.sqrt(np.mean(np.square(errors))))
 
 
-def test_every_leg_of_runs_not_used_is_predicted_to_an_eighth_or_better(found: dict[str, Any]) -> None:
+def test_every_leg_of_runs_not_used_is_predicted_to_an_eighth_or_better(
+    found: dict[str, Any],
+) -> None:
     errors = found["models"]["all"]["held_out"]
     for name in ("validation", "volts"):
         assert max(errors["10 Hz"][name]) < 0.12, name
@@ -41,13 +49,18 @@ def test_every_leg_of_runs_not_used_is_predicted_to_an_eighth_or_better(found: d
     assert "fair prediction of held-out data" in found["verdict"]
 
 
-def test_coulomb_friction_is_what_this_robot_has_and_each_leg_its_own(found: dict[str, Any]) -> None:
+def test_coulomb_friction_is_what_this_robot_has_and_each_leg_its_own(
+    found: dict[str, Any],
+) -> None:
     error = {name: overall(s["held_out"]) for name, s in found["structures"].items()}
     assert error["none"] > 0.7
     assert error["viscous"] > 4 * error["Coulomb"]
     assert error["both"] < 0.97 * error["Coulomb"]
     assert error["both, offsets, equal legs tied"] > 2 * error["both, offsets"]
-    for more in ("both, offsets, passive Coulomb", "both, offsets, passive both"):  # not worth 7 and 14 parameters
+    for more in (
+        "both, offsets, passive Coulomb",
+        "both, offsets, passive both",
+    ):  # not worth 7 and 14 parameters
         assert error[more] > 0.98 * error["both, offsets"]
     condition = {name: s["condition_of_correlation"] for name, s in found["structures"].items()}
     assert condition["both, offsets"] < 0.1 * condition["both"]
@@ -59,10 +72,14 @@ def test_a_quarter_of_the_parameters_predicts_nearly_as_well(found: dict[str, An
     assert few["parameters"] <= every["parameters"] / 4
     assert few["condition_of_correlation"] < 20 < 1e4 < every["condition_of_correlation"]
     for name in ("validation", "volts"):
-        assert overall(few["held_out"]["10 Hz"][name]) < 1.3 * overall(every["held_out"]["10 Hz"][name])
+        assert overall(few["held_out"]["10 Hz"][name]) < 1.3 * overall(
+            every["held_out"]["10 Hz"][name]
+        )
     held = found["models"]["by held-out error"]
     assert few["parameters"] < held["parameters"] < every["parameters"]
-    assert overall(held["held_out"]["10 Hz"]["volts"]) < 1.05 * overall(every["held_out"]["10 Hz"]["volts"])
+    assert overall(held["held_out"]["10 Hz"]["volts"]) < 1.05 * overall(
+        every["held_out"]["10 Hz"]["volts"]
+    )
 
 
 def test_essential_parameters_agree_with_the_drawings(found: dict[str, Any]) -> None:
@@ -85,7 +102,9 @@ def test_the_table_says_how_good_it_is(found: dict[str, Any]) -> None:
     assert text.endswith(found["verdict"])
 
 
-def test_bodies_are_possible_although_the_drawing_has_a_rod_without_thickness(study: example.Study) -> None:
+def test_bodies_are_possible_although_the_drawing_has_a_rod_without_thickness(
+    study: example.Study,
+) -> None:
     """All legs free, no ties: the CAD values of leg 4's rod lie on the limit of what can exist."""
     model = Model(load_robot("upv"))
     base = base_parameters(model)
@@ -95,4 +114,6 @@ def test_bodies_are_possible_although_the_drawing_has_a_rod_without_thickness(st
     assert any("prior of leg4.rod has no thickness" in note for note in found.estimate.notes)
     for ten in found.bodies.values():
         assert np.linalg.eigvalsh(pseudo_inertia(ten))[0] > 0
-    assert found.misfit <= 1.001 * (found.least_misfit + max(1.0, found.least_misfit / len(estimate)))
+    assert found.misfit <= 1.001 * (
+        found.least_misfit + max(1.0, found.least_misfit / len(estimate))
+    )

@@ -1,4 +1,6 @@
-"""The example in every --help runs, each with what the ones before it wrote, and answers in JSON as documented."""
+"""The example in every --help runs, each with what the ones before it wrote, and answers in JSON as
+documented.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,17 @@ from gough.cli import COMMANDS
 STUDY = 'format = 1\nrobot = "five_bar"\n[check]\n[bounds]\nlogs = ["log.csv"]\nerror_bound = 0.5\n'
 URDF = """<robot name="arm"><link name="ground"/><link name="bar"><inertial><mass value="2"/></inertial></link>
 <joint name="hinge" type="continuous"><parent link="ground"/><child link="bar"/></joint></robot>"""
-WRITES = {"import": "robot.toml", "design": "trajectory.json", "simulate": "log.csv",
-          "identify": "result/estimate.json", "report": "result/report.html", "export": "result/controller.c",
-          "demo": "demo/study.toml", "generate": "fleet/truth.csv", "fleet": "fleet/result/fleet.html"}
+WRITES = {
+    "import": "robot.toml",
+    "design": "trajectory.json",
+    "simulate": "log.csv",
+    "identify": "result/estimate.json",
+    "report": "result/report.html",
+    "export": "result/controller.c",
+    "demo": "demo/study.toml",
+    "generate": "fleet/truth.csv",
+    "fleet": "fleet/result/fleet.html",
+}
 
 
 def example(verb: str) -> str:
@@ -26,7 +36,9 @@ def example(verb: str) -> str:
     outcome = run(f"gough {verb} --help", Path.cwd())
     assert outcome.code == 0
     found = re.findall(r"Example: +(gough .*?)\s*$", outcome.out, re.MULTILINE)
-    assert len(found) == 1, f"gough {verb} --help shows {len(found)} examples, expected one on a line of its own"
+    assert len(found) == 1, (
+        f"gough {verb} --help shows {len(found)} examples, expected one on a line of its own"
+    )
     return str(found[0])
 
 
@@ -42,7 +54,9 @@ def test_the_examples_run_one_after_the_other(tmp_path: Path) -> None:
     (tmp_path / "run.csv").write_text("time [s],a [rad],b [rad],c [N m],d [N m]\n" + rows)
     (tmp_path / "robot.urdf").write_text(URDF)
     (tmp_path / "robot.yaml").write_text("name_mot: [hinge]\n")
-    for verb in (verb for verb in COMMANDS if verb not in ("view", "schema")):  # one stays, one has nothing but JSON
+    for verb in (
+        verb for verb in COMMANDS if verb not in ("view", "schema")
+    ):  # one stays, one has nothing but JSON
         output = succeed(f"{example(verb)} --json", tmp_path)
         if verb != "run":
             check_keys(output, "study", f"JSON of gough {verb}")

@@ -1,4 +1,6 @@
-"""`gough import`: motors, locks and platform by option; a file that starts closed; nothing half-written."""
+"""`gough import`: motors, locks and platform by option; a file that starts closed; nothing
+half-written.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def test_the_file_starts_closed_and_says_what_was_guessed(folder: Path) -> None:
 
 
 def test_it_answers_in_json_and_never_writes_over_a_file(folder: Path) -> None:
-    told = json.loads(succeed("gough import bars.urdf --loops loops.yaml -o robot.toml --json", folder))
+    told = json.loads(
+        succeed("gough import bars.urdf --loops loops.yaml -o robot.toml --json", folder)
+    )
     assert told["motors"] == ["crank"]
     assert told["files"] == ["robot.toml"]
     again = run("gough import bars.urdf --loops loops.yaml -o robot.toml", folder)
@@ -57,20 +61,30 @@ def test_other_motors_and_locks(folder: Path) -> None:
     succeed("gough import bars.urdf --loops open.yaml --lock knee,rocker -o locked.toml", folder)
     robot = load_robot(folder / "locked.toml")
     assert robot.coordinates == ("crank",)
-    assert robot.bodies[0].values["m"] == pytest.approx(0.5 + 1.2)  # knee and coupler ride on the crank
+    assert robot.bodies[0].values["m"] == pytest.approx(
+        0.5 + 1.2
+    )  # knee and coupler ride on the crank
 
 
 def test_a_platform_gets_the_coordinates_in_which_it_moves(folder: Path) -> None:
-    (folder / "two.yaml").write_text(BARS_YAML.replace("[crank]", "[crank, knee]").replace(
-        "[[end_b, end_c]]", "[]").replace("[3d]", "[]"))
-    succeed("gough import bars.urdf --loops two.yaml --lock rocker --platform end_b -o robot.toml", folder)
+    (folder / "two.yaml").write_text(
+        BARS_YAML.replace("[crank]", "[crank, knee]")
+        .replace("[[end_b, end_c]]", "[]")
+        .replace("[3d]", "[]")
+    )
+    succeed(
+        "gough import bars.urdf --loops two.yaml --lock rocker --platform end_b -o robot.toml",
+        folder,
+    )
     model = Model(load_robot(folder / "robot.toml"))
     assert model.mechanism.task == ("end_b_platform.x", "end_b_platform.z")
     assert "task" in model.loops.partitions
     at = dict(zip(model.mechanism.coordinates, model.home))
     reach = 0.2 * np.exp(-1j * at["crank"]) + 0.6 * np.exp(-1j * (at["crank"] + at["knee"]))
     assert at["end_b_platform.x"] + 1j * at["end_b_platform.z"] == pytest.approx(reach)
-    wrong = run("gough import bars.urdf --loops two.yaml --platform ground -o x.toml --lock rocker", folder)
+    wrong = run(
+        "gough import bars.urdf --loops two.yaml --platform ground -o x.toml --lock rocker", folder
+    )
     assert "stands still" in wrong.err
 
 
@@ -78,14 +92,20 @@ def test_joints_that_were_cut_and_a_free_base_that_is_locked(tmp_path: Path) -> 
     written(tmp_path, "loop.sdf", LOOP)
     succeed("gough import loop.sdf", tmp_path)
     assert Model(load_robot(tmp_path / "loop.toml")).degrees_of_freedom == 1
-    written(tmp_path, "walker.xml", """<mujoco><compiler angle="radian"/><worldbody>
+    written(
+        tmp_path,
+        "walker.xml",
+        """<mujoco><compiler angle="radian"/><worldbody>
       <body name="pelvis" pos="0 0 1" euler="0.1 0.2 0.3"><freejoint name="float"/><geom size="0.1"/>
         <body name="leg" pos="0.1 0 0"><joint name="hip" axis="0 1 0"/><geom size="0.05" pos="0 0 -0.3"/></body></body>
-      </worldbody><actuator><motor joint="hip"/></actuator></mujoco>""")
+      </worldbody><actuator><motor joint="hip"/></actuator></mujoco>""",
+    )
     asked = run("gough import walker.xml", tmp_path)
     assert "7 degrees of freedom but 1 motors; with these held, float still move" in asked.err
     succeed("gough import walker.xml --lock float", tmp_path)
     robot = load_robot(tmp_path / "walker.toml")
     assert robot.coordinates == ("hip",)
     x = Rotation.from_euler("XYZ", [0.1, 0.2, 0.3]).as_matrix()[:, 0]
-    np.testing.assert_allclose(robot.joint("hip").placement.translation, [0, 0, 1] + 0.1 * x, atol=1e-12)
+    np.testing.assert_allclose(
+        robot.joint("hip").placement.translation, [0, 0, 1] + 0.1 * x, atol=1e-12
+    )

@@ -1,4 +1,6 @@
-"""The command at a shell: completion, version, a search that is stopped, a log that nobody has described."""
+"""The command at a shell: completion, version, a search that is stopped, a log that nobody has
+described.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,19 @@ GOUGH = [sys.executable, "-m", "gough"]
 
 def completed(line: str, folder: Path) -> list[str]:
     words = line.split(" ")
-    asked = {"_GOUGH_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    asked = {
+        "_GOUGH_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
     code = "import sys; sys.argv = ['gough']; from gough.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], env=os.environ | asked, cwd=folder, capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | asked,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
     return done.stdout.split()
 
 
@@ -35,7 +46,9 @@ def test_a_shell_completes_commands_robots_options_and_words(tmp_path: Path) -> 
 
 
 def test_the_version_is_told(tmp_path: Path) -> None:
-    done = subprocess.run([*GOUGH, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*GOUGH, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stdout == f"gough {gough.__version__}\n"
 
 
@@ -55,7 +68,9 @@ solver._bfgs = stopping
 sys.argv = ["gough", "design", "five_bar", "--frequency", "0.5", "-o", "t.json"]
 main()
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert "stopped before its end" in done.stdout
     assert gough.load_trajectory(tmp_path / "t.json", robot="five_bar").period == 2.0
@@ -66,10 +81,14 @@ def test_log_says_what_is_in_a_file_and_writes_a_description(tmp_path: Path) -> 
     rows = np.column_stack([t, np.sin(t), np.cos(t), np.cos(t), np.sin(2 * t)])
     np.savetxt(tmp_path / "run.csv", rows, delimiter=",", header="t,qA,qB,tauA,tauB", comments="")
     words = [*GOUGH, "log", "run.csv", "--robot", "five_bar"]
-    done = subprocess.run([*words, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*words, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     check_keys(done.stdout, "study", "JSON of gough log")
     assert json.loads(done.stdout)["joints"] == ["left.motor", "right.motor"]
-    done = subprocess.run([*words, "-o", "run.toml"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*words, "-o", "run.toml"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert "is a guess" in done.stdout
     assert done.stdout.endswith("wrote run.toml\n")
     log = gough.read_recording(tmp_path / "run.csv", tmp_path / "run.toml")

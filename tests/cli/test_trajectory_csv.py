@@ -18,7 +18,9 @@ from gough.study.run import run_step
 from tests_support import fourier
 
 
-def test_a_controller_gets_platform_and_motors_from_rest_to_rest(five_bar: Model, tmp_path: Path) -> None:
+def test_a_controller_gets_platform_and_motors_from_rest_to_rest(
+    five_bar: Model, tmp_path: Path
+) -> None:
     trajectory = fourier(five_bar, 0.4, 0.5)
     runnable(five_bar, trajectory, 3).to_csv(tmp_path / "t.csv", 1000.0)
     header, *rows = csv.reader((tmp_path / "t.csv").read_text().splitlines())
@@ -27,18 +29,29 @@ def test_a_controller_gets_platform_and_motors_from_rest_to_rest(five_bar: Model
     for name, column in table.items():
         if ".velocity " in name or ".acceleration " in name:
             assert abs(column[[0, -1]]).max() < 1e-9 * abs(column).max(), name
-    # The motors of a five-bar in closed form: the elbow is where two circles meet, and the tip is on both.
+    # The motors of a five-bar in closed form: the elbow is where two circles meet, and the tip is
+    # on both.
     for side, sign in (("left", -1.0), ("right", 1.0)):
         angle = table[f"{side}.motor.position [rad]"]
         elbow = np.stack([sign * 0.1 + 0.25 * np.cos(angle), 0.25 * np.sin(angle)])
         assert np.linalg.norm(position.T - elbow, axis=0) == pytest.approx(0.35, abs=1e-9)
-        for below, above in (("position [rad]", "velocity [rad/s]"), ("velocity [rad/s]", "acceleration [rad/s2]")):
+        for below, above in (
+            ("position [rad]", "velocity [rad/s]"),
+            ("velocity [rad/s]", "acceleration [rad/s2]"),
+        ):
             column, slope = table[f"{side}.motor.{below}"], table[f"{side}.motor.{above}"]
-            assert np.gradient(column, 1e-3)[2:-2] == pytest.approx(slope[2:-2], abs=1e-3 * np.abs(slope).max())
-    # Somewhere in it are three whole periods of the designed motion, one after the other, and one to settle.
+            assert np.gradient(column, 1e-3)[2:-2] == pytest.approx(
+                slope[2:-2], abs=1e-3 * np.abs(slope).max()
+            )
+    # Somewhere in it are three whole periods of the designed motion, one after the other, and one
+    # to settle.
     period = round(trajectory.period * 1000)
     once = trajectory.at(np.arange(period) / 1000)[0]
-    same = [k for k in range(len(position) - period) if np.allclose(position[k:k + period], once, atol=1e-9)]
+    same = [
+        k
+        for k in range(len(position) - period)
+        if np.allclose(position[k : k + period], once, atol=1e-9)
+    ]
     assert len(same) >= 3
     assert set(np.diff(same)) == {period}
 
@@ -55,21 +68,39 @@ def test_no_limit_is_exceeded_on_the_way_into_the_motion(name: str) -> None:
                 assert np.abs(getattr(run, word)[:, k]).max() <= most * (1 + 1e-9), (joint, word)
 
 
-def test_the_virtual_robot_runs_the_table_of_the_controller(five_bar: Model, tmp_path: Path) -> None:
+def test_the_virtual_robot_runs_the_table_of_the_controller(
+    five_bar: Model, tmp_path: Path
+) -> None:
     trajectory = fourier(five_bar, 0.4, 0.5)
     runnable(five_bar, trajectory, 2).to_csv(tmp_path / "t.csv", 1000.0)
-    run_step("simulate", {"robot": "five_bar", "trajectory": "t.csv", "noise": False, "output": "log.csv"},
-             folder=tmp_path)
+    run_step(
+        "simulate",
+        {"robot": "five_bar", "trajectory": "t.csv", "noise": False, "output": "log.csv"},
+        folder=tmp_path,
+    )
     log = read_recording(tmp_path / "log.csv")
     wanted = load_trajectory(tmp_path / "t.csv").only(log.joints)
     assert log.position[0] == pytest.approx(wanted.position[0], abs=1e-3)
-    assert np.sqrt(np.mean((log.position - wanted.position[:len(log)]) ** 2)) < 0.01 * np.ptp(wanted.position)
+    assert np.sqrt(np.mean((log.position - wanted.position[: len(log)]) ** 2)) < 0.01 * np.ptp(
+        wanted.position
+    )
 
 
-@pytest.mark.parametrize(("text", "word"), [
-    ("", "table"), ("time,a\n1,2\n", "position"), ("time [s],a.position [m]\n0,x\n", "could not convert"),
-    ("time [s],a.position [m]\n" + "".join(f"{t},0\n" for t in (0, 1, 1, 2, 3, 4, 5)), "ascending")])
-def test_tables_that_are_no_trajectory_are_refused_by_name(tmp_path: Path, text: str, word: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "table"),
+        ("time,a\n1,2\n", "position"),
+        ("time [s],a.position [m]\n0,x\n", "could not convert"),
+        (
+            "time [s],a.position [m]\n" + "".join(f"{t},0\n" for t in (0, 1, 1, 2, 3, 4, 5)),
+            "ascending",
+        ),
+    ],
+)
+def test_tables_that_are_no_trajectory_are_refused_by_name(
+    tmp_path: Path, text: str, word: str
+) -> None:
     (tmp_path / "bad.csv").write_text(text)
     with pytest.raises(InvalidTrajectory, match=word) as caught:
         load_trajectory(tmp_path / "bad.csv")

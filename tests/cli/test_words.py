@@ -12,32 +12,49 @@ from gough.study.verbs import verb
 KNOWN = options_of(verb("identify"))
 
 
-@pytest.mark.parametrize(("said", "shown"), [
-    ("give them with `loaded`", "give them with --loaded"),
-    ("choose another one or use `force=True`", "choose another one or use --force"),
-    ("ask for it with `estimator='ml'`", "ask for it with --estimator ml"),
-    ("see `tie_legs` and `dead_band=0.1`", "see --tie-legs and --dead-band 0.1"),
-    ("`gough identify -o` wrote `nothing=3` and `something`", "`gough identify -o` wrote `nothing=3` and `something`"),
-])
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("give them with `loaded`", "give them with --loaded"),
+        ("choose another one or use `force=True`", "choose another one or use --force"),
+        ("ask for it with `estimator='ml'`", "ask for it with --estimator ml"),
+        ("see `tie_legs` and `dead_band=0.1`", "see --tie-legs and --dead-band 0.1"),
+        (
+            "`gough identify -o` wrote `nothing=3` and `something`",
+            "`gough identify -o` wrote `nothing=3` and `something`",
+        ),
+    ],
+)
 def test_names_of_settings_become_options(said: str, shown: str) -> None:
     assert in_options(said, KNOWN) == shown
 
 
-@pytest.mark.parametrize(("name", "words", "value"), [
-    ("gains", ["a=1", "b=2.5"], {"a": 1.0, "b": 2.5}),
-    ("gains", ["a=1,b=2.5"], {"a": 1.0, "b": 2.5}),
-    ("dead_band", ["0.1"], 0.1),
-    ("dead_band", ["a=0.1"], {"a": 0.1}),
-    ("loaded", ["a.csv", "b.csv"], ["a.csv", "b.csv"]),
-    ("cutoff", 3.0, 3.0),
-])
+@pytest.mark.parametrize(
+    ("name", "words", "value"),
+    [
+        ("gains", ["a=1", "b=2.5"], {"a": 1.0, "b": 2.5}),
+        ("gains", ["a=1,b=2.5"], {"a": 1.0, "b": 2.5}),
+        ("dead_band", ["0.1"], 0.1),
+        ("dead_band", ["a=0.1"], {"a": 0.1}),
+        ("loaded", ["a.csv", "b.csv"], ["a.csv", "b.csv"]),
+        ("cutoff", 3.0, 3.0),
+    ],
+)
 def test_what_is_written_becomes_the_value(name: str, words: object, value: object) -> None:
     assert spoken(KNOWN[name], words) == value
     assert KNOWN[name].read(value) is not None
 
 
-@pytest.mark.parametrize(("name", "words"), [("gains", ["a"]), ("gains", ["a=x"]), ("gains", ["1.0"]),
-                                             ("dead_band", ["x"]), ("dead_band", ["0.1", "a=1"])])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("gains", ["a"]),
+        ("gains", ["a=x"]),
+        ("gains", ["1.0"]),
+        ("dead_band", ["x"]),
+        ("dead_band", ["0.1", "a=1"]),
+    ],
+)
 def test_what_is_no_number_is_refused(name: str, words: list[str]) -> None:
     with pytest.raises(InvalidInput, match=rf"{name}: expected"):
         spoken(KNOWN[name], words)

@@ -1,7 +1,7 @@
 """What every estimator with a covariance promises, whatever its method.
 
-Exact without noise; order irrelevant; units irrelevant; rank loss raises; covariance positive; 95 % intervals cover;
-input untouched; deterministic; condensed data give the same.
+Exact without noise; order irrelevant; units irrelevant; rank loss raises; covariance positive; 95 %
+intervals cover; input untouched; deterministic; condensed data give the same.
 """
 
 from collections.abc import Callable
@@ -26,12 +26,22 @@ SIGMA = np.array([[0.09, 0.12], [0.12, 0.64]])
 GAIN_TRUTH = np.array([3.0, 0.8, 1.2, 40.0, 55.0])  # inertia, two frictions, two gains
 
 
-def linear(seed: int, noise: float, t: int = 120, covariance: np.ndarray = SIGMA, **changes: Any) -> Regression:
-    """Two rows, three parameters of different size; noise with the given covariance between rows."""
+def linear(
+    seed: int, noise: float, t: int = 120, covariance: np.ndarray = SIGMA, **changes: Any
+) -> Regression:
+    """Two rows, three parameters of different size; noise with the given covariance between
+    rows.
+    """
     regressor = np.random.default_rng([11, 7]).normal(size=(t, 2, 3)) * np.array([1.0, 20.0, 0.3])
     error = np.random.default_rng(seed).normal(size=(t, 2)) @ np.linalg.cholesky(covariance).T
-    content = {"regressor": regressor, "effort": regressor @ TRUTH + noise * error, "rows": ("x", "y"),
-               "row_units": ("N", "N"), "parameters": ("a", "b", "c"), "units": ("1",) * 3}
+    content = {
+        "regressor": regressor,
+        "effort": regressor @ TRUTH + noise * error,
+        "rows": ("x", "y"),
+        "row_units": ("N", "N"),
+        "parameters": ("a", "b", "c"),
+        "units": ("1",) * 3,
+    }
     return Regression(**(content | changes))
 
 
@@ -48,25 +58,40 @@ def heavy(seed: int, noise: float) -> Regression:
     problem = rows_apart(seed, noise)
     rng = np.random.default_rng(seed + 10_000)
     bad = (rng.random(problem.effort.shape) < 0.05) * (noise > 0)
-    return replace(problem, effort=problem.effort + bad * 30 * rng.normal(size=problem.effort.shape))
+    return replace(
+        problem, effort=problem.effort + bad * 30 * rng.normal(size=problem.effort.shape)
+    )
 
 
 def currents(seed: int, noise: float, t: int = 240) -> GainProblem:
-    """Two motors; an inertia both move, friction of their own, and in the second half a payload of 2 kg."""
+    """Two motors; an inertia both move, friction of their own, and in the second half a payload of
+    2 kg.
+    """
     rng = np.random.default_rng([11, 7])  # a stream the noise never uses
     pull, speed = rng.normal(size=(2, t, 2))
     load = 2.0 * (np.arange(t) >= t // 2)[:, None] * pull
     gains = GAIN_TRUTH[3:]
     current = (3.0 * pull + GAIN_TRUTH[1:3] * speed + load) / gains
-    current = current + noise * np.random.default_rng(seed).normal(size=(t, 2)) * np.array([0.3, 0.5]) / gains
+    current = (
+        current
+        + noise * np.random.default_rng(seed).normal(size=(t, 2)) * np.array([0.3, 0.5]) / gains
+    )
     regressor = np.zeros((t, 2, 5))
     regressor[:, :, 0] = -pull
     regressor[:, range(2), range(1, 3)] = -speed
     regressor[:, range(2), range(3, 5)] = current
-    return GainProblem(motors=("m1", "m2"), problem=Regression(
-        regressor=regressor, effort=load, rows=("m1", "m2"), row_units=("N", "N"), units=("1",) * 5,
-        parameters=("m", "m1.fv", "m2.fv", "m1.gain", "m2.gain"),
-        group=np.arange(t) // (t // 12)))
+    return GainProblem(
+        motors=("m1", "m2"),
+        problem=Regression(
+            regressor=regressor,
+            effort=load,
+            rows=("m1", "m2"),
+            row_units=("N", "N"),
+            units=("1",) * 5,
+            parameters=("m", "m1.fv", "m2.fv", "m1.gain", "m2.gain"),
+            group=np.arange(t) // (t // 12),
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -84,7 +109,9 @@ CASES = {
     "weighted": Case(WeightedLeastSquares(), rows_apart, TRUTH),
     "weighted, white": Case(WeightedLeastSquares(uncertainty="white"), rows_apart, TRUTH),
     "Gauss-Markov, estimated": Case(GaussMarkov(), linear, TRUTH),
-    "Gauss-Markov, known": Case(GaussMarkov(covariance=SIGMA, uncertainty="white"), linear, TRUTH, row_units=False),
+    "Gauss-Markov, known": Case(
+        GaussMarkov(covariance=SIGMA, uncertainty="white"), linear, TRUTH, row_units=False
+    ),
     "Huber": Case(Robust(), heavy, TRUTH, samples=True),
     "Tukey": Case(Robust(loss="tukey", uncertainty="white"), heavy, TRUTH, samples=True),
     "total least squares of gains": Case(TotalLeastSquares(), currents, GAIN_TRUTH),
@@ -98,7 +125,11 @@ def inside(problem: Any) -> Regression:
 
 
 def change(problem: Any, edit: Callable[[Regression], Regression]) -> Any:
-    return replace(problem, problem=edit(problem.problem)) if isinstance(problem, GainProblem) else edit(problem)
+    return (
+        replace(problem, problem=edit(problem.problem))
+        if isinstance(problem, GainProblem)
+        else edit(problem)
+    )
 
 
 @cases
@@ -113,7 +144,10 @@ def test_exact_without_noise(case: Case) -> None:
 def test_order_of_samples_is_irrelevant(case: Case) -> None:
     problem = case.make(0, 1.0)
     shuffle = np.random.default_rng(1).permutation(len(inside(problem)))
-    a, b = case.estimator.fit(problem), case.estimator.fit(change(problem, lambda p: p.take(shuffle)))
+    a, b = (
+        case.estimator.fit(problem),
+        case.estimator.fit(change(problem, lambda p: p.take(shuffle))),
+    )
     np.testing.assert_allclose(b.values, a.values, rtol=1e-5)
     np.testing.assert_allclose(b.white_std, a.white_std, rtol=1e-5)
 
@@ -126,7 +160,9 @@ def test_order_of_rows_is_irrelevant(case: Case) -> None:
         estimator = case.estimator
 
     def flip(p: Regression) -> Regression:
-        return replace(p, regressor=p.regressor[:, ::-1], effort=p.effort[:, ::-1], rows=p.rows[::-1])
+        return replace(
+            p, regressor=p.regressor[:, ::-1], effort=p.effort[:, ::-1], rows=p.rows[::-1]
+        )
 
     problem = case.make(0, 1.0)
     flipped = change(problem, flip)
@@ -167,7 +203,10 @@ def test_rescaling_the_unit_of_a_row_changes_nothing(case: Case) -> None:
     if not case.row_units:
         pytest.skip("takes the rows as they are, by definition")
     problem, factor = case.make(0, 1.0), np.array([1.0, 1e-3])
-    scaled = change(problem, lambda p: replace(p, regressor=p.regressor * factor[:, None], effort=p.effort * factor))
+    scaled = change(
+        problem,
+        lambda p: replace(p, regressor=p.regressor * factor[:, None], effort=p.effort * factor),
+    )
     a, b = case.estimator.fit(problem), case.estimator.fit(scaled)
     np.testing.assert_allclose(b.values, a.values, rtol=1e-5)
     np.testing.assert_allclose(b.std, a.std, rtol=1e-4)
@@ -221,8 +260,12 @@ def masked(problem: Any, garbage: float, share: float = 0.2) -> Any:
     count = np.random.default_rng([5, 3]).random(inside(problem).effort.shape) >= share
 
     def spoil(p: Regression) -> Regression:
-        return replace(p, mask=count, effort=np.where(count, p.effort, garbage),
-                       regressor=np.where(count[:, :, None], p.regressor, -3 * garbage))
+        return replace(
+            p,
+            mask=count,
+            effort=np.where(count, p.effort, garbage),
+            regressor=np.where(count[:, :, None], p.regressor, -3 * garbage),
+        )
 
     return change(problem, spoil)
 
@@ -231,8 +274,16 @@ def masked(problem: Any, garbage: float, share: float = 0.2) -> Any:
 def test_equations_that_do_not_count_have_no_influence(case: Case) -> None:
     problem = case.make(0, 1.0)
     a, b = (case.estimator.fit(masked(problem, garbage)) for garbage in (0.0, 1e6))
-    for name in ("values", "covariance", "degrees_of_freedom", "residual_rms", "residual_mean", "residual_relative",
-                 "noise_covariance", "counts"):
+    for name in (
+        "values",
+        "covariance",
+        "degrees_of_freedom",
+        "residual_rms",
+        "residual_mean",
+        "residual_relative",
+        "noise_covariance",
+        "counts",
+    ):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
     assert a.notes == b.notes
     assert (a.counts < a.samples).all()
@@ -276,9 +327,13 @@ def test_a_row_that_never_counts_is_named_and_changes_nothing(case: Case) -> Non
         estimator = replace(estimator, covariance=wide)
     problem = case.make(0, 1.0)
     t = len(problem)
-    padded = replace(problem, rows=(*problem.rows, "z"), row_units=("N",) * 3,
-                     regressor=np.concatenate([problem.regressor, np.zeros((t, 1, 3))], axis=1),
-                     effort=np.concatenate([problem.effort, np.zeros((t, 1))], axis=1))
+    padded = replace(
+        problem,
+        rows=(*problem.rows, "z"),
+        row_units=("N",) * 3,
+        regressor=np.concatenate([problem.regressor, np.zeros((t, 1, 3))], axis=1),
+        effort=np.concatenate([problem.effort, np.zeros((t, 1))], axis=1),
+    )
     mask = np.ones((t, 3), bool)
     mask[:, 2] = False
     a = case.estimator.fit(problem)
@@ -342,11 +397,16 @@ def test_settings_and_problems_that_make_no_sense_give_no_numbers() -> None:
         validate(LeastSquares().fit(problem), [problem.take(slice(0, 0))])
 
 
-@pytest.mark.parametrize("estimator", [LeastSquares(), WeightedLeastSquares(), GaussMarkov(), Robust()],
-                         ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "estimator",
+    [LeastSquares(), WeightedLeastSquares(), GaussMarkov(), Robust()],
+    ids=lambda e: type(e).__name__,
+)
 def test_efforts_of_zero_give_parameters_of_zero(estimator: Any) -> None:
     problem = linear(0, 1.0)
     for mode in ("auto", "white"):
-        found = replace(estimator, uncertainty=mode).fit(replace(problem, effort=np.zeros_like(problem.effort)))
+        found = replace(estimator, uncertainty=mode).fit(
+            replace(problem, effort=np.zeros_like(problem.effort))
+        )
         np.testing.assert_array_equal(found.values, 0.0)
         assert "inf %" in found.summary()

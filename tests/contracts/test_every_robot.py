@@ -70,7 +70,10 @@ def test_accelerations_equal_finite_differences_of_velocities(name: str) -> None
         q = chain.close(q, by)[0]
         ends.append(chain.rates(q, v + sign * step * a, a, by)[0])
     numeric = (ends[0] - ends[1]) / (2 * step)
-    scale = np.abs(motion.qdd).max(axis=1, keepdims=True) + np.abs(motion.qd).max(axis=1, keepdims=True) ** 2
+    scale = (
+        np.abs(motion.qdd).max(axis=1, keepdims=True)
+        + np.abs(motion.qd).max(axis=1, keepdims=True) ** 2
+    )
     np.testing.assert_allclose(motion.qdd / scale, numeric / scale, atol=1e-6)
 
 
@@ -79,13 +82,17 @@ def test_each_regressor_column_is_the_effort_of_a_unit_parameter(name: str) -> N
     model, motion = model_of(name), motion_of(name).take(slice(0, 5))
     names = model.mechanism.standard.names
     W = model.regressor(motion, names)
-    rows = [model.independent.index(i) for i in model.actuated] if not model.loops.redundant else None
+    rows = (
+        [model.independent.index(i) for i in model.actuated] if not model.loops.redundant else None
+    )
     for k in range(0, len(names), 1 + len(names) // 40):
         unit = np.zeros(len(names))
         unit[k] = 1.0
         effort = model.inverse_dynamics(motion, unit)
         expected = W[:, rows, k] if rows is not None else model.distribute(motion.q, W[:, :, k])
-        np.testing.assert_allclose(effort, expected, atol=1e-9 * max(1.0, np.abs(W[:, :, k]).max()), err_msg=names[k])
+        np.testing.assert_allclose(
+            effort, expected, atol=1e-9 * max(1.0, np.abs(W[:, :, k]).max()), err_msg=names[k]
+        )
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -94,13 +101,17 @@ def test_a_payload_column_is_what_the_payload_adds(name: str) -> None:
     for payload in model.mechanism.payloads:
         names = model.mechanism.payload_parameters(payload.name).names
         values = model.mechanism.payload_parameters(payload.name).values
-        added = (model.inverse_dynamics(motion, load=model.load(payload.name)) - model.inverse_dynamics(motion))
+        added = model.inverse_dynamics(
+            motion, load=model.load(payload.name)
+        ) - model.inverse_dynamics(motion)
         expected = model.distribute(motion.q, model.regressor(motion, names) @ values)
         np.testing.assert_allclose(added, expected, atol=1e-9 * max(1.0, np.abs(expected).max()))
 
 
 def _kinetic_and_potential(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Energy from body poses and the mass matrix: poses only for gravity, so power balance checks the bias."""
+    """Energy from body poses and the mass matrix: poses only for gravity, so power balance checks
+    the bias.
+    """
     mass = model.mass_matrix(q)
     kinetic = 0.5 * np.einsum("tm,tmk,tk->t", v, mass, v)
     rotation, origin = model.kinematics.body_poses(q)
@@ -116,7 +127,11 @@ def _kinetic_and_potential(model: Model, q: np.ndarray, v: np.ndarray) -> np.nda
 def test_without_friction_motor_power_is_the_rate_of_energy(name: str) -> None:
     model, motion = model_of(name), motion_of(name)
     chain, by, rows = model.kinematics, model.loops.dynamic, list(model.independent)
-    keep = {n: 0.0 for n in model.mechanism.standard.names if n.rpartition(".")[2] in ("fv", "fs", "off", "k")}
+    keep = {
+        n: 0.0
+        for n in model.mechanism.standard.names
+        if n.rpartition(".")[2] in ("fv", "fs", "off", "k")
+    }
     values = model.standard_values(keep)
     effort = model.inverse_dynamics(motion, values)
     power = (effort * motion.qd[:, list(model.actuated)]).sum(axis=1)
@@ -156,14 +171,19 @@ def test_forward_dynamics_inverts_inverse_dynamics(name: str) -> None:
     model, motion = model_of(name), motion_of(name)
     v, a = independent(model, motion)
     effort = model.inverse_dynamics(motion)
-    np.testing.assert_allclose(model.forward_dynamics(motion.q, v, effort), a, atol=1e-8 * np.abs(a).max())
+    np.testing.assert_allclose(
+        model.forward_dynamics(motion.q, v, effort), a, atol=1e-8 * np.abs(a).max()
+    )
 
 
 def _turned(mechanism: Mechanism, angle: float) -> Mechanism:
-    """Turn robot and gravity together about a skew axis; task coordinates stay in the turned frame."""
+    """Turn robot and gravity together about a skew axis; task coordinates stay in the turned
+    frame.
+    """
     turn = Placement((("Rz", 0.3), ("Rx", angle), ("Ry", 0.5)))
     joints: list[Joint] = [
-        replace(j, placement=turn.then(j.placement)) if j.parent == "base" else j for j in mechanism.joints
+        replace(j, placement=turn.then(j.placement)) if j.parent == "base" else j
+        for j in mechanism.joints
     ]
     closures = []
     for closure in mechanism.closures:
@@ -174,7 +194,9 @@ def _turned(mechanism: Mechanism, angle: float) -> Mechanism:
                 changes[side] = replace(frame, placement=turn.then(frame.placement))
         closures.append(replace(closure, **changes))
     gravity = turn.rotation @ np.array(mechanism.gravity)
-    return replace(mechanism, joints=tuple(joints), closures=tuple(closures), gravity=tuple(gravity))
+    return replace(
+        mechanism, joints=tuple(joints), closures=tuple(closures), gravity=tuple(gravity)
+    )
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -182,7 +204,9 @@ def test_turning_robot_and_gravity_together_changes_nothing(name: str) -> None:
     model, motion = model_of(name), motion_of(name).take(slice(0, 10))
     turned = Model(_turned(model.mechanism, 0.7))
     expected = model.inverse_dynamics(motion)
-    np.testing.assert_allclose(turned.inverse_dynamics(motion), expected, atol=1e-8 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        turned.inverse_dynamics(motion), expected, atol=1e-8 * np.abs(expected).max()
+    )
 
 
 @pytest.mark.parametrize("name", [n for n in ROBOTS if "task" in model_of(n).loops.partitions])
@@ -198,7 +222,9 @@ def test_task_and_actuator_routes_agree(name: str) -> None:
     start = motion.q[:1]
     for by in ("task", "actuated"):
         rows = list(part[by].independent)
-        np.testing.assert_allclose(chain.assemble(start[:, rows], by, start=start[0]), start, atol=1e-9)
+        np.testing.assert_allclose(
+            chain.assemble(start[:, rows], by, start=start[0]), start, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize("name", ROBOTS)

@@ -11,7 +11,9 @@ from gough.core.regression import Regression, condense
 
 
 def threads() -> set[int]:
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    return {
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    }
 
 
 def test_one_thread_inside_and_the_callers_setting_after() -> None:
@@ -31,8 +33,14 @@ def test_one_thread_inside_and_the_callers_setting_after() -> None:
 
 def test_condensing_runs_with_one_thread() -> None:
     seen = []
-    problem = Regression(regressor=np.ones((4, 1, 1)), effort=np.ones((4, 1)), rows=("a",), row_units=("N",),
-                         parameters=("p",), units=("kg",))
+    problem = Regression(
+        regressor=np.ones((4, 1, 1)),
+        effort=np.ones((4, 1)),
+        rows=("a",),
+        row_units=("N",),
+        parameters=("p",),
+        units=("kg",),
+    )
 
     def blocks():
         seen.append(threads())

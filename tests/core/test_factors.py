@@ -27,17 +27,28 @@ def problem(seed: int, samples: int = 400, memory: float = 0.0) -> Regression:
     noise = rng.standard_normal((samples, 2))
     for k in range(1, samples):
         noise[k] += memory * noise[k - 1]
-    return Regression(regressor=regressor, effort=regressor @ np.array([1.0, -2.0, 0.5]) + 0.1 * noise,
-                      rows=("one", "two"), row_units=("N", "N"), parameters=("a.m", "b.m", "c.m"), units=("kg",) * 3,
-                      mask=rng.random((samples, 2)) > 0.1)
+    return Regression(
+        regressor=regressor,
+        effort=regressor @ np.array([1.0, -2.0, 0.5]) + 0.1 * noise,
+        rows=("one", "two"),
+        row_units=("N", "N"),
+        parameters=("a.m", "b.m", "c.m"),
+        units=("kg",) * 3,
+        mask=rng.random((samples, 2)) > 0.1,
+    )
 
 
 def factor(seed: int, memory: float = 0.0, **made: str) -> Factor:
     one = problem(seed, memory=memory)
     data, there = one.stacked(), one.counting
-    return Factor(made_from=MADE | made, logs=(hashlib.sha256(str(seed).encode()).hexdigest(),),
-                  sources=(f"log{seed}",), condensed=one.condensed(joint=True),
-                  lagged=np.einsum("tri,trj->rij", data[:-1], data[1:]), pairs=(there[:-1] & there[1:]).sum(axis=0))
+    return Factor(
+        made_from=MADE | made,
+        logs=(hashlib.sha256(str(seed).encode()).hexdigest(),),
+        sources=(f"log{seed}",),
+        condensed=one.condensed(joint=True),
+        lagged=np.einsum("tri,trj->rij", data[:-1], data[1:]),
+        pairs=(there[:-1] & there[1:]).sum(axis=0),
+    )
 
 
 @pytest.mark.parametrize("count", [2, 5, 9])
@@ -57,8 +68,10 @@ def test_stretches_and_recordings_survive_merging() -> None:
     merged = merge_all([partial(factor, k) for k in range(5)]).condensed
     whole = concatenate([problem(k) for k in range(5)]).condensed(joint=True)
     assert len(np.unique(merged.recording)) == 5
-    one, other = WeightedLeastSquares(uncertainty="recordings").fit(merged), (
-        WeightedLeastSquares(uncertainty="recordings").fit(whole))
+    one, other = (
+        WeightedLeastSquares(uncertainty="recordings").fit(merged),
+        (WeightedLeastSquares(uncertainty="recordings").fit(whole)),
+    )
     assert one.std == pytest.approx(other.std, rel=1e-8)
 
 
@@ -76,8 +89,10 @@ def test_the_tree_is_fixed_by_number_and_order() -> None:
 
     some = [factor(k) for k in range(6)]
     assert text(some) == text([factor(k) for k in range(6)])
-    by_hand = merge_factors(merge_factors(merge_factors(some[0], some[1]), merge_factors(some[2], some[3])),
-                            merge_factors(some[4], some[5]))
+    by_hand = merge_factors(
+        merge_factors(merge_factors(some[0], some[1]), merge_factors(some[2], some[3])),
+        merge_factors(some[4], some[5]),
+    )
     assert by_hand.to_bytes() == text(some)
 
 
@@ -96,14 +111,18 @@ def test_whiteness_is_that_of_the_samples() -> None:
     rho, chance = coloured.whiteness(truth)
     left, there = problem(1, memory=0.6).left(truth), problem(1).counting
     pairs = (there[1:] & there[:-1]).sum(axis=0)
-    expected = (left[1:] * left[:-1]).sum(axis=0) / pairs / ((left**2).sum(axis=0) / there.sum(axis=0))
+    expected = (
+        (left[1:] * left[:-1]).sum(axis=0) / pairs / ((left**2).sum(axis=0) / there.sum(axis=0))
+    )
     assert rho == pytest.approx(expected, rel=1e-9)
     assert (chance < 1e-6).all()
     assert (white.whiteness(truth)[1] > 0.01).all()
     assert chance == pytest.approx(stats.chi2.sf(pairs * expected**2, 1), rel=1e-6)
 
 
-@pytest.mark.parametrize("what", ["cut", "changed", "renamed", "packed otherwise", "short", "foreign"])
+@pytest.mark.parametrize(
+    "what", ["cut", "changed", "renamed", "packed otherwise", "short", "foreign"]
+)
 def test_damaged_and_foreign_files_are_refused_by_name(what: str, tmp_path: Path) -> None:
     path = factor(0).save(tmp_path)
     data = bytearray(path.read_bytes())

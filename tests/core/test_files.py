@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from gough.core.errors import OutputError
-from gough.core.files import require_free, require_free_folder, write_text, write_together, written_together
+from gough.core.files import (
+    require_free,
+    require_free_folder,
+    write_text,
+    write_together,
+    written_together,
+)
 
 
 def test_text_is_written_and_replaced(tmp_path: Path) -> None:
@@ -45,7 +51,9 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         write_text(tmp_path / "gone" / "a.txt", "x")
 
 
-def test_files_that_belong_together_appear_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_belong_together_appear_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_together(tmp_path, {"a.txt": b"a1", "b.txt": b"b1"})
     calls = []
 
@@ -61,9 +69,12 @@ def test_files_that_belong_together_appear_together(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("moves", [0, 1, 2])
-def test_a_crash_between_the_renames_leaves_no_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                   moves: int) -> None:
-    """The process dies after some of the files have reached their places; readers see all new ones."""
+def test_a_crash_between_the_renames_leaves_no_mix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int
+) -> None:
+    """The process dies after some of the files have reached their places; readers see all new
+    ones.
+    """
     write_together(tmp_path, {"a.txt": b"a1", "b.txt": b"b1"})
     move, done = os.replace, []
 
@@ -78,12 +89,21 @@ def test_a_crash_between_the_renames_leaves_no_mix(tmp_path: Path, monkeypatch: 
         patch.setattr(Path, "rmdir", lambda self: dying(self, self))
         with pytest.raises(KeyboardInterrupt):
             write_together(tmp_path, {"a.txt": b"a2", "b.txt": b"b2"})
-    assert [written_together(tmp_path, name).read_bytes() for name in ("a.txt", "b.txt")] == [b"a2", b"b2"]
+    assert [written_together(tmp_path, name).read_bytes() for name in ("a.txt", "b.txt")] == [
+        b"a2",
+        b"b2",
+    ]
     write_together(tmp_path, {"c.txt": b"c"})  # the next to write moves what was left
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a.txt": b"a2", "b.txt": b"b2", "c.txt": b"c"}
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {
+        "a.txt": b"a2",
+        "b.txt": b"b2",
+        "c.txt": b"c",
+    }
 
 
-def test_a_crash_before_the_commit_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_before_the_commit_leaves_the_old_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_together(tmp_path, {"a.txt": b"a1", "b.txt": b"b1"})
 
     def dying(source: Path, target: Path) -> None:

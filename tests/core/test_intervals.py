@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from gough.core.intervals import Interval, absolute, cosine, product, root, sine, size_of_product, square
+from gough.core.intervals import (
+    Interval,
+    absolute,
+    cosine,
+    product,
+    root,
+    sine,
+    size_of_product,
+    square,
+)
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -19,13 +28,17 @@ def interval(ends):
 
 def inside(box: Interval, value: Fraction, index=()) -> bool:
     low, high = float(box.lower[index]), float(box.upper[index])
-    return (low == -np.inf or Fraction(low) <= value) and (high == np.inf or value <= Fraction(high))
+    return (low == -np.inf or Fraction(low) <= value) and (
+        high == np.inf or value <= Fraction(high)
+    )
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
 @settings(max_examples=500, deadline=None)
 @given(st.tuples(numbers, numbers), st.tuples(numbers, numbers))
-def test_operations_enclose_the_exact_result_for_any_numbers_including_under_and_overflow(first, second):
+def test_operations_enclose_the_exact_result_for_any_numbers_including_under_and_overflow(
+    first, second
+):
     a, b = interval(first), interval(second)
     for x in map(Fraction, first):
         for y in map(Fraction, second):
@@ -45,7 +58,9 @@ def test_rounding_is_needed_and_no_wider_than_a_unit_in_the_last_place_on_each_s
 
 
 def test_division_by_an_interval_with_zero_gives_the_whole_line():
-    quotient = Interval.point(np.array([1.0, 1.0])) / Interval(np.array([-1.0, 2.0]), np.array([1.0, 4.0]))
+    quotient = Interval.point(np.array([1.0, 1.0])) / Interval(
+        np.array([-1.0, 2.0]), np.array([1.0, 4.0])
+    )
     assert quotient.lower[0] == -np.inf
     assert quotient.upper[0] == np.inf
     assert 0.2 < quotient.lower[1] <= 0.25
@@ -64,7 +79,9 @@ def test_an_infinite_bound_over_an_infinite_bound_keeps_the_quotients_near_zero_
 
 
 def test_intersection_keeps_the_common_part_and_may_be_empty():
-    a = Interval(np.array([0.0, 0.0]), np.array([2.0, 1.0])) & Interval(np.array([1.0, 2.0]), np.array([3.0, 3.0]))
+    a = Interval(np.array([0.0, 0.0]), np.array([2.0, 1.0])) & Interval(
+        np.array([1.0, 2.0]), np.array([3.0, 3.0])
+    )
     assert a.lower[0] == 1.0
     assert a.upper[0] == 2.0
     assert a.empty.tolist() == [False, True]
@@ -89,8 +106,11 @@ def test_matrix_products_enclose_the_exact_products_of_random_members(terms, sca
     box = Interval(low, low + rng.random(terms) * scale * (rng.random(terms) < 0.5))
     enclosed = product(matrix, box)
     # also the extreme members, which a bound that is too narrow would miss
-    members = [np.where(matrix[i] > 0, box.upper, box.lower) for i in range(3)] + [
-        np.where(matrix[i] > 0, box.lower, box.upper) for i in range(3)] + [box.middle]
+    members = (
+        [np.where(matrix[i] > 0, box.upper, box.lower) for i in range(3)]
+        + [np.where(matrix[i] > 0, box.lower, box.upper) for i in range(3)]
+        + [box.middle]
+    )
     for x in members:
         for i in range(3):
             exact = sum((Fraction(a) * Fraction(b) for a, b in zip(matrix[i], x)), Fraction(0))
@@ -123,12 +143,20 @@ def test_functions_of_an_interval_enclose_those_of_its_members(start, width, sha
         turned = Decimal(member) % (2 * PI)
         term, cos, sin = Decimal(1), Decimal(0), Decimal(0)
         for k in range(80):
-            cos, sin = (cos + (-1) ** (k // 2) * term, sin) if k % 2 == 0 else (cos, sin + (-1) ** (k // 2) * term)
+            cos, sin = (
+                (cos + (-1) ** (k // 2) * term, sin)
+                if k % 2 == 0
+                else (cos, sin + (-1) ** (k // 2) * term)
+            )
             term *= turned / (k + 1)
         assert Decimal(float(cosine(x).lower)) <= cos <= Decimal(float(cosine(x).upper))
         assert Decimal(float(sine(x).lower)) <= sin <= Decimal(float(sine(x).upper))
         if member >= 0:
-            assert Decimal(float(root(x).lower)) <= Decimal(member).sqrt() <= Decimal(float(root(x).upper))
+            assert (
+                Decimal(float(root(x).lower))
+                <= Decimal(member).sqrt()
+                <= Decimal(float(root(x).upper))
+            )
     assert inside(square(x), Fraction(member) ** 2)
     assert inside(absolute(x), abs(Fraction(member)))
 

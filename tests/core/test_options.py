@@ -12,7 +12,17 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput
-from gough.core.options import REQUIRED, About, Settings, arguments, nested, option, options_of, settle, takes
+from gough.core.options import (
+    REQUIRED,
+    About,
+    Settings,
+    arguments,
+    nested,
+    option,
+    options_of,
+    settle,
+    takes,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +56,9 @@ class Whole(Settings):
 
 
 @takes(Whole)
-def work(data: list[int], settings: Whole | None = None, *, progress: object = None, **options: Any) -> Whole:
+def work(
+    data: list[int], settings: Whole | None = None, *, progress: object = None, **options: Any
+) -> Whole:
     """Work on data."""
     return settle(Whole, settings, options)
 
@@ -62,37 +74,47 @@ def test_a_part_is_given_whole_or_option_by_option_or_both() -> None:
     assert work([], both, bands={"a": 1}).filter == Filter(cutoff=30.0, bands={"a": 1.0})
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({}, "`size` is needed: How many"),
-    ({"size": 0}, "size is 0, expected a whole number of at least 1"),
-    ({"size": 2.5}, "size is 2.5, expected a whole number"),
-    ({"size": True}, "size is True, expected a whole number"),
-    ({"size": 1, "cutoff": 0}, "cutoff is 0 Hz, expected a number above 0"),
-    ({"size": 1, "cutoff": float("nan")}, "cutoff is nan Hz, expected a number above 0"),
-    ({"size": 1, "cutoff": "1 Hz"}, "cutoff is '1 Hz', expected a number"),
-    ({"size": 1, "bands": {"a": -1.0}}, "expected a number of at least 0 or a table of numbers"),
-    ({"size": 1, "kind": "fancyy"}, "expected one of plain, fancy; did you mean 'fancy'?"),
-    ({"size": 1, "prior": [1.0]}, r"prior is \[1.0\], expected 2 numbers"),
-    ({"size": 1, "names": "abc"}, "names is 'abc', expected a list of texts"),
-    ({"size": 1, "quick": 1}, "quick is 1, expected true or false"),
-    ({"size": 1, "estimator": "gn"}, "did you mean 'gm'"),
-    ({"size": 1, "estimator": 3}, "estimator is 3, expected one of gm, ls"),
-    ({"size": 1, "cutof": 3.0}, "no option 'cutof'; did you mean 'cutoff'"),
-    ({"size": 1, "filter": 3.0}, "settings are a float, expected Filter"),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "`size` is needed: How many"),
+        ({"size": 0}, "size is 0, expected a whole number of at least 1"),
+        ({"size": 2.5}, "size is 2.5, expected a whole number"),
+        ({"size": True}, "size is True, expected a whole number"),
+        ({"size": 1, "cutoff": 0}, "cutoff is 0 Hz, expected a number above 0"),
+        ({"size": 1, "cutoff": float("nan")}, "cutoff is nan Hz, expected a number above 0"),
+        ({"size": 1, "cutoff": "1 Hz"}, "cutoff is '1 Hz', expected a number"),
+        (
+            {"size": 1, "bands": {"a": -1.0}},
+            "expected a number of at least 0 or a table of numbers",
+        ),
+        ({"size": 1, "kind": "fancyy"}, "expected one of plain, fancy; did you mean 'fancy'?"),
+        ({"size": 1, "prior": [1.0]}, r"prior is \[1.0\], expected 2 numbers"),
+        ({"size": 1, "names": "abc"}, "names is 'abc', expected a list of texts"),
+        ({"size": 1, "quick": 1}, "quick is 1, expected true or false"),
+        ({"size": 1, "estimator": "gn"}, "did you mean 'gm'"),
+        ({"size": 1, "estimator": 3}, "estimator is 3, expected one of gm, ls"),
+        ({"size": 1, "cutof": 3.0}, "no option 'cutof'; did you mean 'cutoff'"),
+        ({"size": 1, "filter": 3.0}, "settings are a float, expected Filter"),
+    ],
+)
 def test_what_does_not_fit_is_refused_by_name(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         work([], **options)
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
-    found = Whole(size=np.int64(4), prior=np.array([1.0, 2.0]), filter=Filter(cutoff=np.float32(2.0)))
+    found = Whole(
+        size=np.int64(4), prior=np.array([1.0, 2.0]), filter=Filter(cutoff=np.float32(2.0))
+    )
     assert (found.size, found.prior, found.filter.cutoff) == (4, (1.0, 2.0), 2.0)
     assert json.loads(json.dumps(found.to_dict()))["prior"] == [1.0, 2.0]
 
 
 def test_what_is_stored_makes_the_same_settings() -> None:
-    made = Whole(size=2, kind="fancy", prior=(0, 1), names=["a"], quick=True, filter=Filter(bands={"a": 1}))
+    made = Whole(
+        size=2, kind="fancy", prior=(0, 1), names=["a"], quick=True, filter=Filter(bands={"a": 1})
+    )
     again = settle(Whole, None, json.loads(json.dumps(made.to_dict())))
     assert again == made
     assert set(made.to_dict()) == set(options_of(Whole))
@@ -124,12 +146,19 @@ def test_signature_and_help_of_the_function_show_the_options() -> None:
 
 
 def test_a_function_of_files_has_its_arguments_and_those_of_its_settings() -> None:
-    def step(robot: Annotated[str, About(help="Robot.")], settings: Whole, *,
-             force: Annotated[bool, About(help="Overwrite.")] = False, progress: object = None) -> None: ...
+    def step(
+        robot: Annotated[str, About(help="Robot.")],
+        settings: Whole,
+        *,
+        force: Annotated[bool, About(help="Overwrite.")] = False,
+        progress: object = None,
+    ) -> None: ...
 
     assert list(options_of(step)) == ["robot", *options_of(Whole), "force"]
     assert arguments(step, {"robot": "r", "size": 2, "cutoff": 1}) == {
-        "robot": "r", "settings": Whole(size=2, filter=Filter(cutoff=1.0))}
+        "robot": "r",
+        "settings": Whole(size=2, filter=Filter(cutoff=1.0)),
+    }
     with pytest.raises(InvalidInput, match="`robot` is needed"):
         arguments(step, {"size": 2})
 

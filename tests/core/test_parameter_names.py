@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gough.core.errors import InvalidInput
-from gough.core.names import INERTIAL, LOAD, Parameter, inside_leg, last_word, parameters, payload_of, tied_name, words
+from gough.core.names import (
+    INERTIAL,
+    LOAD,
+    Parameter,
+    inside_leg,
+    last_word,
+    parameters,
+    payload_of,
+    tied_name,
+    words,
+)
 from gough.core.parameters import BaseParameters, ParameterTable
 
 # text: owner, kind, leg, local, payload, regrouped
@@ -42,8 +52,11 @@ def test_a_name_says_owner_kind_leg_and_payload(text: str) -> None:
 
 
 def test_only_gains_of_a_joint_are_gains() -> None:
-    assert [name for name in ("leg1.slider.gain", "gain", "leg1.again", "gain.fv") if Parameter(name).is_gain] == [
-        "leg1.slider.gain"]
+    assert [
+        name
+        for name in ("leg1.slider.gain", "gain", "leg1.again", "gain.fv")
+        if Parameter(name).is_gain
+    ] == ["leg1.slider.gain"]
     assert Parameter.gain("leg1.slider") == "leg1.slider.gain"
 
 
@@ -58,13 +71,23 @@ word = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,6}", fullmatch=True)
 kinds = st.sampled_from([*INERTIAL, "ia", "fv", "fs", "off", "k", "gain"])
 
 
-@given(st.one_of(st.none(), word.filter(lambda leg: leg != "payload")), word.filter(lambda w: w != "payload"), kinds,
-       st.booleans())
+@given(
+    st.one_of(st.none(), word.filter(lambda leg: leg != "payload")),
+    word.filter(lambda w: w != "payload"),
+    kinds,
+    st.booleans(),
+)
 def test_what_is_built_is_read_back(leg: str | None, item: str, kind: str, more: bool) -> None:
     owner = item if leg is None else f"{leg}.{item}"
     built = Parameter.of(owner, kind, "kg")
     name = Parameter(str(built.regroup() if more else built))
-    assert (name.owner, name.kind, name.leg, name.payload, name.regrouped) == (owner, kind, leg, None, more)
+    assert (name.owner, name.kind, name.leg, name.payload, name.regrouped) == (
+        owner,
+        kind,
+        leg,
+        None,
+        more,
+    )
     assert name.standard == built
     assert name.standard.regrouped is False
     assert inside_leg(owner, leg) == item
@@ -87,7 +110,12 @@ def test_a_kind_that_would_be_read_as_another_is_refused(kind: str) -> None:
 def test_the_unit_travels_with_the_name() -> None:
     assert [p.unit for p in LOAD] == ["kg"] + 3 * ["kg m"] + 6 * ["kg m2"]
     friction = Parameter.of("motor", "fv", "N s/m")
-    assert Parameter(friction).unit == friction.regroup().unit == friction.regroup().standard.unit == "N s/m"
+    assert (
+        Parameter(friction).unit
+        == friction.regroup().unit
+        == friction.regroup().standard.unit
+        == "N s/m"
+    )
     assert Parameter("motor.fv").unit == ""
     assert [p.unit for p in parameters([friction, "b"], ["g", "m"])] == ["g", "m"]
     with pytest.raises(InvalidInput, match="1 parameters but 2 units"):
@@ -95,15 +123,24 @@ def test_the_unit_travels_with_the_name() -> None:
 
 
 def test_a_table_takes_the_units_its_names_know() -> None:
-    table = ParameterTable(names=(Parameter("rod.m"), Parameter.of("motor", "fv", "N s/m")), values=np.ones(2))
+    table = ParameterTable(
+        names=(Parameter("rod.m"), Parameter.of("motor", "fv", "N s/m")), values=np.ones(2)
+    )
     assert table.units == ("kg", "N s/m")
     with pytest.raises(InvalidInput, match=r"unit of parameter 'motor\.fv' is not known"):
         ParameterTable(names=(Parameter("motor.fv"),), values=np.ones(1))
 
 
 def test_base_parameters_make_values_of_plain_names() -> None:
-    base = BaseParameters(names=("a.fvR",), units=("N",), standard=("a.fv", "b.fv"), matrix=np.ones((1, 2)),
-                          independent=(0,), singular_values=np.ones(2), tolerance=1e-7)
+    base = BaseParameters(
+        names=("a.fvR",),
+        units=("N",),
+        standard=("a.fv", "b.fv"),
+        matrix=np.ones((1, 2)),
+        independent=(0,),
+        singular_values=np.ones(2),
+        tolerance=1e-7,
+    )
     assert (base.names[0].kind, base.names[0].unit, base.standard[1].owner) == ("fv", "N", "b")
 
 

@@ -1,4 +1,6 @@
-"""Quantiles and tests against scipy.stats and statsmodels, which the package itself does not import."""
+"""Quantiles and tests against scipy.stats and statsmodels, which the package itself does not
+import.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from gough.core.statistics import (
 
 def test_quantiles_and_tails_are_those_of_scipy() -> None:
     freedom = np.array([1.0, 3.7, 40.0, np.inf])
-    np.testing.assert_allclose(student_quantile(0.975, freedom), stats.t.ppf(0.975, freedom), rtol=1e-9)
+    np.testing.assert_allclose(
+        student_quantile(0.975, freedom), stats.t.ppf(0.975, freedom), rtol=1e-9
+    )
     assert normal_quantile(0.75) == pytest.approx(stats.norm.ppf(0.75), rel=1e-12)
     assert chi2_quantile(0.99, 5) == pytest.approx(stats.chi2.ppf(0.99, 5), rel=1e-12)
     assert chi2_tail(3.0, 5.5) == pytest.approx(stats.chi2.sf(3.0, 5.5), rel=1e-12)
@@ -28,8 +32,11 @@ def test_quantiles_and_tails_are_those_of_scipy() -> None:
 
 
 def test_ljung_box_equals_statsmodels() -> None:
-    noise = np.random.default_rng(0).normal(size=(300, 2)).cumsum(axis=0) * [0.0, 1.0] + np.random.default_rng(
-        1).normal(size=(300, 2)) + 5.0
+    noise = (
+        np.random.default_rng(0).normal(size=(300, 2)).cumsum(axis=0) * [0.0, 1.0]
+        + np.random.default_rng(1).normal(size=(300, 2))
+        + 5.0
+    )
     expected = [acorr_ljungbox(column, lags=[20])["lb_pvalue"].iloc[0] for column in noise.T]
     np.testing.assert_allclose(ljung_box(noise), expected, rtol=1e-9)
     assert ljung_box(noise)[1] < 1e-10

@@ -34,8 +34,14 @@ class Outer:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-MADE = Outer(array=np.array([[1 / 3, np.inf], [-np.inf, np.nan]]), used=np.array([True, False]), inner=None,
-             each={"a": Inner("b", 0.1 + 0.2, (1e-300, np.nan))}, notes=("x",), facts={"k": [1, "two"]})
+MADE = Outer(
+    array=np.array([[1 / 3, np.inf], [-np.inf, np.nan]]),
+    used=np.array([True, False]),
+    inner=None,
+    each={"a": Inner("b", 0.1 + 0.2, (1e-300, np.nan))},
+    notes=("x",),
+    facts={"k": [1, "two"]},
+)
 
 
 def test_every_bit_comes_back_through_json() -> None:
@@ -49,10 +55,19 @@ def test_every_bit_comes_back_through_json() -> None:
     assert (back.inner, back.notes, back.facts) == (None, ("x",), {"k": [1, "two"]})
 
 
-@pytest.mark.parametrize(("name", "value"), [
-    ("array", [["a"]]), ("array", [[1.0], [1.0, 2.0]]), ("each", 3), ("each", {"a": 3}), ("notes", "text"),
-    ("notes", [3]), ("inner", {"name": "b"}), ("inner", {"name": 3, "value": 1.0, "weights": []}),
-])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("array", [["a"]]),
+        ("array", [[1.0], [1.0, 2.0]]),
+        ("each", 3),
+        ("each", {"a": 3}),
+        ("notes", "text"),
+        ("notes", [3]),
+        ("inner", {"name": "b"}),
+        ("inner", {"name": 3, "value": 1.0, "weights": []}),
+    ],
+)
 def test_what_is_of_another_type_is_refused(name: str, value: object) -> None:
     with pytest.raises((InvalidInput, TypeError, ValueError)):
         restored(Outer, plain(MADE) | {name: value})

@@ -38,21 +38,30 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    listed = re.findall(r"([\w-]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    listed = re.findall(
+        r"([\w-]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert {path.stem for path in (ROOT / "docs").glob("*.md")} <= set(listed)
 
 
 def test_every_test_the_table_of_the_papers_names_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", PAGES["papers"].read_text(encoding="utf-8")))
-    defined = {name for path in (ROOT / "tests").rglob("test_*.py")
-               for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)}
+    defined = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
     assert len(named) > 50
     assert named - defined == set()
 
 
 def test_every_room_is_in_the_navigation() -> None:
-    listed = re.findall(r"reference/(\w+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(listed) == sorted(path.parent.name for path in (ROOT / "src" / "gough").glob("*/__init__.py"))
+    listed = re.findall(
+        r"reference/(\w+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sorted(listed) == sorted(
+        path.parent.name for path in (ROOT / "src" / "gough").glob("*/__init__.py")
+    )
 
 
 def test_every_public_name_is_in_the_interface() -> None:
@@ -80,21 +89,27 @@ def _registries() -> Iterator[None]:
 @pytest.mark.usefixtures("_registries")
 @pytest.mark.parametrize("page", [name for name in PAGES if name != "README"])
 def test_the_page_runs(page: str, tmp_path: Path) -> None:
-    """Files are written, Python and commands are run, in the order of the page, in a folder with the examples."""
+    """Files are written, Python and commands are run, in the order of the page, in a folder with
+    the examples.
+    """
     for file in (ROOT / "examples").glob("*.toml"):
         shutil.copy(file, tmp_path)
     started: set[str] = set()
     scope: dict[str, object] = {}
     for block in blocks(page):
         if block.file:
-            with (tmp_path / block.file).open("a" if block.file in started else "w", encoding="utf-8") as handle:
+            with (tmp_path / block.file).open(
+                "a" if block.file in started else "w", encoding="utf-8"
+            ) as handle:
                 handle.write(("\n" if block.file in started else "") + block.text)
             started.add(block.file)
         elif block.language == "python":
             with chdir(tmp_path), registries_restored():
                 exec(compile(block.text, f"{page}.md", "exec"), scope)
         elif block.language == "sh":
-            for line in filter(None, (line.split("#")[0].strip() for line in block.text.splitlines())):
+            for line in filter(
+                None, (line.split("#")[0].strip() for line in block.text.splitlines())
+            ):
                 succeed(line, tmp_path)
     for file in started:
         content = tomllib.loads((tmp_path / file).read_text(encoding="utf-8"))
@@ -115,7 +130,9 @@ def test_toml_blocks_are_toml(page: str) -> None:
 
 def test_the_pieces_of_the_quick_start_are_the_example() -> None:
     pieces = [block.text for block in blocks("quick-start") if block.file == "linear_delta.toml"]
-    assert "\n".join(pieces) == (ROOT / "examples" / "linear_delta.toml").read_text(encoding="utf-8")
+    assert "\n".join(pieces) == (ROOT / "examples" / "linear_delta.toml").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_complete_robot_file_is_the_bundled_one() -> None:
@@ -148,8 +165,15 @@ def test_every_dependency_is_named_with_its_reason() -> None:
     optional = project["optional-dependencies"].values()
     wanted = [*project["dependencies"], *(each for extra in optional for each in extra)]
     names = {re.split(r"[\[<>=; ]", each)[0] for each in wanted} - {"gough"}
-    rows = [line.split("|")[1:-1] for line in PAGES["dependencies"].read_text(encoding="utf-8").splitlines()
-            if line.startswith("| ") and not line.startswith("| package")]
-    told = {name.strip() for cell, _, reason in rows if len(reason.strip()) > 5
-            for name in re.sub(r"\(.*?\)", "", cell).split(",")}
+    rows = [
+        line.split("|")[1:-1]
+        for line in PAGES["dependencies"].read_text(encoding="utf-8").splitlines()
+        if line.startswith("| ") and not line.startswith("| package")
+    ]
+    told = {
+        name.strip()
+        for cell, _, reason in rows
+        if len(reason.strip()) > 5
+        for name in re.sub(r"\(.*?\)", "", cell).split(",")
+    }
     assert names == told

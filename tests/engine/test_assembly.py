@@ -1,4 +1,6 @@
-"""Assembly from anywhere: nearest branch, inside limits, what stays open; freedoms without motors."""
+"""Assembly from anywhere: nearest branch, inside limits, what stays open; freedoms without
+motors.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +20,44 @@ LINKS = (("crank", "base", 0.0), ("coupler", "crank", 0.2), ("rocker", "coupler"
 FAR = 0.5
 
 
-def four_bar(*, limits: tuple[float, float] | None = None, start: tuple[float, ...] = (1.2, 0.0, 0.0),
-             last: float = 0.4) -> Mechanism:
+def four_bar(
+    *,
+    limits: tuple[float, float] | None = None,
+    start: tuple[float, ...] = (1.2, 0.0, 0.0),
+    last: float = 0.4,
+) -> Mechanism:
     """Crank 0.2, coupler 0.6 and rocker 0.4 in a row; the rocker's end is pinned at x = 0.5."""
-    joints = tuple(Joint(name=name, kind="revolute", parent=parent, child=f"{name}_body", start=at,
-                         placement=Placement.xyz_rpy((x, 0, 0)), actuated=name == "crank",
-                         limits=Limits(position=limits) if name == "coupler" and limits else Limits())
-                   for (name, parent, x), at in zip(((n, p if p == "base" else f"{p}_body", x) for n, p, x in LINKS),
-                                                    start))
-    bodies = tuple(Body(name=f"{name}_body", values={"m": 1.0, "Izz": 0.1, "mx": 0.1}) for name, _, _ in LINKS)
-    pin = Closure(name="pin", kind="point", a=Frame(body="rocker_body", placement=Placement.xyz_rpy((last, 0, 0))),
-                  b=Frame(body="base", placement=Placement.xyz_rpy((FAR, 0, 0))))
+    joints = tuple(
+        Joint(
+            name=name,
+            kind="revolute",
+            parent=parent,
+            child=f"{name}_body",
+            start=at,
+            placement=Placement.xyz_rpy((x, 0, 0)),
+            actuated=name == "crank",
+            limits=Limits(position=limits) if name == "coupler" and limits else Limits(),
+        )
+        for (name, parent, x), at in zip(
+            ((n, p if p == "base" else f"{p}_body", x) for n, p, x in LINKS), start
+        )
+    )
+    bodies = tuple(
+        Body(name=f"{name}_body", values={"m": 1.0, "Izz": 0.1, "mx": 0.1}) for name, _, _ in LINKS
+    )
+    pin = Closure(
+        name="pin",
+        kind="point",
+        a=Frame(body="rocker_body", placement=Placement.xyz_rpy((last, 0, 0))),
+        b=Frame(body="base", placement=Placement.xyz_rpy((FAR, 0, 0))),
+    )
     return Mechanism(name="bars", bodies=bodies, joints=joints, closures=(pin,))
 
 
 def branches(crank: float) -> list[float]:
-    """Coupler angles of both branches at a crank angle: circles about the crank's end and the pin meet twice."""
+    """Coupler angles of both branches at a crank angle: circles about the crank's end and the pin
+    meet twice.
+    """
     end = 0.2 * np.array([np.cos(crank), np.sin(crank)])
     far = np.array([FAR, 0.0]) - end
     d = np.linalg.norm(far)
@@ -57,8 +81,11 @@ def test_limits_choose_the_branch_and_a_search_says_how_it_went(rocker: float) -
         assert limits[0] <= model.home[1] <= limits[1]
         assert model.kinematics.residual(model.home[None]).max() < 1e-10
         searched = model.loops.assembly != "from the start values"
-        assert not searched or re.fullmatch(r"by search from \d+ starts, the nearest of \d+ poses found; '\w+' moved "
-                                            r"most, by \S+ rad", model.loops.assembly)
+        assert not searched or re.fullmatch(
+            r"by search from \d+ starts, the nearest of \d+ poses found; '\w+' moved "
+            r"most, by \S+ rad",
+            model.loops.assembly,
+        )
         if (wanted, rocker) == (branches(1.2)[1], -2.5):  # Newton steps lead to the other branch
             assert searched
 
@@ -66,9 +93,18 @@ def test_limits_choose_the_branch_and_a_search_says_how_it_went(rocker: float) -
 def test_what_cannot_close_says_which_loop_by_how_much_and_where() -> None:
     """Stretched out, bars of 0.2, 0.6 and 0.05 m end 2 m - 0.85 m short of the pin."""
     mechanism = four_bar(last=0.05)
-    moved = replace(mechanism, closures=(replace(mechanism.closures[0], b=Frame(
-        body="base", placement=Placement.xyz_rpy((2.0, 0, 0)))),))
-    with pytest.raises(LoopNotClosed, match=r"'pin'.*stays open by .*nearest pose found: crank = ") as caught:
+    moved = replace(
+        mechanism,
+        closures=(
+            replace(
+                mechanism.closures[0],
+                b=Frame(body="base", placement=Placement.xyz_rpy((2.0, 0, 0))),
+            ),
+        ),
+    )
+    with pytest.raises(
+        LoopNotClosed, match=r"'pin'.*stays open by .*nearest pose found: crank = "
+    ) as caught:
         Model(moved)
     assert caught.value.loop == "pin"
     assert caught.value.residual == pytest.approx(2.0 - 0.85, abs=1e-6)
@@ -77,17 +113,54 @@ def test_what_cannot_close_says_which_loop_by_how_much_and_where() -> None:
 
 def rod(offset: float) -> Mechanism:
     """A slider and a crank joined by a rod between ball joints; the rod may turn about itself."""
-    bodies = [Body(name="slider", values={"m": 1.0}), Body(name="turner", values={"m": 1.0, "Izz": 0.1})]
-    joints = [Joint(name="slide", kind="prismatic", parent="base", child="slider", axis="x", actuated=True),
-              Joint(name="turn", kind="revolute", parent="base", child="turner",
-                    placement=Placement.xyz_rpy((1.0, 0.3, 0)))]
+    bodies = [
+        Body(name="slider", values={"m": 1.0}),
+        Body(name="turner", values={"m": 1.0, "Izz": 0.1}),
+    ]
+    joints = [
+        Joint(
+            name="slide", kind="prismatic", parent="base", child="slider", axis="x", actuated=True
+        ),
+        Joint(
+            name="turn",
+            kind="revolute",
+            parent="base",
+            child="turner",
+            placement=Placement.xyz_rpy((1.0, 0.3, 0)),
+        ),
+    ]
     for k, axis in enumerate("zyx"):
-        bodies.append(Body(name=f"r{k}", parameters=()) if k < 2 else Body(name="r2", values={
-            "m": 0.5, "mx": 0.25, "my": 0.5 * offset, "Iyy": 0.2, "Izz": 0.2, "Ixx": 0.001}))
-        joints.append(Joint(name=f"ball{k}", kind="revolute", parent="slider" if k == 0 else f"r{k - 1}",
-                            child=f"r{k}", axis=axis, start=0.1))
-    end = Closure(name="end", kind="point", a=Frame(body="r2", placement=Placement.xyz_rpy((0.9, 0, 0))),
-                  b=Frame(body="turner", placement=Placement.xyz_rpy((-0.3, 0, 0.1))))
+        bodies.append(
+            Body(name=f"r{k}", parameters=())
+            if k < 2
+            else Body(
+                name="r2",
+                values={
+                    "m": 0.5,
+                    "mx": 0.25,
+                    "my": 0.5 * offset,
+                    "Iyy": 0.2,
+                    "Izz": 0.2,
+                    "Ixx": 0.001,
+                },
+            )
+        )
+        joints.append(
+            Joint(
+                name=f"ball{k}",
+                kind="revolute",
+                parent="slider" if k == 0 else f"r{k - 1}",
+                child=f"r{k}",
+                axis=axis,
+                start=0.1,
+            )
+        )
+    end = Closure(
+        name="end",
+        kind="point",
+        a=Frame(body="r2", placement=Placement.xyz_rpy((0.9, 0, 0))),
+        b=Frame(body="turner", placement=Placement.xyz_rpy((-0.3, 0, 0.1))),
+    )
     return Mechanism(name="rod", bodies=tuple(bodies), joints=tuple(joints), closures=(end,))
 
 
@@ -100,27 +173,43 @@ def test_a_rod_that_only_turns_about_itself_is_held() -> None:
 
 
 def test_a_rod_whose_weight_turns_it_needs_a_motor() -> None:
-    with pytest.raises(InvalidMechanism, match=r"2 degrees of freedom but 1 actuated.*held, ball2 still move"):
+    with pytest.raises(
+        InvalidMechanism, match=r"2 degrees of freedom but 1 actuated.*held, ball2 still move"
+    ):
         Model(rod(0.1))
 
 
 def _tilted(*turns: float) -> Mechanism:
-    """The four-bar with its joints turned about their x axes, which is along the bars before each."""
+    """The four-bar with its joints turned about their x axes, which is along the bars before
+    each.
+    """
     bars = four_bar(start=(1.2, branches(1.2)[0], 0.0))
-    return replace(bars, joints=tuple(
-        replace(joint, placement=Placement.xyz_rpy((x, 0, 0), (turn, 0, 0)), start=joint.start * (-1) ** (turn > 3))
-        for joint, (_, _, x), turn in zip(bars.joints, LINKS, turns)))
+    return replace(
+        bars,
+        joints=tuple(
+            replace(
+                joint,
+                placement=Placement.xyz_rpy((x, 0, 0), (turn, 0, 0)),
+                start=joint.start * (-1) ** (turn > 3),
+            )
+            for joint, (_, _, x), turn in zip(bars.joints, LINKS, turns)
+        ),
+    )
 
 
 def test_right_angles_of_few_digits_stay_as_printed_where_the_loops_close_with_them() -> None:
     model = Model(_tilted(1.5708, 0.0, 0.0))
     assert model.degrees_of_freedom == 1
-    np.testing.assert_allclose(model.mechanism.joints[0].placement.rotation[2, 2], np.cos(1.5708), atol=1e-15)
+    np.testing.assert_allclose(
+        model.mechanism.joints[0].placement.rotation[2, 2], np.cos(1.5708), atol=1e-15
+    )
     assert model.kinematics.residual(model.home[None]).max() < 1e-10
 
 
 def test_right_angles_of_few_digits_are_right_where_loops_contradict_each_other_with_them() -> None:
-    """Two half turns of 3.1416 rad are 15 urad more than one: the last bar leaves the plane, and holds the others."""
+    """Two half turns of 3.1416 rad are 15 urad more than one: the last bar leaves the plane, and
+    holds the others.
+    """
     printed, right = (Model(_tilted(0.0, half, half)) for half in (3.1416, np.pi))
     assert printed.degrees_of_freedom == right.degrees_of_freedom == 1
     np.testing.assert_allclose(printed.home, right.home, atol=1e-9)

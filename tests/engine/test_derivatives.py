@@ -1,4 +1,6 @@
-"""Exact derivatives through the closed loops, against finite differences that close the loops again."""
+"""Exact derivatives through the closed loops, against finite differences that close the loops
+again.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,17 @@ from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.mechanism import load_robot
 
-CASES = [("five_bar", "task"), ("five_bar", "actuated"), ("redundant", "task"), ("redundant", "actuated"),
-         ("h4", "task"), ("h4", "actuated"), ("orthoglide", "actuated"), ("serial6", "actuated"), ("palida", "task")]
+CASES = [
+    ("five_bar", "task"),
+    ("five_bar", "actuated"),
+    ("redundant", "task"),
+    ("redundant", "actuated"),
+    ("h4", "task"),
+    ("h4", "actuated"),
+    ("orthoglide", "actuated"),
+    ("serial6", "actuated"),
+    ("palida", "task"),
+]
 SAMPLES = 4
 
 
@@ -43,13 +54,25 @@ def _names(model: Model) -> tuple[str, ...]:
 
 def _outputs(model: Model) -> tuple[Any, ...]:
     moving = [*model.mechanism.actuated, *model.mechanism.task, model.mechanism.coordinates[-1]]
-    kinds = [(quantity, name) for quantity in ("position", "velocity", "acceleration") for name in moving]
-    efforts = [("effort", name) for name in model.mechanism.actuated] + [("row", name) for name in model.rows]
-    return (*dict.fromkeys(kinds), *efforts, *([("regularity", "")] if has_regularity(model) else []))
+    kinds = [
+        (quantity, name) for quantity in ("position", "velocity", "acceleration") for name in moving
+    ]
+    efforts = [("effort", name) for name in model.mechanism.actuated] + [
+        ("row", name) for name in model.rows
+    ]
+    return (
+        *dict.fromkeys(kinds),
+        *efforts,
+        *([("regularity", "")] if has_regularity(model) else []),
+    )
 
 
-def _differences(model: Model, by: By, motion: Motion, values: Any, step: float = 1e-6) -> np.ndarray:
-    """Central differences of values(q, v, a) -> (t, ...) by q_P, v, a; loops closed anew, (t, ..., 3m)."""
+def _differences(
+    model: Model, by: By, motion: Motion, values: Any, step: float = 1e-6
+) -> np.ndarray:
+    """Central differences of values(q, v, a) -> (t, ...) by q_P, v, a; loops closed anew, (t, ...,
+    3m).
+    """
     position, velocity, acceleration = _of(motion, model, by)
     m = position.shape[1]
     columns = []
@@ -75,7 +98,9 @@ def test_the_derivative_of_the_response_equals_finite_differences(robot: str, by
     model, motion = _model(robot), _motion(robot)
     band = np.full(len(model.home), 0.3)
     load = np.array([2.0, 0.1, -0.2, 0.3, 0.05, 0.0, 0.06, 0.0, 0.0, 0.04])
-    chi = model.mechanism.standard.values + np.random.default_rng(0).uniform(0, 0.1, len(model.mechanism.standard))
+    chi = model.mechanism.standard.values + np.random.default_rng(0).uniform(
+        0, 0.1, len(model.mechanism.standard)
+    )
     outputs = _outputs(model)
     kernel = response(model, outputs, by)
     _, velocity, acceleration = _of(motion, model, by)
@@ -93,9 +118,15 @@ def test_the_adjoint_of_the_regressor_equals_finite_differences(robot: str, by: 
     regressor, adjoint = smooth_regressor(model, names, by), regressor_adjoint(model, names, by)
     _, velocity, acceleration = _of(motion, model, by)
     seed = np.random.default_rng(2).standard_normal((SAMPLES, model.degrees_of_freedom, len(names)))
-    found = np.concatenate(adjoint(motion.q, velocity, acceleration, band, covariance, seed), axis=1)
-    wanted = _differences(model, by, motion, lambda q, v, a: np.einsum(
-        "trp,trp->t", seed, regressor(q, v, a, band, covariance)[0]))
+    found = np.concatenate(
+        adjoint(motion.q, velocity, acceleration, band, covariance, seed), axis=1
+    )
+    wanted = _differences(
+        model,
+        by,
+        motion,
+        lambda q, v, a: np.einsum("trp,trp->t", seed, regressor(q, v, a, band, covariance)[0]),
+    )
     assert found == pytest.approx(wanted, rel=1e-6, abs=1e-6 * np.abs(wanted).max())
 
 
@@ -104,17 +135,22 @@ def test_with_a_narrow_band_the_values_are_those_of_the_model(robot: str, by: By
     model, motion = _model(robot), _motion(robot)
     names, covariance, band = _names(model), _covariance(model), np.full(len(model.home), 1e-9)
     _, velocity, acceleration = _of(motion, model, by)
-    whitened = smooth_regressor(model, names, by)(motion.q, velocity, acceleration, band, covariance)[0]
+    whitened = smooth_regressor(model, names, by)(
+        motion.q, velocity, acceleration, band, covariance
+    )[0]
     plain = model.regressor(motion, names)
     for k in range(SAMPLES):
-        act = model.kinematics.closure_map(motion.q[k:k + 1])[0, list(model.actuated)]
+        act = model.kinematics.closure_map(motion.q[k : k + 1])[0, list(model.actuated)]
         noise = act.T @ covariance @ act
         information = plain[k].T @ np.linalg.solve(noise, plain[k])
-        assert whitened[k].T @ whitened[k] == pytest.approx(information, rel=1e-8, abs=1e-8 * np.abs(information).max())
+        assert whitened[k].T @ whitened[k] == pytest.approx(
+            information, rel=1e-8, abs=1e-8 * np.abs(information).max()
+        )
     load = model.load(None)
     outputs = _outputs(model)
-    values = response(model, outputs, by)(motion.q, velocity, acceleration, band,
-                                          model.mechanism.standard.values, load)[0]
+    values = response(model, outputs, by)(
+        motion.q, velocity, acceleration, band, model.mechanism.standard.values, load
+    )[0]
     efforts = model.inverse_dynamics(motion)
     for i, (quantity, name) in enumerate(outputs):
         if quantity == "effort":
@@ -124,18 +160,25 @@ def test_with_a_narrow_band_the_values_are_those_of_the_model(robot: str, by: By
         elif quantity == "regularity":
             continue
         else:
-            source = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}[quantity]
+            source = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}[
+                quantity
+            ]
             wanted = source[:, motion.column(name)]
-        assert values[:, i] == pytest.approx(wanted, rel=1e-8, abs=1e-8 * (1 + np.abs(efforts).max()))
+        assert values[:, i] == pytest.approx(
+            wanted, rel=1e-8, abs=1e-8 * (1 + np.abs(efforts).max())
+        )
 
 
 @pytest.mark.parametrize(("robot", "by"), [case for case in CASES if case[0] != "serial6"])
-def test_regularity_is_the_relative_determinant_of_motor_by_platform_motion(robot: str, by: By) -> None:
+def test_regularity_is_the_relative_determinant_of_motor_by_platform_motion(
+    robot: str, by: By
+) -> None:
     model, motion = _model(robot), _motion(robot)
     q = np.concatenate([model.home[None], motion.q])
     rest = np.zeros((len(q), model.degrees_of_freedom))
     value = response(model, (("regularity", ""),), by)(
-        q, rest, rest, np.ones(len(model.home)), model.mechanism.standard.values, np.zeros(10))[0][:, 0]
+        q, rest, rest, np.ones(len(model.home)), model.mechanism.standard.values, np.zeros(10)
+    )[0][:, 0]
     act = model.kinematics.closure_map(q, "task")[:, list(model.actuated)]
     wanted = np.linalg.det(np.einsum("tam,tak->tmk", act, act))
     power = 1 if model.loops.redundant else 2
@@ -147,12 +190,15 @@ def test_regularity_is_the_relative_determinant_of_motor_by_platform_motion(robo
 def test_regularity_changes_its_sign_where_the_motors_lose_the_platform() -> None:
     model = _model("palida")
     twist = np.linspace(0, 2.2, 111)  # turning a hexapod by about a quarter makes it singular
-    position = np.repeat(model.home[None, list(model.loops.partitions["task"].independent)], len(twist), axis=0)
+    position = np.repeat(
+        model.home[None, list(model.loops.partitions["task"].independent)], len(twist), axis=0
+    )
     position[:, 5] += twist
     q = model.kinematics.assemble(position, "task")
     rest = np.zeros_like(position)
     value = response(model, (("regularity", ""),), "task")(
-        q, rest, rest, np.ones(len(model.home)), model.mechanism.standard.values, np.zeros(10))[0][:, 0]
+        q, rest, rest, np.ones(len(model.home)), model.mechanism.standard.values, np.zeros(10)
+    )[0][:, 0]
     margin = model.kinematics.margins(q).type2
     crossing = int(np.argmax(value < 0))
     assert crossing > 0

@@ -1,4 +1,6 @@
-"""Force elements and lengths, against closed forms, the same robot written otherwise, Pinocchio and MuJoCo."""
+"""Force elements and lengths, against closed forms, the same robot written otherwise, Pinocchio and
+MuJoCo.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ length = "m"
 angle = "rad"
 mass = "kg"
 """
-LEVER = HEAD + """
+LEVER = (
+    HEAD
+    + """
 [[body]]
 name = "arm"
 m = 3
@@ -53,6 +57,7 @@ rest = 0.45
 terms = ["k", "off", "fv", "fs", "ia"]
 values = { k = 800, off = 60, fv = 40, fs = 7, ia = 2 }
 """
+)
 
 
 def lever(text: str = LEVER) -> Model:
@@ -80,20 +85,32 @@ def test_a_passive_force_is_its_terms_times_the_slope_of_its_length() -> None:
     speed, rate = slope * qd, slope * qdd + bend * qd**2
     force = 800 * (L - 0.45) + 60 + 40 * speed + 7 * np.sign(speed) + 2 * rate
     own = (0.05 + 3 * 0.4**2) * qdd + 3 * 9.81 * 0.4 * np.cos(q)
-    np.testing.assert_allclose(model.inverse_dynamics(motion)[:, 0], own + force * slope, rtol=1e-11)
-    # L dL/dq is a sine and a cosine, as weight is: stiffness alone cannot be told from it, with a rest length it can.
+    np.testing.assert_allclose(
+        model.inverse_dynamics(motion)[:, 0], own + force * slope, rtol=1e-11
+    )
+    # L dL/dq is a sine and a cosine, as weight is: stiffness alone cannot be told from it, with a
+    # rest length it can.
     assert base_parameters(model).regrouping()["spring.offR"] == "spring.off - 0.45 spring.k"
 
 
 def plant_acceleration(model: Model, plant: str, motion: Motion, tau: np.ndarray) -> np.ndarray:
     trials, n = motion.q.shape
-    settings = PlantSettings(model=model, values=np.tile(model.standard_values(), (trials, 1)),
-                             load=np.zeros((trials, 10)), dead_band=np.full(n, 1e-3), period=1e-3, substeps=2)
+    settings = PlantSettings(
+        model=model,
+        values=np.tile(model.standard_values(), (trials, 1)),
+        load=np.zeros((trials, 10)),
+        dead_band=np.full(n, 1e-3),
+        period=1e-3,
+        substeps=2,
+    )
     module, factory = PLANTS[plant]
     robot = getattr(import_module(module), factory)(settings)
     sample, _ = robot.step(robot.start(motion.q, motion.qd), np.broadcast_to(tau, (5, *tau.shape)))
-    np.testing.assert_allclose(robot.read(robot.start(motion.q, motion.qd))[0], motion.q[:, list(model.actuated)],
-                               atol=1e-12)
+    np.testing.assert_allclose(
+        robot.read(robot.start(motion.q, motion.qd))[0],
+        motion.q[:, list(model.actuated)],
+        atol=1e-12,
+    )
     return np.asarray(sample.acceleration)
 
 
@@ -102,8 +119,12 @@ def test_every_plant_knows_passive_forces(plant: str) -> None:
     pytest.importorskip(plant)
     model = lever()
     motion, tau = random_motion(model, 4, seed=2), np.array([[5.0], [-3.0], [0.0], [20.0]])
-    own = model.forward_dynamics(motion.q, motion.qd[:, list(model.independent)], tau, dead_band=1e-3)
-    np.testing.assert_allclose(plant_acceleration(model, plant, motion, tau), own, rtol=1e-9, atol=1e-9)
+    own = model.forward_dynamics(
+        motion.q, motion.qd[:, list(model.independent)], tau, dead_band=1e-3
+    )
+    np.testing.assert_allclose(
+        plant_acceleration(model, plant, motion, tau), own, rtol=1e-9, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("plant", ["pinocchio", "mujoco"])
@@ -113,7 +134,9 @@ def test_every_plant_knows_actuated_forces(plant: str) -> None:
     motion = random_motion(model, 3, seed=2)
     tau = np.random.default_rng(0).uniform(-500, 500, (3, 6))
     own = model.forward_dynamics(motion.q, motion.qd[:, list(model.independent)], tau)
-    np.testing.assert_allclose(plant_acceleration(model, plant, motion, tau), own, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        plant_acceleration(model, plant, motion, tau), own, rtol=1e-8, atol=1e-8
+    )
 
 
 def test_a_hexapod_of_forces_is_the_stewart_platform() -> None:
@@ -122,21 +145,37 @@ def test_a_hexapod_of_forces_is_the_stewart_platform() -> None:
     names = forces.mechanism.actuated
     assert names == legs.mechanism.actuated
     own, other = ([m.mechanism.coordinates.index(name) for name in names] for m in (forces, legs))
-    second = legs.kinematics.motion(np.arange(20.0), first.q[:, own], first.qd[:, own], first.qdd[:, own])
-    task = [[m.mechanism.coordinates.index(name) for name in m.mechanism.task] for m in (forces, legs)]
+    second = legs.kinematics.motion(
+        np.arange(20.0), first.q[:, own], first.qd[:, own], first.qdd[:, own]
+    )
+    task = [
+        [m.mechanism.coordinates.index(name) for name in m.mechanism.task] for m in (forces, legs)
+    ]
     np.testing.assert_allclose(first.q[:, task[0]], second.q[:, task[1]], atol=1e-9)
     load = forces.load("load")
-    np.testing.assert_allclose(forces.inverse_dynamics(first, load=load), legs.inverse_dynamics(second, load=load),
-                               rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        forces.inverse_dynamics(first, load=load),
+        legs.inverse_dynamics(second, load=load),
+        rtol=1e-9,
+        atol=1e-9,
+    )
     base = base_parameters(forces)
     assert base.names == base_parameters(legs).names
-    np.testing.assert_allclose(forces.regressor(first, base), legs.regressor(second, base), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        forces.regressor(first, base), legs.regressor(second, base), rtol=1e-9, atol=1e-9
+    )
     tau = np.random.default_rng(1).uniform(-800, 800, (20, 6))
-    np.testing.assert_allclose(forces.forward_dynamics(first.q, first.qd[:, own], tau),
-                               legs.forward_dynamics(second.q, second.qd[:, other], tau), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        forces.forward_dynamics(first.q, first.qd[:, own], tau),
+        legs.forward_dynamics(second.q, second.qd[:, other], tau),
+        rtol=1e-9,
+        atol=1e-9,
+    )
 
 
-DRUM = HEAD + """
+DRUM = (
+    HEAD
+    + """
 [platform]
 name = "weight"
 coordinates = ["x", "y"]
@@ -165,31 +204,48 @@ b = { body = "weight" }
 coefficients = { motor = 0.05 }
 constant = -1.118033988749895
 """
+)
 
 
 def test_a_cable_on_a_drum_lifts_by_its_radius() -> None:
-    """Length + 0.05 angle = constant: the motor turns, the cable gets shorter; energy is what friction leaves."""
+    """Length + 0.05 angle = constant: the motor turns, the cable gets shorter; energy is what
+    friction leaves.
+    """
     model = lever(DRUM)
     motion = random_motion(model, 10, seed=1)
-    at = [model.mechanism.coordinates.index(name) for name in ("weight.x", "weight.y", "left.motor", "right.motor")]
+    at = [
+        model.mechanism.coordinates.index(name)
+        for name in ("weight.x", "weight.y", "left.motor", "right.motor")
+    ]
     x, y, left, right = motion.q[:, at].T
     np.testing.assert_allclose(np.hypot(x + 0.5, y), 1.118033988749895 - 0.05 * left, atol=1e-9)
     np.testing.assert_allclose(np.hypot(x - 0.5, y), 1.118033988749895 - 0.05 * right, atol=1e-9)
     v, a = motion.qd[:, at], motion.qdd[:, at]
     drums = v[:, 2:] * (0.002 * a[:, 2:] + 0.1 * v[:, 2:])
     power = 2 * (v[:, 0] * a[:, 0] + v[:, 1] * (a[:, 1] + 9.81)) + drums.sum(axis=1)
-    np.testing.assert_allclose((model.inverse_dynamics(motion) * v[:, 2:]).sum(axis=1), power, rtol=1e-9)
+    np.testing.assert_allclose(
+        (model.inverse_dynamics(motion) * v[:, 2:]).sum(axis=1), power, rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("plant", ["pinocchio", "mujoco"])
 def test_every_plant_knows_cables_on_drums(plant: str) -> None:
     pytest.importorskip(plant)
     # At rest: MuJoCo's tendons lag the centripetal acceleration, and they are soft.
-    model = lever(DRUM.replace("Izz = 0.002", "m = 1\nIxx = 0.002\nIyy = 0.002\nIzz = 0.002").replace(
-        "m = 2\n", "m = 2\nIxx = 0.1\nIyy = 0.1\nIzz = 0.1\n"))
+    model = lever(
+        DRUM.replace("Izz = 0.002", "m = 1\nIxx = 0.002\nIyy = 0.002\nIzz = 0.002").replace(
+            "m = 2\n", "m = 2\nIxx = 0.1\nIyy = 0.1\nIzz = 0.1\n"
+        )
+    )
     motion, tau = random_motion(model, 3, seed=1), np.random.default_rng(0).uniform(-1, 1, (3, 2))
-    motion = Motion(coordinates=motion.coordinates, time=motion.time, q=motion.q, qd=np.zeros_like(motion.qd),
-                    qdd=np.zeros_like(motion.qd), closure_residual=motion.closure_residual)
+    motion = Motion(
+        coordinates=motion.coordinates,
+        time=motion.time,
+        q=motion.q,
+        qd=np.zeros_like(motion.qd),
+        qdd=np.zeros_like(motion.qd),
+        closure_residual=motion.closure_residual,
+    )
     own = model.forward_dynamics(motion.q, np.zeros((3, 2)), tau)
     found = plant_acceleration(model, plant, motion, tau)
     np.testing.assert_allclose(found, own, rtol=1e-8 if plant == "pinocchio" else 2e-3, atol=1e-8)
@@ -200,8 +256,10 @@ def test_redundant_cables_share_their_effect() -> None:
     text = HEAD.replace("format = 1", "redundant = true\nformat = 1")
     text += '[platform]\nname = "weight"\ncoordinates = ["x", "y"]\nstart = { y = 0.4 }\nm = 2\n'
     for name, place in anchors.items():
-        text += (f'[[force]]\nname = "{name}"\nactuated = true\na = {{ body = "base", xyz = {place} }}\n'
-                 'b = { body = "weight" }\n')
+        text += (
+            f'[[force]]\nname = "{name}"\nactuated = true\na = {{ body = "base", xyz = {place} }}\n'
+            'b = { body = "weight" }\n'
+        )
     model = lever(text)
     assert model.loops.redundant
     motion = random_motion(model, 8, seed=0)
@@ -214,8 +272,11 @@ def test_redundant_cables_share_their_effect() -> None:
 
 
 def mass_of(model: Model) -> dict[str, list[float]]:
-    return {body.name: [body.values.get(p, 0.0) for p in body.parameters] for body in model.mechanism.bodies
-            if body.parameters}
+    return {
+        body.name: [body.values.get(p, 0.0) for p in body.parameters]
+        for body in model.mechanism.bodies
+        if body.parameters
+    }
 
 
 def test_mjcf_holds_a_force_as_a_tendon() -> None:
@@ -245,17 +306,31 @@ def test_mjcf_drives_a_hexapod_by_its_tendons() -> None:
 
 def test_the_yaml_beside_a_urdf_says_which_coordinate_a_length_is() -> None:
     text = to_urdf(lever(), mass_of(lever()))[1]
-    assert 'length: [{"frames": ["spring_a", "spring_b"], "coefficients": {"spring": -1.0}, "constant": -0.45}]' in text
+    assert (
+        'length: [{"frames": ["spring_a", "spring_b"], "coefficients": {"spring": -1.0}, '
+        '"constant": -0.45}]' in text
+    )
 
 
-@pytest.mark.parametrize(("old", "new", "message"), [
-    ('body = "arm", xyz', 'body = "base", xyz', r"\[\[force\]\] 'spring', key 'b'.*both ends on 'base'"),
-    ("rest = 0.45", "rest = -0.45", "key 'rest': expected a length"),
-    ("rest = 0.45", "gain = 2", "key 'gain': only what is actuated"),
-    ("rest = 0.45", "stiffness = 2", "key 'stiffness': unknown key"),
-    ('body = "arm", xyz', 'body = "amr", xyz', r"key 'b.body': body 'amr' does not exist; did you mean 'arm'"),
-    ('name = "spring"', 'name = "hinge"', "joint 'hinge' is defined twice"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            'body = "arm", xyz',
+            'body = "base", xyz',
+            r"\[\[force\]\] 'spring', key 'b'.*both ends on 'base'",
+        ),
+        ("rest = 0.45", "rest = -0.45", "key 'rest': expected a length"),
+        ("rest = 0.45", "gain = 2", "key 'gain': only what is actuated"),
+        ("rest = 0.45", "stiffness = 2", "key 'stiffness': unknown key"),
+        (
+            'body = "arm", xyz',
+            'body = "amr", xyz',
+            r"key 'b.body': body 'amr' does not exist; did you mean 'arm'",
+        ),
+        ('name = "spring"', 'name = "hinge"', "joint 'hinge' is defined twice"),
+    ],
+)
 def test_a_wrong_force_names_table_and_key(old: str, new: str, message: str) -> None:
     assert LEVER.count(old) == 1
     with pytest.raises(InvalidMechanism, match=message):
@@ -263,14 +338,22 @@ def test_a_wrong_force_names_table_and_key(old: str, new: str, message: str) -> 
 
 
 def test_points_that_coincide_at_the_start_pose_are_refused() -> None:
-    text = LEVER.replace("[-0.3, 0.2, 0.1]", "[0, 0, 0.1]").replace("[0.25, 0.05, 0]", "[0, 0, 0.1]")
-    with pytest.raises(InvalidMechanism, match=r"lever.toml: \[\[force\]\] 'spring' has the length .* start pose"):
+    text = LEVER.replace("[-0.3, 0.2, 0.1]", "[0, 0, 0.1]").replace(
+        "[0.25, 0.05, 0]", "[0, 0, 0.1]"
+    )
+    with pytest.raises(
+        InvalidMechanism, match=r"lever.toml: \[\[force\]\] 'spring' has the length .* start pose"
+    ):
         lever(text)
 
 
 def test_a_motion_through_zero_length_is_refused_with_its_time() -> None:
-    model = lever(LEVER.replace("[-0.3, 0.2, 0.1]", "[0.25, 0, 0]").replace("[0.25, 0.05, 0]", "[0.25, 0, 0]"))
+    model = lever(
+        LEVER.replace("[-0.3, 0.2, 0.1]", "[0.25, 0, 0]").replace("[0.25, 0.05, 0]", "[0.25, 0, 0]")
+    )
     q = np.linspace(0.4, 0.0, 20)[:, None]
     zero = np.zeros_like(q)
-    with pytest.raises(SingularConfiguration, match=r"force element 'spring' .* no length at sample 19"):
+    with pytest.raises(
+        SingularConfiguration, match=r"force element 'spring' .* no length at sample 19"
+    ):
         model.kinematics.motion(np.arange(20.0), q, zero, zero)

@@ -1,4 +1,6 @@
-"""Friction that grows with the effort a motor passes on: in efforts, plants, derivatives, C code and estimates."""
+"""Friction that grows with the effort a motor passes on: in efforts, plants, derivatives, C code
+and estimates.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,13 @@ from gough.virtual import Simulation, record, simulate
 from tests_support import c_efforts, fourier
 
 MU = {"left": 0.15, "right": 0.08}
-TEXT = robot_text("five_bar")[0].replace('"ia", "fv", "fs"]', '"ia", "fv", "fs", "fs_load"]').replace(
-    'fs = "$fs" }', 'fs = "$fs", fs_load = "$mu" }').replace("fs = 0.9 }", "fs = 0.9, mu = 0.15 }").replace(
-    "fs = 0.7 }", "fs = 0.7, mu = 0.08 }")
+TEXT = (
+    robot_text("five_bar")[0]
+    .replace('"ia", "fv", "fs"]', '"ia", "fv", "fs", "fs_load"]')
+    .replace('fs = "$fs" }', 'fs = "$fs", fs_load = "$mu" }')
+    .replace("fs = 0.9 }", "fs = 0.9, mu = 0.15 }")
+    .replace("fs = 0.7 }", "fs = 0.7, mu = 0.08 }")
+)
 OWN = ("fv", "fs", "fs_load")
 
 
@@ -44,9 +50,16 @@ def robot() -> Model:
 def unknown() -> Model:
     """The same robot with nothing known of it a priori."""
     mechanism = load_robot("five_bar")
-    return Model(replace(
-        mechanism, bodies=tuple(replace(body, values={}) for body in mechanism.bodies), joints=tuple(
-            replace(j, values={}, terms=(*j.terms, "fs_load") if j.actuated else j.terms) for j in mechanism.joints)))
+    return Model(
+        replace(
+            mechanism,
+            bodies=tuple(replace(body, values={}) for body in mechanism.bodies),
+            joints=tuple(
+                replace(j, values={}, terms=(*j.terms, "fs_load") if j.actuated else j.terms)
+                for j in mechanism.joints
+            ),
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -70,16 +83,22 @@ def result(unknown: Model, simulation: Simulation, other: Recording) -> Identifi
 
 
 def by_hand(model: Model, motion: Motion, band: np.ndarray) -> np.ndarray:
-    """Efforts of a robot without such friction, and mu |u| sign(qd) of its efforts without the motors' friction."""
+    """Efforts of a robot without such friction, and mu |u| sign(qd) of its efforts without the
+    motors' friction.
+    """
     plain = Model(load_robot("five_bar"))
     none = {f"{leg}.motor.{term}": 0.0 for leg in MU for term in ("fv", "fs")}
     passed = plain.inverse_dynamics(motion, plain.standard_values(none), dead_band=band)
     motors = list(model.actuated)
     sign = np.clip(motion.qd[:, motors] / band[motors], -1, 1)
-    return plain.inverse_dynamics(motion, dead_band=band) + list(MU.values()) * np.abs(passed) * sign
+    return (
+        plain.inverse_dynamics(motion, dead_band=band) + list(MU.values()) * np.abs(passed) * sign
+    )
 
 
-def test_efforts_and_columns_are_those_by_hand(robot: Model, motion: Motion, simulation: Simulation) -> None:
+def test_efforts_and_columns_are_those_by_hand(
+    robot: Model, motion: Motion, simulation: Simulation
+) -> None:
     band = np.asarray(simulation.dead_band)
     expected = by_hand(robot, motion, band)
     np.testing.assert_allclose(robot.inverse_dynamics(motion, dead_band=band), expected, atol=1e-12)
@@ -130,15 +149,21 @@ def test_coefficients_are_found_without_prior_knowledge(result: Identification) 
     assert max(result.validation.relative) < 0.03
 
 
-def test_the_linear_problem_is_the_derivative_of_the_prediction(unknown: Model, simulation: Simulation) -> None:
+def test_the_linear_problem_is_the_derivative_of_the_prediction(
+    unknown: Model, simulation: Simulation
+) -> None:
     base = base_parameters(unknown)
     plain = Processing(method="time", cutoff=20.0, decimation=1, window=0.0)
-    experiment = with_passed_efforts(prepare(unknown, [record(simulation, seed=1)], base, processing=plain))
+    experiment = with_passed_efforts(
+        prepare(unknown, [record(simulation, seed=1)], base, processing=plain)
+    )
     found = dict(zip(unknown.mechanism.standard.names, experiment.model.passing))
     log, values = experiment.processed[0], base.matrix @ [found[name] for name in base.standard]
 
     def predicted(at: np.ndarray) -> np.ndarray:
-        return unknown.inverse_dynamics(log.motion, standard_from_base(unknown, base, at)[0], dead_band=log.dead_band)
+        return unknown.inverse_dynamics(
+            log.motion, standard_from_base(unknown, base, at)[0], dead_band=log.dead_band
+        )
 
     for k, size in enumerate(np.abs(values) + 1e-3):
         step = np.zeros(len(values))
@@ -148,9 +173,12 @@ def test_the_linear_problem_is_the_derivative_of_the_prediction(unknown: Model, 
         assert np.quantile(left, 0.99) < 1e-6 * np.abs(slope).max()  # but where |u| bends
 
 
-def test_what_the_robot_file_lacks_does_not_keep_it_from_settling(robot: Model, unknown: Model,
-                                                                  simulation: Simulation) -> None:
-    """Full steps between two sets of signs would go on for ever; what is found fits better than the truth does."""
+def test_what_the_robot_file_lacks_does_not_keep_it_from_settling(
+    robot: Model, unknown: Model, simulation: Simulation
+) -> None:
+    """Full steps between two sets of signs would go on for ever; what is found fits better than the
+    truth does.
+    """
     recording, base = record(simulation, seed=1), base_parameters(unknown)
     assert recording.effort is not None
     recording = replace(recording, effort=recording.effort + np.sin(40 * recording.position))
@@ -158,18 +186,28 @@ def test_what_the_robot_file_lacks_does_not_keep_it_from_settling(robot: Model, 
     experiment = with_passed_efforts(prepare(unknown, [recording], base, processing=plain))
     found = WeightedLeastSquares().fit(experiment.problem)
     log = experiment.processed[0]
-    left = [np.linalg.norm(log.effort - unknown.inverse_dynamics(log.motion, values, dead_band=log.dead_band))
-            for values in (standard_from_base(unknown, base, found.values)[0], robot.mechanism.standard.values)]
+    left = [
+        np.linalg.norm(
+            log.effort - unknown.inverse_dynamics(log.motion, values, dead_band=log.dead_band)
+        )
+        for values in (
+            standard_from_base(unknown, base, found.values)[0],
+            robot.mechanism.standard.values,
+        )
+    ]
     assert left[0] < 0.99 * left[1]
 
 
-def test_a_saved_result_predicts_the_same(result: Identification, unknown: Model, other: Recording,
-                                          tmp_path: Path) -> None:
+def test_a_saved_result_predicts_the_same(
+    result: Identification, unknown: Model, other: Recording, tmp_path: Path
+) -> None:
     result.save(tmp_path)
     again = load_identification(tmp_path)
     fitted = again.fitted(unknown)
     part = prepare(fitted, [other], again.base, processing=again.processing).parts
-    assert validate(again.estimate, part).relative == pytest.approx(result.validation.relative, rel=1e-3)
+    assert validate(again.estimate, part).relative == pytest.approx(
+        result.validation.relative, rel=1e-3
+    )
 
 
 def test_joints_that_pass_on_what_nothing_tells_are_refused() -> None:
@@ -182,7 +220,10 @@ def test_joints_that_pass_on_what_nothing_tells_are_refused() -> None:
 
 
 def test_what_needs_known_columns_refuses_it_by_name(robot: Model, other: Recording) -> None:
-    with pytest.raises(InvalidInput, match=r"friction of 'left.motor' depends on the effort.* bounds cannot be found"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"friction of 'left.motor' depends on the effort.* bounds cannot be found",
+    ):
         bounds(robot, other, error_bound=1.0)
     with pytest.raises(InvalidInput, match="a load cannot be found"):
         payload(robot, other)

@@ -46,30 +46,45 @@ def test_leg_lengths_are_distances_between_joint_centres(palida: Model) -> None:
     motion = random_motion(palida, 20, seed=5)
     rotation, origin = palida.kinematics.body_poses(motion.q)
     platform = [b.name for b in palida.mechanism.bodies].index("platform")
-    a_angles, b_angles = np.deg2rad([-10, 10, 110, 130, 230, 250]), np.deg2rad([-50, 50, 70, 170, 190, 290])
+    a_angles, b_angles = (
+        np.deg2rad([-10, 10, 110, 130, 230, 250]),
+        np.deg2rad([-50, 50, 70, 170, 190, 290]),
+    )
     a = np.stack([0.4 * np.cos(a_angles), 0.4 * np.sin(a_angles), 0 * a_angles], axis=1)
-    b = np.stack([0.085 * np.cos(b_angles), 0.085 * np.sin(b_angles), 0.1174 + 0 * b_angles], axis=1)
+    b = np.stack(
+        [0.085 * np.cos(b_angles), 0.085 * np.sin(b_angles), 0.1174 + 0 * b_angles], axis=1
+    )
     tips = origin[:, platform, None] + np.einsum("tij,lj->tli", rotation[:, platform], b)
     lengths = np.linalg.norm(tips - a, axis=2)
     np.testing.assert_allclose(motion.q[:, list(palida.actuated)], lengths, atol=1e-12)
 
 
 def tool_at(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The tool of a five-bar stays on one side of the line through its elbows until they are stretched."""
-    elbows = [np.stack([x + 0.25 * np.cos(a), 0.25 * np.sin(a)], axis=-1) for x, a in ((-0.1, left), (0.1, right))]
+    """The tool of a five-bar stays on one side of the line through its elbows until they are
+    stretched.
+    """
+    elbows = [
+        np.stack([x + 0.25 * np.cos(a), 0.25 * np.sin(a)], axis=-1)
+        for x, a in ((-0.1, left), (0.1, right))
+    ]
     across = elbows[1] - elbows[0]
     apart = np.linalg.norm(across, axis=-1, keepdims=True)
     height = np.sqrt(0.35**2 - (apart / 2) ** 2)
-    return np.asarray(elbows[0] + across / 2
-                      + height * np.stack([-across[..., 1], across[..., 0]], axis=-1) / apart)
+    return np.asarray(
+        elbows[0]
+        + across / 2
+        + height * np.stack([-across[..., 1], across[..., 0]], axis=-1) / apart
+    )
 
 
 def test_motors_far_from_home_are_reached_on_the_branch_of_home(five_bar: Model) -> None:
     home = five_bar.home[list(five_bar.actuated)]
     targets = home + np.random.default_rng(4).uniform(-1.5, 1.5, (200, 2))
     way = home + np.linspace(0, 1, 200)[:, None, None] * (targets - home)
-    apart = np.hypot(0.2 + 0.25 * (np.cos(way[..., 1]) - np.cos(way[..., 0])),
-                     0.25 * (np.sin(way[..., 1]) - np.sin(way[..., 0])))
+    apart = np.hypot(
+        0.2 + 0.25 * (np.cos(way[..., 1]) - np.cos(way[..., 0])),
+        0.25 * (np.sin(way[..., 1]) - np.sin(way[..., 0])),
+    )
     targets = targets[((apart < 0.69) & (apart > 0.05)).all(axis=0)]
     assert len(targets) > 100
     tool = [five_bar.mechanism.coordinates.index(name) for name in ("tool.x", "tool.y")]
@@ -78,11 +93,14 @@ def test_motors_far_from_home_are_reached_on_the_branch_of_home(five_bar: Model)
         np.testing.assert_allclose(found, tool_at(*target), atol=1e-10)
 
 
-def test_motions_that_turn_round_between_anchors_are_followed_at_once(five_bar: Model,
-                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+def test_motions_that_turn_round_between_anchors_are_followed_at_once(
+    five_bar: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain, followed = five_bar.kinematics, []
     follow = chain._follow
-    monkeypatch.setattr(chain, "_follow", lambda *given: (followed.append(given), follow(*given))[1])
+    monkeypatch.setattr(
+        chain, "_follow", lambda *given: (followed.append(given), follow(*given))[1]
+    )
     swing = 0.05 * np.sin(np.linspace(0, 20 * np.pi, 2000))[:, None] * chain.strides("actuated")
     motors = five_bar.home[list(five_bar.actuated)] + swing
     q = chain.assemble(motors, "actuated")
@@ -118,22 +136,48 @@ def four_bar(rocker: float, crank: float, coupler: float) -> Mechanism:
     body = {"m": 1.0, "Izz": 0.01}
     return Mechanism(
         name="four_bar",
-        bodies=tuple(Body(name=n, parameters=("m", "Izz"), values=body) for n in ("crank", "coupler", "rocker")),
+        bodies=tuple(
+            Body(name=n, parameters=("m", "Izz"), values=body)
+            for n in ("crank", "coupler", "rocker")
+        ),
         joints=(
             Joint(name="a", kind="revolute", parent="base", child="crank", start=crank),
-            Joint(name="b", kind="revolute", parent="crank", child="coupler", placement=Placement((("Tx", 0.2),)),
-                  start=coupler),
-            Joint(name="c", kind="revolute", parent="base", child="rocker", placement=Placement((("Tx", 0.5),)),
-                  actuated=True, start=rocker)),
-        closures=(Closure(name="pin", kind="point", a=Frame(body="coupler", placement=Placement((("Tx", 0.5),))),
-                          b=Frame(body="rocker", placement=Placement((("Tx", 0.4),)))),))
+            Joint(
+                name="b",
+                kind="revolute",
+                parent="crank",
+                child="coupler",
+                placement=Placement((("Tx", 0.2),)),
+                start=coupler,
+            ),
+            Joint(
+                name="c",
+                kind="revolute",
+                parent="base",
+                child="rocker",
+                placement=Placement((("Tx", 0.5),)),
+                actuated=True,
+                start=rocker,
+            ),
+        ),
+        closures=(
+            Closure(
+                name="pin",
+                kind="point",
+                a=Frame(body="coupler", placement=Placement((("Tx", 0.5),))),
+                b=Frame(body="rocker", placement=Placement((("Tx", 0.4),))),
+            ),
+        ),
+    )
 
 
 DEAD_POINT = np.arccos(0.2)  # crank and coupler in one line: 0.5^2 + 0.4^2 + 2 0.5 0.4 cos = 0.7^2
 
 
 def test_a_dead_point_is_reported_with_its_sample_and_time() -> None:
-    """Driven at the rocker, a four-bar cannot pass the pose where crank and coupler line up (Type 2)."""
+    """Driven at the rocker, a four-bar cannot pass the pose where crank and coupler line up (Type
+    2).
+    """
     model = Model(four_bar(1.9, 0.6, 0.8))
     t = np.linspace(0, 1, 400)
     rocker = np.linspace(1.9, 1.2, 400)[:, None]
@@ -169,14 +213,18 @@ def test_out_of_reach_names_loop_sample_and_residual(palida: Model) -> None:
 
 
 def test_full_loops_of_the_orthoglide_give_the_same_model_as_its_couplings() -> None:
-    """Welding every leg to the platform is redundant but consistent; mobility and efforts stay the same."""
+    """Welding every leg to the platform is redundant but consistent; mobility and efforts stay the
+    same.
+    """
     mechanism = load_robot("orthoglide")
     closures = []
     reference = Model(mechanism)
     rotation, _ = reference.kinematics.body_poses(reference.home[None])
     bodies = [b.name for b in mechanism.bodies]
     for leg in (1, 2, 3):
-        point = next(c for c in mechanism.closures if c.kind == "point" and c.name.startswith(f"leg{leg}."))
+        point = next(
+            c for c in mechanism.closures if c.kind == "point" and c.name.startswith(f"leg{leg}.")
+        )
         tip = point.a if point.a.body != "platform" else point.b
         hub = point.b if point.a.body != "platform" else point.a
         wanted = rotation[0, bodies.index(tip.body)]
@@ -184,43 +232,63 @@ def test_full_loops_of_the_orthoglide_give_the_same_model_as_its_couplings() -> 
         pitch = -np.arcsin(np.clip(wanted[2, 0], -1, 1))
         turned = hub.placement.then(Placement.xyz_rpy((0, 0, 0), (roll, pitch, yaw)))
         straight = Placement(tuple(s for s in tip.placement.steps if s[0][0] == "T"))
-        closures.append(Closure(name=f"leg{leg}.weld", kind="weld", a=Frame(body=tip.body, placement=straight),
-                                b=Frame(body=hub.body, placement=turned)))
+        closures.append(
+            Closure(
+                name=f"leg{leg}.weld",
+                kind="weld",
+                a=Frame(body=tip.body, placement=straight),
+                b=Frame(body=hub.body, placement=turned),
+            )
+        )
     welded = Model(replace(mechanism, closures=tuple(closures)))
     assert welded.degrees_of_freedom == 3
     motion = random_motion(reference, 10, seed=1)
     assert welded.kinematics.residual(motion.q).max() < 1e-9
     expected = reference.inverse_dynamics(motion)
-    np.testing.assert_allclose(welded.inverse_dynamics(motion), expected, atol=1e-8 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        welded.inverse_dynamics(motion), expected, atol=1e-8 * np.abs(expected).max()
+    )
     assert len(base_parameters(welded)) == 61
 
 
 def test_too_few_motors_says_both_numbers(palida: Model) -> None:
-    joints = tuple(replace(j, actuated=j.actuated and j.name != "leg1.slider") for j in palida.mechanism.joints)
+    joints = tuple(
+        replace(j, actuated=j.actuated and j.name != "leg1.slider") for j in palida.mechanism.joints
+    )
     with pytest.raises(InvalidMechanism, match=r"6 degrees of freedom but 5 actuated"):
         Model(replace(palida.mechanism, joints=joints))
 
 
 def test_too_many_motors_says_both_numbers(palida: Model) -> None:
-    joints = tuple(replace(j, actuated=j.actuated or j.name == "leg1.alpha") for j in palida.mechanism.joints)
+    joints = tuple(
+        replace(j, actuated=j.actuated or j.name == "leg1.alpha") for j in palida.mechanism.joints
+    )
     with pytest.raises(InvalidMechanism, match=r"6 degrees of freedom but 7 actuated"):
         Model(replace(palida.mechanism, joints=joints))
 
 
 def test_loops_that_cannot_close_are_named(five_bar: Model) -> None:
     closures = tuple(
-        replace(c, b=replace(c.b, placement=c.b.placement.then(Placement((("Tx", 30.0),))))) if k == 0 else c
-        for k, c in enumerate(five_bar.mechanism.closures))
+        replace(c, b=replace(c.b, placement=c.b.placement.then(Placement((("Tx", 30.0),)))))
+        if k == 0
+        else c
+        for k, c in enumerate(five_bar.mechanism.closures)
+    )
     with pytest.raises(LoopNotClosed, match=closures[0].name):
         Model(replace(five_bar.mechanism, closures=closures))
 
 
-@pytest.mark.parametrize(("positions", "message"), [
-    (np.zeros((0, 6)), "empty"),
-    (np.full((3, 6), np.nan), "not finite at index"),
-    (np.zeros((3, 5)), "shape"),
-])
-def test_bad_positions_get_a_clear_error(palida: Model, positions: np.ndarray, message: str) -> None:
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [
+        (np.zeros((0, 6)), "empty"),
+        (np.full((3, 6), np.nan), "not finite at index"),
+        (np.zeros((3, 5)), "shape"),
+    ],
+)
+def test_bad_positions_get_a_clear_error(
+    palida: Model, positions: np.ndarray, message: str
+) -> None:
     with pytest.raises(InvalidInput, match=message):
         palida.kinematics.assemble(positions, "actuated")
 
@@ -254,14 +322,16 @@ def test_redundant_efforts_do_the_same_work_with_the_smallest_norm() -> None:
     effort = model.inverse_dynamics(motion)
     act = model.kinematics.closure_map(motion.q)[:, list(model.actuated)]
     for t in range(10):  # smallest norm: orthogonal to the null space of E_act^T
-        null = np.linalg.svd(act[t].T)[2][model.degrees_of_freedom:]
+        null = np.linalg.svd(act[t].T)[2][model.degrees_of_freedom :]
         np.testing.assert_allclose(null @ effort[t], 0, atol=1e-9 * np.abs(effort).max())
     other = effort + np.stack([np.linalg.svd(act[t].T)[2][-1] for t in range(10)])
     W = base_parameters(model)
     sigma = np.diag([1.0, 2.0, 3.0, 4.0][: len(model.actuated)])
     first, second = (model.regression(motion, e, W, covariance=sigma) for e in (effort, other))
     np.testing.assert_allclose(first.effort, second.effort, atol=1e-9)
-    np.testing.assert_allclose(first.covariance, np.einsum("tam,ab,tbk->tmk", act, sigma, act), atol=1e-12)
+    np.testing.assert_allclose(
+        first.covariance, np.einsum("tam,ab,tbk->tmk", act, sigma, act), atol=1e-12
+    )
 
 
 def test_check_reports_what_the_file_amounts_to(palida: Model) -> None:
@@ -272,17 +342,27 @@ def test_check_reports_what_the_file_amounts_to(palida: Model) -> None:
 
 
 def test_equal_legs_permute(palida: Model) -> None:
-    """Turning the motion of a three-fold symmetric hexapod by 120 degrees moves every effort two legs on."""
+    """Turning the motion of a three-fold symmetric hexapod by 120 degrees moves every effort two
+    legs on.
+    """
     mechanism = palida.mechanism
-    rigid = {name: 0.0 for name in mechanism.standard.names if name.rpartition(".")[2] in ("fs", "fv")}
+    rigid = {
+        name: 0.0 for name in mechanism.standard.names if name.rpartition(".")[2] in ("fs", "fv")
+    }
     values = palida.standard_values(rigid)
     t = np.linspace(0, 1, 200)
-    legs = palida.home[list(palida.actuated)] + 0.01 * np.sin(2 * np.pi * t[:, None] + np.arange(6) * 1.3)
+    legs = palida.home[list(palida.actuated)] + 0.01 * np.sin(
+        2 * np.pi * t[:, None] + np.arange(6) * 1.3
+    )
     speed = 0.01 * 2 * np.pi * np.cos(2 * np.pi * t[:, None] + np.arange(6) * 1.3)
     acceleration = -0.01 * (2 * np.pi) ** 2 * np.sin(2 * np.pi * t[:, None] + np.arange(6) * 1.3)
     order = [4, 5, 0, 1, 2, 3]
     efforts = []
     for shift in (list(range(6)), order):
-        motion = palida.kinematics.motion(t, legs[:, shift], speed[:, shift], acceleration[:, shift], "actuated")
+        motion = palida.kinematics.motion(
+            t, legs[:, shift], speed[:, shift], acceleration[:, shift], "actuated"
+        )
         efforts.append(palida.inverse_dynamics(motion, values))
-    np.testing.assert_allclose(efforts[1], efforts[0][:, order], atol=1e-9 * np.abs(efforts[0]).max())
+    np.testing.assert_allclose(
+        efforts[1], efforts[0][:, order], atol=1e-9 * np.abs(efforts[0]).max()
+    )

@@ -1,4 +1,6 @@
-"""Boxes that hold whichever q equations are wrong, against all subsets, and the heuristic that holds if it guesses."""
+"""Boxes that hold whichever q equations are wrong, against all subsets, and the heuristic that
+holds if it guesses.
+"""
 
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -21,15 +23,18 @@ def spoilt(count, seed, size, samples=40, parameters=3, rows=1):
     reg, truth = regression(samples=samples, parameters=parameters, rows=rows, seed=seed)
     effort = np.array(reg.effort)
     wrong = tuple(np.unravel_index(rng.choice(effort.size, count, replace=False), effort.shape))
-    effort[wrong] = (reg.regressor @ truth)[wrong] + rng.choice([-1, 1], count) * (0.5 + rng.uniform(*size, count))
+    effort[wrong] = (reg.regressor @ truth)[wrong] + rng.choice([-1, 1], count) * (
+        0.5 + rng.uniform(*size, count)
+    )
     return bounded_problem(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0)), truth
 
 
 def smallest_box(bounded, wrong):
-    """Enclose what breaks at most so many equations of two parameters in [0, 2], without any linear programme.
+    """Enclose what breaks at most so many equations of two parameters in [0, 2], without any linear
+    programme.
 
-    The set is a union of cells that the lines `W theta = effort +- bound` and the sides of the prior cut out, so its
-    extremes are crossings of two of them.
+    The set is a union of cells that the lines `W theta = effort +- bound` and the sides of the
+    prior cut out, so its extremes are crossings of two of them.
     """
     W, y, e = bounded.regressor_lower[:, 0], bounded.effort[:, 0], 0.5
     lines = np.vstack([W, W, np.eye(2), np.eye(2)])
@@ -46,7 +51,9 @@ def smallest_box(bounded, wrong):
 
 @pytest.mark.parametrize("size", [(0.05, 0.5), (3.0, 8.0)], ids=["mild", "gross"])
 @pytest.mark.parametrize(("wrong", "allowed"), [(1, 1), (3, 3), (0, 1), (1, 3), (0, 0)])
-def test_the_box_holds_all_that_breaks_few_enough_equations_and_is_not_much_wider(size, wrong, allowed):
+def test_the_box_holds_all_that_breaks_few_enough_equations_and_is_not_much_wider(
+    size, wrong, allowed
+):
     ratios = []
     for seed in range(6):
         bounded, truth = spoilt(wrong, seed, size, samples=40, parameters=2)
@@ -61,7 +68,9 @@ def test_the_box_holds_all_that_breaks_few_enough_equations_and_is_not_much_wide
     assert np.median(ratios) < 1.5
 
 
-@pytest.mark.parametrize("size", [(0.01, 0.3), (0.3, 2.0), (4.0, 12.0)], ids=["hardly", "mild", "gross"])
+@pytest.mark.parametrize(
+    "size", [(0.01, 0.3), (0.3, 2.0), (4.0, 12.0)], ids=["hardly", "mild", "gross"]
+)
 def test_the_truth_is_never_outside_whichever_equations_are_wrong(size):
     for seed in range(40):
         wrong = 1 + seed % 3
@@ -102,8 +111,14 @@ def test_dense_logs_survive_a_tenth_of_gross_outliers_with_a_guarantee():
     effort = W @ truth + 0.3 * rng.standard_normal((600, 1)).clip(-4, 4)
     bad = rng.random(effort.shape) < 0.1
     effort[bad] += rng.uniform(5, 15, bad.sum())
-    reg = Regression(regressor=W, effort=effort, rows=("motor",), row_units=("N m",),
-                     parameters=("ia", "fv", "fs", "off"), units=("kg m2", "N m s/rad", "N m", "N m"))
+    reg = Regression(
+        regressor=W,
+        effort=effort,
+        rows=("motor",),
+        row_units=("N m",),
+        parameters=("ia", "fv", "fs", "off"),
+        units=("kg m2", "N m s/rad", "N m", "N m"),
+    )
     bounded = bounded_problem(reg, error_bound=1.5, prior=(0.0, 2.0))
     box = ExactBox(outliers=int(bad.sum())).fit(bounded)
     assert box.contains(truth)
@@ -124,9 +139,12 @@ def test_outliers_and_uncertain_regressors_together_lose_nothing(prior):
         points = np.random.default_rng(seed).uniform(box.lower - 0.1, box.upper + 0.1, (20000, 2))
         points = np.clip(points, *prior)
         eq = bounded.equations
-        ends = np.stack([points[:, None] * eq.regressor.lower, points[:, None] * eq.regressor.upper])
+        ends = np.stack(
+            [points[:, None] * eq.regressor.lower, points[:, None] * eq.regressor.upper]
+        )
         broken = (ends.max(axis=0).sum(axis=-1) < eq.effort - eq.bound) | (
-            ends.min(axis=0).sum(axis=-1) > eq.effort + eq.bound)
+            ends.min(axis=0).sum(axis=-1) > eq.effort + eq.bound
+        )
         allowed = points[broken.sum(axis=1) <= 2]
         assert len(allowed) > 100
         assert ((allowed >= box.lower) & (allowed <= box.upper)).all()
@@ -138,7 +156,9 @@ def test_unbounded_priors_are_bounded_by_sets_of_equations_of_which_one_is_right
     free = replace(bounded, prior_lower=np.full(3, -np.inf), prior_upper=np.full(3, np.inf))
     box = ExactBox(outliers=2).fit(free)
     assert box.contains(truth)
-    known = ExactBox(outliers=2).fit(replace(bounded, prior_lower=np.full(3, -9.0), prior_upper=np.full(3, 9.0)))
+    known = ExactBox(outliers=2).fit(
+        replace(bounded, prior_lower=np.full(3, -9.0), prior_upper=np.full(3, 9.0))
+    )
     np.testing.assert_allclose(box.lower, known.lower, atol=1e-6)
     with pytest.raises(NotIdentifiable, match="so many outliers"):
         ExactBox(outliers=30).fit(free)
@@ -154,7 +174,9 @@ def test_more_outliers_widen_a_box_and_with_too_many_it_is_the_prior_and_says_so
 
 
 def test_equations_of_a_bound_that_is_given_up_count_again():
-    """One equation proves |theta| <= 1 and no other says as much as the box, so that two proofs are not to be had."""
+    """One equation proves |theta| <= 1 and no other says as much as the box, so that two proofs are
+    not to be had.
+    """
     W = np.array([[1.0], [0.01], [0.01]])
     box = Interval(np.array([-2.0]), np.array([2.0]))
     programme = Programme(Polytope(np.vstack([W, -W]), -np.ones(6), np.ones(3), box))
@@ -165,7 +187,9 @@ def test_equations_of_a_bound_that_is_given_up_count_again():
 
 def test_more_wrong_equations_than_allowed_are_a_certified_error():
     bounded, _ = spoilt(5, 0, (30.0, 50.0))
-    with pytest.raises(InconsistentData, match="more than 4 equations break the error bound") as caught:
+    with pytest.raises(
+        InconsistentData, match="more than 4 equations break the error bound"
+    ) as caught:
         ExactBox(outliers=4).fit(bounded)
     assert caught.value.needed == 5
     assert ExactBox(outliers=5).fit(bounded) is not None
@@ -235,8 +259,14 @@ def test_good_equations_that_the_outliers_pushed_out_come_back():
     effort = W @ truth + 0.3 * rng.standard_normal((1000, 1))
     bad = rng.random(effort.shape) < 0.1
     effort[bad] += rng.uniform(3, 15, bad.sum())  # all to one side
-    reg = Regression(regressor=W, effort=effort, rows=("motor",), row_units=("N m",),
-                     parameters=("ia", "fv", "fs", "off"), units=("kg m2", "N m s/rad", "N m", "N m"))
+    reg = Regression(
+        regressor=W,
+        effort=effort,
+        rows=("motor",),
+        row_units=("N m",),
+        parameters=("ia", "fv", "fs", "off"),
+        units=("kg m2", "N m s/rad", "N m", "N m"),
+    )
     box = TrimmedBox(outliers=100 + 20).fit(bounded_problem(reg, error_bound=1.5, prior=(0.0, 2.0)))
     assert box.contains(truth)
     np.testing.assert_array_equal(sorted(map(tuple, box.certificate["removed"])), np.argwhere(bad))
@@ -252,5 +282,3 @@ def test_outliers_survive_one_sided_gross_errors_in_a_tenth_of_the_data():
     box = TrimmedBox(outliers=100).fit(bounded)
     assert box.contains(truth)
     assert len(box.certificate["removed"]) == bad.sum()
-
-

@@ -1,4 +1,6 @@
-"""The stand-alone checker: accepts what the solver stores, rejects what was tampered with, needs nothing but Python."""
+"""The stand-alone checker: accepts what the solver stores, rejects what was tampered with, needs
+nothing but Python.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,12 @@ CASES: dict[str, Callable[[], Enclosure]] = {
     "mild outliers": lambda: ExactBox(outliers=2).fit(spoilt(2, 3, (0.1, 1.0))[0]),
     "gross outliers": lambda: ExactBox(outliers=3).fit(spoilt(3, 3, (5.0, 9.0))[0]),
     "uncertain": lambda: ExactBox().fit(uncertain_problem()[0]),
-    "open signs": lambda: ExactBox().fit(uncertain_problem(prior=(-2.0, 2.0), samples=5, parameters=2)[0]),
-    "open signs, outlier": lambda: ExactBox(outliers=1).fit(uncertain_problem(prior=(-2.0, 2.0), parameters=2)[0]),
+    "open signs": lambda: ExactBox().fit(
+        uncertain_problem(prior=(-2.0, 2.0), samples=5, parameters=2)[0]
+    ),
+    "open signs, outlier": lambda: ExactBox(outliers=1).fit(
+        uncertain_problem(prior=(-2.0, 2.0), parameters=2)[0]
+    ),
     "no prior": lambda: ExactBox().fit(unbounded(problem(parameters=3)[0])),
     "no prior for one": lambda: ExactBox().fit(unbounded(problem(parameters=3)[0], only=1)),
     "no prior, outliers": lambda: ExactBox(outliers=2).fit(unbounded(spoilt(2, 3, (5.0, 9.0))[0])),
@@ -46,7 +52,9 @@ CASES: dict[str, Callable[[], Enclosure]] = {
 
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
-def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def stored(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("box") / "box.json"
     CASES[request.param]().save(path)
     return dict(json.loads(path.read_text()))
@@ -57,7 +65,9 @@ def test_what_the_solver_stores_is_proven(stored: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("side", ["lower", "upper"])
-def test_a_box_that_is_a_little_too_small_is_rejected_at_every_bound(stored: dict[str, Any], side: str) -> None:
+def test_a_box_that_is_a_little_too_small_is_rejected_at_every_bound(
+    stored: dict[str, Any], side: str
+) -> None:
     for j in range(len(stored["lower"])):
         tampered = deepcopy(stored)
         step = 1e-9 * (tampered["upper"][j] - tampered["lower"][j])
@@ -119,9 +129,15 @@ def _nothing(proof: dict[str, Any]) -> None:
 
 
 def _the_last_counted_backwards(proof: dict[str, Any]) -> None:
-    """A bound of parameter -1, the last one by its place in a list, proven by nothing: 0 theta >= -1e-9."""
-    claim = {"parameter": -1, "upper": False, "value": -1e-9, "proofs": [
-        {"equations": [k], "weights": [0.0]} for k in range(proof["outliers"] + 1)]}
+    """A bound of parameter -1, the last one by its place in a list, proven by nothing: 0 theta >=
+    -1e-9.
+    """
+    claim = {
+        "parameter": -1,
+        "upper": False,
+        "value": -1e-9,
+        "proofs": [{"equations": [k], "weights": [0.0]} for k in range(proof["outliers"] + 1)],
+    }
     for case in proof["cases"]:
         case["rounds"].append({"contradictions": [], "bounds": [claim]})
 
@@ -138,11 +154,25 @@ def _a_column_too_many(proof: dict[str, Any]) -> None:
         proof[side] = [[*row, 1.0] for row in proof[side]]
 
 
-@pytest.mark.parametrize("tamper", [_lost_proof, _same_proof_twice, _lost_case, _lost_weight, _same_equation_twice,
-                                    _backwards, _more_outliers, _nothing, _the_last_counted_backwards,
-                                    _fewer_than_no_outliers, _a_column_too_many])
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        _lost_proof,
+        _same_proof_twice,
+        _lost_case,
+        _lost_weight,
+        _same_equation_twice,
+        _backwards,
+        _more_outliers,
+        _nothing,
+        _the_last_counted_backwards,
+        _fewer_than_no_outliers,
+        _a_column_too_many,
+    ],
+)
 def test_a_proof_with_a_part_missing_doubled_or_twisted_is_rejected(
-        stored: dict[str, Any], tamper: Callable[[dict[str, Any]], None]) -> None:
+    stored: dict[str, Any], tamper: Callable[[dict[str, Any]], None]
+) -> None:
     tampered = deepcopy(stored)
     tamper(tampered["certificate"]["proof"])
     with pytest.raises(Rejected):
@@ -154,8 +184,12 @@ def test_contradictions_and_starts_are_checked_too(tamper: str) -> None:
     content = CASES["no prior, outliers"]().to_dict()
     proof = content["certificate"]["proof"]
     if tamper == "contradiction":  # equations that agree, said to contradict each other
-        agree = next(p for done in rounds(proof) for bound in done["bounds"] for p in bound["proofs"])
-        rounds(proof)[-1]["contradictions"] = [{"equations": [k], "weights": [1.0]} for k in agree["equations"]]
+        agree = next(
+            p for done in rounds(proof) for bound in done["bounds"] for p in bound["proofs"]
+        )
+        rounds(proof)[-1]["contradictions"] = [
+            {"equations": [k], "weights": [1.0]} for k in agree["equations"]
+        ]
         rounds(proof)[-1]["bounds"] = []
     elif tamper == "size":
         proof["start"][0]["size"] = [1e-3 * v for v in proof["start"][0]["size"]]
@@ -169,7 +203,9 @@ def test_contradictions_and_starts_are_checked_too(tamper: str) -> None:
 
 def test_other_efforts_do_not_go_with_a_proof(stored: dict[str, Any]) -> None:
     shifted = deepcopy(stored)
-    shifted["certificate"]["proof"]["effort"] = [y + 0.1 for y in shifted["certificate"]["proof"]["effort"]]
+    shifted["certificate"]["proof"]["effort"] = [
+        y + 0.1 for y in shifted["certificate"]["proof"]["effort"]
+    ]
     with pytest.raises(Rejected):
         verify(shifted)
 
@@ -218,15 +254,30 @@ def test_the_checker_runs_without_any_package_and_is_short(tmp_path: Path) -> No
     source = Path(str(module.__file__))
     text = source.read_text()
     assert len(text.splitlines()) < 150
-    imported = {name.split(".")[0] for node in ast.walk(ast.parse(text))
-                for name in ([a.name for a in node.names] if isinstance(node, ast.Import) else
-                             [node.module or ""] if isinstance(node, ast.ImportFrom) else [])}
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(text))
+        for name in (
+            [a.name for a in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
     assert imported <= {"__future__", "json", "sys", "fractions", "pathlib", "typing"}
     box = ExactBox().fit(problem()[0])
     box.save(tmp_path / "good.json")
     replace(box, lower=box.lower + 1e-6).save(tmp_path / "bad.json")
-    run = {name: subprocess.run([sys.executable, "-I", "-S", str(source), str(tmp_path / f"{name}.json")],
-                                capture_output=True, text=True, check=False) for name in ("good", "bad")}
+    run = {
+        name: subprocess.run(
+            [sys.executable, "-I", "-S", str(source), str(tmp_path / f"{name}.json")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for name in ("good", "bad")
+    }
     assert run["good"].returncode == 0, run["good"].stderr
     assert "proven" in run["good"].stdout
     assert run["bad"].returncode == 1

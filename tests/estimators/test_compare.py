@@ -10,7 +10,13 @@ from gough.core.errors import InvalidInput
 from gough.estimators.estimate import Enclosure
 from gough.estimators.selection.selection import compare
 
-BOX = Enclosure(parameters=("a.m", "b.fs"), units=("kg", "N"), lower=[0.3, 0.0], upper=[0.4, 5e-4], method="exact box")
+BOX = Enclosure(
+    parameters=("a.m", "b.fs"),
+    units=("kg", "N"),
+    lower=[0.3, 0.0],
+    upper=[0.4, 5e-4],
+    method="exact box",
+)
 
 
 def test_agreeing_answers_are_not_flagged():

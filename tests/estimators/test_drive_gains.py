@@ -1,4 +1,6 @@
-"""Drive gains and payload: total least squares and maximum likelihood, and gains the data leave open."""
+"""Drive gains and payload: total least squares and maximum likelihood, and gains the data leave
+open.
+"""
 
 from dataclasses import replace
 
@@ -24,28 +26,44 @@ NAMES = ("leg1.slider", "leg2.slider", "leg3.slider")
 
 def motion(rng, t):
     phase = np.linspace(0, 6 * np.pi, t)
-    return sum(rng.normal(size=3) * np.sin(k * phase[:, None] + rng.uniform(0, 6, 3)) for k in range(1, 5))
+    return sum(
+        rng.normal(size=3) * np.sin(k * phase[:, None] + rng.uniform(0, 6, 3)) for k in range(1, 5)
+    )
 
 
 def make_regressions(t=250, seed=7, decoupled=False, payload=1.0):
-    """Two motions of a small three-motor robot, without and with payload; currents without noise."""
+    """Two motions of a small three-motor robot, without and with payload; currents without
+    noise.
+    """
     rng = np.random.default_rng(seed)
     found = []
     for loaded in (False, True):
         speed, pull = motion(rng, t), 8 * motion(rng, t)
-        platform = np.stack([0.8 * pull[:, 0] + 3 * np.sin(speed[:, 1]), 0.9 * pull[:, 1], pull[:, 2] + 9.81], axis=1)
+        platform = np.stack(
+            [0.8 * pull[:, 0] + 3 * np.sin(speed[:, 1]), 0.9 * pull[:, 1], pull[:, 2] + 9.81],
+            axis=1,
+        )
         if decoupled:
             platform[:, 0] = 0.0
-        moment = np.stack([0 * platform[:, 0], pull[:, 2] * speed[:, 0], pull[:, 0] * speed[:, 1]], axis=1)
+        moment = np.stack(
+            [0 * platform[:, 0], pull[:, 2] * speed[:, 0], pull[:, 0] * speed[:, 1]], axis=1
+        )
         W = np.zeros((t, 3, 7))
         W[:, range(3), range(3)], W[:, range(3), range(3, 6)] = pull, np.sign(speed)
         W[:, :, 6] = platform
         extra = np.stack([platform, moment], axis=2)
         effort = W @ CHI + (payload * extra @ list(PAYLOAD.values()) if loaded else 0.0)
         names = BASE + (tuple(PAYLOAD) if loaded else ())
-        found.append(Regression(
-            regressor=np.concatenate([W, extra], axis=2) if loaded else W, effort=effort / GAINS, rows=NAMES,
-            row_units=("A",) * 3, parameters=names, units=("1",) * len(names)))
+        found.append(
+            Regression(
+                regressor=np.concatenate([W, extra], axis=2) if loaded else W,
+                effort=effort / GAINS,
+                rows=NAMES,
+                row_units=("A",) * 3,
+                parameters=names,
+                units=("1",) * len(names),
+            )
+        )
     return found
 
 
@@ -65,7 +83,8 @@ def make_problem(seed=0, **options):
 
 
 ESTIMATORS = {
-    "tls": TotalLeastSquares(), "tls as the paper": TotalLeastSquares(scaling="none"),
+    "tls": TotalLeastSquares(),
+    "tls as the paper": TotalLeastSquares(scaling="none"),
     "likelihood": MaximumLikelihoodGains(),
 }
 
@@ -78,7 +97,10 @@ def test_problem_is_the_equation_of_the_paper():
     assert problem.parameters == (*BASE, *(n + ".gain" for n in NAMES), "payload.mx")
     assert problem.problem.units[7] == "N/A"
     counts = [replace(part, row_units=("1",) * 3) for part in make_regressions()]
-    assert gain_problem(*counts, {"payload.m": 1.983}, effort_units="N").problem.units[7] == "N per unit"
+    assert (
+        gain_problem(*counts, {"payload.m": 1.983}, effort_units="N").problem.units[7]
+        == "N per unit"
+    )
     assert not problem.problem.effort[:250].any()
     assert list(np.unique(problem.problem.recording)) == [0, 1]
 
@@ -114,9 +136,13 @@ def test_total_least_squares_is_the_smallest_singular_vector():
     estimate = TotalLeastSquares(scaling="none").fit(problem)
     data = problem.problem
     left = data.regressor @ estimate.values - data.effort
-    np.testing.assert_allclose(np.diag(estimate.noise_covariance), (left**2).mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(
+        np.diag(estimate.noise_covariance), (left**2).mean(axis=0), rtol=1e-9
+    )
     sigma = np.sqrt((_rough_residual(data) ** 2).mean(axis=0))
-    total = np.concatenate([data.regressor, -data.effort[:, :, None]], axis=2)  # columns times [chi; 1]
+    total = np.concatenate(
+        [data.regressor, -data.effort[:, :, None]], axis=2
+    )  # columns times [chi; 1]
     total = (total / sigma[:, None]).reshape(-1, 12)
     s, vt = np.linalg.svd(total)[1:]
     x = vt[-1][:-1] / vt[-1][-1]
@@ -137,10 +163,15 @@ def test_likelihood_equals_a_general_minimiser():
     def residual(values):
         gains = values[7:10]
         current = np.einsum("trr->tr", data.regressor[:, :, 7:10])
-        model = -np.delete(data.regressor, [7, 8, 9], axis=2) @ np.delete(values, [7, 8, 9]) + data.effort
+        model = (
+            -np.delete(data.regressor, [7, 8, 9], axis=2) @ np.delete(values, [7, 8, 9])
+            + data.effort
+        )
         return ((current - model / gains) / noise).ravel()
 
-    found = least_squares(residual, estimate.values * 1.02, x_scale=np.abs(TRUTH), xtol=1e-14, ftol=1e-14, gtol=1e-14)
+    found = least_squares(
+        residual, estimate.values * 1.02, x_scale=np.abs(TRUTH), xtol=1e-14, ftol=1e-14, gtol=1e-14
+    )
     np.testing.assert_allclose(estimate.values, found.x, rtol=1e-6)
     covariance = np.linalg.inv(found.jac.T @ found.jac)
     np.testing.assert_allclose(estimate.white_std, np.sqrt(np.diag(covariance)), rtol=1e-4)
@@ -149,7 +180,9 @@ def test_likelihood_equals_a_general_minimiser():
 
 
 def test_total_least_squares_with_noise_scaling_is_the_likelihood():
-    """Two different algorithms for one answer: errors in the currents only, sized by their noise."""
+    """Two different algorithms for one answer: errors in the currents only, sized by their
+    noise.
+    """
     problem = make_problem(scale=5.0)
     a = TotalLeastSquares().fit(problem)
     b = MaximumLikelihoodGains(tolerance=1e-9).fit(problem)
@@ -158,7 +191,9 @@ def test_total_least_squares_with_noise_scaling_is_the_likelihood():
 
 
 def cramer_rao(problem):
-    """Return the inverse information of all unknowns at the truth, (11, 11), by differences of the model's currents."""
+    """Return the inverse information of all unknowns at the truth, (11, 11), by differences of the
+    model's currents.
+    """
     data = problem.problem
 
     def currents(values):
@@ -166,8 +201,13 @@ def cramer_rao(problem):
         return (model + data.effort) / values[7:10] / NOISE
 
     steps = 1e-5 * np.abs(TRUTH)
-    J = np.stack([(currents(TRUTH + h * e) - currents(TRUTH - h * e)).ravel() / (2 * h)
-                  for h, e in zip(steps, np.eye(len(TRUTH)))], axis=1)
+    J = np.stack(
+        [
+            (currents(TRUTH + h * e) - currents(TRUTH - h * e)).ravel() / (2 * h)
+            for h, e in zip(steps, np.eye(len(TRUTH)))
+        ],
+        axis=1,
+    )
     return np.linalg.inv(J.T @ J)
 
 
@@ -187,7 +227,9 @@ def test_likelihood_reaches_the_cramer_rao_bound():
     assert (np.abs(np.mean(values, axis=0) - TRUTH) < 4 * bound / np.sqrt(300)).all()
 
 
-@pytest.mark.parametrize("name", ["tls", "likelihood"])  # the paper's scaling is biased, no interval can mend that
+@pytest.mark.parametrize(
+    "name", ["tls", "likelihood"]
+)  # the paper's scaling is biased, no interval can mend that
 def test_intervals_cover_under_coloured_noise(name):
     clean, rng, hits = make_regressions(t=600), np.random.default_rng(3), []
     for _ in range(150):
@@ -202,9 +244,14 @@ def test_intervals_cover_under_coloured_noise(name):
 
 
 def test_standard_deviations_are_those_of_resampled_groups_unloaded_and_loaded_apart():
-    """Against a plain loop over resampled groups, with only three loaded ones: none of them may get lost."""
+    """Against a plain loop over resampled groups, with only three loaded ones: none of them may get
+    lost.
+    """
     unloaded, loaded = with_noise(make_regressions(t=360), np.random.default_rng(5))
-    parts = replace(unloaded, group=np.arange(360) // 30), replace(loaded, group=np.arange(360) // 120)
+    parts = (
+        replace(unloaded, group=np.arange(360) // 30),
+        replace(loaded, group=np.arange(360) // 120),
+    )
     problem = gain_problem(*parts, {"payload.m": 1.983})
     estimate = TotalLeastSquares(scaling="none").fit(problem)
     np.testing.assert_array_equal(estimate.degrees_of_freedom, 11 + 2)
@@ -213,10 +260,14 @@ def test_standard_deviations_are_those_of_resampled_groups_unloaded_and_loaded_a
     one = TotalLeastSquares(scaling="none").fit(clean)
     total = np.concatenate([data.regressor, -data.effort[:, :, None]], axis=2)
     left = np.sqrt((_rough_residual(data) ** 2).mean(axis=0))
-    grams = [np.einsum("trc,trd->cd", *2 * [total[data.group == g] / left[:, None]]) for g in range(15)]
+    grams = [
+        np.einsum("trc,trd->cd", *2 * [total[data.group == g] / left[:, None]]) for g in range(15)
+    ]
     rng, values = np.random.default_rng(77), []
     for _ in range(2000):
-        weight = np.concatenate([np.bincount(rng.integers(0, n, n - 1), minlength=n) * n / (n - 1) for n in (12, 3)])
+        weight = np.concatenate(
+            [np.bincount(rng.integers(0, n, n - 1), minlength=n) * n / (n - 1) for n in (12, 3)]
+        )
         vector = np.linalg.eigh(np.tensordot(weight, grams, axes=1))[1][:, 0]
         values.append(vector[:-1] / vector[-1])
     np.testing.assert_allclose(estimate.values, one.values, rtol=1e-9)
@@ -279,8 +330,11 @@ def test_a_gain_lost_in_noise_is_refused_or_fixed():
         MaximumLikelihoodGains().fit(problem)
     nominal = dict(zip(NAMES, GAINS))
     estimate = MaximumLikelihoodGains(nominal=nominal).fit(problem)
-    assert all(estimate.relative_std[estimate.parameters.index(name)] <= 0.5
-               for name in estimate.parameters if name.endswith(".gain"))
+    assert all(
+        estimate.relative_std[estimate.parameters.index(name)] <= 0.5
+        for name in estimate.parameters
+        if name.endswith(".gain")
+    )
     assert any("fixed at the nominal" in note for note in estimate.notes)
 
 
@@ -289,14 +343,20 @@ def test_swapped_recordings_are_noticed(name):
     unloaded, loaded = with_noise(make_regressions(), np.random.default_rng(0))
     clean = make_regressions()
     # the same motions, but the payload was on in the recording called unloaded
-    carried = replace(unloaded, effort=unloaded.effort + clean[0].regressor[:, :, 6] * 1.983 / GAINS)
-    empty = replace(loaded, effort=loaded.effort - clean[1].regressor[:, :, 7:] @ list(PAYLOAD.values()) / GAINS)
+    carried = replace(
+        unloaded, effort=unloaded.effort + clean[0].regressor[:, :, 6] * 1.983 / GAINS
+    )
+    empty = replace(
+        loaded, effort=loaded.effort - clean[1].regressor[:, :, 7:] @ list(PAYLOAD.values()) / GAINS
+    )
     with pytest.raises(InconsistentData, match="swapped"):
         ESTIMATORS[name].fit(gain_problem(carried, empty, {"payload.m": 1.983}))
 
 
 def test_a_single_reversed_motor_is_noted():
-    parts = [replace(part, effort=part.effort * np.array([1, -1, 1])) for part in make_regressions()]
+    parts = [
+        replace(part, effort=part.effort * np.array([1, -1, 1])) for part in make_regressions()
+    ]
     estimate = MaximumLikelihoodGains().fit(gain_problem(*parts, {"payload.m": 1.983}))
     np.testing.assert_allclose(estimate["leg2.slider.gain"], -2100, rtol=1e-8)
     assert any("leg2.slider.gain is negative" in note for note in estimate.notes)
@@ -332,9 +392,16 @@ def test_bad_recordings_are_refused():
         TotalLeastSquares(scaling="best").fit(problem)
     with pytest.raises(InvalidInput, match="no column"):
         GainProblem(problem=problem.problem, motors=("a", "b", "c"))
-    with pytest.raises(NotIdentifiable, match="platform"):  # the payload moves with the platform: no unloaded part
-        TotalLeastSquares().fit(gain_problem(replace(unloaded, regressor=0 * unloaded.regressor,
-                                                     effort=0 * unloaded.effort), loaded, {"payload.mx": 0.15}))
+    with pytest.raises(
+        NotIdentifiable, match="platform"
+    ):  # the payload moves with the platform: no unloaded part
+        TotalLeastSquares().fit(
+            gain_problem(
+                replace(unloaded, regressor=0 * unloaded.regressor, effort=0 * unloaded.effort),
+                loaded,
+                {"payload.mx": 0.15},
+            )
+        )
 
 
 def test_selecting_parameters_keeps_the_gains():
@@ -355,14 +422,30 @@ def make_redundant(seed=0, t=300, noise=0.02):
         E = rng.normal(size=(t, 2, 3))
         effort = W @ chi + (2.0 * extra[:, :, 0] if loaded else 0.0)
         inner = rng.normal(size=(t, 3)) * 5
-        tau = np.einsum("tar,tr->ta", np.linalg.pinv(E), effort - np.einsum("tra,ta->tr", E, inner)) + inner
+        tau = (
+            np.einsum("tar,tr->ta", np.linalg.pinv(E), effort - np.einsum("tra,ta->tr", E, inner))
+            + inner
+        )
         currents.append(tau / gains + noise * rng.normal(size=(t, 3)))
         maps.append(E)
         names = ("a", "b", "payload.m") if loaded else ("a", "b")
-        parts.append(Regression(regressor=np.concatenate([W, extra], axis=2) if loaded else W, effort=np.zeros((t, 2)),
-                                rows=("x", "y"), row_units=("A", "A"), parameters=names, units=("1",) * len(names)))
-    return gain_problem(*parts, {"payload.m": 2.0}, motors=("m1", "m2", "m3"), currents=tuple(currents),
-                        effort_map=tuple(maps)), np.concatenate([chi, gains])
+        parts.append(
+            Regression(
+                regressor=np.concatenate([W, extra], axis=2) if loaded else W,
+                effort=np.zeros((t, 2)),
+                rows=("x", "y"),
+                row_units=("A", "A"),
+                parameters=names,
+                units=("1",) * len(names),
+            )
+        )
+    return gain_problem(
+        *parts,
+        {"payload.m": 2.0},
+        motors=("m1", "m2", "m3"),
+        currents=tuple(currents),
+        effort_map=tuple(maps),
+    ), np.concatenate([chi, gains])
 
 
 def test_redundant_robots_are_exact_without_noise():
@@ -382,8 +465,12 @@ def test_redundant_likelihood_equals_a_general_minimiser():
         C = np.einsum("tra,a,tsa->trs", E, values[2:] ** 2, E)
         return np.einsum("tr,tr->", z, np.linalg.solve(C, z[:, :, None])[:, :, 0])
 
-    found = minimize(criterion, np.ones(5), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12,
-                                                                            "maxiter": 20_000, "maxfev": 20_000})
+    found = minimize(
+        criterion,
+        np.ones(5),
+        method="Nelder-Mead",
+        options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 20_000, "maxfev": 20_000},
+    )
     np.testing.assert_allclose(estimate.values / truth, found.x, rtol=1e-6)
 
 
@@ -404,4 +491,6 @@ def test_redundant_robots_need_their_map_and_samples():
         problem.in_factors()
     unloaded, loaded = make_regressions()
     with pytest.raises(InvalidInput, match="together"):
-        gain_problem(unloaded, loaded, {"payload.m": 1.0}, currents=(unloaded.effort, loaded.effort))
+        gain_problem(
+            unloaded, loaded, {"payload.m": 1.0}, currents=(unloaded.effort, loaded.effort)
+        )

@@ -16,12 +16,19 @@ from gough.estimators.estimate import Enclosure, Estimate, Source
 
 def make_estimate(**changes):
     content = {
-        "parameters": ("a.m", "a.fv", "b.fs"), "units": ("kg", "Ns/m", "N"),
+        "parameters": ("a.m", "a.fv", "b.fs"),
+        "units": ("kg", "Ns/m", "N"),
         "values": np.array([1 / 3, -2.0, 1e-3]),
         "covariance": np.array([[0.01, 0.0, 0.0], [0.0, 0.04, 0.0399e-3], [0.0, 0.0399e-3, 4e-8]]),
-        "rows": ("x", "y"), "row_units": ("N", "N"), "residual_rms": np.array([0.1, 0.2]),
-        "residual_relative": np.array([0.01, np.inf]), "samples": 50,
-        "degrees_of_freedom": 97.0, "condition_number": 12.0, "method": "least squares", "uncertainty": "white",
+        "rows": ("x", "y"),
+        "row_units": ("N", "N"),
+        "residual_rms": np.array([0.1, 0.2]),
+        "residual_relative": np.array([0.01, np.inf]),
+        "samples": 50,
+        "degrees_of_freedom": 97.0,
+        "condition_number": 12.0,
+        "method": "least squares",
+        "uncertainty": "white",
     }
     return Estimate(**(content | changes))
 
@@ -47,11 +54,15 @@ def test_each_parameter_may_have_its_own_degrees_of_freedom():
     reach = np.diff(estimate.interval(0.95), axis=1)[:, 0] / 2 / estimate.std
     np.testing.assert_allclose(reach, [3.182446, 2.228139, 1.959964], rtol=1e-6)
     assert "3 to inf degrees of freedom" in estimate.summary()
-    np.testing.assert_array_equal(estimate.select(["b.fs", "a.m"]).degrees_of_freedom, [np.inf, 3.0])
+    np.testing.assert_array_equal(
+        estimate.select(["b.fs", "a.m"]).degrees_of_freedom, [np.inf, 3.0]
+    )
 
 
 def test_summary_says_what_is_doubtful():
-    text = make_estimate(values=np.array([1 / 3 - 0.01, -2.0, 1e-3]), notes=("look here",)).summary()
+    text = make_estimate(
+        values=np.array([1 / 3 - 0.01, -2.0, 1e-3]), notes=("look here",)
+    ).summary()
     assert "a.m is poorly known" in text
     assert "a.fv and b.fs are hard to tell apart: correlation 0.99" in text
     assert "look here" in text
@@ -72,7 +83,9 @@ def test_summary_shows_white_standard_deviations_beside_others():
 
 
 def test_saved_estimate_comes_back_to_the_last_bit(tmp_path):
-    estimate = make_estimate(notes=("n",), sources=(white(0.1, 0.1, np.pi),), degrees_of_freedom=np.inf)
+    estimate = make_estimate(
+        notes=("n",), sources=(white(0.1, 0.1, np.pi),), degrees_of_freedom=np.inf
+    )
     estimate.save(tmp_path / "result.json")
     back = Estimate.load(tmp_path / "result.json")
     for name in ("values", "covariance", "residual_rms", "residual_relative", "white_std"):
@@ -110,8 +123,14 @@ def test_loading_another_kind_of_result_is_refused(tmp_path):
 def test_prediction_goes_by_name_and_ignores_gains():
     estimate = make_estimate(parameters=("b", "m1.gain", "a"))
     regressor = np.arange(24.0).reshape(4, 2, 3)
-    regression = Regression(regressor=regressor, effort=np.zeros((4, 2)), rows=("x", "y"), row_units=("N", "N"),
-                            parameters=("a", "extra", "b"), units=("1", "1", "1"))
+    regression = Regression(
+        regressor=regressor,
+        effort=np.zeros((4, 2)),
+        rows=("x", "y"),
+        row_units=("N", "N"),
+        parameters=("a", "extra", "b"),
+        units=("1", "1", "1"),
+    )
     expected = regressor[:, :, 0] * 1e-3 + regressor[:, :, 2] / 3
     np.testing.assert_allclose(estimate.predict(regression), expected, rtol=1e-14)
     with pytest.raises(InvalidInput, match="no parameter"):
@@ -124,10 +143,17 @@ def test_selecting_keeps_the_marginal_covariance():
     assert part.units == ("N", "kg")
 
 
-@pytest.mark.parametrize("changes", [
-    {"values": np.array([np.nan, 1, 1])}, {"covariance": -np.eye(3)}, {"covariance": np.eye(2)},
-    {"units": ("kg",)}, {"degrees_of_freedom": 0.0}, {"parameters": ("a", "a", "b")},
-])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"values": np.array([np.nan, 1, 1])},
+        {"covariance": -np.eye(3)},
+        {"covariance": np.eye(2)},
+        {"units": ("kg",)},
+        {"degrees_of_freedom": 0.0},
+        {"parameters": ("a", "a", "b")},
+    ],
+)
 def test_inconsistent_estimates_are_refused(changes):
     with pytest.raises(InvalidInput):
         make_estimate(**changes)
@@ -140,9 +166,15 @@ def test_dataframe_carries_names():
 
 
 def make_box(**changes):
-    content = {"parameters": ("a", "b"), "units": ("kg", "N"), "lower": [0.0, -np.inf], "upper": [0.1, 2.0],
-               "method": "interval Gauss-Seidel", "certificate": {"bound": np.array([1.5]), "rows": (3, 4)},
-               "notes": ("conditional",)}
+    content = {
+        "parameters": ("a", "b"),
+        "units": ("kg", "N"),
+        "lower": [0.0, -np.inf],
+        "upper": [0.1, 2.0],
+        "method": "interval Gauss-Seidel",
+        "certificate": {"bound": np.array([1.5]), "rows": (3, 4)},
+        "notes": ("conditional",),
+    }
     return Enclosure(**(content | changes))
 
 
@@ -168,7 +200,9 @@ def test_saved_box_comes_back_to_the_last_bit(tmp_path):
         back.certificate["bound"] = 0
 
 
-@pytest.mark.parametrize("changes", [{"lower": [0.2, 0.0]}, {"upper": [np.nan, 1.0]}, {"lower": [0.0]}])
+@pytest.mark.parametrize(
+    "changes", [{"lower": [0.2, 0.0]}, {"upper": [np.nan, 1.0]}, {"lower": [0.0]}]
+)
 def test_empty_or_malformed_boxes_are_refused(changes):
     with pytest.raises(InvalidInput):
         make_box(**changes)

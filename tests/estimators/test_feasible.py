@@ -22,7 +22,11 @@ from gough.estimators.physical.pseudo_inertia import (
 )
 
 UNITS = dict(zip(INERTIAL, ("kg", *("kg m",) * 3, *("kg m2",) * 6))) | {
-    "ia": "kg m2", "fv": "N m s/rad", "fs": "N m", "off": "N m"}
+    "ia": "kg m2",
+    "fv": "N m s/rad",
+    "fs": "N m",
+    "off": "N m",
+}
 
 
 def relative_to(L, J):
@@ -32,31 +36,66 @@ def relative_to(L, J):
 
 def cloud(rng, points=6, size=0.2):
     """Ten parameters of a random cloud of point masses: possible by construction."""
-    mass, place = rng.uniform(0.2, 1.0, points), rng.uniform(-size, size, (points, 3)) + rng.uniform(-0.1, 0.1, 3)
+    mass, place = (
+        rng.uniform(0.2, 1.0, points),
+        rng.uniform(-size, size, (points, 3)) + rng.uniform(-0.1, 0.1, 3),
+    )
     inertia = sum(m * (p @ p * np.eye(3) - np.outer(p, p)) for m, p in zip(mass, place))
-    return np.array([mass.sum(), *(mass @ place), inertia[0, 0], inertia[0, 1], inertia[1, 1], inertia[0, 2],
-                     inertia[1, 2], inertia[2, 2]])
+    return np.array(
+        [
+            mass.sum(),
+            *(mass @ place),
+            inertia[0, 0],
+            inertia[0, 1],
+            inertia[1, 1],
+            inertia[0, 2],
+            inertia[1, 2],
+            inertia[2, 2],
+        ]
+    )
 
 
 def table(names, values, std=None):
-    return ParameterTable(names=names, values=values, units=tuple(UNITS[n.rpartition(".")[2]] for n in names), std=std)
+    return ParameterTable(
+        names=names, values=values, units=tuple(UNITS[n.rpartition(".")[2]] for n in names), std=std
+    )
 
 
 def robot(bodies=2, seen=15, seed=0, samples=200, noise=0.05, rows=2):
-    """A made-up model: `seen` random combinations of the standard parameters of some bodies and joints."""
+    """A made-up model: `seen` random combinations of the standard parameters of some bodies and
+    joints.
+    """
     rng = np.random.default_rng(seed)
     names = tuple(f"body{k}.{p}" for k in range(bodies) for p in INERTIAL) + tuple(
-        f"body{k}.{p}" for k in range(bodies) for p in ("fv", "fs", "off"))
-    truth = np.concatenate([*(cloud(rng) for _ in range(bodies)), rng.uniform(0.1, 1.0, 3 * bodies)])
+        f"body{k}.{p}" for k in range(bodies) for p in ("fv", "fs", "off")
+    )
+    truth = np.concatenate(
+        [*(cloud(rng) for _ in range(bodies)), rng.uniform(0.1, 1.0, 3 * bodies)]
+    )
     kept = tuple(sorted(rng.choice(len(names), seen, replace=False).tolist()))
     matrix = rng.normal(0, 0.5, (seen, len(names))) * (rng.random((seen, len(names))) < 0.3)
     matrix[:, kept] = np.eye(seen)
-    model = BaseParameters(names=tuple(names[i] + "R" for i in kept), units=("1",) * seen, standard=names,
-                           matrix=matrix, independent=kept, singular_values=np.ones(len(names)), tolerance=1e-9)
+    model = BaseParameters(
+        names=tuple(names[i] + "R" for i in kept),
+        units=("1",) * seen,
+        standard=names,
+        matrix=matrix,
+        independent=kept,
+        singular_values=np.ones(len(names)),
+        tolerance=1e-9,
+    )
     W = rng.standard_normal((samples, rows, seen))
-    effort = W @ (matrix @ truth) + noise * rng.standard_normal((samples, rows)) * np.linspace(1, 2, rows)
-    reg = Regression(regressor=W, effort=effort, rows=tuple(f"m{j}" for j in range(rows)), row_units=("N m",) * rows,
-                     parameters=model.names, units=model.units)
+    effort = W @ (matrix @ truth) + noise * rng.standard_normal((samples, rows)) * np.linspace(
+        1, 2, rows
+    )
+    reg = Regression(
+        regressor=W,
+        effort=effort,
+        rows=tuple(f"m{j}" for j in range(rows)),
+        row_units=("N m",) * rows,
+        parameters=model.names,
+        units=model.units,
+    )
     return reg, model, truth
 
 
@@ -64,12 +103,16 @@ def spoilt(model, truth, spread=0.3, seed=1):
     rng = np.random.default_rng(seed)
     values = truth * rng.uniform(1 - spread, 1 + spread, len(truth))
     for k in range(len(group_bodies(model.standard))):
-        values[10 * k : 10 * k + 10] = truth[10 * k : 10 * k + 10] * rng.uniform(1 - spread, 1 + spread)
+        values[10 * k : 10 * k + 10] = truth[10 * k : 10 * k + 10] * rng.uniform(
+            1 - spread, 1 + spread
+        )
     return table(model.standard, values)
 
 
 def oracle(reg, base, model, prior, margin, radius=None, nonnegative=("fv", "fs")):
-    """The same two problems for cvxpy, in the raw parameters and from all samples instead of factors."""
+    """The same two problems for cvxpy, in the raw parameters and from all samples instead of
+    factors.
+    """
     chi = cp.Variable(len(model.standard))
     weight = 1 / np.sqrt(np.diag(base.noise_covariance))
     W = (reg.regressor * weight[:, None]).reshape(-1, len(base))
@@ -79,8 +122,14 @@ def oracle(reg, base, model, prior, margin, radius=None, nonnegative=("fv", "fs"
     for k in range(len(group_bodies(model.standard))):
         c = chi[10 * k : 10 * k + 10]
         half = 0.5 * (c[4] + c[6] + c[9])
-        J = cp.bmat([[half - c[4], -c[5], -c[7], c[1]], [-c[5], half - c[6], -c[8], c[2]],
-                     [-c[7], -c[8], half - c[9], c[3]], [c[1], c[2], c[3], c[0]]])
+        J = cp.bmat(
+            [
+                [half - c[4], -c[5], -c[7], c[1]],
+                [-c[5], half - c[6], -c[8], c[2]],
+                [-c[7], -c[8], half - c[9], c[3]],
+                [c[1], c[2], c[3], c[0]],
+            ]
+        )
         J0 = pseudo_inertia(values[10 * k : 10 * k + 10])
         root = np.linalg.inv(np.linalg.cholesky(J0))
         constraints.append(root @ J @ root.T - margin * np.eye(4) >> 0)
@@ -105,8 +154,18 @@ def test_pseudo_inertia_is_the_second_moment_of_the_mass(seed):
     rng = np.random.default_rng(seed)
     mass, place = rng.random(5), rng.standard_normal((5, 3))
     inertia = sum(m * (p @ p * np.eye(3) - np.outer(p, p)) for m, p in zip(mass, place))
-    ten = np.array([mass.sum(), *(mass @ place), inertia[0, 0], inertia[0, 1], inertia[1, 1], inertia[0, 2],
-                    inertia[1, 2], inertia[2, 2]])
+    ten = np.array(
+        [
+            mass.sum(),
+            *(mass @ place),
+            inertia[0, 0],
+            inertia[0, 1],
+            inertia[1, 1],
+            inertia[0, 2],
+            inertia[1, 2],
+            inertia[2, 2],
+        ]
+    )
     longer = np.column_stack([place, np.ones(5)])
     np.testing.assert_allclose(pseudo_inertia(ten), (longer.T * mass) @ longer, atol=1e-12)
     np.testing.assert_allclose(inertial_parameters(pseudo_inertia(ten)), ten, atol=1e-12)
@@ -128,7 +187,9 @@ def test_distance_between_bodies_does_not_depend_on_frame_or_unit():
     assert distance(scale @ first @ scale, scale @ second @ scale) == pytest.approx(here, rel=1e-9)
 
 
-@pytest.mark.parametrize("noise", [0.05, 3.0], ids=["possible base estimate", "impossible base estimate"])
+@pytest.mark.parametrize(
+    "noise", [0.05, 3.0], ids=["possible base estimate", "impossible base estimate"]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_cvxpy_in_raw_parameters_finds_the_same_misfit_distance_and_base_values(noise, seed):
     reg, model, truth = robot(noise=noise, seed=seed, seen=15 if noise < 1 else 24)
@@ -141,23 +202,41 @@ def test_cvxpy_in_raw_parameters_finds_the_same_misfit_distance_and_base_values(
     allowed = found.least_misfit + max(1.0, found.least_misfit / len(base))
     square, chi = oracle(reg, base, model, prior, 1e-3, radius=np.sqrt(allowed))
     assert found.distance**2 == pytest.approx(square, rel=1e-3)
-    np.testing.assert_allclose(found.estimate.values, model.matrix @ chi, atol=1e-2 * base.std.max())
+    np.testing.assert_allclose(
+        found.estimate.values, model.matrix @ chi, atol=1e-2 * base.std.max()
+    )
     np.testing.assert_allclose(found.standard.values, chi, atol=2e-3)
 
 
 def test_an_impossible_body_moves_to_the_nearest_possible_one_known_in_closed_form():
     rng = np.random.default_rng(3)
     names = tuple(f"load.{p}" for p in INERTIAL)
-    model = BaseParameters(names=names, units=("1",) * 10, standard=names, matrix=np.eye(10),
-                           independent=tuple(range(10)), singular_values=np.ones(10), tolerance=1e-9)
+    model = BaseParameters(
+        names=names,
+        units=("1",) * 10,
+        standard=names,
+        matrix=np.eye(10),
+        independent=tuple(range(10)),
+        singular_values=np.ones(10),
+        tolerance=1e-9,
+    )
     values, vectors = np.linalg.eigh(pseudo_inertia(cloud(rng, size=0.8)))
     impossible = inertial_parameters((vectors * [-0.3, 0.4, *values[2:]]) @ vectors.T)
-    # efforts are the entries of J, so the misfit is the Frobenius norm and clipping the eigenvalues is the answer
-    entries = np.array([[pseudo_inertia(unit)[i, j] for unit in np.eye(10)] for i in range(4) for j in range(4)])
+    # efforts are the entries of J, so the misfit is the Frobenius norm and clipping the eigenvalues
+    # is the answer
+    entries = np.array(
+        [[pseudo_inertia(unit)[i, j] for unit in np.eye(10)] for i in range(4) for j in range(4)]
+    )
     W = np.tile(entries[None], (400, 1, 1))
     effort = W @ impossible + 0.3 * rng.standard_normal((400, 16))
-    reg = Regression(regressor=W, effort=effort, rows=tuple(f"r{k}" for k in range(16)), row_units=("1",) * 16,
-                     parameters=names, units=("1",) * 10)
+    reg = Regression(
+        regressor=W,
+        effort=effort,
+        rows=tuple(f"r{k}" for k in range(16)),
+        row_units=("1",) * 16,
+        parameters=names,
+        units=("1",) * 10,
+    )
     base = LeastSquares(uncertainty="white").fit(reg)
     eigen, turn = np.linalg.eigh(pseudo_inertia(base.values))
     assert eigen[0] < -0.2
@@ -167,7 +246,9 @@ def test_an_impossible_body_moves_to_the_nearest_possible_one_known_in_closed_fo
     np.testing.assert_allclose(found.standard.values, nearest, atol=1e-3)
     assert found.boundary == ("load",)
     assert any("no possible robot fits" in note for note in found.estimate.notes)
-    assert found.least_misfit == pytest.approx(400 * (eigen[0] / np.sqrt(base.noise_covariance[0, 0])) ** 2, rel=1e-3)
+    assert found.least_misfit == pytest.approx(
+        400 * (eigen[0] / np.sqrt(base.noise_covariance[0, 0])) ** 2, rel=1e-3
+    )
 
 
 def test_a_possible_base_estimate_stays_within_a_standard_deviation_and_the_rest_comes_from_the_prior():
@@ -178,8 +259,11 @@ def test_a_possible_base_estimate_stays_within_a_standard_deviation_and_the_rest
     assert found.least_misfit < 1e-6
     assert found.misfit == pytest.approx(1e-4, rel=1e-2)
     assert (np.abs(found.estimate.values - base.values) < 0.011 * base.white_std).all()
-    np.testing.assert_allclose(found.estimate.values, model.values(found.standard.values), rtol=1e-12)
-    # closed form without constraints: x = (M S)^+ (beta - M chi_0) in coordinates where the metric is the identity
+    np.testing.assert_allclose(
+        found.estimate.values, model.values(found.standard.values), rtol=1e-12
+    )
+    # closed form without constraints: x = (M S)^+ (beta - M chi_0) in coordinates where the metric
+    # is the identity
     values = np.array([prior[n] for n in model.standard])
     weight = np.zeros((len(values), len(values)))
     for k in range(2):
@@ -190,7 +274,9 @@ def test_a_possible_base_estimate_stays_within_a_standard_deviation_and_the_rest
     inverse = np.linalg.inv(weight)
     M = model.matrix
     free = values + inverse @ M.T @ np.linalg.solve(M @ inverse @ M.T, base.values - M @ values)
-    assert min(np.linalg.eigvalsh(pseudo_inertia(free[10 * k : 10 * k + 10]))[0] for k in range(2)) > 0
+    assert (
+        min(np.linalg.eigvalsh(pseudo_inertia(free[10 * k : 10 * k + 10]))[0] for k in range(2)) > 0
+    )
     np.testing.assert_allclose(found.standard.values, free, atol=1e-3)
     assert not found.boundary
     assert not any("no possible robot" in note for note in found.estimate.notes)
@@ -199,11 +285,15 @@ def test_a_possible_base_estimate_stays_within_a_standard_deviation_and_the_rest
 def test_every_body_is_possible_and_no_friction_negative_even_from_noise():
     reg, model, truth = robot(bodies=4, seen=40, noise=20.0, seed=5)
     base = WeightedLeastSquares().fit(reg)
-    found = Feasible(nonnegative=("fv", "fs")).fit(reg, base, model=model, prior=spoilt(model, truth))
+    found = Feasible(nonnegative=("fv", "fs")).fit(
+        reg, base, model=model, prior=spoilt(model, truth)
+    )
     for name, ten in found.bodies.items():
         assert np.linalg.eigvalsh(pseudo_inertia(ten))[0] > 0
         assert found.margins[name] >= 0.9e-6
-        np.testing.assert_allclose(ten, [found.standard[f"{name}.{p}"] for p in INERTIAL], rtol=1e-9)
+        np.testing.assert_allclose(
+            ten, [found.standard[f"{name}.{p}"] for p in INERTIAL], rtol=1e-9
+        )
     values = {n: found.standard[n] for n in model.standard}
     assert min(v for n, v in values.items() if n.endswith((".fv", ".fs"))) >= 0
     assert found.boundary
@@ -225,14 +315,19 @@ def test_misfit_and_rms_are_those_of_the_samples():
     before, after = chi_square(base.values), chi_square(found.estimate.values)
     assert after - before == pytest.approx(found.misfit, rel=1e-6)
     residual = reg.effort - reg.regressor @ found.estimate.values
-    np.testing.assert_allclose(found.estimate.residual_rms, np.sqrt((residual**2).mean(axis=0)), rtol=1e-9)
+    np.testing.assert_allclose(
+        found.estimate.residual_rms, np.sqrt((residual**2).mean(axis=0)), rtol=1e-9
+    )
 
 
 def test_more_loss_comes_nearer_to_the_prior_and_a_possible_prior_within_reach_is_returned_itself():
     reg, model, truth = robot(noise=0.5)
     base = WeightedLeastSquares().fit(reg)
     prior = spoilt(model, truth)
-    distances = [Feasible(loss=loss).fit(reg, base, model=model, prior=prior).distance for loss in (0.01, 1.0, 10.0)]
+    distances = [
+        Feasible(loss=loss).fit(reg, base, model=model, prior=prior).distance
+        for loss in (0.01, 1.0, 10.0)
+    ]
     assert distances[0] > distances[1] > distances[2]
     itself = Feasible(loss=100.0).fit(reg, base, model=model, prior=table(model.standard, truth))
     assert itself.distance < 1e-4
@@ -246,13 +341,21 @@ def test_a_robot_of_another_size_has_bodies_of_that_size(factor):
     prior = spoilt(model, truth).values.copy()
     prior[4:10] = 0.0  # a point mass
     prior[1:4] = 0.0
-    powers = np.array([{"m": 0, "mx": 1, "my": 1, "mz": 1}.get(kind, 2) if kind in INERTIAL else 0
-                       for kind in (name.rpartition(".")[2] for name in model.standard)])
-    small = replace(model, matrix=model.matrix / factor ** powers)
+    powers = np.array(
+        [
+            {"m": 0, "mx": 1, "my": 1, "mz": 1}.get(kind, 2) if kind in INERTIAL else 0
+            for kind in (name.rpartition(".")[2] for name in model.standard)
+        ]
+    )
+    small = replace(model, matrix=model.matrix / factor**powers)
     base = WeightedLeastSquares().fit(reg)
     usual = Feasible().fit(reg, base, model=model, prior=table(model.standard, prior))
-    other = Feasible().fit(reg, base, model=small, prior=table(model.standard, prior * factor ** powers))
-    np.testing.assert_allclose(other.standard.values / factor ** powers, usual.standard.values, rtol=1e-3, atol=1e-4)
+    other = Feasible().fit(
+        reg, base, model=small, prior=table(model.standard, prior * factor**powers)
+    )
+    np.testing.assert_allclose(
+        other.standard.values / factor**powers, usual.standard.values, rtol=1e-3, atol=1e-4
+    )
 
 
 def test_without_noise_the_base_values_are_exact_and_the_truth_as_prior_comes_back():
@@ -282,11 +385,25 @@ def some_parameters(names, noise=0.01, truth=None, seed=0):
     """A model that sees each of a few standard parameters by itself."""
     rng = np.random.default_rng(seed)
     p = len(names)
-    model = BaseParameters(names=names, units=("1",) * p, standard=names, matrix=np.eye(p), independent=tuple(range(p)),
-                           singular_values=np.ones(p), tolerance=1e-9)
+    model = BaseParameters(
+        names=names,
+        units=("1",) * p,
+        standard=names,
+        matrix=np.eye(p),
+        independent=tuple(range(p)),
+        singular_values=np.ones(p),
+        tolerance=1e-9,
+    )
     W = rng.standard_normal((100, 1, p))
     effort = W @ np.asarray(truth) + noise * rng.standard_normal((100, 1))
-    reg = Regression(regressor=W, effort=effort, rows=("m",), row_units=("N",), parameters=names, units=("1",) * p)
+    reg = Regression(
+        regressor=W,
+        effort=effort,
+        rows=("m",),
+        row_units=("N",),
+        parameters=names,
+        units=("1",) * p,
+    )
     return reg, model, LeastSquares(uncertainty="white").fit(reg)
 
 
@@ -307,7 +424,9 @@ def test_structural_zeros_make_a_negative_moment_impossible():
     names = tuple(f"rod.{p}" for p in ("m", "mz", "Ixx", "Iyy", "Izz"))
     truth = [2.0, 0.6, 0.30, 0.30, -0.05]  # negative axial inertia
     reg, model, base = some_parameters(names, truth=truth)
-    found = Feasible(loss=1e-4).fit(reg, base, model=model, prior=table(names, [2.0, 0.6, 0.30, 0.30, 0.01]))
+    found = Feasible(loss=1e-4).fit(
+        reg, base, model=model, prior=table(names, [2.0, 0.6, 0.30, 0.30, 0.01])
+    )
     assert found.standard["rod.Izz"] > 0
     assert found.boundary == ("rod",)
     assert found.least_misfit > 100
@@ -321,12 +440,16 @@ def test_structural_zeros_make_a_negative_moment_impossible():
 def test_structural_zeros_hold_where_a_nearer_body_would_break_them():
     names = tuple(f"plate.{p}" for p in ("m", "mx", "my", "Ixx", "Iyy", "Izz"))
     reg, model, base = some_parameters(names, truth=[2.0, 0.3, 0.4, 0.4, 0.3, 0.6])
-    found = Feasible().fit(reg, base, model=model, prior=table(names, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6]))
+    found = Feasible().fit(
+        reg, base, model=model, prior=table(names, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6])
+    )
     np.testing.assert_allclose(found.bodies["plate"][[3, 5, 7, 8]], 0.0, atol=1e-6)
     # with the product in the model, and not seen by the data, the nearest body has one
     more = (*names, "plate.Ixy")
     wide = replace_model(model, more)
-    free = Feasible().fit(reg, base, model=wide, prior=table(more, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6, 0.0]))
+    free = Feasible().fit(
+        reg, base, model=wide, prior=table(more, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6, 0.0])
+    )
     assert abs(free.standard["plate.Ixy"]) > 1e-3
     assert free.distance < found.distance
 
@@ -378,7 +501,9 @@ def test_priors_that_cannot_exist_are_thickened_and_others_stay():
         assert np.linalg.eigvalsh(pseudo_inertia(body))[0] > 0
         changed = body - impossible
         np.testing.assert_array_equal(changed[[0, 1, 2, 3, 5, 7, 8]], 0.0)
-        np.testing.assert_allclose(changed[[4, 6, 9]], 2 * 2 * thickness**2 * impossible[0] / 2, rtol=1e-9)
+        np.testing.assert_allclose(
+            changed[[4, 6, 9]], 2 * 2 * thickness**2 * impossible[0] / 2, rtol=1e-9
+        )
     assert possible_body(rod)[1] < 0.01  # [m]
 
 
@@ -388,7 +513,9 @@ def test_a_prior_on_or_beyond_the_limit_of_the_possible_is_no_obstacle(kind):
     base = WeightedLeastSquares().fit(reg)
     values = spoilt(model, truth).values.copy()
     m, h = values[0], values[1:4].copy()
-    values[4:10] = inertial_parameters(np.block([[np.outer(h, h) / m, h[:, None]], [h, m]]))[4:]  # a point at h / m
+    values[4:10] = inertial_parameters(np.block([[np.outer(h, h) / m, h[:, None]], [h, m]]))[
+        4:
+    ]  # a point at h / m
     if kind == "rod":
         values[[4, 6]] += 0.05
     elif kind == "impossible":
@@ -439,4 +566,9 @@ def test_bad_input_is_a_clear_error():
         Feasible().fit(reg, base, model=model, prior=table(model.standard[1:], truth[1:]))
     other = replace(reg, parameters=("x", *reg.parameters[1:]))
     with pytest.raises(InvalidInput, match="no base parameter 'x'"):
-        Feasible().fit(other, WeightedLeastSquares().fit(other), model=model, prior=table(model.standard, truth))
+        Feasible().fit(
+            other,
+            WeightedLeastSquares().fit(other),
+            model=model,
+            prior=table(model.standard, truth),
+        )

@@ -1,4 +1,6 @@
-"""Common part, deviations and drift of many machines: closed forms, MixedLM, coverage, false alarms."""
+"""Common part, deviations and drift of many machines: closed forms, MixedLM, coverage, false
+alarms.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,16 @@ def test_equal_machines_give_the_analysis_of_variance() -> None:
     between = x.var(ddof=1) - 0.25
     assert found.common == pytest.approx(x.mean(), rel=1e-9)
     assert found.between[0] ** 2 == pytest.approx(between, rel=1e-4)
-    assert found.values[:, 0] == pytest.approx((x.mean() + between / (between + 0.25) * (x - x.mean()))[:, 0], rel=1e-5)
+    assert found.values[:, 0] == pytest.approx(
+        (x.mean() + between / (between + 0.25) * (x - x.mean()))[:, 0], rel=1e-5
+    )
     assert found.common_std[0] == pytest.approx(np.sqrt((between + 0.25) / 20), rel=1e-4)
 
 
 def test_unequal_machines_agree_with_mixed_linear_models() -> None:
-    """MixedLM sees single measurements of the same variance; here each machine's mean with variance over count."""
+    """MixedLM sees single measurements of the same variance; here each machine's mean with variance
+    over count.
+    """
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     rng = np.random.default_rng(5)
@@ -42,10 +48,19 @@ def test_unequal_machines_agree_with_mixed_linear_models() -> None:
     assert found.values[:, 0] - found.common[0] == pytest.approx(effects, abs=5e-3)
 
 
-def fleet_of(rng: np.random.Generator, n: int, p: int, between: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return true values, estimates and covariances; every fourth parameter is the same in all machines."""
+def fleet_of(
+    rng: np.random.Generator, n: int, p: int, between: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return true values, estimates and covariances; every fourth parameter is the same in all
+    machines.
+    """
     mixing = rng.standard_normal((p, p))
-    S = np.array([(A := mixing + 0.5 * rng.standard_normal((p, p))) @ A.T / p + 0.1 * np.eye(p) for _ in range(n)])
+    S = np.array(
+        [
+            (A := mixing + 0.5 * rng.standard_normal((p, p))) @ A.T / p + 0.1 * np.eye(p)
+            for _ in range(n)
+        ]
+    )
     size = np.where(np.arange(p) % 4 == 3, 0.0, between)
     truth = rng.standard_normal(p) + size * rng.standard_normal((n, p))
     return truth, truth + np.array([np.linalg.cholesky(s) @ rng.standard_normal(p) for s in S]), S
@@ -81,15 +96,21 @@ def test_a_trend_is_weighted_least_squares() -> None:
     time, warm, std = np.arange(25.0), rng.standard_normal(25), rng.uniform(0.5, 2, (25, 1))
     values = std * series(rng, 25, 1, 3.0) + 0.7 * warm[:, None]
     found = trend(time, values, std, warm)
-    peer = sm.WLS(values[:, 0], sm.add_constant(np.column_stack([time / 24, warm])), weights=std[:, 0] ** -2).fit()
+    peer = sm.WLS(
+        values[:, 0], sm.add_constant(np.column_stack([time / 24, warm])), weights=std[:, 0] ** -2
+    ).fit()
     assert found is not None
-    assert (found.change[0], found.temperature[0]) == pytest.approx(tuple(peer.params[1:]), rel=1e-9)
+    assert (found.change[0], found.temperature[0]) == pytest.approx(
+        tuple(peer.params[1:]), rel=1e-9
+    )
     assert (found.std[0], found.temperature_std[0]) == pytest.approx(tuple(peer.bse[1:]), rel=1e-9)
     assert found.p[0] == pytest.approx(peer.pvalues[1], rel=1e-9)
 
 
 def test_false_alarms_over_a_fleet_are_as_stated_and_a_large_drift_is_found() -> None:
-    """200 fleets of 20 robots and 10 parameters: 1 % of them may name any; at 10 % a band that a binomial holds."""
+    """200 fleets of 20 robots and 10 parameters: 1 % of them may name any; at 10 % a band that a
+    binomial holds.
+    """
     rng, time, std = np.random.default_rng(3), np.arange(30.0), np.ones((30, 10))
     false, found = 0, 0
     for k in range(200):
@@ -106,18 +127,31 @@ def test_false_alarms_over_a_fleet_are_as_stated_and_a_large_drift_is_found() ->
 
 def test_the_smallest_drift_is_found_in_95_of_100() -> None:
     rng, time, std = np.random.default_rng(4), np.arange(30.0), np.ones((30, 1))
-    least = np.mean([drifts([t], 0.01).least[0, 0] for _ in range(200)
-                     if (t := trend(time, series(rng, p=1), std)) is not None])
-    found = [drifts([t], 0.01).found[0, 0] for _ in range(400)
-             if (t := trend(time, series(rng, p=1, slope=float(least)), std)) is not None]
+    least = np.mean(
+        [
+            drifts([t], 0.01).least[0, 0]
+            for _ in range(200)
+            if (t := trend(time, series(rng, p=1), std)) is not None
+        ]
+    )
+    found = [
+        drifts([t], 0.01).found[0, 0]
+        for _ in range(400)
+        if (t := trend(time, series(rng, p=1, slope=float(least)), std)) is not None
+    ]
     assert 0.91 <= np.mean(found) <= 0.985
 
 
 def test_temperature_is_told_from_drift() -> None:
     rng, time = np.random.default_rng(6), np.arange(30.0)
-    warm = 20 + 5 * np.sin(2 * np.pi * time / 60) + rng.standard_normal(30)  # rises over the month as well
+    warm = (
+        20 + 5 * np.sin(2 * np.pi * time / 60) + rng.standard_normal(30)
+    )  # rises over the month as well
     values = 0.05 * rng.standard_normal((30, 1)) + 0.1 * warm[:, None]
-    with_it, without = trend(time, values, np.ones((30, 1)), warm), trend(time, values, np.ones((30, 1)))
+    with_it, without = (
+        trend(time, values, np.ones((30, 1)), warm),
+        trend(time, values, np.ones((30, 1))),
+    )
     assert with_it is not None
     assert without is not None
     assert with_it.temperature[0] == pytest.approx(0.1, abs=4 * with_it.temperature_std[0])

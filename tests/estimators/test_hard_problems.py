@@ -15,18 +15,31 @@ from gough.estimators.linear.robust import Robust
 
 LINEAR = [LeastSquares(), WeightedLeastSquares(), GaussMarkov(), Robust()]
 estimators = pytest.mark.parametrize("estimator", LINEAR, ids=lambda e: type(e).__name__)
-weighted = pytest.mark.parametrize("estimator", [WeightedLeastSquares(), GaussMarkov()], ids=lambda e: type(e).__name__)
+weighted = pytest.mark.parametrize(
+    "estimator", [WeightedLeastSquares(), GaussMarkov()], ids=lambda e: type(e).__name__
+)
 
 
 def make(t: int, r: int, p: int, noise: np.ndarray, seed: int = 0) -> tuple[Regression, np.ndarray]:
     """Return a problem whose noise has the given square root (r, r), and its truth."""
-    regressor, truth = np.random.default_rng([7, t, r, p]).normal(size=(t, r, p)), np.arange(1.0, p + 1)
+    regressor, truth = (
+        np.random.default_rng([7, t, r, p]).normal(size=(t, r, p)),
+        np.arange(1.0, p + 1),
+    )
     effort = regressor @ truth + np.random.default_rng([seed, 1]).normal(size=(t, r)) @ noise.T
-    return Regression(regressor=regressor, effort=effort, rows=tuple("abcdefgh"[:r]), row_units=("N",) * r,
-                      parameters=tuple(f"p{i}" for i in range(p)), units=("1",) * p), truth
+    return Regression(
+        regressor=regressor,
+        effort=effort,
+        rows=tuple("abcdefgh"[:r]),
+        row_units=("N",) * r,
+        parameters=tuple(f"p{i}" for i in range(p)),
+        units=("1",) * p,
+    ), truth
 
 
-def coverage(estimator: Any, t: int, r: int, p: int, noise: np.ndarray, seeds: int = 100) -> tuple[float, set[str]]:
+def coverage(
+    estimator: Any, t: int, r: int, p: int, noise: np.ndarray, seeds: int = 100
+) -> tuple[float, set[str]]:
     inside, notes = [], set()
     for seed in range(seeds):
         problem, truth = make(t, r, p, noise, seed)
@@ -38,7 +51,9 @@ def coverage(estimator: Any, t: int, r: int, p: int, noise: np.ndarray, seeds: i
 
 
 def alike(rows: int, correlation: float) -> np.ndarray:
-    return np.linalg.cholesky(correlation * np.ones((rows, rows)) + (1 - correlation) * np.eye(rows))
+    return np.linalg.cholesky(
+        correlation * np.ones((rows, rows)) + (1 - correlation) * np.eye(rows)
+    )
 
 
 @estimators
@@ -51,7 +66,9 @@ def test_data_without_noise_are_answered_exactly(estimator: Any, samples: int) -
 
 
 def test_rows_that_hang_together_closely_are_used_for_what_they_tell() -> None:
-    """Noise common to two rows cancels in their difference: a hundredfold gain at a correlation of 0.9999."""
+    """Noise common to two rows cancels in their difference: a hundredfold gain at a correlation of
+    0.9999.
+    """
     covered, _ = coverage(GaussMarkov(), 120, 2, 5, alike(2, 0.9999))
     assert 0.92 <= covered <= 0.985
     problem, _ = make(120, 2, 5, alike(2, 0.9999))
@@ -73,9 +90,16 @@ def test_a_row_without_noise_among_noisy_ones_decides_what_it_sees(estimator: An
     regressor = problem.regressor.copy()
     regressor[:, 0, 4:] = 0.0  # the first row sees four of the parameters
     effort = problem.effort + ((regressor - problem.regressor) @ truth)
-    found = estimator.fit(Regression(
-        regressor=regressor, effort=effort, rows=problem.rows, row_units=problem.row_units,
-        parameters=problem.parameters, units=problem.units))
+    found = estimator.fit(
+        Regression(
+            regressor=regressor,
+            effort=effort,
+            rows=problem.rows,
+            row_units=problem.row_units,
+            parameters=problem.parameters,
+            units=problem.units,
+        )
+    )
     np.testing.assert_allclose(found.values[:4], truth[:4], rtol=1e-9)
     assert (np.abs(found.values - truth)[4:] < 4 * found.std[4:]).all()
     assert (found.std[4:] > 0.01).all()
@@ -89,8 +113,12 @@ def test_very_unequal_rows_are_weighted_by_their_noise(estimator: Any) -> None:
 
 
 @weighted
-@pytest.mark.parametrize(("samples", "rows", "parameters"), [(12, 6, 10), (16, 7, 40), (30, 3, 8), (45, 6, 20)])
-def test_few_samples_give_wide_enough_intervals(estimator: Any, samples: int, rows: int, parameters: int) -> None:
+@pytest.mark.parametrize(
+    ("samples", "rows", "parameters"), [(12, 6, 10), (16, 7, 40), (30, 3, 8), (45, 6, 20)]
+)
+def test_few_samples_give_wide_enough_intervals(
+    estimator: Any, samples: int, rows: int, parameters: int
+) -> None:
     covered, notes = coverage(estimator, samples, rows, parameters, alike(rows, 0.5), 80)
     assert 0.92 <= covered <= 0.98
     if isinstance(estimator, GaussMarkov) and samples < 7 * rows:
@@ -99,7 +127,9 @@ def test_few_samples_give_wide_enough_intervals(estimator: Any, samples: int, ro
 
 @weighted
 def test_weights_that_run_away_are_caught(estimator: Any) -> None:
-    """63 equations for 40 parameters: the more weight a row of nine has, the better it is fitted, until exactly."""
+    """63 equations for 40 parameters: the more weight a row of nine has, the better it is fitted,
+    until exactly.
+    """
     ran = 0
     for seed in range(20):
         problem, truth = make(9, 7, 40, alike(7, 0.3), seed)
@@ -113,8 +143,14 @@ def test_a_row_with_as_many_parameters_of_its_own_as_equations_is_named() -> Non
     rng = np.random.default_rng(0)
     regressor = np.zeros((4, 2, 5))
     regressor[:, 0, :4], regressor[:, 1, 4] = rng.normal(size=(4, 4)), 1.0
-    problem = Regression(regressor=regressor, effort=rng.normal(size=(4, 2)), rows=("x", "y"), row_units=("N", "N"),
-                         parameters=tuple("abcde"), units=("1",) * 5)
+    problem = Regression(
+        regressor=regressor,
+        effort=rng.normal(size=(4, 2)),
+        rows=("x", "y"),
+        row_units=("N", "N"),
+        parameters=tuple("abcde"),
+        units=("1",) * 5,
+    )
     for estimator in (WeightedLeastSquares(), GaussMarkov()):
         with pytest.raises(NotIdentifiable, match="row 'x' is fitted exactly"):
             estimator.fit(problem)
@@ -125,15 +161,21 @@ def test_an_iteration_that_is_cut_short_takes_the_most_likely_pass_and_says_so()
     condensed = problem.condensed(joint=True)
     short = estimated_noise(condensed, full=True, iterations=3, tolerance=1e-9)
     assert "still change after 3 passes" in short.notes[0]
-    passes = [estimated_noise(condensed, full=True, iterations=k, tolerance=None) for k in (1, 2, 3)]
+    passes = [
+        estimated_noise(condensed, full=True, iterations=k, tolerance=None) for k in (1, 2, 3)
+    ]
 
     def deviance(noise: np.ndarray, values: np.ndarray) -> float:
         left = problem.effort - problem.regressor @ values
-        return 120 * float(np.linalg.slogdet(noise)[1]) + float(np.sum(left @ np.linalg.inv(noise) * left))
+        return 120 * float(np.linalg.slogdet(noise)[1]) + float(
+            np.sum(left @ np.linalg.inv(noise) * left)
+        )
 
     likely = [deviance(found.covariance, found.solution.values) for found in passes]
     assert deviance(short.covariance, short.solution.values) == pytest.approx(min(likely))
     whole = estimated_noise(condensed, full=True, iterations=200, tolerance=1e-9)
     again = estimated_noise(condensed, full=True, iterations=400, tolerance=1e-9)
-    moved = np.abs(whole.solution.values - again.solution.values) / np.linalg.norm(again.solution.root, axis=1)
+    moved = np.abs(whole.solution.values - again.solution.values) / np.linalg.norm(
+        again.solution.root, axis=1
+    )
     assert whole.notes or moved.max() < 3 * SETTLED

@@ -17,10 +17,18 @@ COVARIANCE = np.array([[0.04, 0.05, 0.0], [0.05, 0.25, -0.2], [0.0, -0.2, 1.0]])
 
 def make_problem(seed=0, t=200, noise=1.0, **changes):
     rng = np.random.default_rng(seed)
-    regressor = rng.normal(size=(t, 3, 4)) * np.array([1.0, 5.0, 0.1, 300.0])  # columns of very different size
+    regressor = rng.normal(size=(t, 3, 4)) * np.array(
+        [1.0, 5.0, 0.1, 300.0]
+    )  # columns of very different size
     error = rng.normal(size=(t, 3)) @ np.linalg.cholesky(COVARIANCE).T
-    content = {"regressor": regressor, "effort": regressor @ TRUTH + noise * error, "rows": ("x", "y", "z"),
-               "row_units": ("N", "N", "Nm"), "parameters": ("m", "fv", "fs", "off"), "units": ("kg", "Ns/m", "N", "N")}
+    content = {
+        "regressor": regressor,
+        "effort": regressor @ TRUTH + noise * error,
+        "rows": ("x", "y", "z"),
+        "row_units": ("N", "N", "Nm"),
+        "parameters": ("m", "fv", "fs", "off"),
+        "units": ("kg", "Ns/m", "N", "N"),
+    }
     return Regression(**(content | changes))
 
 
@@ -46,13 +54,20 @@ def test_weighted_least_squares_equals_statsmodels_with_the_same_weights():
     weights = np.tile(1 / np.diag(estimate.noise_covariance), len(problem))
     reference = sm.WLS(y, W, weights=weights).fit()
     np.testing.assert_allclose(estimate.values, reference.params, rtol=1e-10)
-    np.testing.assert_allclose(reference.scale, 1.0, rtol=1e-7)  # converged weights make the weighted variance one
-    # That the weights are estimates adds 2 s_j (1 - s_j) / f_j of the variance, s_j the share of row j in it.
+    np.testing.assert_allclose(
+        reference.scale, 1.0, rtol=1e-7
+    )  # converged weights make the weighted variance one
+    # That the weights are estimates adds 2 s_j (1 - s_j) / f_j of the variance, s_j the share of
+    # row j in it.
     sigma = np.sqrt(np.diag(estimate.noise_covariance))
     slopes = (problem.regressor / sigma[:, None]) @ reference.normalized_cov_params
     share = (slopes**2).sum(axis=0) / np.diag(reference.normalized_cov_params)
-    fitted = np.einsum("trp,pq,trq->r", problem.regressor / sigma[:, None], reference.normalized_cov_params,
-                       problem.regressor / sigma[:, None])
+    fitted = np.einsum(
+        "trp,pq,trq->r",
+        problem.regressor / sigma[:, None],
+        reference.normalized_cov_params,
+        problem.regressor / sigma[:, None],
+    )
     extra = (2 * share * (1 - share) / (200 - fitted)[:, None]).sum(axis=0)
     np.testing.assert_allclose(estimate.std, reference.bse / (1 - extra), rtol=1e-7)
 
@@ -63,7 +78,11 @@ def test_converged_weights_are_a_fixed_point_of_the_residuals():
     W, y = stack(problem)
     sigma = np.tile(np.sqrt(np.diag(estimate.noise_covariance)), 40)
     left = ((W @ estimate.values - y) / sigma).reshape(-1, 3)
-    leverage = np.diag((W / sigma[:, None]) @ np.linalg.pinv(W / sigma[:, None])).reshape(-1, 3).sum(axis=0)
+    leverage = (
+        np.diag((W / sigma[:, None]) @ np.linalg.pinv(W / sigma[:, None]))
+        .reshape(-1, 3)
+        .sum(axis=0)
+    )
     np.testing.assert_allclose((left**2).sum(axis=0), 40 - leverage, rtol=1e-7)
 
 
@@ -115,7 +134,9 @@ def test_estimated_covariance_is_a_fixed_point_and_close_to_the_truth():
     again = GaussMarkov(covariance=estimate.noise_covariance, uncertainty="white").fit(problem)
     np.testing.assert_allclose(again.values, estimate.values, rtol=1e-9)
     left = problem.effort - problem.regressor @ estimate.values
-    np.testing.assert_allclose(estimate.noise_covariance, left.T @ left / 3000, rtol=0.01, atol=1e-3)
+    np.testing.assert_allclose(
+        estimate.noise_covariance, left.T @ left / 3000, rtol=0.01, atol=1e-3
+    )
 
 
 def test_estimated_covariance_may_override_that_of_the_problem():
@@ -140,10 +161,16 @@ def test_full_covariance_beats_row_weights_when_rows_are_correlated():
     assert (np.std(errors["full"], axis=0) < 0.6 * np.std(errors["rows"], axis=0)).all()
 
 
-@pytest.mark.parametrize("estimator", [
-    LeastSquares(), WeightedLeastSquares(), GaussMarkov(), GaussMarkov(covariance=COVARIANCE),
-    GaussMarkov(covariance=np.diag([1.0, 2.0, 3.0])),
-])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LeastSquares(),
+        WeightedLeastSquares(),
+        GaussMarkov(),
+        GaussMarkov(covariance=COVARIANCE),
+        GaussMarkov(covariance=np.diag([1.0, 2.0, 3.0])),
+    ],
+)
 def test_condensed_equals_in_memory_to_rounding(estimator):
     problem = make_problem(group=np.repeat(np.arange(8), 25))
     condensed = condense(problem.blocks(37), joint=True)
@@ -165,15 +192,23 @@ def test_ill_conditioned_problems_keep_their_digits():
     base = rng.normal(size=(400, 1, 3))
     base[:, :, 2] = base[:, :, 0] + base[:, :, 1] + 1e-8 * base[:, :, 2]
     truth = np.array([1.0, 2.0, 3.0])
-    problem = Regression(regressor=base, effort=base @ truth, rows=("x",), row_units=("N",), parameters=("a", "b", "c"),
-                         units=("1", "1", "1"))
+    problem = Regression(
+        regressor=base,
+        effort=base @ truth,
+        rows=("x",),
+        row_units=("N",),
+        parameters=("a", "b", "c"),
+        units=("1", "1", "1"),
+    )
     np.testing.assert_allclose(LeastSquares().fit(problem).values, truth, rtol=1e-6)
 
 
 def test_condition_number_ignores_units():
     estimate = LeastSquares().fit(make_problem())
     W = stack(make_problem())[0]
-    np.testing.assert_allclose(estimate.condition_number, np.linalg.cond(W / np.linalg.norm(W, axis=0)), rtol=1e-9)
+    np.testing.assert_allclose(
+        estimate.condition_number, np.linalg.cond(W / np.linalg.norm(W, axis=0)), rtol=1e-9
+    )
 
 
 def test_dependent_parameters_are_named_with_their_combination():
@@ -200,14 +235,17 @@ def test_too_few_equations_are_refused():
         LeastSquares().fit(make_problem().take(slice(0, 0)))
 
 
-@pytest.mark.parametrize(("covariance", "message"), [
-    (np.diag([1.0, 0.0, 1.0]), "row 'y' is not positive"),
-    (np.array([[1.0, 2.0, 0], [2.0, 1.0, 0], [0, 0, 1.0]]), "not positive definite"),
-    (np.array([[1.0, 0.5, 0], [0.0, 1.0, 0], [0, 0, 1.0]]), "not symmetric"),
-    (np.full((3, 3), np.nan), "not finite"),
-    (np.eye(2), "shape"),
-    (np.ones((200, 3, 3)), "not positive definite"),
-])
+@pytest.mark.parametrize(
+    ("covariance", "message"),
+    [
+        (np.diag([1.0, 0.0, 1.0]), "row 'y' is not positive"),
+        (np.array([[1.0, 2.0, 0], [2.0, 1.0, 0], [0, 0, 1.0]]), "not positive definite"),
+        (np.array([[1.0, 0.5, 0], [0.0, 1.0, 0], [0, 0, 1.0]]), "not symmetric"),
+        (np.full((3, 3), np.nan), "not finite"),
+        (np.eye(2), "shape"),
+        (np.ones((200, 3, 3)), "not positive definite"),
+    ],
+)
 def test_bad_covariances_are_refused(covariance, message):
     with pytest.raises(InvalidInput, match=message):
         GaussMarkov(covariance=covariance).fit(make_problem())
@@ -231,8 +269,14 @@ def test_a_row_with_as_many_parameters_as_samples_has_no_noise():
     regressor = np.zeros((4, 2, 5))
     regressor[:, 0, :4] = rng.normal(size=(4, 4))
     regressor[:, 1, 4] = 1.0
-    problem = Regression(regressor=regressor, effort=rng.normal(size=(4, 2)), rows=("x", "y"), row_units=("N", "N"),
-                         parameters=tuple("abcde"), units=("1",) * 5)
+    problem = Regression(
+        regressor=regressor,
+        effort=rng.normal(size=(4, 2)),
+        rows=("x", "y"),
+        row_units=("N", "N"),
+        parameters=tuple("abcde"),
+        units=("1",) * 5,
+    )
     with pytest.raises(NotIdentifiable, match="row 'x' is fitted exactly"):
         WeightedLeastSquares().fit(problem)
 
@@ -246,6 +290,8 @@ def test_fixed_parameters_move_to_the_effort(joint):
     assert fixed.parameters == ("m", "fs")
     estimator = GaussMarkov() if joint else WeightedLeastSquares()
     condensed = fix_parameters(condense(problem.blocks(64), joint=joint), {"fv": -0.2, "off": 4e-3})
-    np.testing.assert_allclose(estimator.fit(condensed).values, estimator.fit(fixed).values, rtol=1e-10)
+    np.testing.assert_allclose(
+        estimator.fit(condensed).values, estimator.fit(fixed).values, rtol=1e-10
+    )
     with pytest.raises(InvalidInput, match="no parameter"):
         fix_parameters(problem, {"nothing": 1.0})

@@ -13,28 +13,39 @@ from gough.core.regression import Regression
 from gough.estimators.load.fit import LoadProblem, Pieces, changes, fit, history, in_words, seen
 
 G = 9.81
-VALUES = np.array([20.0, 1.0, -2.0, 5.0, 2.0, 0.1, 1.8, -0.2, 0.3, 0.9])  # m mx my mz Ixx Ixy Iyy Ixz Iyz Izz
+VALUES = np.array(
+    [20.0, 1.0, -2.0, 5.0, 2.0, 0.1, 1.8, -0.2, 0.3, 0.9]
+)  # m mx my mz Ixx Ixy Iyy Ixz Iyz Izz
 NOISE = np.diag([4.0, 4.0, 4.0, 0.25, 0.25, 0.25]) + 0.2
 PRIOR = 100.0 * np.ones(10)
 
 
-def wrench(acceleration: np.ndarray, w: np.ndarray, wd: np.ndarray, values: np.ndarray) -> np.ndarray:
+def wrench(
+    acceleration: np.ndarray, w: np.ndarray, wd: np.ndarray, values: np.ndarray
+) -> np.ndarray:
     """Return force and moment of a body about its frame's origin, (t, 6), by Newton and Euler."""
     m, h, I6 = values[0], values[1:4], values[4:]
     inertia = np.array([[I6[0], I6[1], I6[3]], [I6[1], I6[2], I6[4]], [I6[3], I6[4], I6[5]]])
     felt = acceleration + np.array([0.0, 0.0, G])
     force = m * felt + np.cross(wd, h) + np.cross(w, np.cross(w, h))
-    return np.concatenate([force, np.cross(h, felt) + wd @ inertia + np.cross(w, w @ inertia)], axis=1)
+    return np.concatenate(
+        [force, np.cross(h, felt) + wd @ inertia + np.cross(w, w @ inertia)], axis=1
+    )
 
 
 def body_regressor(acceleration: np.ndarray, w: np.ndarray, wd: np.ndarray) -> np.ndarray:
     return np.stack([wrench(acceleration, w, wd, unit) for unit in np.eye(10)], axis=2)
 
 
-def regressor(samples: int = 120, turning: float = 1.0, blur: float = 0.0, seed: int = 0) -> np.ndarray:
+def regressor(
+    samples: int = 120, turning: float = 1.0, blur: float = 0.0, seed: int = 0
+) -> np.ndarray:
     """Return W (t, 6, 10) of a random motion, its accelerations with errors."""
     rng, error = np.random.default_rng(0), np.random.default_rng([seed, 1])
-    a, w, wd = rng.normal(size=(samples, 3)) * 3, *(turning * rng.normal(size=(2, samples, 3)) * [[[1.0]], [[4.0]]])
+    a, w, wd = (
+        rng.normal(size=(samples, 3)) * 3,
+        *(turning * rng.normal(size=(2, samples, 3)) * [[[1.0]], [[4.0]]]),
+    )
     a, wd = a + blur * error.normal(size=a.shape), wd + blur * error.normal(size=a.shape)
     return body_regressor(a, w, wd)
 
@@ -43,12 +54,26 @@ def draw(seed: int, samples: int) -> np.ndarray:
     return np.random.default_rng([seed, 2]).normal(size=(samples, 6)) @ np.linalg.cholesky(NOISE).T
 
 
-def problem(W: np.ndarray, effort: np.ndarray, noise: np.ndarray | None = None,
-            model_error: np.ndarray | None = None) -> LoadProblem:
-    data = Regression(regressor=W, effort=effort, rows=tuple("abcdef"), row_units=("N",) * 3 + ("N m",) * 3,
-                      parameters=LOAD, units=[name.unit for name in LOAD], time=np.arange(len(W)) / 100)
-    return LoadProblem(regression=data, noise=np.zeros((6, 6, 11, 11)) if noise is None else noise,
-                       model_error=np.zeros((len(W), 6, 0)) if model_error is None else model_error)
+def problem(
+    W: np.ndarray,
+    effort: np.ndarray,
+    noise: np.ndarray | None = None,
+    model_error: np.ndarray | None = None,
+) -> LoadProblem:
+    data = Regression(
+        regressor=W,
+        effort=effort,
+        rows=tuple("abcdef"),
+        row_units=("N",) * 3 + ("N m",) * 3,
+        parameters=LOAD,
+        units=[name.unit for name in LOAD],
+        time=np.arange(len(W)) / 100,
+    )
+    return LoadProblem(
+        regression=data,
+        noise=np.zeros((6, 6, 11, 11)) if noise is None else noise,
+        model_error=np.zeros((len(W), 6, 0)) if model_error is None else model_error,
+    )
 
 
 def blurred(blur: float, samples: int, turning: float) -> np.ndarray:
@@ -56,13 +81,17 @@ def blurred(blur: float, samples: int, turning: float) -> np.ndarray:
     clean = regressor(samples, turning)
     total = np.zeros((6, 6, 11, 11))
     for seed in range(1000, 1004):
-        change = np.concatenate([regressor(samples, turning, blur, seed) - clean, np.zeros((samples, 6, 1))], axis=2)
+        change = np.concatenate(
+            [regressor(samples, turning, blur, seed) - clean, np.zeros((samples, 6, 1))], axis=2
+        )
         total += np.einsum("tic,tjd->ijcd", change, change) / samples / 4
     return total
 
 
 def gram(W: np.ndarray, effort: np.ndarray) -> np.ndarray:
-    rows = np.linalg.solve(np.linalg.cholesky(NOISE), np.concatenate([W, effort[:, :, None]], axis=2))
+    rows = np.linalg.solve(
+        np.linalg.cholesky(NOISE), np.concatenate([W, effort[:, :, None]], axis=2)
+    )
     return np.einsum("tri,trj->ij", rows, rows)
 
 
@@ -121,7 +150,9 @@ def test_columns_that_noise_alone_fills_are_not_information() -> None:
 
 
 def test_noise_in_the_columns_does_not_attenuate() -> None:
-    """With errors of a seventh of the accelerations least squares is biased; what is known of them takes it out."""
+    """With errors of a seventh of the accelerations least squares is biased; what is known of them
+    takes it out.
+    """
     noise = blurred(0.5, 300, 0.2)
     z: dict[str, list[np.ndarray]] = {"told": [], "not told": []}
     for seed in range(30):
@@ -140,7 +171,11 @@ def test_errors_of_the_unloaded_model_widen_the_intervals() -> None:
     own = regressor(seed=0) @ np.diag([0.2] + [0.05] * 9)  # its platform is uncertain by so much
     inside = {"told": 0, "not told": 0}
     for seed in range(30):
-        effort = W @ VALUES + own @ np.random.default_rng([seed, 7]).normal(size=10) + 0.02 * draw(seed, 120)
+        effort = (
+            W @ VALUES
+            + own @ np.random.default_rng([seed, 7]).normal(size=10)
+            + 0.02 * draw(seed, 120)
+        )
         for key, error in (("told", own), ("not told", None)):
             found = fit(problem(W, effort, model_error=error), PRIOR)
             std = np.sqrt(np.diag(found.spread.covariance))
@@ -152,8 +187,10 @@ def test_errors_of_the_unloaded_model_widen_the_intervals() -> None:
 def test_information_over_noise_does_not_depend_on_units() -> None:
     W = regressor(turning=0.1)
     scale = 10.0 ** np.array([3, 0, -3, 6, 1, 0, 0, -2, 2, 0])
-    own, other = (seen(gram(A, W @ VALUES), np.diag(np.append(0.1 / unit**2, 0.0)), PRIOR * unit)
-                  for A, unit in ((W, np.ones(10)), (W / scale, scale)))
+    own, other = (
+        seen(gram(A, W @ VALUES), np.diag(np.append(0.1 / unit**2, 0.0)), PRIOR * unit)
+        for A, unit in ((W, np.ones(10)), (W / scale, scale))
+    )
     np.testing.assert_allclose(other.values, own.values * scale, rtol=1e-6)
     np.testing.assert_allclose(other.ratio(np.eye(10)), own.ratio(np.eye(10)), rtol=1e-6)
 
@@ -198,7 +235,9 @@ def test_a_load_that_changes_is_dated_and_one_that_does_not_is_left_alone(kept: 
         noise = lfilter([np.sqrt(1 - kept**2)], [1, -kept], draw(seed, 1700), axis=0)[200:]
         pieces = Pieces.of(problem(W, W @ VALUES + noise), NOISE, np.arange(1500.0))
         alarms += len(changes(pieces, PRIOR))
-        other = np.where(np.arange(1500)[:, None] < 600, W @ VALUES, W @ (VALUES * np.append(1.05, np.ones(9))))
+        other = np.where(
+            np.arange(1500)[:, None] < 600, W @ VALUES, W @ (VALUES * np.append(1.05, np.ones(9)))
+        )
         pieces = Pieces.of(problem(W, other + noise), NOISE, np.arange(1500.0))
         found.append([int(pieces.edges[cut]) for cut in changes(pieces, PRIOR)])
     assert alarms == 0
@@ -209,7 +248,9 @@ def test_a_load_that_changes_is_dated_and_one_that_does_not_is_left_alone(kept: 
 def test_two_changes_are_two() -> None:
     W = regressor(1500)
     size = np.select([np.arange(1500) < 500, np.arange(1500) < 900], [1.0, 0.5], 2.0)
-    pieces = Pieces.of(problem(W, (W @ VALUES) * size[:, None] + draw(3, 1500)), NOISE, np.arange(1500.0))
+    pieces = Pieces.of(
+        problem(W, (W @ VALUES) * size[:, None] + draw(3, 1500)), NOISE, np.arange(1500.0)
+    )
     np.testing.assert_allclose(pieces.edges[changes(pieces, PRIOR)], [500, 900], atol=15)
 
 
@@ -218,8 +259,10 @@ def test_equations_that_do_not_count_play_no_part() -> None:
     effort = W @ VALUES + draw(0, 120)
     mask = np.random.default_rng(9).random((120, 6)) < 0.7
     spoilt = np.where(mask, effort, 1e3)
-    one, other = (fit(replace(p, regression=replace(p.regression, mask=mask)), PRIOR)
-                  for p in (problem(W, effort), problem(W, spoilt)))
+    one, other = (
+        fit(replace(p, regression=replace(p.regression, mask=mask)), PRIOR)
+        for p in (problem(W, effort), problem(W, spoilt))
+    )
     np.testing.assert_allclose(one.seen.values, other.seen.values, rtol=1e-9)
     assert (np.abs(one.seen.values - VALUES) < 5 * np.sqrt(np.diag(one.spread.covariance))).all()
 
@@ -235,7 +278,9 @@ def test_a_change_that_a_filter_smears_is_one() -> None:
     W = regressor(1500)
     ringing = np.zeros(1500)
     ringing[600:1000] = np.where(np.arange(400) < 200, 8.0, -5.0)
-    effort = (W @ VALUES) * np.where(np.arange(1500) < 600, 1.0, 1.2)[:, None] + W[:, :, 0] * ringing[:, None]
+    effort = (W @ VALUES) * np.where(np.arange(1500) < 600, 1.0, 1.2)[:, None] + W[
+        :, :, 0
+    ] * ringing[:, None]
     data = problem(W, effort + draw(3, 1500))
     one, several = (Pieces.of(data, NOISE, np.arange(1500.0) / zone) for zone in (450, 1))
     assert len(changes(several, PRIOR)) > 1

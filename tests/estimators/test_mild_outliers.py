@@ -1,4 +1,6 @@
-"""A tenth of the equations wrong, some by little more than the bound: the box of the rest still holds the truth."""
+"""A tenth of the equations wrong, some by little more than the bound: the box of the rest still
+holds the truth.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,16 @@ def test_outliers_just_beyond_the_bound_do_not_pull_the_box_off_the_truth(seed: 
     gross = rng.random(effort.shape) < 0.1
     count = int(gross.sum())
     effort[gross] += rng.choice([-1, 1], count) * rng.uniform(3, 15, count)
-    data = Regression(regressor=regressor, effort=effort, rows=("a", "b"), row_units=("N m", "N m"),
-                      parameters=("p", "q", "r", "s"), units=("kg",) * 4)
+    data = Regression(
+        regressor=regressor,
+        effort=effort,
+        rows=("a", "b"),
+        row_units=("N m", "N m"),
+        parameters=("p", "q", "r", "s"),
+        units=("kg",) * 4,
+    )
     box = TrimmedBox(outliers=count).fit(bounded_problem(data, error_bound=1.5, prior=(0.0, 2.0)))
     assert box.contains(truth)
-    assert {tuple(pair) for pair in box.certificate["removed"]} == {tuple(pair) for pair in np.argwhere(gross).tolist()}
+    assert {tuple(pair) for pair in box.certificate["removed"]} == {
+        tuple(pair) for pair in np.argwhere(gross).tolist()
+    }

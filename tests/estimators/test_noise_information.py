@@ -7,12 +7,19 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gough.core.regression import Regression
-from gough.estimators.noise_information import attenuation, information_over_noise, not_observed, whitened_rows
+from gough.estimators.noise_information import (
+    attenuation,
+    information_over_noise,
+    not_observed,
+    whitened_rows,
+)
 
 NAMES = ("a", "b", "c")
 
 
-def noisy(rng: np.random.Generator, clean: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def noisy(
+    rng: np.random.Generator, clean: np.ndarray, size: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows with noise in them, and what noise of the same size changes."""
     return clean + size * rng.standard_normal(clean.shape), size * rng.standard_normal(clean.shape)
 
@@ -24,13 +31,19 @@ def test_a_column_that_is_noise_beyond_the_others_has_ratio_one_however_large_it
     size = np.array([0.0, 0.0, 0.01])
     ratio = information_over_noise(*noisy(rng, clean, size), NAMES)
     assert ratio[2] == pytest.approx(1.0, rel=0.05)
-    assert (clean[:, 2] ** 2).sum() / (20000 * 0.01**2) > 1e4  # the column alone would look well known
+    assert (clean[:, 2] ** 2).sum() / (
+        20000 * 0.01**2
+    ) > 1e4  # the column alone would look well known
     assert any("c (1.0)" in note for note in not_observed(NAMES, ratio))
 
 
 def test_least_squares_shrinks_by_what_the_ratio_says() -> None:
     rng = np.random.default_rng(1)
-    clean, size, truth = rng.standard_normal((50000, 3)), np.array([0.0, 0.5, 1.0]), np.array([2.0, -1.0, 3.0])
+    clean, size, truth = (
+        rng.standard_normal((50000, 3)),
+        np.array([0.0, 0.5, 1.0]),
+        np.array([2.0, -1.0, 3.0]),
+    )
     clean[:, 1] += 0.5 * clean[:, 0]
     rows, changes = noisy(rng, clean, size)
     found = np.linalg.lstsq(rows, clean @ truth, rcond=None)[0]
@@ -40,7 +53,9 @@ def test_least_squares_shrinks_by_what_the_ratio_says() -> None:
 
 
 def test_what_noise_takes_is_said_where_the_columns_of_others_are_noisy_too() -> None:
-    """Two columns that move alike and share their noise: one takes from the other, whatever its own ratio says."""
+    """Two columns that move alike and share their noise: one takes from the other, whatever its own
+    ratio says.
+    """
     rng = np.random.default_rng(1)
     clean, truth = rng.standard_normal((50000, 3)), np.array([2.0, -1.0, 3.0])
     clean[:, 1] += 2.0 * clean[:, 0]
@@ -56,7 +71,11 @@ def test_without_noise_everything_known_is_known_and_triangular_factors_say_the_
     rows, changes = noisy(rng, rng.standard_normal((500, 3)), np.array([0.1, 0.2, 0.3]))
     assert np.isinf(information_over_noise(rows, np.zeros((1, 3)), NAMES)).all()
     factors = [np.linalg.qr(part, mode="r") for part in (rows, changes)]
-    assert_allclose(information_over_noise(*factors, NAMES), information_over_noise(rows, changes, NAMES), rtol=1e-9)
+    assert_allclose(
+        information_over_noise(*factors, NAMES),
+        information_over_noise(rows, changes, NAMES),
+        rtol=1e-9,
+    )
     assert not_observed(NAMES, np.full(3, 3.0)) == ()
 
 
@@ -64,9 +83,19 @@ def test_equations_that_do_not_count_and_the_noise_of_rows_enter() -> None:
     rng = np.random.default_rng(3)
     regressor, std = rng.standard_normal((40, 2, 3)), np.array([2.0, 0.5])
     mask = rng.random((40, 2)) > 0.3
-    problem = Regression(regressor=regressor, effort=np.zeros((40, 2)), rows=("x", "y"), row_units=("N", "N"),
-                         parameters=NAMES, units=("kg",) * 3, mask=mask)
+    problem = Regression(
+        regressor=regressor,
+        effort=np.zeros((40, 2)),
+        rows=("x", "y"),
+        row_units=("N", "N"),
+        parameters=NAMES,
+        units=("kg",) * 3,
+        mask=mask,
+    )
     factor = whitened_rows(problem, std)
-    gram = sum((mask[:, j, None] * regressor[:, j] / std[j]).T @ (mask[:, j, None] * regressor[:, j] / std[j])
-               for j in range(2))
+    gram = sum(
+        (mask[:, j, None] * regressor[:, j] / std[j]).T
+        @ (mask[:, j, None] * regressor[:, j] / std[j])
+        for j in range(2)
+    )
     assert_allclose(factor.T @ factor, gram, rtol=1e-10)

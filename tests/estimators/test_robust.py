@@ -21,18 +21,27 @@ def make_problem(seed=0, t=200, rows=2, outliers=0.0, noise=1.0):
     error = noise * rng.normal(size=(t, rows)) * np.array([0.2, 3.0])[:rows]
     bad = rng.random((t, rows)) < outliers
     effort = regressor @ TRUTH + np.where(bad, 60.0 + 20 * rng.normal(size=(t, rows)), error)
-    return Regression(regressor=regressor, effort=effort, rows=("x", "y")[:rows], row_units=("N", "Nm")[:rows],
-                      parameters=("a", "b", "c"), units=("1",) * 3)
+    return Regression(
+        regressor=regressor,
+        effort=effort,
+        rows=("x", "y")[:rows],
+        row_units=("N", "Nm")[:rows],
+        parameters=("a", "b", "c"),
+        units=("1",) * 3,
+    )
 
 
-@pytest.mark.parametrize(("loss", "norm"), [("huber", sm.robust.norms.HuberT()),
-                                            ("tukey", sm.robust.norms.TukeyBiweight())])
+@pytest.mark.parametrize(
+    ("loss", "norm"),
+    [("huber", sm.robust.norms.HuberT()), ("tukey", sm.robust.norms.TukeyBiweight())],
+)
 def test_single_row_equals_statsmodels(loss, norm):
     problem = make_problem(rows=1, outliers=0.1)
     estimate = Robust(loss=loss, tolerance=1e-11, uncertainty="white").fit(problem)
     start = {} if loss == "huber" else {"start_params": Robust().fit(problem).values}
     reference = sm.RLM(problem.effort[:, 0], problem.regressor[:, 0], M=norm).fit(
-        scale_est="mad", conv="coefs", tol=1e-12, maxiter=500, cov="H1", **start)
+        scale_est="mad", conv="coefs", tol=1e-12, maxiter=500, cov="H1", **start
+    )
     np.testing.assert_allclose(estimate.values, reference.params, rtol=1e-8)
     np.testing.assert_allclose(np.sqrt(estimate.noise_covariance[0, 0]), reference.scale, rtol=1e-7)
     np.testing.assert_allclose(estimate.std, reference.bse, rtol=1e-6)
@@ -40,7 +49,9 @@ def test_single_row_equals_statsmodels(loss, norm):
 
 @pytest.mark.parametrize("loss", ["huber", "tukey"])
 def test_solution_minimises_the_criterion(loss):
-    """The weights must reach the solution: at its own scales a general minimiser finds the same point."""
+    """The weights must reach the solution: at its own scales a general minimiser finds the same
+    point.
+    """
     problem = make_problem(outliers=0.1)
     estimate = Robust(loss=loss, tolerance=1e-11).fit(problem)
     scale = row_scale(problem, estimate.values)
@@ -81,10 +92,14 @@ def test_huge_tuning_is_least_squares_with_median_weights():
     problem = make_problem()
     estimate = Robust(tuning=1e6, uncertainty="white", tolerance=1e-12).fit(problem)
     scale = row_scale(problem, estimate.values)
-    scaled = replace(problem, regressor=problem.regressor / scale[:, None], effort=problem.effort / scale)
+    scaled = replace(
+        problem, regressor=problem.regressor / scale[:, None], effort=problem.effort / scale
+    )
     reference = LeastSquares(uncertainty="white").fit(scaled)
     np.testing.assert_allclose(estimate.values, reference.values, rtol=1e-9)
-    np.testing.assert_allclose(estimate.std, reference.std, rtol=0.1)  # variance per row instead of one
+    np.testing.assert_allclose(
+        estimate.std, reference.std, rtol=0.1
+    )  # variance per row instead of one
 
 
 def test_scale_is_the_normalised_median():
@@ -102,7 +117,9 @@ def test_notes_say_how_much_was_weighed_down():
 def test_intervals_cover_with_outliers_in_the_data(loss):
     hits = []
     for seed in range(300):
-        estimate = Robust(loss=loss, uncertainty="white").fit(make_problem(seed, t=80, outliers=0.05))
+        estimate = Robust(loss=loss, uncertainty="white").fit(
+            make_problem(seed, t=80, outliers=0.05)
+        )
         low, high = estimate.interval(0.95).T
         hits.append((low <= TRUTH) & (high >= TRUTH))
     assert 0.92 <= np.mean(hits) <= 0.975
@@ -111,7 +128,9 @@ def test_intervals_cover_with_outliers_in_the_data(loss):
 def test_groups_and_autocorrelation_reach_robust_estimates():
     problem = make_problem(outliers=0.05)
     assert Robust().fit(problem).uncertainty == "hac"
-    assert Robust().fit(replace(problem, group=np.repeat(np.arange(10), 20))).uncertainty == "period"
+    assert (
+        Robust().fit(replace(problem, group=np.repeat(np.arange(10), 20))).uncertainty == "period"
+    )
 
 
 def test_what_cannot_be_done_is_refused():
@@ -125,6 +144,8 @@ def test_what_cannot_be_done_is_refused():
 
 
 def test_a_fit_that_has_not_settled_says_so():
-    (note,) = (n for n in Robust(iterations=1).fit(make_problem(outliers=0.1)).notes if "passes" in n)
+    (note,) = (
+        n for n in Robust(iterations=1).fit(make_problem(outliers=0.1)).notes if "passes" in n
+    )
     assert "after 1 passes" in note
     assert not any("passes" in n for n in Robust().fit(make_problem(outliers=0.1)).notes)

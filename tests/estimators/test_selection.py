@@ -21,7 +21,16 @@ from gough.estimators.selection.selection import (
     weak_directions,
 )
 
-NAMES = ("platform.m", "leg1.fv", "leg2.fv", "leg3.fv", "leg1.fs", "leg2.fs", "leg3.fs", "platform.mx")
+NAMES = (
+    "platform.m",
+    "leg1.fv",
+    "leg2.fv",
+    "leg3.fv",
+    "leg1.fs",
+    "leg2.fs",
+    "leg3.fs",
+    "platform.mx",
+)
 TRUTH = np.array([5.0, 2.0, 2.0, 2.0, 1.0, 1.5, 2.0, 0.0])
 
 
@@ -32,14 +41,21 @@ def make_problem(seed=0, t=300, noise=0.3, truth=TRUTH, **changes):
     regressor[:, :, 0], regressor[:, :, 7] = pull, rng.normal(size=(t, 3))
     regressor[:, range(3), range(1, 4)] = speed
     regressor[:, range(3), range(4, 7)] = np.sign(speed)
-    content = {"regressor": regressor, "effort": regressor @ truth + noise * rng.normal(size=(t, 3)),
-               "rows": ("x", "y", "z"), "row_units": ("N",) * 3, "parameters": NAMES,
-               "units": ("kg", *("Ns/m",) * 3, *("N",) * 3, "kgm")}
+    content = {
+        "regressor": regressor,
+        "effort": regressor @ truth + noise * rng.normal(size=(t, 3)),
+        "rows": ("x", "y", "z"),
+        "row_units": ("N",) * 3,
+        "parameters": NAMES,
+        "units": ("kg", *("Ns/m",) * 3, *("N",) * 3, "kgm"),
+    }
     return Regression(**(content | changes))
 
 
 def test_elimination_removes_what_the_data_do_not_carry():
-    history = essential_parameters(make_problem(), WeightedLeastSquares(), ratio=30, held_out=make_problem(1))
+    history = essential_parameters(
+        make_problem(), WeightedLeastSquares(), ratio=30, held_out=make_problem(1)
+    )
     assert history.removed == ("platform.mx",)
     assert history.reached
     assert history.steps[0].ratio > 30 > history.steps[1].ratio
@@ -58,7 +74,9 @@ def test_every_step_is_a_fresh_estimate_with_its_held_out_error():
         left = other.effort - fresh.predict(other)
         expected = np.sqrt((left**2).mean(axis=0) / (other.effort**2).mean(axis=0))
         np.testing.assert_allclose(step.held_out, expected, rtol=1e-10)
-        worst = dict(zip(step.estimate.parameters, step.estimate.noise_std / np.abs(step.estimate.values)))
+        worst = dict(
+            zip(step.estimate.parameters, step.estimate.noise_std / np.abs(step.estimate.values))
+        )
         following = history.steps[history.steps.index(step) + 1 :]
         if following:
             assert following[0].removed == max(worst, key=worst.get)
@@ -73,18 +91,24 @@ def test_elimination_gives_the_same_on_condensed_data():
     a = essential_parameters(problem, estimator, ratio=1.5, held_out=other)
     b = essential_parameters(problem.condensed(), estimator, ratio=1.5, held_out=other.condensed())
     assert a.removed == b.removed
-    np.testing.assert_allclose([s.held_out_error for s in b.steps], [s.held_out_error for s in a.steps], rtol=1e-9)
+    np.testing.assert_allclose(
+        [s.held_out_error for s in b.steps], [s.held_out_error for s in a.steps], rtol=1e-9
+    )
 
 
 def test_elimination_never_removes_gains():
     from test_drive_gains import make_problem as make_gains
 
     problem = make_gains(scale=3.0)
-    history = essential_parameters(problem, MaximumLikelihoodGains(), ratio=1.01, held_out=make_gains(5, scale=3.0))
+    history = essential_parameters(
+        problem, MaximumLikelihoodGains(), ratio=1.01, held_out=make_gains(5, scale=3.0)
+    )
     assert set(problem.gains) <= set(history.estimate.parameters)
     assert not history.reached
     assert history.steps[0].held_out_error < 0.5
-    np.testing.assert_allclose(history.steps[0].held_out, history.steps[0].estimate.residual_relative, rtol=0.3)
+    np.testing.assert_allclose(
+        history.steps[0].held_out, history.steps[0].estimate.residual_relative, rtol=0.3
+    )
     fixed = problem.fix({"leg1.slider.gain": 2170.0})
     estimate = MaximumLikelihoodGains().fit(fixed)
     with pytest.raises(InvalidInput, match=r"fix it in the held-out problem"):
@@ -101,13 +125,21 @@ STRUCTURES = {
     "none": ["platform.m"],
     "Coulomb": ["platform.m", "leg1.fs", "leg2.fs", "leg3.fs"],
     "both": ["platform.m", *NAMES[1:7]],
-    "both, viscous tied": ["platform.m", ("leg1.fv", "leg2.fv", "leg3.fv"), "leg1.fs", "leg2.fs", "leg3.fs"],
+    "both, viscous tied": [
+        "platform.m",
+        ("leg1.fv", "leg2.fv", "leg3.fv"),
+        "leg1.fs",
+        "leg2.fs",
+        "leg3.fs",
+    ],
 }
 
 
 def test_structures_are_compared_by_correlation_and_held_out_error():
     problem, other = make_problem(), make_problem(1)
-    table = compare_structures(problem, STRUCTURES, WeightedLeastSquares(uncertainty="white"), held_out=other)
+    table = compare_structures(
+        problem, STRUCTURES, WeightedLeastSquares(uncertainty="white"), held_out=other
+    )
     errors = {r.name: np.sqrt(np.mean(r.held_out**2)) for r in table.values()}
     assert errors["none"] > errors["Coulomb"] > errors["both"]
     np.testing.assert_allclose(errors["both, viscous tied"], errors["both"], rtol=0.02)
@@ -131,9 +163,14 @@ def test_a_structure_the_data_cannot_determine_is_listed_with_its_reason():
 
 
 def test_two_tied_groups_of_one_kind_stay_apart():
-    table = compare_structures(make_problem(), {"pairs": [("leg1.fs", "leg2.fs"), ("leg1.fv", "leg2.fv"), "leg3.fs"],
-                                                "odd": [("leg1.fs", "leg2.fs"), ("leg3.fs", "leg1.fv")[:1]]},
-                               LeastSquares())
+    table = compare_structures(
+        make_problem(),
+        {
+            "pairs": [("leg1.fs", "leg2.fs"), ("leg1.fv", "leg2.fv"), "leg3.fs"],
+            "odd": [("leg1.fs", "leg2.fs"), ("leg3.fs", "leg1.fv")[:1]],
+        },
+        LeastSquares(),
+    )
     assert len(table["pairs"].estimate) == 3
     assert tied_name(("leg1.rod.fv", "leg2.rod.fv")) == "leg*.rod.fv"
     assert tied_name(("a.fv",)) == "a.fv"
@@ -150,9 +187,14 @@ def test_tying_adds_columns():
     np.testing.assert_array_equal(tied.replicates, problem.replicates)
     assert tied.parameters == (*NAMES[:4], "leg*.fs", "platform.mx")
     condensed = tie_parameters(problem.condensed(), {"leg*.fs": NAMES[4:7]})
-    np.testing.assert_allclose(LeastSquares().fit(condensed).values, LeastSquares().fit(tied).values, rtol=1e-10)
-    for bad, message in (({"q": ("leg1.fv", "leg1.fs")}, "different units"), ({"q": ("nothing",)}, "no parameter"),
-                         ({"q": ("leg1.fv", "leg2.fv"), "r": ("leg2.fv", "leg3.fv")}, "twice")):
+    np.testing.assert_allclose(
+        LeastSquares().fit(condensed).values, LeastSquares().fit(tied).values, rtol=1e-10
+    )
+    for bad, message in (
+        ({"q": ("leg1.fv", "leg1.fs")}, "different units"),
+        ({"q": ("nothing",)}, "no parameter"),
+        ({"q": ("leg1.fv", "leg2.fv"), "r": ("leg2.fv", "leg3.fv")}, "twice"),
+    ):
         with pytest.raises(InvalidInput, match=message):
             tie_parameters(problem, bad)
 
@@ -162,12 +204,17 @@ def test_weak_directions_name_what_hides():
     regressor = problem.regressor.copy()
     regressor[:, :, 7] = 0.7 * regressor[:, :, 0] + 1e-4 * regressor[:, :, 7]
     found = weak_directions(replace(problem, regressor=regressor))
-    assert found[0].direction in ("0.71 platform.m - 0.71 platform.mx", "0.71 platform.mx - 0.71 platform.m")
+    assert found[0].direction in (
+        "0.71 platform.m - 0.71 platform.mx",
+        "0.71 platform.mx - 0.71 platform.m",
+    )
     assert found[0].relative < 1e-3 * found[1].relative
     W = regressor / np.sqrt((problem.effort**2).sum(axis=0))[:, None]
     W = W.reshape(-1, 8) / np.linalg.norm(W.reshape(-1, 8), axis=0)
     values = np.linalg.svd(W)[1]
-    np.testing.assert_allclose([one.relative for one in found], values[:2:-1] / values[0], rtol=1e-8)
+    np.testing.assert_allclose(
+        [one.relative for one in found], values[:2:-1] / values[0], rtol=1e-8
+    )
     regressor[:, :, 7] = 0.7 * regressor[:, :, 0]
     lost = weak_directions(replace(problem, regressor=regressor).condensed())
     assert lost[0].relative < 1e-12
@@ -183,9 +230,13 @@ def test_tie_test_equals_the_f_test_of_statsmodels():
     W, y = problem.regressor.reshape(-1, 8), problem.effort.reshape(-1)
     free = sm.OLS(y, W).fit()
     for i, columns in enumerate(([1, 2, 3], [4, 5, 6])):
-        tied = sm.OLS(y, np.column_stack([np.delete(W, columns, axis=1), W[:, columns].sum(axis=1)])).fit()
+        tied = sm.OLS(
+            y, np.column_stack([np.delete(W, columns, axis=1), W[:, columns].sum(axis=1)])
+        ).fit()
         f, p, k = free.compare_f_test(tied)
-        np.testing.assert_allclose([test[i].f, test[i].p, test[i].constraints], [f, p, k], rtol=1e-8)
+        np.testing.assert_allclose(
+            [test[i].f, test[i].p, test[i].constraints], [f, p, k], rtol=1e-8
+        )
     assert [one.name for one in test] == ["leg*.fv", "leg*.fs", "all together"]
     assert test[0].p > 0.05
     assert test[1].p < 1e-6
@@ -199,20 +250,31 @@ def test_tie_test_has_its_level_when_the_members_are_equal(groups):
     for seed in range(300):
         problem = make_problem(seed, truth=truth, group=label)
         estimator = WeightedLeastSquares(uncertainty="white" if groups is None else "period")
-        p_values.append([one.p for one in tie_test(estimator.fit(problem), [NAMES[1:4], NAMES[4:7]])])
+        p_values.append(
+            [one.p for one in tie_test(estimator.fit(problem), [NAMES[1:4], NAMES[4:7]])]
+        )
     rate = np.mean(np.array(p_values) < 0.05, axis=0)
     assert ((rate > 0.02) & (rate < 0.09)).all()
     assert stats.kstest(np.array(p_values)[:, 2], "uniform").pvalue > 1e-3
 
 
 def test_tie_test_has_its_level_with_few_repetitions():
-    """Three constraints, twelve degrees of freedom: a plain F would reject two to three times too often."""
+    """Three constraints, twelve degrees of freedom: a plain F would reject two to three times too
+    often.
+    """
     rng = np.random.default_rng(0)
     regressor, p_values = rng.normal(size=(40, 1, 4)), []
     for _ in range(400):
         repeats = regressor @ np.ones(4) + rng.normal(size=(13, 40, 1))
-        problem = Regression(regressor=regressor, effort=repeats.mean(axis=0), replicates=repeats, rows=("x",),
-                             row_units=("N",), parameters=tuple("abcd"), units=("1",) * 4)
+        problem = Regression(
+            regressor=regressor,
+            effort=repeats.mean(axis=0),
+            replicates=repeats,
+            rows=("x",),
+            row_units=("N",),
+            parameters=tuple("abcd"),
+            units=("1",) * 4,
+        )
         p_values.append(tie_test(LeastSquares().fit(problem), ["abcd"])[0].p)
     assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.085
     assert stats.kstest(p_values, "uniform").pvalue > 1e-3

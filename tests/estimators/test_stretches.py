@@ -1,4 +1,6 @@
-"""Leaving stretches and recordings out: against solving again, streamed and in memory, with and without model error."""
+"""Leaving stretches and recordings out: against solving again, streamed and in memory, with and
+without model error.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,38 @@ from gough.estimators.uncertainty import PRIOR, STRETCHES
 TRUTH = np.array([1.0, -2.0, 0.5, 3.0])
 
 
-def make(seed: int = 0, t: int = 160, rows: int = 2, missed: float = 0.0, motion: int = 0, **changes: Any,
-         ) -> Regression:
+def make(
+    seed: int = 0,
+    t: int = 160,
+    rows: int = 2,
+    missed: float = 0.0,
+    motion: int = 0,
+    **changes: Any,
+) -> Regression:
     """Smooth columns; `missed` scales a slow effort that the model does not have."""
     time = np.arange(t) * 0.05
     fixed = np.random.default_rng([99, motion])
     frequency, phase = fixed.uniform(0.3, 4.0, (rows, 4)), fixed.uniform(0, 6.3, (rows, 4))
     regressor = np.sin(frequency * time[:, None, None] + phase)
-    left = missed * np.sin(0.31 * time[:, None] + fixed.uniform(0, 6.3, rows)) ** 3 * regressor[:, :, 0]
-    effort = regressor @ TRUTH + left + 0.2 * np.random.default_rng([seed, motion]).normal(size=(t, rows))
-    content = {"regressor": regressor, "effort": effort, "rows": ("x", "y", "z")[:rows], "row_units": ("N",) * rows,
-               "parameters": tuple("abcd"), "units": ("1",) * 4, "time": time}
+    left = (
+        missed
+        * np.sin(0.31 * time[:, None] + fixed.uniform(0, 6.3, rows)) ** 3
+        * regressor[:, :, 0]
+    )
+    effort = (
+        regressor @ TRUTH
+        + left
+        + 0.2 * np.random.default_rng([seed, motion]).normal(size=(t, rows))
+    )
+    content = {
+        "regressor": regressor,
+        "effort": effort,
+        "rows": ("x", "y", "z")[:rows],
+        "row_units": ("N",) * rows,
+        "parameters": tuple("abcd"),
+        "units": ("1",) * 4,
+        "time": time,
+    }
     return Regression(**(content | changes))
 
 
@@ -57,11 +80,16 @@ def test_stretches_are_left_out_exactly_as_by_solving_again() -> None:
     assert growth.max() > 1.5
 
 
-@pytest.mark.parametrize("estimator", [LeastSquares(), WeightedLeastSquares(), GaussMarkov()],
-                         ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "estimator",
+    [LeastSquares(), WeightedLeastSquares(), GaussMarkov()],
+    ids=lambda e: type(e).__name__,
+)
 @pytest.mark.parametrize("mask", [False, True])
 @pytest.mark.parametrize("missed", [0.0, 0.3])
-def test_streamed_and_in_memory_give_the_same_standard_deviations(estimator: Any, mask: bool, missed: float) -> None:
+def test_streamed_and_in_memory_give_the_same_standard_deviations(
+    estimator: Any, mask: bool, missed: float
+) -> None:
     parts = [make(k, t=t, rows=3, missed=missed, motion=k) for k, t in enumerate((1700, 900, 2300))]
     whole = concatenate(parts)
     if mask:
@@ -99,7 +127,9 @@ def test_model_error_shows_between_halves_and_is_in_the_standard_deviations() ->
     assert 0.5 < np.sqrt(np.mean(np.square(honest))) < 1.3
 
 
-@pytest.mark.parametrize("estimator", [WeightedLeastSquares(), GaussMarkov()], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "estimator", [WeightedLeastSquares(), GaussMarkov()], ids=lambda e: type(e).__name__
+)
 @pytest.mark.parametrize("recordings", [1, 4])
 def test_clean_data_are_not_widened(estimator: Any, recordings: int) -> None:
     wide, inside, ratio = 0, [], []
@@ -123,7 +153,9 @@ def test_recordings_that_disagree_are_said_and_their_mean_is_covered() -> None:
         parts = []
         for k in range(5):
             own = make(seed, t=400, motion=k)
-            parts.append(replace(own, effort=own.effort + own.regressor @ (0.3 * rng.normal(size=4))))
+            parts.append(
+                replace(own, effort=own.effort + own.regressor @ (0.3 * rng.normal(size=4)))
+            )
         found = WeightedLeastSquares().fit(concatenate(parts))
         said += any("does not carry from one motion to another" in note for note in found.notes)
         low, high = found.interval().T
@@ -141,16 +173,25 @@ def test_recordings_of_one_robot_are_not_said_to_disagree() -> None:
 
 
 def test_a_parameter_that_one_recording_alone_shows_keeps_its_deviation() -> None:
-    """Without that recording nothing is known of it: no scatter to judge by, and none to inflate it."""
+    """Without that recording nothing is known of it: no scatter to judge by, and none to inflate
+    it.
+    """
     parts = [make(0, t=1500, motion=k) for k in range(4)]
     for k in (1, 2, 3):
         regressor = parts[k].regressor.copy()
         regressor[:, :, 3] = 0.0
-        parts[k] = replace(parts[k], regressor=regressor, effort=parts[k].effort - 3.0 * parts[k].regressor[:, :, 3])
+        parts[k] = replace(
+            parts[k],
+            regressor=regressor,
+            effort=parts[k].effort - 3.0 * parts[k].regressor[:, :, 3],
+        )
     found = WeightedLeastSquares().fit(concatenate(parts))
     assert found.std[3] == pytest.approx(found.white_std[3])
     rng = np.random.default_rng(4)
-    spoilt = [replace(p, effort=p.effort + p.regressor @ np.append(rng.normal(size=3), 0.0)) for p in parts]
+    spoilt = [
+        replace(p, effort=p.effort + p.regressor @ np.append(rng.normal(size=3), 0.0))
+        for p in parts
+    ]
     loud = WeightedLeastSquares().fit(concatenate(spoilt))
     assert loud.uncertainty == "recordings"
     assert (loud.std[:3] > 10 * loud.white_std[:3]).all()
@@ -166,8 +207,12 @@ def test_pieces_hold_whole_groups_and_never_two_recordings() -> None:
     assert (found.lengths % 50 == 0).all()
     np.testing.assert_array_equal(np.bincount(found.recording, found.lengths), [900] * 6)
     grams = np.einsum("urkc,urkd->rcd", found.pieces, found.pieces)
-    np.testing.assert_allclose(grams, np.einsum("rkc,rkd->rcd", found.factors, found.factors), atol=1e-9)
-    assert "stretches" not in {source.kind for source in LeastSquares().fit(found).sources}  # groups repeat a motion
+    np.testing.assert_allclose(
+        grams, np.einsum("rkc,rkd->rcd", found.factors, found.factors), atol=1e-9
+    )
+    assert "stretches" not in {
+        source.kind for source in LeastSquares().fit(found).sources
+    }  # groups repeat a motion
 
 
 def test_sources_that_are_not_there_are_refused() -> None:
@@ -180,7 +225,9 @@ def test_sources_that_are_not_there_are_refused() -> None:
 
 
 def test_repetitions_of_several_recordings_are_scattered_recording_by_recording() -> None:
-    """Three recordings with 6, 5 and 9 repetitions: the covariance is that of solving each repetition apart."""
+    """Three recordings with 6, 5 and 9 repetitions: the covariance is that of solving each
+    repetition apart.
+    """
     rng, parts, counts = np.random.default_rng(1), [], (6, 5, 9)
     for motion, count in enumerate(counts):
         clean = make(t=200, motion=motion)
@@ -193,7 +240,9 @@ def test_repetitions_of_several_recordings_are_scattered_recording_by_recording(
     total = np.zeros((4, 4))
     for k, (part, count) in enumerate(zip(parts, counts)):
         assert part.replicates is not None
-        shifts = np.einsum("pts,kts->kp", hat[:, whole.recording == k], part.replicates - part.effort)
+        shifts = np.einsum(
+            "pts,kts->kp", hat[:, whole.recording == k], part.replicates - part.effort
+        )
         total += shifts.T @ shifts / (count * (count - 1))
     np.testing.assert_allclose(found.covariance, total, rtol=1e-9)
     assert (found.degrees_of_freedom > 8).all()

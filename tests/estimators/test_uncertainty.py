@@ -1,4 +1,6 @@
-"""Standard deviations: HAC against statsmodels, scatter against first principles, choice of the mode."""
+"""Standard deviations: HAC against statsmodels, scatter against first principles, choice of the
+mode.
+"""
 
 from dataclasses import replace
 
@@ -25,8 +27,14 @@ def make_problem(seed=0, t=240, rows=1, memory=0.6, **changes):
     rng = np.random.default_rng(seed)
     regressor = np.random.default_rng(99).normal(size=(t, rows, 3)).cumsum(axis=0) % 3.0
     names = ("x", "y", "z")[:rows]
-    content = {"regressor": regressor, "effort": regressor @ TRUTH + coloured(rng, (t, rows), memory), "rows": names,
-               "row_units": ("N",) * rows, "parameters": ("a", "b", "c"), "units": ("1",) * 3}
+    content = {
+        "regressor": regressor,
+        "effort": regressor @ TRUTH + coloured(rng, (t, rows), memory),
+        "rows": names,
+        "row_units": ("N",) * rows,
+        "parameters": ("a", "b", "c"),
+        "units": ("1",) * 3,
+    }
     return Regression(**(content | changes))
 
 
@@ -34,7 +42,9 @@ def make_problem(seed=0, t=240, rows=1, memory=0.6, **changes):
 def test_long_run_covariance_equals_statsmodels_for_given_lags(lags):
     problem = make_problem()
     W, y = problem.regressor[:, 0], problem.effort[:, 0]
-    reference = sm.OLS(y, W).fit(cov_type="HAC", cov_kwds={"maxlags": lags, "use_correction": False})
+    reference = sm.OLS(y, W).fit(
+        cov_type="HAC", cov_kwds={"maxlags": lags, "use_correction": False}
+    )
     residual = y - W @ reference.params
     shifts = (W * residual[:, None]) @ np.linalg.inv(W.T @ W)
     covariance, used, _ = long_run_covariance(shifts, lags=lags, prewhiten=False)
@@ -73,14 +83,22 @@ def test_replicates_give_the_scatter_of_separate_fits():
     repeats = base.regressor @ TRUTH + coloured(rng, (240, 20, 2), 0.9).transpose(1, 0, 2)
     problem = replace(base, effort=repeats.mean(axis=0), replicates=repeats)
     estimate = LeastSquares().fit(problem)
-    each = np.array([LeastSquares(uncertainty="white").fit(replace(base, effort=y)).values for y in repeats])
+    each = np.array(
+        [LeastSquares(uncertainty="white").fit(replace(base, effort=y)).values for y in repeats]
+    )
     np.testing.assert_allclose(estimate.values, each.mean(axis=0), rtol=1e-10)
     np.testing.assert_allclose(estimate.covariance, np.cov(each.T) / 20, rtol=1e-8)
     assert estimate.uncertainty == "period"
     np.testing.assert_array_equal(estimate.degrees_of_freedom, 19)
     full = GaussMarkov(covariance=np.array([[1.0, 0.6], [0.6, 2.0]])).fit(problem)
-    each = np.array([GaussMarkov(covariance=np.array([[1.0, 0.6], [0.6, 2.0]])).fit(replace(base, effort=y)).values
-                     for y in repeats])
+    each = np.array(
+        [
+            GaussMarkov(covariance=np.array([[1.0, 0.6], [0.6, 2.0]]))
+            .fit(replace(base, effort=y))
+            .values
+            for y in repeats
+        ]
+    )
     np.testing.assert_allclose(full.covariance, np.cov(each.T) / 20, rtol=1e-8)
 
 
@@ -89,8 +107,15 @@ def test_equal_periods_give_the_scatter_of_separate_fits():
     one = np.random.default_rng(2).normal(size=(30, 2, 3))
     regressor = np.tile(one, (12, 1, 1))
     effort = regressor @ TRUTH + coloured(np.random.default_rng(3), (360, 2), 0.8)
-    problem = Regression(regressor=regressor, effort=effort, rows=("x", "y"), row_units=("N", "N"),
-                         parameters=("a", "b", "c"), units=("1",) * 3, group=np.repeat(np.arange(12), 30))
+    problem = Regression(
+        regressor=regressor,
+        effort=effort,
+        rows=("x", "y"),
+        row_units=("N", "N"),
+        parameters=("a", "b", "c"),
+        units=("1",) * 3,
+        group=np.repeat(np.arange(12), 30),
+    )
     estimate = LeastSquares().fit(problem)
     parts = (problem.take(np.flatnonzero(problem.group == g)) for g in range(12))
     each = np.array([LeastSquares(uncertainty="white").fit(part).values for part in parts])
@@ -117,7 +142,9 @@ def test_group_scatter_matches_the_dense_bell_mccaffrey_formula():
     for k in range(3):
         G = np.array([row[:, k] for row in rows])
         values = np.linalg.eigvalsh(G @ G.T)
-        np.testing.assert_allclose(estimate.degrees_of_freedom[k], values.sum() ** 2 / (values**2).sum(), rtol=1e-8)
+        np.testing.assert_allclose(
+            estimate.degrees_of_freedom[k], values.sum() ** 2 / (values**2).sum(), rtol=1e-8
+        )
 
 
 def test_few_periods_keep_their_deviations_and_borrow_white_correlations():
@@ -180,7 +207,9 @@ def test_intervals_cover_under_their_own_noise(case):
     estimator, memory, t, periods = COVERAGE[case]
     group = None if periods is None else np.repeat(np.arange(periods), t // periods)
     clean = make_problem(t=t, rows=2, group=group)
-    noise = coloured(np.random.default_rng(8), (t, 300, 2), memory).transpose(1, 0, 2) * np.array([0.3, 2.0])
+    noise = coloured(np.random.default_rng(8), (t, 300, 2), memory).transpose(1, 0, 2) * np.array(
+        [0.3, 2.0]
+    )
     hits = []
     for error in noise:
         problem = replace(clean, effort=clean.regressor @ TRUTH + error)
@@ -190,7 +219,9 @@ def test_intervals_cover_under_their_own_noise(case):
 
 
 def test_white_intervals_do_not_cover_under_coloured_noise():
-    """The reason for all of the above; if this passes with 0.9, the coverage tests prove nothing."""
+    """The reason for all of the above; if this passes with 0.9, the coverage tests prove
+    nothing.
+    """
     clean = make_problem(t=320, rows=2)
     noise = coloured(np.random.default_rng(8), (320, 100, 2), 0.94).transpose(1, 0, 2)
     hits = []
@@ -212,12 +243,20 @@ def rows_of_their_own(seed: int, t: int = 9) -> tuple[Regression, np.ndarray]:
     truth = np.arange(1.0, p + 1)
     effort = regressor @ truth + noise * np.random.default_rng(seed).normal(size=(t, 4))
     names = tuple(f"p{k}" for k in range(p))
-    return Regression(regressor=regressor, effort=effort, rows=("a", "b", "c", "d"), row_units=("N",) * 4,
-                      parameters=names, units=("1",) * p), truth
+    return Regression(
+        regressor=regressor,
+        effort=effort,
+        rows=("a", "b", "c", "d"),
+        row_units=("N",) * 4,
+        parameters=names,
+        units=("1",) * p,
+    ), truth
 
 
 def test_few_samples_of_rows_with_noise_of_their_own_give_wide_enough_intervals() -> None:
-    """A row's noise is known from that row only: 7 degrees of freedom here, not the 27 of all rows together."""
+    """A row's noise is known from that row only: 7 degrees of freedom here, not the 27 of all rows
+    together.
+    """
     inside = []
     for seed in range(600):
         problem, truth = rows_of_their_own(seed)
@@ -235,27 +274,50 @@ def test_parameters_that_act_on_all_rows_alike_have_the_freedom_of_all() -> None
     rng = np.random.default_rng(8)
     one = rng.normal(size=(40, 1, 2))
     regressor = np.repeat(one, 3, axis=1)
-    problem = Regression(regressor=regressor, effort=regressor @ [1.0, 2.0] + rng.normal(size=(40, 3)),
-                         rows=("a", "b", "c"), row_units=("N",) * 3, parameters=("x", "y"), units=("1",) * 2)
-    for estimator in (WeightedLeastSquares(uncertainty="white"), Robust(uncertainty="white", tuning=1e3)):
+    problem = Regression(
+        regressor=regressor,
+        effort=regressor @ [1.0, 2.0] + rng.normal(size=(40, 3)),
+        rows=("a", "b", "c"),
+        row_units=("N",) * 3,
+        parameters=("x", "y"),
+        units=("1",) * 2,
+    )
+    for estimator in (
+        WeightedLeastSquares(uncertainty="white"),
+        Robust(uncertainty="white", tuning=1e3),
+    ):
         freedom = estimator.fit(problem).degrees_of_freedom
         assert (freedom <= 3 * 40 - 2 + 1e-9).all()
-        np.testing.assert_allclose(freedom, 3 * 40 - 2, rtol=0.2)  # estimated noise differs a little
+        np.testing.assert_allclose(
+            freedom, 3 * 40 - 2, rtol=0.2
+        )  # estimated noise differs a little
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.9])
 def test_two_or_three_repetitions_give_standard_deviations_that_are_not_luck(memory: float) -> None:
-    """The scatter of two solutions is Cauchy; what differs between them has hundreds of samples of noise."""
+    """The scatter of two solutions is Cauchy; what differs between them has hundreds of samples of
+    noise.
+    """
     rng = np.random.default_rng(4)
     time = np.arange(500) / 50
-    regressor = np.stack([np.sin(2 * np.pi * f * time + rng.uniform(0, 6)) for f in (0.3, 0.7, 1.1)], axis=1)[:, None]
+    regressor = np.stack(
+        [np.sin(2 * np.pi * f * time + rng.uniform(0, 6)) for f in (0.3, 0.7, 1.1)], axis=1
+    )[:, None]
     truth, errors, inside = np.array([1.0, -2.0, 3.0]), {"auto": [], "period": []}, 0
     for seed in range(200):
         white = np.random.default_rng([seed, 6]).normal(size=(2, 700, 1))
         noise = lfilter([np.sqrt(1 - memory**2)], [1, -memory], white, axis=1)[:, 200:]
         effort = regressor @ truth + noise
-        problem = Regression(regressor=regressor, effort=effort.mean(axis=0), rows=("a",), row_units=("N",), time=time,
-                             parameters=("x", "y", "z"), units=("1",) * 3, replicates=effort)
+        problem = Regression(
+            regressor=regressor,
+            effort=effort.mean(axis=0),
+            rows=("a",),
+            row_units=("N",),
+            time=time,
+            parameters=("x", "y", "z"),
+            units=("1",) * 3,
+            replicates=effort,
+        )
         for mode, normalised in errors.items():
             found = LeastSquares(uncertainty=mode).fit(problem)
             normalised.append((found.values - truth) / found.std)

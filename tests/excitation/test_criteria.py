@@ -23,8 +23,10 @@ def test_the_gradient_equals_finite_differences(criterion: Criterion) -> None:
     for _ in range(5):
         direction = rng.standard_normal(W.shape)
         step = 1e-6
-        change = (criterion_value(criterion, W + step * direction)
-                  - criterion_value(criterion, W - step * direction)) / (2 * step)
+        change = (
+            criterion_value(criterion, W + step * direction)
+            - criterion_value(criterion, W - step * direction)
+        ) / (2 * step)
         assert (gradient * direction).sum() == pytest.approx(change, rel=1e-6)
 
 
@@ -43,9 +45,14 @@ def test_d_is_invariant_to_units_up_to_a_constant_and_the_others_are_not() -> No
     scale = np.array([10.0, 0.2, 3.0, 1.0, 5.0, 0.1])
     shift = -2 * np.log(scale).sum()
     for matrix in (W, other):
-        assert criterion_value("d", matrix * scale) - criterion_value("d", matrix) == pytest.approx(shift, rel=1e-12)
+        assert criterion_value("d", matrix * scale) - criterion_value("d", matrix) == pytest.approx(
+            shift, rel=1e-12
+        )
     for criterion in ("cond", "a", "e"):
-        ratios = [criterion_value(criterion, m * scale) / criterion_value(criterion, m) for m in (W, other)]
+        ratios = [
+            criterion_value(criterion, m * scale) / criterion_value(criterion, m)
+            for m in (W, other)
+        ]
         assert abs(ratios[0] / ratios[1] - 1) > 1e-3
 
 

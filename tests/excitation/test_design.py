@@ -36,7 +36,9 @@ def _model(robot: str) -> Model:
 
 
 def _follow(model: Model, trajectory: Fourier, count: int) -> Motion:
-    """The motion of all coordinates over one period: the series written out, the loops followed out from home."""
+    """The motion of all coordinates over one period: the series written out, the loops followed out
+    from home.
+    """
     time = np.arange(count) / count * trajectory.period
     position, velocity, acceleration = (np.zeros((count, len(trajectory.offset))) for _ in range(3))
     position += trajectory.offset
@@ -54,15 +56,29 @@ def _follow(model: Model, trajectory: Fourier, count: int) -> Motion:
         q, error = model.kinematics.close(q, by, home + fraction * (position - home))
     assert error.max() < 1e-9
     qd, qdd = model.kinematics.rates(q, velocity, acceleration, by)
-    return Motion(coordinates=model.mechanism.coordinates, time=time, q=q, qd=qd, qdd=qdd, closure_residual=error)
+    return Motion(
+        coordinates=model.mechanism.coordinates,
+        time=time,
+        q=q,
+        qd=qd,
+        qdd=qdd,
+        closure_residual=error,
+    )
 
 
-def _usage(model: Model, motion: Motion, limits: dict[str, Limits], load: np.ndarray | None = None) -> float:
-    """The largest part of any limit that a motion uses, from the robot file and the equations of motion."""
+def _usage(
+    model: Model, motion: Motion, limits: dict[str, Limits], load: np.ndarray | None = None
+) -> float:
+    """The largest part of any limit that a motion uses, from the robot file and the equations of
+    motion.
+    """
     names = model.mechanism.standard.names
     effort = model.regressor(motion, names) @ model.mechanism.standard.values
     if load is not None:
-        extra = tuple(f"payload.any.{p}" for p in ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz"))
+        extra = tuple(
+            f"payload.any.{p}"
+            for p in ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
+        )
         effort = effort + model.regressor(motion, extra) @ load
     effort = model.distribute(motion.q, effort)
     used = [0.0]
@@ -70,7 +86,9 @@ def _usage(model: Model, motion: Motion, limits: dict[str, Limits], load: np.nda
         own = limits.get(joint.name, joint.limits)
         if own.position is not None:
             low, high = own.position
-            used.append(float(np.abs((motion.q[:, i] - (low + high) / 2) / ((high - low) / 2)).max()))
+            used.append(
+                float(np.abs((motion.q[:, i] - (low + high) / 2) / ((high - low) / 2)).max())
+            )
         if own.velocity is not None:
             used.append(float(np.abs(motion.qd[:, i]).max() / own.velocity))
         if own.acceleration is not None:
@@ -96,7 +114,9 @@ def _check(model: Model, found: Design, limits: dict[str, Limits] | None = None)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("robot", ["palida", "orthoglide", "h4", "delta", "upv", "serial6", "five_bar", "redundant"])
+@pytest.mark.parametrize(
+    "robot", ["palida", "orthoglide", "h4", "delta", "upv", "serial6", "five_bar", "redundant"]
+)
 def test_every_robot_gets_a_feasible_trajectory_from_a_cold_start(robot: str) -> None:
     model = _model(robot)
     found = design(model, starts=1, iterations=60)
@@ -107,13 +127,31 @@ def test_every_robot_gets_a_feasible_trajectory_from_a_cold_start(robot: str) ->
 
 
 def test_friction_that_remembers_counts_in_every_direction_of_creeping() -> None:
-    """An arm of weight 4.905 N m with friction of 4 N m against 8 N m: one direction is too much, whatever the pose."""
+    """An arm of weight 4.905 N m with friction of 4 N m against 8 N m: one direction is too much,
+    whatever the pose.
+    """
     for friction in (4.0, -4.0):
-        motor = Joint(name="j", kind="revolute", parent="base", child="arm", actuated=True, terms=("fs_distance",),
-                      values={"fs_distance": friction}, limits=Limits(position=(-0.5, 0.5), effort=8.0))
-        model = Model(Mechanism(name="arm", bodies=(Body(name="arm", values={"m": 1.0, "mx": 0.5, "Izz": 0.3}),),
-                                joints=(motor,), gravity=(0, -9.81, 0)))
-        with pytest.raises(InfeasibleDesign, match=r"effort of 'j' in \[-8, 8\] N m is used to 111 % at home"):
+        motor = Joint(
+            name="j",
+            kind="revolute",
+            parent="base",
+            child="arm",
+            actuated=True,
+            terms=("fs_distance",),
+            values={"fs_distance": friction},
+            limits=Limits(position=(-0.5, 0.5), effort=8.0),
+        )
+        model = Model(
+            Mechanism(
+                name="arm",
+                bodies=(Body(name="arm", values={"m": 1.0, "mx": 0.5, "Izz": 0.3}),),
+                joints=(motor,),
+                gravity=(0, -9.81, 0),
+            )
+        )
+        with pytest.raises(
+            InfeasibleDesign, match=r"effort of 'j' in \[-8, 8\] N m is used to 111 % at home"
+        ):
             find_centre(model, collect_limits(model), by="actuated", loads=[model.load()], seed=0)
 
 
@@ -127,8 +165,14 @@ def _random_feasible(model: Model, rng: np.random.Generator, frequency: float) -
     low, high = 0.0, 1.0
     for _ in range(5):
         size = (low + high) / 2
-        trial = Fourier(coordinates=model.mechanism.task, units=tuple(j.unit for j in joints), frequency=frequency,
-                        offset=home + size * shift, mu=size * mu, nu=size * nu)
+        trial = Fourier(
+            coordinates=model.mechanism.task,
+            units=tuple(j.unit for j in joints),
+            frequency=frequency,
+            offset=home + size * shift,
+            mu=size * mu,
+            nu=size * nu,
+        )
         if _usage(model, _follow(model, trial, 60), {}) <= 1:
             low, found = size, trial
         else:
@@ -148,7 +192,9 @@ def test_designs_beat_the_best_of_200_random_trajectories() -> None:
     def score(trajectory: Fourier) -> tuple[float, float]:
         psi = model.regressor(_follow(model, trajectory, 300), base)
         information = np.einsum("trp,rs,tsk->pk", psi, precision, psi)
-        return -float(np.linalg.slogdet(information)[1]), float(np.linalg.cond(psi.reshape(-1, len(base))))
+        return -float(np.linalg.slogdet(information)[1]), float(
+            np.linalg.cond(psi.reshape(-1, len(base)))
+        )
 
     best_d, best_cond = np.min([score(trajectory) for trajectory in random], axis=0)
     designed = {c: design(model, criterion=c, base=base, starts=1) for c in ("d", "cond")}
@@ -164,11 +210,15 @@ def test_each_criterion_wins_by_its_own_measure(criterion: Criterion) -> None:
     model = _model("five_bar")
     base = base_parameters(model, tie_legs=True)
     noise = effort_covariance(model)
-    found = {c: design(model, criterion=c, base=base, starts=2, iterations=100) for c in ("d", criterion)}
+    found = {
+        c: design(model, criterion=c, base=base, starts=2, iterations=100) for c in ("d", criterion)
+    }
     values = {}
     for name, result in found.items():
         _check(model, result)
-        factor = information_factor(model, result.trajectories, base, covariance=None if criterion == "cond" else noise)
+        factor = information_factor(
+            model, result.trajectories, base, covariance=None if criterion == "cond" else noise
+        )
         values[name] = criterion_value(criterion, factor)
     assert found[criterion].value == pytest.approx(values[criterion], rel=1e-9)
     assert values[criterion] <= values["d"]
@@ -183,7 +233,9 @@ def test_the_value_is_minus_ln_det_at_the_controllers_samples() -> None:
     psi = model.regressor(motion, found.base)
     information = np.einsum("trp,rs,tsk->pk", psi, np.linalg.inv(covariance), psi)
     assert found.value == pytest.approx(-np.linalg.slogdet(information)[1], rel=1e-8)
-    assert found.condition_number == pytest.approx(np.linalg.cond(psi.reshape(-1, len(found.base))), rel=1e-8)
+    assert found.condition_number == pytest.approx(
+        np.linalg.cond(psi.reshape(-1, len(found.base))), rel=1e-8
+    )
 
 
 def test_a_design_at_rest_starts_and_ends_without_moving() -> None:
@@ -224,7 +276,9 @@ def test_slow_and_fast_runs_are_designed_jointly() -> None:
     assert found.trajectories[1].period == pytest.approx(5 * found.trajectories[0].period, rel=1e-3)
     information = np.zeros((len(found.base), len(found.base)))
     for run, trajectory in zip(runs, found.trajectories):
-        psi = model.regressor(_follow(model, trajectory, round(trajectory.period * 1000)), found.base)
+        psi = model.regressor(
+            _follow(model, trajectory, round(trajectory.period * 1000)), found.base
+        )
         precision = run.periods * np.linalg.inv(effort_covariance(model))
         information += np.einsum("trp,rs,tsk->pk", psi, precision, psi)
     assert found.value == pytest.approx(-np.linalg.slogdet(information)[1], rel=1e-8)
@@ -237,16 +291,24 @@ def test_loaded_and_unloaded_runs_separate_the_payload() -> None:
     assert any(name.startswith("payload.disc.") for name in found.base.names)
     assert np.isfinite(found.value)
     only = information_factor(model, found.trajectories[1:], found.base, runs=[Run(payload="disc")])
-    assert criterion_value("d", only) == np.inf  # the loaded run alone cannot tell the payload from the tool
+    assert (
+        criterion_value("d", only) == np.inf
+    )  # the loaded run alone cannot tell the payload from the tool
 
 
 def test_limits_can_be_narrowed_and_are_kept() -> None:
     model = _model("five_bar")
     limits = {"left.motor": Limits(velocity=1.0), "tool.x": Limits(position=(-0.05, 0.02))}
     found = design(model, limits=limits, starts=1, iterations=40)
-    whole = {name: Limits(**{q: getattr(change, q) or getattr(model.mechanism.joint(name).limits, q)
-                             for q in ("position", "velocity", "acceleration", "effort")})
-             for name, change in limits.items()}
+    whole = {
+        name: Limits(
+            **{
+                q: getattr(change, q) or getattr(model.mechanism.joint(name).limits, q)
+                for q in ("position", "velocity", "acceleration", "effort")
+            }
+        )
+        for name, change in limits.items()
+    }
     _check(model, found, whole)
     assert any("left.motor" in name or "tool.x" in name for name in found.active)
 
@@ -271,23 +333,39 @@ def test_impossible_limits_are_named() -> None:
 
 @pytest.mark.parametrize("quantity", ["velocity", "acceleration"])
 def test_a_limit_that_stops_the_smallest_trajectory_is_named(quantity: str) -> None:
-    with pytest.raises(InfeasibleDesign, match=rf"the {quantity} of 'right\.motor' in .* stops every trajectory"):
-        design(_model("five_bar"), frequency=0.5, starts=1, limits={"right.motor": Limits(**{quantity: 1e-6})})
+    with pytest.raises(
+        InfeasibleDesign, match=rf"the {quantity} of 'right\.motor' in .* stops every trajectory"
+    ):
+        design(
+            _model("five_bar"),
+            frequency=0.5,
+            starts=1,
+            limits={"right.motor": Limits(**{quantity: 1e-6})},
+        )
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ({"frequency": 0.0}, "frequency is 0.0"), ({"frequency": -1.0}, "frequency is -1"),
-    ({"frequency": float("nan")}, "frequency is nan"), ({"harmonics": 1.5}, "harmonics is 1.5"),
-    ({"samples": 0}, "samples is 0"), ({"seed": -1}, "seed is -1"), ({"tolerance": 0.0}, "tolerance is 0.0"),
-    ({"covariance": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
-    ({"covariance": [[float("nan"), 0.0], [0.0, 1.0]]}, "positive definite"),
-])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"frequency": 0.0}, "frequency is 0.0"),
+        ({"frequency": -1.0}, "frequency is -1"),
+        ({"frequency": float("nan")}, "frequency is nan"),
+        ({"harmonics": 1.5}, "harmonics is 1.5"),
+        ({"samples": 0}, "samples is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"tolerance": 0.0}, "tolerance is 0.0"),
+        ({"covariance": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
+        ({"covariance": [[float("nan"), 0.0], [0.0, 1.0]]}, "positive definite"),
+    ],
+)
 def test_numbers_no_design_can_have_are_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         design(_model("five_bar"), **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("name", "value"), [("frequency", -2.0), ("periods", 0), ("harmonics", -2)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("frequency", -2.0), ("periods", 0), ("harmonics", -2)]
+)
 def test_numbers_no_run_can_have_are_refused(name: str, value: float) -> None:
     with pytest.raises(InvalidInput, match=f"{name} is {value}"):
         Run(**{name: value})
@@ -316,7 +394,14 @@ def test_progress_is_reported_and_the_result_can_be_stored(tmp_path: object) -> 
     path = f"{tmp_path}/trajectory.json"
     found.trajectory.save(path)
     assert np.array_equal(load_trajectory(path, robot="five_bar").mu, found.trajectory.mu)
-    assert set(found.to_dict()) >= {"criterion", "value", "condition_number", "violations", "evaluations", "seconds"}
+    assert set(found.to_dict()) >= {
+        "criterion",
+        "value",
+        "condition_number",
+        "violations",
+        "evaluations",
+        "seconds",
+    }
     assert "condition number" in found.summary()
 
 

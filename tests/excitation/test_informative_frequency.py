@@ -11,7 +11,9 @@ from gough.excitation import Design, design, first_frequency, information_factor
 
 
 def mean_sigma(model: Model, plan: Design) -> float:
-    """Return the geometric mean of the standard deviations after a second of recording, from the information alone."""
+    """Return the geometric mean of the standard deviations after a second of recording, from the
+    information alone.
+    """
     R = information_factor(model, plan.trajectories, plan.base)
     variances = np.diag(np.linalg.inv(R.T @ R)) * plan.trajectory.period
     return float(np.exp(np.mean(np.log(variances)) / 2))
@@ -23,7 +25,9 @@ def test_no_other_frequency_tells_much_more_in_the_same_time(name: str) -> None:
     chosen = design(model, starts=2, iterations=60)
     own = mean_sigma(model, chosen)
     for factor in (0.25, 0.5, 2.0, 4.0):
-        other = design(model, frequency=factor * chosen.trajectory.frequency, starts=2, iterations=60)
+        other = design(
+            model, frequency=factor * chosen.trajectory.frequency, starts=2, iterations=60
+        )
         assert own < 1.25 * mean_sigma(model, other), factor
 
 
@@ -35,4 +39,6 @@ def test_the_first_guess_left_accelerations_unused() -> None:
 
 def test_a_given_frequency_is_kept() -> None:
     model = Model(load_robot("five_bar"))
-    assert design(model, frequency=0.5, starts=1, iterations=10).trajectory.frequency == pytest.approx(0.5, rel=1e-3)
+    assert design(
+        model, frequency=0.5, starts=1, iterations=10
+    ).trajectory.frequency == pytest.approx(0.5, rel=1e-3)

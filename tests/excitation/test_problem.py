@@ -1,4 +1,6 @@
-"""The design problem: objective and constraints by their definitions, derivatives by finite differences."""
+"""The design problem: objective and constraints by their definitions, derivatives by finite
+differences.
+"""
 
 from __future__ import annotations
 
@@ -13,59 +15,98 @@ from gough.excitation.criteria import CRITERIA, Criterion, criterion_value
 from gough.excitation.problem import DesignProblem, Part, Point
 from gough.mechanism import load_robot
 
-NOISE = {"five_bar": np.array([[0.02, 0.012], [0.012, 0.05]]),
-         "redundant": np.array([[0.02, 0.01, 0.0], [0.01, 0.05, -0.01], [0.0, -0.01, 0.03]])}
+NOISE = {
+    "five_bar": np.array([[0.02, 0.012], [0.012, 0.05]]),
+    "redundant": np.array([[0.02, 0.01, 0.0], [0.01, 0.05, -0.01], [0.0, -0.01, 0.03]]),
+}
 
 
 def _part(**changes: object) -> Part:
-    usual: dict[str, object] = {"harmonics": 3, "frequency": 0.5, "payload": None, "weight": 2.0, "samples": 40,
-                                "at_rest": False, "free_frequency": False}
+    usual: dict[str, object] = {
+        "harmonics": 3,
+        "frequency": 0.5,
+        "payload": None,
+        "weight": 2.0,
+        "samples": 40,
+        "at_rest": False,
+        "free_frequency": False,
+    }
     return Part(**(usual | changes))  # type: ignore[arg-type]
 
 
-def _problem(robot: str, criterion: Criterion, *parts: Part, by: By = "task") -> tuple[DesignProblem, Point]:
+def _problem(
+    robot: str, criterion: Criterion, *parts: Part, by: By = "task"
+) -> tuple[DesignProblem, Point]:
     model = Model(load_robot(robot))
     payloads = tuple(part.payload for part in parts if part.payload)
     base = base_parameters(model, tie_legs=True, payloads=payloads)
     m = model.degrees_of_freedom
-    problem = DesignProblem(model, parts, by=by, criterion=criterion, base=base, limits=collect_limits(model),
-                      covariance=NOISE[robot], centre=model.home)
+    problem = DesignProblem(
+        model,
+        parts,
+        by=by,
+        criterion=criterion,
+        base=base,
+        limits=collect_limits(model),
+        covariance=NOISE[robot],
+        centre=model.home,
+    )
     problem.reach = np.full(m, 0.05)  # [m or rad]
     point = problem.evaluate(0.3 * np.random.default_rng(0).standard_normal(problem.size))
     assert point is not None
     return problem, point
 
 
-def _differences(problem: DesignProblem, point: Point, direction: np.ndarray) -> tuple[float, np.ndarray]:
+def _differences(
+    problem: DesignProblem, point: Point, direction: np.ndarray
+) -> tuple[float, np.ndarray]:
     step = 1e-6
-    ahead, behind = (problem.evaluate(point.variables + s * step * direction, point) for s in (1, -1))
+    ahead, behind = (
+        problem.evaluate(point.variables + s * step * direction, point) for s in (1, -1)
+    )
     assert ahead is not None
     assert behind is not None
-    return ((ahead.objective - behind.objective) / (2 * step),
-            (ahead.constraints - behind.constraints) / (2 * step))
+    return (
+        (ahead.objective - behind.objective) / (2 * step),
+        (ahead.constraints - behind.constraints) / (2 * step),
+    )
 
 
-CASES = [("five_bar", "task", (_part(),)), ("five_bar", "actuated", (_part(at_rest=True),)),
-         ("redundant", "task", (_part(free_frequency=True),)),
-         ("five_bar", "task", (_part(free_frequency=True), _part(payload="disc", frequency=0.2, samples=30)))]
+CASES = [
+    ("five_bar", "task", (_part(),)),
+    ("five_bar", "actuated", (_part(at_rest=True),)),
+    ("redundant", "task", (_part(free_frequency=True),)),
+    (
+        "five_bar",
+        "task",
+        (_part(free_frequency=True), _part(payload="disc", frequency=0.2, samples=30)),
+    ),
+]
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize(("robot", "by", "parts"), CASES)
-def test_derivatives_equal_finite_differences(robot: str, by: By, parts: tuple[Part, ...],
-                                              criterion: Criterion) -> None:
+def test_derivatives_equal_finite_differences(
+    robot: str, by: By, parts: tuple[Part, ...], criterion: Criterion
+) -> None:
     problem, point = _problem(robot, criterion, *parts, by=by)
     gradient, linear = problem.gradient(point), problem.linearise(point)
     rng = np.random.default_rng(1)
     for _ in range(3):
         direction = rng.standard_normal(problem.size)
         objective, constraints = _differences(problem, point, direction)
-        assert gradient @ direction == pytest.approx(objective, rel=1e-5, abs=1e-5 * np.linalg.norm(gradient))
-        assert linear.times(direction) == pytest.approx(constraints, rel=1e-5, abs=1e-6 * np.abs(constraints).max())
+        assert gradient @ direction == pytest.approx(
+            objective, rel=1e-5, abs=1e-5 * np.linalg.norm(gradient)
+        )
+        assert linear.times(direction) == pytest.approx(
+            constraints, rel=1e-5, abs=1e-6 * np.abs(constraints).max()
+        )
 
 
 @pytest.mark.parametrize(("robot", "by", "parts"), CASES)
-def test_the_operator_agrees_with_its_own_matrix(robot: str, by: By, parts: tuple[Part, ...]) -> None:
+def test_the_operator_agrees_with_its_own_matrix(
+    robot: str, by: By, parts: tuple[Part, ...]
+) -> None:
     problem, point = _problem(robot, "d", *parts, by=by)
     linear = problem.linearise(point)
     matrix = np.stack([linear.times(e).ravel() for e in np.eye(problem.size)], axis=1)
@@ -77,7 +118,9 @@ def test_the_operator_agrees_with_its_own_matrix(robot: str, by: By, parts: tupl
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("robot", ["five_bar", "redundant"])
-def test_the_objective_is_the_criterion_of_the_whitened_regressor(robot: str, criterion: Criterion) -> None:
+def test_the_objective_is_the_criterion_of_the_whitened_regressor(
+    robot: str, criterion: Criterion
+) -> None:
     problem, point = _problem(robot, criterion, _part())
     problem.bands = [np.full(len(problem.model.home), 1e-9)]  # the exact sign
     again = problem.evaluate(point.variables, point)
@@ -90,7 +133,7 @@ def test_the_objective_is_the_criterion_of_the_whitened_regressor(robot: str, cr
     covariance = np.eye(len(model.actuated)) if criterion == "cond" else NOISE[robot]
     rows = []
     for k in range(40):
-        act = model.kinematics.closure_map(motion.q[k:k + 1])[0, list(model.actuated)]
+        act = model.kinematics.closure_map(motion.q[k : k + 1])[0, list(model.actuated)]
         rows.append(np.linalg.solve(np.linalg.cholesky(act.T @ covariance @ act), W[k]))
     value = criterion_value(criterion, np.concatenate(rows))
     assert again.objective == pytest.approx(value if criterion == "d" else np.log(value), rel=1e-7)
@@ -104,7 +147,9 @@ def test_constraints_are_the_limited_quantities_on_a_scale_from_minus_one_to_one
     values = point.constraints.reshape(40, -1)
     for i, limit in enumerate(problem.limits):
         if limit.quantity in ("position", "velocity", "acceleration"):
-            source = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}[limit.quantity]
+            source = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}[
+                limit.quantity
+            ]
             column = source[:, motion.column(limit.name)]
             wanted = (2 * column - limit.lower - limit.upper) / (limit.upper - limit.lower)
             assert values[:, i] == pytest.approx(wanted, abs=1e-8)

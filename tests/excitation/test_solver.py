@@ -62,11 +62,24 @@ def test_the_constrained_minimum_is_that_of_scipy() -> None:
     assert start is not None
     lower, upper = np.array([-1.0, -1.5]), np.array([2.0, 1.9])
     seen: list[float] = []
-    point, history = interior_point(problem, start, lower, upper, InteriorPoint(tolerance=1e-7, iterations=300),
-                                    lambda i, value, violation: seen.append(value))
-    wanted = minimize(lambda x: (x[0] - 2) ** 2 + 10 * (x[1] - x[0] ** 2) ** 2, [0.1, 0.1], method="SLSQP", tol=1e-14,
-                      constraints=[{"type": "ineq", "fun": lambda x: 2 - x[0] ** 2 - x[1] ** 2},
-                                   {"type": "ineq", "fun": lambda x: 1.9 - x[0] - x[1]}])
+    point, history = interior_point(
+        problem,
+        start,
+        lower,
+        upper,
+        InteriorPoint(tolerance=1e-7, iterations=300),
+        lambda i, value, violation: seen.append(value),
+    )
+    wanted = minimize(
+        lambda x: (x[0] - 2) ** 2 + 10 * (x[1] - x[0] ** 2) ** 2,
+        [0.1, 0.1],
+        method="SLSQP",
+        tol=1e-14,
+        constraints=[
+            {"type": "ineq", "fun": lambda x: 2 - x[0] ** 2 - x[1] ** 2},
+            {"type": "ineq", "fun": lambda x: 1.9 - x[0] - x[1]},
+        ],
+    )
     assert point.variables == pytest.approx(wanted.x, abs=1e-5)
     assert (point.constraints < upper).all()
     assert (point.constraints > lower).all()
@@ -78,7 +91,9 @@ def test_points_that_cannot_be_evaluated_only_shorten_the_step() -> None:
     problem.forbidden = 0.8
     start = problem.evaluate(np.array([0.1, 0.1]))
     assert start is not None
-    point, _ = interior_point(problem, start, np.array([-1.0, -1.5]), np.array([2.0, 1.9]), InteriorPoint())
+    point, _ = interior_point(
+        problem, start, np.array([-1.0, -1.5]), np.array([2.0, 1.9]), InteriorPoint()
+    )
     assert 0.5 < point.variables[0] <= 0.8
     assert point.objective < start.objective
 
@@ -101,8 +116,13 @@ def test_a_constraint_that_bends_cuts_the_step() -> None:
             return Dense(4 * point.variables[:, None] ** 3)
 
     problem = Bent()
-    point, _ = interior_point(problem, problem.evaluate(np.array([0.01])), np.array([-1.0]), np.array([1.0]),
-                              InteriorPoint(tolerance=1e-6))
+    point, _ = interior_point(
+        problem,
+        problem.evaluate(np.array([0.01])),
+        np.array([-1.0]),
+        np.array([1.0]),
+        InteriorPoint(tolerance=1e-6),
+    )
     assert max(problem.seen) > 1  # it was tried
     assert 1 - 1e-5 < point.variables[0] < 1
 
@@ -129,9 +149,21 @@ def test_every_step_stays_strictly_inside() -> None:
 
     problem = Linear()
     ones = np.ones(200)
-    point, _ = interior_point(problem, problem.evaluate(np.zeros(5)), -ones, ones,
-                              InteriorPoint(tolerance=1e-6, iterations=300))
+    point, _ = interior_point(
+        problem,
+        problem.evaluate(np.zeros(5)),
+        -ones,
+        ones,
+        InteriorPoint(tolerance=1e-6, iterations=300),
+    )
     assert max(np.abs(c).max() for c in problem.seen) < 1
-    exact = minimize(lambda x: x.sum(), np.zeros(5), method="SLSQP", constraints=[
-        {"type": "ineq", "fun": lambda x: 1 - normals @ x}, {"type": "ineq", "fun": lambda x: 1 + normals @ x}])
+    exact = minimize(
+        lambda x: x.sum(),
+        np.zeros(5),
+        method="SLSQP",
+        constraints=[
+            {"type": "ineq", "fun": lambda x: 1 - normals @ x},
+            {"type": "ineq", "fun": lambda x: 1 + normals @ x},
+        ],
+    )
     assert point.objective == pytest.approx(exact.fun, abs=1e-5)

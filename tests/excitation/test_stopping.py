@@ -30,14 +30,23 @@ class Nerve:
 
 
 @pytest.mark.parametrize("steps", [1, 7, 45])
-def test_a_stopped_design_is_the_best_so_far_and_keeps_all_limits(five_bar: Model, steps: int) -> None:
+def test_a_stopped_design_is_the_best_so_far_and_keeps_all_limits(
+    five_bar: Model, steps: int
+) -> None:
     whole = gough.design(five_bar, **OPTIONS)
     found = gough.design(five_bar, **OPTIONS, progress=Nerve(steps))
     assert found.stopped
     assert not whole.stopped
     assert "stopped before its end" in found.summary()
     assert found.value >= whole.value - 1e-9  # what is minimised
-    seen = extremes(five_bar, found.trajectory, collect_limits(five_bar), by="task", samples=5000, load=np.zeros(10))
+    seen = extremes(
+        five_bar,
+        found.trajectory,
+        collect_limits(five_bar),
+        by="task",
+        samples=5000,
+        load=np.zeros(10),
+    )
     assert np.abs(seen).max() <= 1
 
 
@@ -47,7 +56,9 @@ def test_a_design_goes_on_from_where_it_was_stopped(five_bar: Model, tmp_path: P
     assert more.value < found.value
     found.save(tmp_path / "t.json")
     settings = gough.DesignSettings(harmonics=3, starts=1, iterations=5)
-    again = design_verb("five_bar", settings, output=str(tmp_path / "t.json"), resume=str(tmp_path / "t.json"))
+    again = design_verb(
+        "five_bar", settings, output=str(tmp_path / "t.json"), resume=str(tmp_path / "t.json")
+    )
     assert again.trajectory.frequency == pytest.approx(found.trajectory.frequency, rel=1e-3)
     assert gough.load_trajectory(tmp_path / "t.json").frequency == again.trajectory.frequency
     with pytest.raises(InvalidInput, match=r"with 3 harmonics, expected .* with at most 2"):

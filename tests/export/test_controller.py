@@ -1,4 +1,6 @@
-"""Controller code: compiled with gcc, compared with Python on fast motion, and fed with glitches."""
+"""Controller code: compiled with gcc, compared with Python on fast motion, and fed with
+glitches.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,19 @@ from gough.mechanism.types import Mechanism
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 BUNDLED = [name for name, _ in bundled_robots()]
 UNBUNDLED = Path(__file__).parents[1] / "oracles" / "robots"
-EDGY = [str(UNBUNDLED / f"{name}.toml") for name in ("agile_eye", "all_closures", "planar_3rrr", "spatial_3prs")]
+EDGY = [
+    str(UNBUNDLED / f"{name}.toml")
+    for name in ("agile_eye", "all_closures", "planar_3rrr", "spatial_3prs")
+]
 OTHERS = [*EDGY, *(str(UNBUNDLED / f"{name}.toml") for name in ("hybrid_arm", "welded_arm"))]
-EXAMPLES = sorted(str(path) for path in (Path(__file__).parents[2] / "examples" / "robots").glob("*.toml"))
-ROBOTS = [pytest.param(name, limited, id=f"{Path(name).stem}-{'limits' if limited else 'no limits'}")
-          for limited in (True, False) for name in (BUNDLED + EXAMPLES if limited else BUNDLED + OTHERS)]
+EXAMPLES = sorted(
+    str(path) for path in (Path(__file__).parents[2] / "examples" / "robots").glob("*.toml")
+)
+ROBOTS = [
+    pytest.param(name, limited, id=f"{Path(name).stem}-{'limits' if limited else 'no limits'}")
+    for limited in (True, False)
+    for name in (BUNDLED + EXAMPLES if limited else BUNDLED + OTHERS)
+]
 OK, NOT_CLOSED, NOT_FINITE, JUMP = range(4)
 
 
@@ -34,8 +44,25 @@ def compiled(folder: Path, source: str, header: str) -> ctypes.CDLL:
     (folder / "controller.c").write_text(source)
     (folder / "controller.h").write_text(header)
     library = folder / "controller.so"
-    subprocess.run(["gcc", "-std=c99", "-pedantic", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
-                    str(library), str(folder / "controller.c"), "-lm"], check=True, capture_output=True)
+    subprocess.run(
+        [
+            "gcc",
+            "-std=c99",
+            "-pedantic",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-o",
+            str(library),
+            str(folder / "controller.c"),
+            "-lm",
+        ],
+        check=True,
+        capture_output=True,
+    )
     return ctypes.CDLL(str(library))
 
 
@@ -44,7 +71,11 @@ class Controller:
 
     def __init__(self, model: Model, library: ctypes.CDLL) -> None:
         n = len(model.mechanism.joints)
-        fields = [("q", ctypes.c_double * n), ("before", ctypes.c_double * n), ("missed", ctypes.c_int)]
+        fields = [
+            ("q", ctypes.c_double * n),
+            ("before", ctypes.c_double * n),
+            ("missed", ctypes.c_int),
+        ]
         self.state = type("State", (ctypes.Structure,), {"_fields_": fields})()
         self.library, self.motors = library, len(model.actuated)
         self.reset()
@@ -52,19 +83,26 @@ class Controller:
     def reset(self) -> None:
         self.library.controller_reset(ctypes.byref(self.state))
 
-    def __call__(self, *sample: np.ndarray, function: str = "inverse_dynamics") -> tuple[int, np.ndarray]:
+    def __call__(
+        self, *sample: np.ndarray, function: str = "inverse_dynamics"
+    ) -> tuple[int, np.ndarray]:
         """Return the status and the efforts, 7 where they were not written."""
         pointer = ctypes.POINTER(ctypes.c_double)
         arrays = [np.array(x, dtype=float) for x in sample]
         out = np.full(self.motors, 7.0)
         status = getattr(self.library, f"controller_{function}")(
-            ctypes.byref(self.state), *[x.ctypes.data_as(pointer) for x in arrays], out.ctypes.data_as(pointer))
+            ctypes.byref(self.state),
+            *[x.ctypes.data_as(pointer) for x in arrays],
+            out.ctypes.data_as(pointer),
+        )
         return status, out
 
 
 @dataclass(frozen=True)
 class Case:
-    """A robot, its compiled code, a motion at nearly the velocity limits, and Python's efforts along it."""
+    """A robot, its compiled code, a motion at nearly the velocity limits, and Python's efforts
+    along it.
+    """
 
     model: Model
     library: ctypes.CDLL
@@ -80,8 +118,13 @@ class Case:
 
 
 def without_velocity_limits(mechanism: Mechanism) -> Mechanism:
-    return replace(mechanism, joints=tuple(
-        replace(j, limits=replace(j.limits, velocity=None)) if j.actuated else j for j in mechanism.joints))
+    return replace(
+        mechanism,
+        joints=tuple(
+            replace(j, limits=replace(j.limits, velocity=None)) if j.actuated else j
+            for j in mechanism.joints
+        ),
+    )
 
 
 def fast_motion(model: Model, samples: int = 300) -> Motion:
@@ -92,11 +135,18 @@ def fast_motion(model: Model, samples: int = 300) -> Motion:
     t = np.arange(samples) / model.mechanism.noise.rate
     size = np.array([0.12 if j.kind == "revolute" else 0.06 * model.loops.length for j in joints])
     size *= rng.uniform(0.5, 1.0, len(part))
-    rate = np.minimum(0.95 * np.array([j.limits.velocity or 1.0 for j in joints]) / size, 2 * np.pi * 15)
+    rate = np.minimum(
+        0.95 * np.array([j.limits.velocity or 1.0 for j in joints]) / size, 2 * np.pi * 15
+    )
     phase = rng.uniform(0, 6, len(part))
     angle = rate * t[:, None] + phase
-    return model.kinematics.motion(t, model.home[list(part)] + size * (np.sin(angle) - np.sin(phase)),
-                                   size * rate * np.cos(angle), -size * rate**2 * np.sin(angle), "actuated")
+    return model.kinematics.motion(
+        t,
+        model.home[list(part)] + size * (np.sin(angle) - np.sin(phase)),
+        size * rate * np.cos(angle),
+        -size * rate**2 * np.sin(angle),
+        "actuated",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +160,12 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], Case
             motion = fast_motion(Model(mechanism))
             model = Model(mechanism if limited else without_velocity_limits(mechanism))
             gains = np.arange(2.0, 2.0 + len(model.actuated))
-            library = compiled(tmp_path_factory.mktemp("c"), *controller_code(model, dead_band=1e-3, gains=gains))
-            built[name, limited] = Case(model, library, motion, model.inverse_dynamics(motion, dead_band=1e-3))
+            library = compiled(
+                tmp_path_factory.mktemp("c"), *controller_code(model, dead_band=1e-3, gains=gains)
+            )
+            built[name, limited] = Case(
+                model, library, motion, model.inverse_dynamics(motion, dead_band=1e-3)
+            )
         return built[name, limited]
 
     return build
@@ -119,7 +173,11 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], Case
 
 def unit(model: Model, motor: int) -> float:
     """One radian, or a robot's length."""
-    return 1.0 if model.mechanism.joints[model.actuated[motor]].kind == "revolute" else model.loops.length
+    return (
+        1.0
+        if model.mechanism.joints[model.actuated[motor]].kind == "revolute"
+        else model.loops.length
+    )
 
 
 @pytest.mark.parametrize(("name", "limited"), ROBOTS)
@@ -133,7 +191,9 @@ def test_fast_legal_motion_gives_the_efforts_of_python_and_no_alarm(name, limite
         if k % 50 == 0:
             status, current = control(*robot.sample(k), function="inverse_dynamics_current")
             assert status == OK
-            np.testing.assert_allclose(current, effort / np.arange(2.0, 2.0 + len(effort)), rtol=1e-12)
+            np.testing.assert_allclose(
+                current, effort / np.arange(2.0, 2.0 + len(effort)), rtol=1e-12
+            )
 
 
 @pytest.mark.parametrize(("name", "limited"), ROBOTS)
@@ -149,7 +209,9 @@ def test_after_a_glitch_of_any_size_the_right_branch_goes_on(name, limited, case
         assert control(*robot.sample(k))[0] == OK
         position, velocity, acceleration = (np.array(x) for x in robot.sample(k))
         motor = trial % len(position)
-        position[motor] += rng.choice([-1, 1]) * 10 ** rng.uniform(-1.5, 1.0) * unit(robot.model, motor)
+        position[motor] += (
+            rng.choice([-1, 1]) * 10 ** rng.uniform(-1.5, 1.0) * unit(robot.model, motor)
+        )
         before = bytes(control.state.q)
         status, effort = control(position, velocity, acceleration)
         alarms += status != OK
@@ -159,7 +221,9 @@ def test_after_a_glitch_of_any_size_the_right_branch_goes_on(name, limited, case
         status, effort = control(*robot.sample(k + 1))
         assert status == OK, (trial, motor, position)
         assert robot.right(effort, k + 1), (trial, motor, position)
-    if any(c.kind != "coupling" for c in robot.model.mechanism.closures):  # others have nothing to tell a glitch by
+    if any(
+        c.kind != "coupling" for c in robot.model.mechanism.closures
+    ):  # others have nothing to tell a glitch by
         assert alarms > 30
 
 
@@ -167,7 +231,9 @@ def test_after_a_glitch_of_any_size_the_right_branch_goes_on(name, limited, case
 def test_a_glitch_beyond_the_velocity_limits_is_a_jump(name, case) -> None:
     robot = case(name)
     control = Controller(robot.model, robot.library)
-    used = [robot.model.actuated.index(i) for i in robot.model.loops.partitions["actuated"].independent]
+    used = [
+        robot.model.actuated.index(i) for i in robot.model.loops.partitions["actuated"].independent
+    ]
     for k in range(5, 85, 5):
         control.reset()
         assert control(*robot.sample(k - 1))[0] == OK
@@ -228,7 +294,9 @@ def far_poses(model: Model, count: int = 12) -> Motion:
 
 
 @pytest.mark.parametrize("name", ["five_bar", "delta", "orthoglide", "palida", "stewart", "h4"])
-def test_after_a_reset_the_branch_of_home_is_followed_to_wherever_the_robot_stands(name, case) -> None:
+def test_after_a_reset_the_branch_of_home_is_followed_to_wherever_the_robot_stands(
+    name, case
+) -> None:
     robot = case(name)
     control = Controller(robot.model, robot.library)
     poses = far_poses(robot.model)
@@ -243,7 +311,9 @@ def test_after_a_reset_the_branch_of_home_is_followed_to_wherever_the_robot_stan
 
 
 def there_and_back(model: Model, seed: int) -> np.ndarray:
-    """Motor positions from home straight on until long after no pose has them, and back, in small steps."""
+    """Motor positions from home straight on until long after no pose has them, and back, in small
+    steps.
+    """
     rng = np.random.default_rng(seed)
     act = list(model.actuated)
     way = rng.standard_normal(len(act))
@@ -266,8 +336,12 @@ def test_beyond_the_edge_of_the_workspace_and_back_the_branch_is_the_same(name, 
             alarms += status != OK
             place = min(k, len(path) - 1 - k)
             if status == OK:
-                np.testing.assert_allclose(control.state.q, visited.setdefault(place, np.array(control.state.q)),
-                                           rtol=0, atol=1e-6)
+                np.testing.assert_allclose(
+                    control.state.q,
+                    visited.setdefault(place, np.array(control.state.q)),
+                    rtol=0,
+                    atol=1e-6,
+                )
         assert status == OK
     assert alarms > 100
 
@@ -317,6 +391,6 @@ def test_the_period_between_calls_can_be_given(case, tmp_path: Path) -> None:
 
 
 def test_a_hostile_name_cannot_leave_its_comment() -> None:
-    mechanism = replace(load_robot("five_bar"), title="x */ system(\"rm\"); /*")
+    mechanism = replace(load_robot("five_bar"), title='x */ system("rm"); /*')
     source, header = controller_code(Model(mechanism))
     assert "*/ system" not in source + header

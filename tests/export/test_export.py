@@ -24,18 +24,29 @@ from gough.logs.recording import Recording
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["legs free", "legs tied"])
-def result(request: pytest.FixtureRequest, five_bar: Model, five_bar_log: Recording) -> Identification:
+def result(
+    request: pytest.FixtureRequest, five_bar: Model, five_bar_log: Recording
+) -> Identification:
     return identify(five_bar, [five_bar_log], estimator="feasible", tie_legs=request.param)
 
 
-def test_bodies_are_possible_and_give_the_base_parameters(five_bar: Model, result: Identification) -> None:
-    assert set(result.bodies) == {"tool", "left.proximal", "right.proximal", "left.distal", "right.distal"}
+def test_bodies_are_possible_and_give_the_base_parameters(
+    five_bar: Model, result: Identification
+) -> None:
+    assert set(result.bodies) == {
+        "tool",
+        "left.proximal",
+        "right.proximal",
+        "left.distal",
+        "right.distal",
+    }
     for values in result.bodies.values():
         assert np.linalg.eigvalsh(pseudo_inertia(np.array(values)))[0] > 0
     if result.tied:
         assert result.bodies["left.distal"] == result.bodies["right.distal"]
-    standard = standard_values(five_bar, check_bodies(five_bar, result.bodies),
-                               check_terms(five_bar, result.joint_terms))
+    standard = standard_values(
+        five_bar, check_bodies(five_bar, result.bodies), check_terms(five_bar, result.joint_terms)
+    )
     table = dict(zip(five_bar.mechanism.standard.names, standard.tolist()))
     found = result.base.values(five_bar.values(result.base.standard, table))
     np.testing.assert_allclose(found, result.estimates["feasible"].values, rtol=1e-12, atol=1e-15)
@@ -47,13 +58,18 @@ def test_bodies_come_back_from_disk(result: Identification, tmp_path: Path) -> N
     assert again.bodies == result.bodies
     assert again.joint_terms == result.joint_terms
     content = json.loads((tmp_path / "estimate.json").read_text())
-    del content["stored"]["bodies"], content["stored"]["joint_terms"]  # as written before there were any
+    del (
+        content["stored"]["bodies"],
+        content["stored"]["joint_terms"],
+    )  # as written before there were any
     (tmp_path / "estimate.json").write_text(json.dumps(content))
     assert load_identification(tmp_path).bodies == {}
 
 
 def test_a_payload_stays_apart(five_bar: Model, five_bar_log: Recording) -> None:
-    """A log said to be with payload adds a body of its own, which no robot format takes for the robot's."""
+    """A log said to be with payload adds a body of its own, which no robot format takes for the
+    robot's.
+    """
     mounted = replace(five_bar_log, payload="disc", effort=1.1 * five_bar_log.effort)
     result = identify(five_bar, [five_bar_log, mounted], estimator="feasible", window=0.04)
     assert "payload.disc" in result.bodies
@@ -61,12 +77,36 @@ def test_a_payload_stays_apart(five_bar: Model, five_bar_log: Recording) -> None
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
-def test_c_code_has_the_efforts_of_the_estimate(five_bar: Model, result: Identification, tmp_path: Path) -> None:
-    files = export(five_bar, replace(result, nominal_gains={"left.motor": 2.0, "right.motor": 4.0}), tmp_path, "c",
-                   name="my-arm")
+def test_c_code_has_the_efforts_of_the_estimate(
+    five_bar: Model, result: Identification, tmp_path: Path
+) -> None:
+    files = export(
+        five_bar,
+        replace(result, nominal_gains={"left.motor": 2.0, "right.motor": 4.0}),
+        tmp_path,
+        "c",
+        name="my-arm",
+    )
     assert [file.name for file in files] == ["my_arm.c", "my_arm.h"]
-    subprocess.run(["gcc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", "arm.so",
-                    "my_arm.c", "-lm"], check=True, capture_output=True, cwd=tmp_path)
+    subprocess.run(
+        [
+            "gcc",
+            "-std=c99",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-o",
+            "arm.so",
+            "my_arm.c",
+            "-lm",
+        ],
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
+    )
     library = ctypes.CDLL(str(tmp_path / "arm.so"))
     n = len(five_bar.home)  # the struct of the header: two configurations and a counter
     state, out = (ctypes.c_double * (2 * n + 1))(), (ctypes.c_double * 2)()
@@ -81,15 +121,23 @@ def test_c_code_has_the_efforts_of_the_estimate(five_bar: Model, result: Identif
     np.testing.assert_allclose(list(out), expected / [2.0, 4.0], rtol=1e-10)
 
 
-def test_robot_formats_hold_the_consistent_robot(five_bar: Model, result: Identification, tmp_path: Path) -> None:
+def test_robot_formats_hold_the_consistent_robot(
+    five_bar: Model, result: Identification, tmp_path: Path
+) -> None:
     mujoco, pin = pytest.importorskip("mujoco"), pytest.importorskip("pinocchio")
     tree, sidecar = export(five_bar, result, tmp_path, "urdf")
     (scene,) = export(five_bar, result, tmp_path, "mjcf")
-    assert [file.name for file in (tree, sidecar, scene)] == ["five_bar.urdf", "five_bar.yaml", "five_bar.xml"]
+    assert [file.name for file in (tree, sidecar, scene)] == [
+        "five_bar.urdf",
+        "five_bar.yaml",
+        "five_bar.xml",
+    ]
     robot, other = pin.buildModelFromUrdf(str(tree)), mujoco.MjModel.from_xml_path(str(scene))
     for name, values in result.bodies.items():
         joint = next(j.name for j in five_bar.mechanism.joints if j.child == name).replace(".", "_")
-        np.testing.assert_allclose(robot.inertias[robot.getJointId(joint)].toDynamicParameters(), values, atol=1e-12)
+        np.testing.assert_allclose(
+            robot.inertias[robot.getJointId(joint)].toDynamicParameters(), values, atol=1e-12
+        )
         assert other.body(name).mass[0] == pytest.approx(values[0], rel=1e-12)
     motor = robot.joints[robot.getJointId("left_motor")].idx_v
     assert robot.friction[motor] == result.joint_terms["left.motor.fs"]
@@ -106,16 +154,22 @@ def test_tables_are_written(five_bar: Model, result: Identification, tmp_path: P
 
 
 @pytest.mark.parametrize("to", ["urdf", "mjcf"])
-def test_without_a_consistent_estimate_it_says_what_to_run(five_bar: Model, to: str, tmp_path: Path) -> None:
+def test_without_a_consistent_estimate_it_says_what_to_run(
+    five_bar: Model, to: str, tmp_path: Path
+) -> None:
     with pytest.raises(InvalidInput, match="estimator feasible or all"):
         export(five_bar, result_with(), tmp_path, to)
     tried = result_with(notes=("feasible was not possible: prior mass of body 'x' is 0 kg",))
-    with pytest.raises(InvalidInput, match=r"parameters only; feasible was not possible: prior mass"):
+    with pytest.raises(
+        InvalidInput, match=r"parameters only; feasible was not possible: prior mass"
+    ):
         export(five_bar, tried, tmp_path, to)
     assert not list(tmp_path.iterdir())
 
 
-def test_existing_files_stay_unless_forced(five_bar: Model, result: Identification, tmp_path: Path) -> None:
+def test_existing_files_stay_unless_forced(
+    five_bar: Model, result: Identification, tmp_path: Path
+) -> None:
     """Also when only the second of two files is in the way."""
     (tmp_path / "controller.h").write_text("mine")
     with pytest.raises(OutputError, match=r"controller\.h' already exists.*`force=True`"):
@@ -143,8 +197,14 @@ def test_a_new_folder_is_made(five_bar: Model, tmp_path: Path) -> None:
     assert file == tmp_path / "new" / "folder" / "run-3.json"
 
 
-def test_partly_tied_bodies_are_not_passed_off_as_whole(five_bar_log: Recording, five_bar: Model) -> None:
+def test_partly_tied_bodies_are_not_passed_off_as_whole(
+    five_bar_log: Recording, five_bar: Model
+) -> None:
     """Only the masses tied: what was found consistent is no body of the robot."""
-    ties = {name: members for name, members in five_bar.mechanism.ties.items() if name.endswith(".m")}
+    ties = {
+        name: members for name, members in five_bar.mechanism.ties.items() if name.endswith(".m")
+    }
     model = Model(replace(five_bar.mechanism, ties=ties))
-    assert set(identify(model, [five_bar_log], estimator="feasible", tie_legs=True).bodies) == {"tool"}
+    assert set(identify(model, [five_bar_log], estimator="feasible", tie_legs=True).bodies) == {
+        "tool"
+    }

@@ -15,7 +15,9 @@ from gough.core.parameters import ParameterTable
 from gough.export import EXPORTS
 from gough.identification import Identification
 
-FORMATS = pytest.mark.parametrize(("format", "read"), [("json", json.loads), ("toml", tomllib.loads)])
+FORMATS = pytest.mark.parametrize(
+    ("format", "read"), [("json", json.loads), ("toml", tomllib.loads)]
+)
 
 
 def written(format: str, result: Identification) -> str:
@@ -25,8 +27,12 @@ def written(format: str, result: Identification) -> str:
 
 def read_parameters(content: dict) -> ParameterTable:
     rows = content["parameters"]
-    return ParameterTable(names=tuple(row["name"] for row in rows), values=np.array([row["value"] for row in rows]),
-                          units=tuple(row["unit"] for row in rows), std=np.array([row["std"] for row in rows]))
+    return ParameterTable(
+        names=tuple(row["name"] for row in rows),
+        values=np.array([row["value"] for row in rows]),
+        units=tuple(row["unit"] for row in rows),
+        std=np.array([row["std"] for row in rows]),
+    )
 
 
 @FORMATS
@@ -46,20 +52,33 @@ def test_parameters_come_back_to_the_last_digit(format: str, read: Callable) -> 
 
 @FORMATS
 def test_gains_and_bodies_come_back(format: str, read: Callable) -> None:
-    result = result_with(nominal_gains={"left.motor": 2.5}, bodies={"left.rod": tuple(np.arange(10) / 7)},
-                         joint_terms={"left.motor.fv": 0.1})
+    result = result_with(
+        nominal_gains={"left.motor": 2.5},
+        bodies={"left.rod": tuple(np.arange(10) / 7)},
+        joint_terms={"left.motor.fv": 0.1},
+    )
     content = read(written(format, result))
     assert content["drive_gains"] == {"left.motor": {"value": 2.5}}
     assert content["bodies"] == {"left.rod": [k / 7 for k in range(10)]}
     assert content["joint_terms"] == {"left.motor.fv": 0.1}
 
 
-@pytest.mark.parametrize("text", ['a"b\\c', "line\nbreak\ttab", "\x00\x1f\x7f", "ünï 🤖", "<script>", "", "a.b c"])
+@pytest.mark.parametrize(
+    "text", ['a"b\\c', "line\nbreak\ttab", "\x00\x1f\x7f", "ünï 🤖", "<script>", "", "a.b c"]
+)
 def test_any_text_survives_toml(text: str) -> None:
-    content = {"text": text, text: 1.5, "list": [text, text], "table": {text: text}, "rows": [{text: text}]}
+    content = {
+        "text": text,
+        text: 1.5,
+        "list": [text, text],
+        "table": {text: text},
+        "rows": [{text: text}],
+    }
     assert tomllib.loads(toml_text(content)) == content
 
 
-@pytest.mark.parametrize("value", [True, False, 3, -0.0, 1e300, 5e-324, 1e16, [1, 2.5], {"a": [1.0], "b": {}}, []])
+@pytest.mark.parametrize(
+    "value", [True, False, 3, -0.0, 1e300, 5e-324, 1e16, [1, 2.5], {"a": [1.0], "b": {}}, []]
+)
 def test_any_value_survives_toml(value: object) -> None:
     assert tomllib.loads(toml_text({"plain": 1, "value": value})) == {"plain": 1, "value": value}

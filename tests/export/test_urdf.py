@@ -45,8 +45,11 @@ def test_pinocchio_reads_the_same_bodies(read: tuple[Model, pin.Model, dict]) ->
     assert robot.nq == robot.nv == len(model.mechanism.joints)
     for joint, number in zip(model.mechanism.joints, joint_ids(robot, model)):
         expected = bodies.get(joint.child, np.zeros(10))
-        np.testing.assert_allclose(robot.inertias[number].toDynamicParameters(), expected,
-                                   atol=1e-12 * max(1.0, np.abs(expected).max()))
+        np.testing.assert_allclose(
+            robot.inertias[number].toDynamicParameters(),
+            expected,
+            atol=1e-12 * max(1.0, np.abs(expected).max()),
+        )
 
 
 def test_pinocchio_places_every_body_where_gough_does(read: tuple[Model, pin.Model, dict]) -> None:
@@ -65,25 +68,35 @@ def test_pinocchio_places_every_body_where_gough_does(read: tuple[Model, pin.Mod
             np.testing.assert_allclose(data.oMi[number].translation, origin[0, k], atol=1e-13)
 
 
-def test_tree_efforts_projected_on_the_loops_are_goughs(read: tuple[Model, pin.Model, dict]) -> None:
-    """E^T (rnea + rotor inertia + offset) of what was read = inverse dynamics: masses, gravity and sidecar together."""
+def test_tree_efforts_projected_on_the_loops_are_goughs(
+    read: tuple[Model, pin.Model, dict],
+) -> None:
+    """E^T (rnea + rotor inertia + offset) of what was read = inverse dynamics: masses, gravity and
+    sidecar together.
+    """
     model, robot, extra = read
     robot.gravity.linear = np.array(extra["gravity"])
     data = robot.createData()
     order = [robot.joints[i].idx_v for i in joint_ids(robot, model)]
     names = [name.replace(".", "_") for name in model.mechanism.coordinates]
-    rotor, offset = (np.array([extra[key].get(name, 0.0) for name in names])
-                     for key in ("rotor_inertia", "effort_offset"))
+    rotor, offset = (
+        np.array([extra[key].get(name, 0.0) for name in names])
+        for key in ("rotor_inertia", "effort_offset")
+    )
     motion = random_motion(model, 5, seed=2, reach=0.4)
     terms = joint_terms(model, fv=0.0, fs=0.0)
     bodies = {name: np.asarray(v) for name, v in possible_bodies(model).items()}
-    expected = model.collect(motion.q, model.inverse_dynamics(motion, standard_values(model, bodies, terms)))
+    expected = model.collect(
+        motion.q, model.inverse_dynamics(motion, standard_values(model, bodies, terms))
+    )
     maps = model.kinematics.closure_map(motion.q)
     for t in range(5):
         x = np.zeros((3, len(order)))
         x[:, order] = motion.q[t], motion.qd[t], motion.qdd[t]
         tree = pin.rnea(robot, data, *x)[order] + rotor * motion.qdd[t] + offset
-        np.testing.assert_allclose(maps[t].T @ tree, expected[t], atol=1e-9 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            maps[t].T @ tree, expected[t], atol=1e-9 * np.abs(expected).max()
+        )
 
 
 def gaps(robot: pin.Model, extra: dict, position: dict[str, float]) -> list[float]:
@@ -109,12 +122,18 @@ def gaps(robot: pin.Model, extra: dict, position: dict[str, float]) -> list[floa
     found = []
     for frames, kind in zip(extra["closed_loop"], extra["type"], strict=True):
         a, b = pair(frames)
-        found.append(apart(frames) if kind == "3d" else float(np.linalg.norm(pin.log6(a.actInv(b)))))
+        found.append(
+            apart(frames) if kind == "3d" else float(np.linalg.norm(pin.log6(a.actInv(b))))
+        )
     found += [max(apart(frames), crossed(frames)) for frames in extra["revolute"]]
     found += [crossed(frames) for frames in extra["parallel"]]
     found += [abs(apart(rod["frames"]) - rod["length"]) for rod in extra["distance"]]
-    found += [abs(sum(c * position[j] for j, c in coupling["coefficients"].items()) + coupling["constant"])
-              for coupling in extra["coupling"]]
+    found += [
+        abs(
+            sum(c * position[j] for j, c in coupling["coefficients"].items()) + coupling["constant"]
+        )
+        for coupling in extra["coupling"]
+    ]
     return found
 
 
@@ -148,16 +167,24 @@ def test_readers_of_yaml_1_1_find_numbers_and_names() -> None:
     yaml = pytest.importorskip("yaml")
     model = model_of("delta")
     terms = joint_terms(model) | {"leg1.motor.ia": 1e-5}
-    content = yaml.safe_load(to_urdf(model, possible_bodies(model), terms, gains={"leg1.motor": 1e22})[1])
+    content = yaml.safe_load(
+        to_urdf(model, possible_bodies(model), terms, gains={"leg1.motor": 1e22})[1]
+    )
     assert content["rotor_inertia"]["leg1_motor"] == 1e-5
     assert content["drive_gain"] == {"leg1_motor": 1e22}
     assert all(isinstance(value, float) for value in content["home"].values())
-    assert content["home"] == dict(zip((n.replace(".", "_") for n in model.mechanism.coordinates), model.home))
+    assert content["home"] == dict(
+        zip((n.replace(".", "_") for n in model.mechanism.coordinates), model.home)
+    )
 
 
 def test_limits_friction_and_gains_arrive() -> None:
     model = model_of("upv")
-    terms = joint_terms(model) | {"leg2.slider.fv": 123.0, "leg2.slider.fs": 4.5, "leg2.slider.ia": 6.7}
+    terms = joint_terms(model) | {
+        "leg2.slider.fv": 123.0,
+        "leg2.slider.fs": 4.5,
+        "leg2.slider.ia": 6.7,
+    }
     tree, closures = to_urdf(model, possible_bodies(model), terms, gains={"leg2.slider": 28.0})
     robot, extra = pin.buildModelFromXML(tree), sidecar(closures)
     k = robot.joints[robot.getJointId("leg2_slider")].idx_v
@@ -188,7 +215,11 @@ def test_names_are_identifiers_used_once(name: str) -> None:
 def test_hostile_names_stay_names() -> None:
     mechanism = chain_with("point")
     first, second = mechanism.joints[:2]
-    joints = (replace(first, name='a.b--><x y="'), replace(second, name="a_b____x_y__"), *mechanism.joints[2:])
+    joints = (
+        replace(first, name='a.b--><x y="'),
+        replace(second, name="a_b____x_y__"),
+        *mechanism.joints[2:],
+    )
     model = Model(replace(mechanism, joints=joints, name="x --> <evil/>"))
     tree, closures = to_urdf(model, possible_bodies(model))
     root = ElementTree.fromstring(tree)
@@ -203,7 +234,9 @@ def test_hostile_names_stay_names() -> None:
 def test_roll_pitch_yaw_rebuild_the_rotation_at_right_angles_too(pitch: float) -> None:
     for roll, yaw in np.random.default_rng(5).uniform(-3, 3, (20, 2)):
         rotation = pin.rpy.rpyToMatrix(roll, pitch, yaw)
-        np.testing.assert_allclose(pin.rpy.rpyToMatrix(*roll_pitch_yaw(rotation)), rotation, rtol=0, atol=2e-15)
+        np.testing.assert_allclose(
+            pin.rpy.rpyToMatrix(*roll_pitch_yaw(rotation)), rotation, rtol=0, atol=2e-15
+        )
 
 
 def test_bodies_that_cannot_exist_are_refused() -> None:

@@ -1,6 +1,6 @@
 """What a user adds to Gough, in one file of their own, and Gough's command line with it.
 
-    python my_gough.py identify robot.toml run.cnt -o result
+python my_gough.py identify robot.toml run.cnt -o result
 """
 
 from __future__ import annotations
@@ -34,8 +34,13 @@ from gough.mechanism import (
 from gough.mechanism.closures import Configuration
 
 SLOW = 0.05  # [m/s or rad/s]
-COLUMNS = ("time [s]", "left.motor.position [rad]", "right.motor.position [rad]", "left.motor.effort [N m]",
-           "right.motor.effort [N m]")
+COLUMNS = (
+    "time [s]",
+    "left.motor.position [rad]",
+    "right.motor.position [rad]",
+    "left.motor.effort [N m]",
+    "right.motor.effort [N m]",
+)
 
 
 def flat(closure: Closure, at: Configuration) -> list[object]:
@@ -55,7 +60,9 @@ def read_counter(path: Path) -> Table:
 
 
 def write_counter(recording: Recording, path: Path) -> None:
-    np.column_stack([recording.time, recording.position, recording.effort]).astype("<f8").tofile(path)
+    np.column_stack([recording.time, recording.position, recording.effort]).astype("<f8").tofile(
+        path
+    )
 
 
 def write_names(model: Model, result: Identification, name: str) -> dict[str, str]:
@@ -67,7 +74,9 @@ class Halved:
     """Least squares of every other sample."""
 
     def fit(self, problem: Regression) -> Estimate:
-        return replace(LeastSquares().fit(problem.take(slice(None, None, 2))), method="every other sample")
+        return replace(
+            LeastSquares().fit(problem.take(slice(None, None, 2))), method="every other sample"
+        )
 
 
 def read_json(text: str, source: str) -> Mechanism:
@@ -75,17 +84,44 @@ def read_json(text: str, source: str) -> Mechanism:
 
 
 def register() -> None:
-    register_term(JointTerm(
-        name="fc", label="smooth Coulomb friction", units=("N", "N m"), nonnegative=True, dissipative=True, coulomb=1.0,
-        expression=f"tanh(qd / {SLOW})"))
-    register_closure(ClosureKind(name="flat", label="origins coincide in x and y", units=("m", "m"), residual=flat))
-    register_closure(ClosureKind(
-        name="hinge", label="origins coincide and z axes are parallel", units=("m",) * 3 + ("rad",) * 2, residual=hinge,
-        urdf="hinge", mjcf=("connect", "axis"), pinocchio=("gap", "axis")))
+    register_term(
+        JointTerm(
+            name="fc",
+            label="smooth Coulomb friction",
+            units=("N", "N m"),
+            nonnegative=True,
+            dissipative=True,
+            coulomb=1.0,
+            expression=f"tanh(qd / {SLOW})",
+        )
+    )
+    register_closure(
+        ClosureKind(
+            name="flat", label="origins coincide in x and y", units=("m", "m"), residual=flat
+        )
+    )
+    register_closure(
+        ClosureKind(
+            name="hinge",
+            label="origins coincide and z axes are parallel",
+            units=("m",) * 3 + ("rad",) * 2,
+            residual=hinge,
+            urdf="hinge",
+            mjcf=("connect", "axis"),
+            pinocchio=("gap", "axis"),
+        )
+    )
     register_log_format(".cnt", in_blocks(read_counter))
     register_robot_format(".json", read_json)
     register_estimator("halved", Halved())
-    register_export(Export(name="names", label="names of the parameters, one a line", write=write_names, usual="names"))
+    register_export(
+        Export(
+            name="names",
+            label="names of the parameters, one a line",
+            write=write_names,
+            usual="names",
+        )
+    )
 
 
 if __name__ == "__main__":

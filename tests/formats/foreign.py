@@ -12,7 +12,8 @@ from gough.mechanism import Mechanism, parse_robot
 from gough.mechanism.files import read_tree
 from gough.mechanism.formats.description import Description, describe
 
-# A tree with all that URDF has: odd axes, fixed joints between and at the end, friction, names nobody should give.
+# A tree with all that URDF has: odd axes, fixed joints between and at the end, friction, names
+# nobody should give.
 ARM = """<?xml version="1.0"?>
 <robot name="7 arm">
   <link name="base_link"><inertial><mass value="3"/></inertial></link>
@@ -46,16 +47,28 @@ ARM = """<?xml version="1.0"?>
 </robot>
 """
 
-# An arm whose right angles are {half} and {whole}; between two of its links a third one sits on it by more of them.
-SQUARE = """<robot name="square"><link name="ground"/>""" + "".join(
-    f"""<link name="l{k}"><inertial><origin xyz="0.1 0.02 0.03" rpy="0.1 0.2 0.3"/><mass value="{2 + k}"/>
+# An arm whose right angles are {half} and {whole}; between two of its links a third one sits on it
+# by more of them.
+SQUARE = (
+    """<robot name="square"><link name="ground"/>"""
+    + "".join(
+        f"""<link name="l{k}"><inertial><origin xyz="0.1 0.02 0.03" rpy="0.1 0.2 0.3"/><mass value="{2 + k}"/>
       <inertia ixx="0.1" iyy="0.12" izz="0.13" ixy="0.01" ixz="0.002" iyz="0.003"/></inertial></link>
     <joint name="j{k}" type="{kind}"><origin xyz="0.1 0 {0.2 + 0.01 * k}" rpy="{turn}"/><parent link="{parent}"/>
       <child link="l{k}"/><axis xyz="{axis}"/><limit lower="-1.2" upper="1.2" velocity="2.5" effort="9"/></joint>"""
-    for k, (kind, turn, axis, parent) in enumerate((
-        ("revolute", "{half} 0 0", "0 0 1", "ground"), ("revolute", "-{half} 0 0.3", "0 0 1", "l0"),
-        ("fixed", "0 {half} 0", "0 0 1", "l1"), ("revolute", "{half} 0 {half}", "0 1 0", "l2"),
-        ("prismatic", "{whole} 0 0", "0 0 -1", "l3"), ("revolute", "0 {half} {whole}", "1 0 0", "l4")))) + "</robot>"
+        for k, (kind, turn, axis, parent) in enumerate(
+            (
+                ("revolute", "{half} 0 0", "0 0 1", "ground"),
+                ("revolute", "-{half} 0 0.3", "0 0 1", "l0"),
+                ("fixed", "0 {half} 0", "0 0 1", "l1"),
+                ("revolute", "{half} 0 {half}", "0 1 0", "l2"),
+                ("prismatic", "{whole} 0 0", "0 0 -1", "l3"),
+                ("revolute", "0 {half} {whole}", "1 0 0", "l4"),
+            )
+        )
+    )
+    + "</robot>"
+)
 RIGHT = ("1.5707963267948966", "3.141592653589793")
 
 # The same four-bar twice: with a sidecar, and natively closed.
@@ -71,10 +84,15 @@ BARS = """<robot name="four_bar">
   <joint name="end_b_frame" type="fixed"><origin xyz="0.6 0 0"/><parent link="b"/><child link="end_b"/></joint>
   <joint name="end_c_frame" type="fixed"><origin xyz="0.4 0 0"/><parent link="c"/><child link="end_c"/></joint>
 </robot>
-""".replace("{links}", "".join(
-    f'<link name="{name}"><inertial><origin xyz="{x} 0 0"/><mass value="{m}"/>'
-    f'<inertia ixx="0.001" ixy="0" ixz="0" iyy="{m / 50}" iyz="0" izz="{m / 50}"/></inertial></link>'
-    for name, x, m in (("a", 0.1, 0.5), ("b", 0.3, 1.2), ("c", 0.2, 0.8))))
+""".replace(
+    "{links}",
+    "".join(
+        f'<link name="{name}"><inertial><origin xyz="{x} 0 0"/><mass value="{m}"/>'
+        f'<inertia ixx="0.001" ixy="0" ixz="0" iyy="{m / 50}" iyz="0" '
+        f'izz="{m / 50}"/></inertial></link>'
+        for name, x, m in (("a", 0.1, 0.5), ("b", 0.3, 1.2), ("c", 0.2, 0.8))
+    ),
+)
 BARS_YAML = "closed_loop: [[end_b, end_c]]\ntype: [3d]\nname_mot: [crank]\n"
 
 
@@ -87,13 +105,20 @@ def described(text: str, name: str, loops: str | None = None) -> tuple[Descripti
     return done, parse_robot(done.text, name)
 
 
-def tree_efforts(mechanism: Mechanism, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray,
-                 without: tuple[str, ...] = ("fs",)) -> np.ndarray:
+def tree_efforts(
+    mechanism: Mechanism,
+    q: np.ndarray,
+    qd: np.ndarray,
+    qdd: np.ndarray,
+    without: tuple[str, ...] = ("fs",),
+) -> np.ndarray:
     """Efforts of the open tree at samples (t, n), some joint terms left out."""
     n, values = len(mechanism.joints), mechanism.standard.as_dict()
     symbols = [ca.SX.sym(name, n) for name in ("q", "qd", "qdd")]
     tree = TreeEfforts(mechanism, *symbols, ca.SX.ones(n))
-    total = tree.total(lambda p: ca.SX(values[p]) if p in values and p.kind not in without else None)
+    total = tree.total(
+        lambda p: ca.SX(values[p]) if p in values and p.kind not in without else None
+    )
     efforts = ca.Function("efforts", symbols, [total])
     return np.array([np.array(efforts(*sample)).ravel() for sample in zip(q, qd, qdd)])
 

@@ -1,8 +1,8 @@
 """Closed chains against MuJoCo without finite differences.
 
-Positions, velocities and accelerations of all coordinates are ours, turned into MuJoCo's by the kinematics of Euler
-angles; MuJoCo says whether they keep its constraints, and what efforts its tree needs. By virtual work the motors give
-E^T of these.
+Positions, velocities and accelerations of all coordinates are ours, turned into MuJoCo's by the
+kinematics of Euler angles; MuJoCo says whether they keep its constraints, and what efforts its tree
+needs. By virtual work the motors give E^T of these.
 """
 
 from __future__ import annotations
@@ -33,21 +33,31 @@ class Difference:
     effort: float
 
 
-def compare(text: str, lock: tuple[str, ...] = (), reach: float = 0.1, count: int = 3) -> Difference:
+def compare(
+    text: str, lock: tuple[str, ...] = (), reach: float = 0.1, count: int = 3
+) -> Difference:
     """Compare a model, some of its joints held, with MuJoCo on random motions about its start."""
     tree = read_tree(text, "model.xml")
     if lock:
         tree = _locked(tree, "model.xml", list(lock))
     done, _ = _closed(tree, "model.xml")
     mechanism = parse_robot(done.text, "model.xml")
-    model = Model(replace(mechanism, joints=tuple(
-        replace(j, values={key: v for key, v in j.values.items() if key != "fs"}) for j in mechanism.joints)))
+    model = Model(
+        replace(
+            mechanism,
+            joints=tuple(
+                replace(j, values={key: v for key, v in j.values.items() if key != "fs"})
+                for j in mechanism.joints
+            ),
+        )
+    )
     robot = mujoco.MjModel.from_xml_string(text)
     rng = np.random.default_rng(0)
     motors, units = model.actuated, model.loops.units[model.actuated]
     drawn = reach * rng.uniform(-1, 1, (count, 3, len(motors))) * units * [[1], [10], [50]]
-    motion = model.kinematics.motion(np.arange(float(count)), model.home[motors] + drawn[:, 0], drawn[:, 1],
-                                     drawn[:, 2])
+    motion = model.kinematics.motion(
+        np.arange(float(count)), model.home[motors] + drawn[:, 0], drawn[:, 1], drawn[:, 2]
+    )
     efforts, maps = model.inverse_dynamics(motion), model.kinematics.closure_map(motion.q)
     worst = np.zeros(4)
     for q, qd, qdd, E, effort in zip(motion.q, motion.qd, motion.qdd, maps, efforts):
@@ -55,8 +65,14 @@ def compare(text: str, lock: tuple[str, ...] = (), reach: float = 0.1, count: in
     return Difference(*map(float, worst))
 
 
-def _sample(robot: Any, model: Model, done: Description, state: tuple[np.ndarray, ...], E: np.ndarray,
-            effort: np.ndarray) -> np.ndarray:
+def _sample(
+    robot: Any,
+    model: Model,
+    done: Description,
+    state: tuple[np.ndarray, ...],
+    E: np.ndarray,
+    effort: np.ndarray,
+) -> np.ndarray:
     data = mujoco.MjData(robot)
     columns = np.zeros((robot.nv, E.shape[1]))
     coordinates = {name: i for i, name in enumerate(model.mechanism.coordinates)}
@@ -72,20 +88,27 @@ def _sample(robot: Any, model: Model, done: Description, state: tuple[np.ndarray
             continue
         free = joint.type[0] == mujoco.mjtJoint.mjJNT_FREE
         if free:
-            data.qpos[at:at + 3] = state[0][own[:3]]
-            data.qvel[dof:dof + 3], data.qacc[dof:dof + 3] = state[1][own[:3]], state[2][own[:3]]
-            columns[dof:dof + 3] = E[own[:3]]
+            data.qpos[at : at + 3] = state[0][own[:3]]
+            data.qvel[dof : dof + 3], data.qacc[dof : dof + 3] = (
+                state[1][own[:3]],
+                state[2][own[:3]],
+            )
+            columns[dof : dof + 3] = E[own[:3]]
             at, dof, own = at + 3, dof + 3, own[3:]
         turn = _turn(robot, model, done, joint.bodyid[0], state[0])
-        data.qpos[at:at + 4] = np.roll(turn.as_quat(), 1)
-        rates, accelerations, map_rows = (np.zeros((3, *x.shape[1:])) for x in (state[1], state[2], E))
-        for name, i in ((name, coordinates[name]) for name in done.coordinates[joint.name][-len(own):]):
+        data.qpos[at : at + 4] = np.roll(turn.as_quat(), 1)
+        rates, accelerations, map_rows = (
+            np.zeros((3, *x.shape[1:])) for x in (state[1], state[2], E)
+        )
+        for name, i in (
+            (name, coordinates[name]) for name in done.coordinates[joint.name][-len(own) :]
+        ):
             k = "xyz".index(name[-1])
             rates[k], accelerations[k], map_rows[k] = state[1][i], state[2][i], E[i]
         jacobian, drift = _euler(turn, rates)
-        data.qvel[dof:dof + 3] = jacobian @ rates
-        data.qacc[dof:dof + 3] = jacobian @ accelerations + drift
-        columns[dof:dof + 3] = jacobian @ map_rows
+        data.qvel[dof : dof + 3] = jacobian @ rates
+        data.qacc[dof : dof + 3] = jacobian @ accelerations + drift
+        columns[dof : dof + 3] = jacobian @ map_rows
     speed, acceleration = data.qvel.copy(), data.qacc.copy()
     robot.opt.disableflags = 0
     mujoco.mj_fwdPosition(robot, data)
@@ -93,15 +116,24 @@ def _sample(robot: Any, model: Model, done: Description, state: tuple[np.ndarray
     J = data.efc_J.reshape(-1, robot.nv)[held]
     position = np.abs(data.efc_pos[held]).max() / model.loops.length
     size = np.abs(J).max() * np.abs(columns).max()
-    velocity = max(np.abs(J @ columns).max() / size, np.abs(J @ speed).max() / np.abs(J).max() / np.abs(speed).max())
+    velocity = max(
+        np.abs(J @ columns).max() / size,
+        np.abs(J @ speed).max() / np.abs(J).max() / np.abs(speed).max(),
+    )
     robot.opt.disableflags = mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     mujoco.mj_inverse(robot, data)
     theirs = columns.T @ data.qfrc_inverse
     mujoco.mj_rnePostConstraint(robot, data)
     gaps = [_apart(robot, data, k) for k in range(robot.neq)]
     rows = model.collect(state[0][None], effort[None])[0]
-    return np.array([position, velocity, max(gaps) / np.abs(acceleration).max(),
-                     np.abs(rows - theirs).max() / np.abs(theirs).max()])
+    return np.array(
+        [
+            position,
+            velocity,
+            max(gaps) / np.abs(acceleration).max(),
+            np.abs(rows - theirs).max() / np.abs(theirs).max(),
+        ]
+    )
 
 
 def _turn(robot: Any, model: Model, done: Description, body: int, q: np.ndarray) -> Rotation:
@@ -127,7 +159,9 @@ def _euler(turn: Rotation, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     w = Rz^T (Ry^T x dx + y dy) + z dz, and d(Rz^T u)/dt = Rz^T du/dt - dz z x (Rz^T u).
     """
     _, pitch, yaw = turn.as_euler("XYZ")
-    back_y, back_z = (Rotation.from_rotvec(-angle * axis).as_matrix() for angle, axis in ((pitch, Y), (yaw, Z)))
+    back_y, back_z = (
+        Rotation.from_rotvec(-angle * axis).as_matrix() for angle, axis in ((pitch, Y), (yaw, Z))
+    )
     jacobian = np.column_stack([back_z @ back_y @ X, back_z @ Y, Z])
     tilted = -rates[1] * np.cross(Y, back_y @ X) * rates[0]
     carried = back_z @ (back_y @ X * rates[0] + Y * rates[1])
@@ -135,8 +169,13 @@ def _euler(turn: Rotation, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _apart(robot: Any, data: Any, equality: int) -> float:
-    """Return how differently the two ends of an equality accelerate; zero for those of joints and tendons."""
-    kind, ends = int(robot.eq_type[equality]), (robot.eq_obj1id[equality], robot.eq_obj2id[equality])
+    """Return how differently the two ends of an equality accelerate; zero for those of joints and
+    tendons.
+    """
+    kind, ends = (
+        int(robot.eq_type[equality]),
+        (robot.eq_obj1id[equality], robot.eq_obj2id[equality]),
+    )
     weld = kind == int(mujoco.mjtEq.mjEQ_WELD)
     if not weld and kind != int(mujoco.mjtEq.mjEQ_CONNECT):
         return 0.0

@@ -1,4 +1,6 @@
-"""What robots of public collections brought up: placeholders, macros, half-locked joints, global coordinates."""
+"""What robots of public collections brought up: placeholders, macros, half-locked joints, global
+coordinates.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,11 @@ def test_a_declaration_below_a_comment_is_no_fault() -> None:
 
 
 def test_a_reduction_that_is_no_number_is_lost_and_said() -> None:
-    geared = ARM.replace("</robot>", """<transmission name="t"><joint name="slide"/><actuator name="m">
-        <mechanicalReduction>reduction</mechanicalReduction></actuator></transmission></robot>""")
+    geared = ARM.replace(
+        "</robot>",
+        """<transmission name="t"><joint name="slide"/><actuator name="m">
+        <mechanicalReduction>reduction</mechanicalReduction></actuator></transmission></robot>""",
+    )
     tree = read_tree(geared, "arm.urdf")
     assert any("mechanicalReduction" in note for note in tree.notes)
     assert [joint.name for joint in tree.joints if joint.actuated] == ["slide"]
@@ -50,7 +55,9 @@ def test_limits_that_passive_joints_share_are_placeholders(tmp_path: Path) -> No
     done = describe(read_tree(everywhere, "bars.urdf", loops), "bars.urdf")
     assert any("effort 1 and velocity 20 at every joint" in note for note in done.notes)
     assert "effort" not in done.text.split("\n\n", 1)[1]
-    driven = BARS.replace('<child link="a"/><axis xyz="0 1 0"/>', f'<child link="a"/><axis xyz="0 1 0"/>{LIMIT}')
+    driven = BARS.replace(
+        '<child link="a"/><axis xyz="0 1 0"/>', f'<child link="a"/><axis xyz="0 1 0"/>{LIMIT}'
+    )
     assert "effort = 1" in describe(read_tree(driven, "bars.urdf", loops), "bars.urdf").text
 
 
@@ -75,15 +82,35 @@ def test_a_symoro_variable_with_an_offset_is_refused() -> None:
 
 @pytest.mark.parametrize("held", [(0,), (1,), (2,), (0, 2), (0, 1), (1, 2), (0, 1, 2)])
 def test_motions_of_a_ball_are_held_one_by_one(held: tuple[int, ...]) -> None:
-    ball = Connection(name="ball", parent="ground", child="rod", motions=BALL, start=(0.3, -0.4, 0.5),
-                      after=np.array([[1.0, 0, 0, 0.2], [0, 1, 0, 0], [0, 0, 1, -0.1], [0, 0, 0, 1]]))
-    turn = Connection(name="turn", parent="rod", child="tip", motions=(("revolute", (0.0, 0.6, 0.8)),))
+    ball = Connection(
+        name="ball",
+        parent="ground",
+        child="rod",
+        motions=BALL,
+        start=(0.3, -0.4, 0.5),
+        after=np.array([[1.0, 0, 0, 0.2], [0, 1, 0, 0], [0, 0, 1, -0.1], [0, 0, 0, 1]]),
+    )
+    turn = Connection(
+        name="turn", parent="rod", child="tip", motions=(("revolute", (0.0, 0.6, 0.8)),)
+    )
     solid = np.array([2.0, 0.1, -0.2, 0.3, 0.5, 0.01, 0.6, 0.02, 0.03, 0.7])
-    tree = RobotTree(name="r", title="r", root="ground", joints=(ball, turn),
-                     links=(Link(name="ground"), Link(name="rod", inertia=solid), Link(name="tip", inertia=solid)))
+    tree = RobotTree(
+        name="r",
+        title="r",
+        root="ground",
+        joints=(ball, turn),
+        links=(
+            Link(name="ground"),
+            Link(name="rod", inertia=solid),
+            Link(name="tip", inertia=solid),
+        ),
+    )
     whole = described_tree(tree.driven_by(["turn"]))
-    part = described_tree(tree.driven_by(["turn"]).locked(
-        {"ball": [ball.start[k] if k in held else None for k in range(3)]}))
+    part = described_tree(
+        tree.driven_by(["turn"]).locked(
+            {"ball": [ball.start[k] if k in held else None for k in range(3)]}
+        )
+    )
     assert len(part.joints) == 4 - len(held)
     names = [joint.name for joint in whole.joints]
     kept = [k for k, name in enumerate(names) if not any(name == f"ball_{'xyz'[h]}" for h in held)]
@@ -92,7 +119,9 @@ def test_motions_of_a_ball_are_held_one_by_one(held: tuple[int, ...]) -> None:
         k = names.index(f"ball_{'xyz'[h]}")
         q[:, k], qd[:, k], qdd[:, k] = ball.start[h], 0.0, 0.0
     efforts = tree_efforts(whole, q, qd, qdd)[:, kept]
-    np.testing.assert_allclose(tree_efforts(part, q[:, kept], qd[:, kept], qdd[:, kept]), efforts, atol=1e-12)
+    np.testing.assert_allclose(
+        tree_efforts(part, q[:, kept], qd[:, kept], qdd[:, kept]), efforts, atol=1e-12
+    )
 
 
 def described_tree(tree: RobotTree):  # type: ignore[no-untyped-def]
@@ -143,7 +172,9 @@ def test_a_motor_that_loops_hold_is_named_and_so_are_they(tmp_path: Path) -> Non
     written(tmp_path, "bars.yaml", BARS_YAML.replace("[crank]", "[crank, lift]"))
     lift = """<link name="hand"><inertial><mass value="1"/></inertial></link><joint name="lift" type="prismatic">
         <parent link="a"/><child link="hand"/><axis xyz="0 0 1"/></joint></robot>"""
-    asked = run(f"gough import {written(tmp_path, 'bars.urdf', stuck.replace('</robot>', lift))}", tmp_path)
+    asked = run(
+        f"gough import {written(tmp_path, 'bars.urdf', stuck.replace('</robot>', lift))}", tmp_path
+    )
     assert asked.code == 1
     assert "the motor 'crank' of 'four_bar' cannot move" in asked.err
     assert "'end_b_end_c' hold it" in asked.err
@@ -181,7 +212,8 @@ def test_a_single_floating_link_is_the_platform_where_it_is_drawn() -> None:
     robot = described(text, "r.urdf")[1]
     assert robot.platform == "plate"
     assert {j.name: j.start for j in robot.joints if j.virtual and j.start} == pytest.approx(
-        {"plate.x": 0.1, "plate.z": 0.5, "plate.rx": 0.3})
+        {"plate.x": 0.1, "plate.z": 0.5, "plate.rx": 0.3}
+    )
 
 
 def test_springs_are_named_first_among_what_still_moves(tmp_path: Path) -> None:
@@ -193,9 +225,14 @@ def test_springs_are_named_first_among_what_still_moves(tmp_path: Path) -> None:
     text = text.replace("<equality>", '<actuator><motor joint="hip"/></actuator><equality>')
     free = text.replace('<connect site1="tip" site2="wall"/>', "")
     asked = run(f"gough import {written(tmp_path, 'leg.xml', free)}", tmp_path)
-    assert "with these held, toe, spring still move" in asked.err or "spring, toe still move" in asked.err
-    held = text.replace('<body pos=".2 0 0"><joint name="spring"',
-                        '<body pos=".2 0 0"><joint name="knee"/><geom/><body pos=".1 0 0"><joint name="spring"')
+    assert (
+        "with these held, toe, spring still move" in asked.err
+        or "spring, toe still move" in asked.err
+    )
+    held = text.replace(
+        '<body pos=".2 0 0"><joint name="spring"',
+        '<body pos=".2 0 0"><joint name="knee"/><geom/><body pos=".1 0 0"><joint name="spring"',
+    )
     held = held.replace("</body></body>\n      </body>", "</body></body></body>\n      </body>")
     asked = run(f"gough import {written(tmp_path, 'longer.xml', held)}", tmp_path)
     assert "with these held, spring still moves" in asked.err
@@ -205,7 +242,10 @@ def test_a_loop_closed_in_all_directions_is_said_where_it_does_not_close(tmp_pat
     written(tmp_path, "bars.yaml", BARS_YAML.replace("3d", "6d"))
     asked = run(f"gough import {written(tmp_path, 'bars.urdf', BARS)}", tmp_path)
     assert asked.code == 1
-    assert "end_b_end_c: closed in all six directions (6d, weld); a pin or a ball there is 3d" in asked.err
+    assert (
+        "end_b_end_c: closed in all six directions (6d, weld); a pin or a ball there is 3d"
+        in asked.err
+    )
 
 
 def test_a_place_beyond_all_numbers_is_no_crash() -> None:

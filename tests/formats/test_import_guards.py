@@ -1,4 +1,6 @@
-"""Files from strangers: bombs, entities, depth, size, and random damage end in a clear error or a robot."""
+"""Files from strangers: bombs, entities, depth, size, and random damage end in a clear error or a
+robot.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,37 @@ from gough.mechanism.formats.description import describe
 from gough.mechanism.formats.xml import parse_xml
 from gough.mechanism.reader import parse_robot
 
-BOMB = '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "aaaaaaaaaa">' + "".join(
-    f'<!ENTITY {chr(98 + k)} "{f"&{chr(97 + k)};" * 10}">' for k in range(9)) + ']><robot name="&j;"/>'
+BOMB = (
+    '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "aaaaaaaaaa">'
+    + "".join(f'<!ENTITY {chr(98 + k)} "{f"&{chr(97 + k)};" * 10}">' for k in range(9))
+    + ']><robot name="&j;"/>'
+)
 OUTSIDE = '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]><robot name="&x;"/>'
-FILES = {"arm.urdf": ARM, "bars.urdf": BARS, "gripper.xml": GRIPPER, "loop.sdf": LOOP, "arm.par": PARALLELOGRAM}
-WORDS = ("", "0", "-1", "1e300", "nan", "inf", "x", "1 2", "1 2 3", "0 0 0", "base", "world", "../a", "a" * 500,
-         "\x0b", "é")
+FILES = {
+    "arm.urdf": ARM,
+    "bars.urdf": BARS,
+    "gripper.xml": GRIPPER,
+    "loop.sdf": LOOP,
+    "arm.par": PARALLELOGRAM,
+}
+WORDS = (
+    "",
+    "0",
+    "-1",
+    "1e300",
+    "nan",
+    "inf",
+    "x",
+    "1 2",
+    "1 2 3",
+    "0 0 0",
+    "base",
+    "world",
+    "../a",
+    "a" * 500,
+    "\x0b",
+    "é",
+)
 
 
 @pytest.mark.parametrize("text", [BOMB, OUTSIDE])
@@ -47,7 +74,9 @@ def test_depth_number_and_size_are_bounded(tmp_path: Path) -> None:
 
 
 def test_what_is_no_robot_says_what_was_expected(tmp_path: Path) -> None:
-    with pytest.raises(InvalidMechanism, match=r"<html>: is no robot; expected one of <robot>, <mujoco>, <sdf>"):
+    with pytest.raises(
+        InvalidMechanism, match=r"<html>: is no robot; expected one of <robot>, <mujoco>, <sdf>"
+    ):
         read_tree("<html/>", "page.xml")
     with pytest.raises(InvalidMechanism, match=r"line 2: not well-formed"):
         read_tree("<robot>\n<link", "half.urdf")
@@ -58,11 +87,11 @@ def damaged(text: str, rng: random.Random) -> str:
     for _ in range(rng.randint(1, 3)):
         kind, i, j = rng.randrange(6), rng.randrange(len(text)), rng.randrange(len(text))
         if kind == 0:
-            text = text[:i] + rng.choice('<>"/{}=, \x000a1.-') + text[i + 1:]
+            text = text[:i] + rng.choice('<>"/{}=, \x000a1.-') + text[i + 1 :]
         elif kind == 1:
-            text = text[:min(i, j)] + text[max(i, j):] if abs(i - j) < 400 else text[:i]
+            text = text[: min(i, j)] + text[max(i, j) :] if abs(i - j) < 400 else text[:i]
         elif kind == 2:
-            text = text[:i] + text[j:j + 200] + text[i:]
+            text = text[:i] + text[j : j + 200] + text[i:]
         elif kind == 3:
             parts = text.split('"')
             parts[rng.randrange(len(parts))] = rng.choice(WORDS)
@@ -93,6 +122,8 @@ def test_damaged_files_give_a_clear_error_or_a_robot(name: str) -> None:
         except GoughError as error:
             errors.append(str(error))
     assert 0 < len(errors) < count  # some damage is harmless, some is not
-    assert all(name in error for error in errors), [error for error in errors if name not in error][:3]
+    assert all(name in error for error in errors), [error for error in errors if name not in error][
+        :3
+    ]
     assert tracemalloc.get_traced_memory()[1] < 1e8
     tracemalloc.stop()

@@ -1,4 +1,6 @@
-"""MJCF: the tree is MuJoCo's, equality constraints close the loops, what cannot be read is refused by name."""
+"""MJCF: the tree is MuJoCo's, equality constraints close the loops, what cannot be read is refused
+by name.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from gough.engine import Model
 from gough.mechanism.files import read_tree
 from gough.mechanism.formats.description import describe
 
-# Nested bodies, classes, frames, shapes, several joints on a body, springs, references, every way to give a rotation.
+# Nested bodies, classes, frames, shapes, several joints on a body, springs, references, every way
+# to give a rotation.
 ARM = """<mujoco model="arm">
   <compiler angle="degree" eulerseq="zyx"/>
   <option gravity="0.5 -1 -9"/>
@@ -67,12 +70,18 @@ GRIPPER = """<mujoco model="gripper">
   </equality>
   <actuator><general name="close" tendon="split" forcerange="-5 5"/></actuator>
 </mujoco>
-""".replace("{fingers}", "".join(f"""
+""".replace(
+    "{fingers}",
+    "".join(
+        f"""
     <body name="{side}" pos="0 {y} 0">
       <body name="{side}_a"><joint name="{side}_crank" ref="0.1"/><geom fromto="0 0 0 0.1 0 0.1"/>
         <body name="{side}_b" pos="0.1 0 0.1"><joint name="{side}_knee"/><geom fromto="0 0 0 0.3 0 0"/></body></body>
       <body name="{side}_c" pos="0.3 0 0"><joint name="{side}_rocker"/><geom fromto="0 0 0 0.1 0 0.1"/></body>
-    </body>""" for side, y in (("left", 0.1), ("right", -0.1))))
+    </body>"""
+        for side, y in (("left", 0.1), ("right", -0.1))
+    ),
+)
 
 
 def test_efforts_of_the_tree_are_those_of_mujoco() -> None:
@@ -83,11 +92,16 @@ def test_efforts_of_the_tree_are_those_of_mujoco() -> None:
     done, mechanism = described(ARM, "arm.xml")
     q, qd, qdd = samples(mechanism)
     ours = tree_efforts(mechanism, q, qd, qdd)
-    order = [mechanism.coordinates.index(done.coordinates[robot.joint(j).name][0]) for j in range(robot.njnt)]
+    order = [
+        mechanism.coordinates.index(done.coordinates[robot.joint(j).name][0])
+        for j in range(robot.njnt)
+    ]
     for t in range(len(q)):
         data.qpos[:], data.qvel[:], data.qacc[:] = q[t, order], qd[t, order], qdd[t, order]
         mujoco.mj_inverse(robot, data)
-        np.testing.assert_allclose(ours[t, order], data.qfrc_inverse, atol=1e-11 * np.abs(data.qfrc_inverse).max())
+        np.testing.assert_allclose(
+            ours[t, order], data.qfrc_inverse, atol=1e-11 * np.abs(data.qfrc_inverse).max()
+        )
 
 
 def test_limits_motors_and_terms_come_along() -> None:
@@ -98,7 +112,9 @@ def test_limits_motors_and_terms_come_along() -> None:
     assert turn.limits.position == pytest.approx(np.radians([-90, 120]))
     assert turn.limits.effort == pytest.approx(100)
     assert turn.start == pytest.approx(np.radians(15))
-    assert dict(turn.values) == pytest.approx({"ia": 0.02, "fv": 0.1, "k": 3, "off": -3 * np.radians(20)})
+    assert dict(turn.values) == pytest.approx(
+        {"ia": 0.02, "fv": 0.1, "k": 3, "off": -3 * np.radians(20)}
+    )
     assert any("lost: gears" in note and "turn 50" in note for note in done.notes)
 
 
@@ -117,19 +133,31 @@ def _hexapod(end: str) -> str:
     """Six legs under a free plate: their rods end at it, or in balls that are welded to it."""
     legs, equality = "", ""
     for k in range(6):
-        foot, top = (r * np.array([np.cos(a), np.sin(a), 0]) for r, a in (
-            (0.5, k * np.pi / 3 + 0.17 * (-1) ** k), (0.3, k * np.pi / 3 + 0.4 * (-1) ** (k + 1))))
+        foot, top = (
+            r * np.array([np.cos(a), np.sin(a), 0])
+            for r, a in (
+                (0.5, k * np.pi / 3 + 0.17 * (-1) ** k),
+                (0.3, k * np.pi / 3 + 0.4 * (-1) ** (k + 1)),
+            )
+        )
         way = top + np.array([0, 0, 0.6]) - foot
         away = np.linalg.norm(way)
-        ball = f"""<body name="ball{k}" pos="0 0 0.3"><joint name="ball{k}" type="ball" damping="0"/>
-          <inertial pos="0 0.01 0.02" mass="0.1" diaginertia="1e-4 2e-4 2.5e-4"/></body>""" if end == "weld" else ""
-        legs += f"""<body name="cylinder{k}" childclass="leg" pos="{' '.join(map(str, foot))}"
-          zaxis="{' '.join(map(str, way / away))}"><joint name="uni{k}x" axis="1 0 0"/>
+        ball = (
+            f"""<body name="ball{k}" pos="0 0 0.3"><joint name="ball{k}" type="ball" damping="0"/>
+          <inertial pos="0 0.01 0.02" mass="0.1" diaginertia="1e-4 2e-4 2.5e-4"/></body>"""
+            if end == "weld"
+            else ""
+        )
+        legs += f"""<body name="cylinder{k}" childclass="leg" pos="{" ".join(map(str, foot))}"
+          zaxis="{" ".join(map(str, way / away))}"><joint name="uni{k}x" axis="1 0 0"/>
           <joint name="uni{k}y" axis="0 1 0"/><geom fromto="0 0 0 0 0 0.3"/>
           <body name="rod{k}" pos="0 0 {away - 0.3}"><joint name="slide{k}" type="slide" frictionloss="3"/>
           <geom fromto="0 0 0 0 0 0.3" size="0.008" density="7800"/>{ball}</body></body>"""
-        equality += (f'<weld body1="ball{k}" body2="plate"/>' if end == "weld" else
-                     f'<connect body1="rod{k}" body2="plate" anchor="0 0 0.3"/>')
+        equality += (
+            f'<weld body1="ball{k}" body2="plate"/>'
+            if end == "weld"
+            else f'<connect body1="rod{k}" body2="plate" anchor="0 0 0.3"/>'
+        )
     motors = "".join(f'<position joint="slide{k}" kp="1000"/>' for k in range(6))
     return f"""<mujoco model="hexapod"><default><default class="leg"><joint damping="0.05"/>
       <geom type="capsule" size="0.015" density="2700"/></default></default><worldbody>
@@ -138,7 +166,8 @@ def _hexapod(end: str) -> str:
       <equality>{equality}</equality><actuator>{motors}</actuator></mujoco>"""
 
 
-# A shank whose foot is moved by two cranks over rods with balls, which nothing keeps from turning about themselves.
+# A shank whose foot is moved by two cranks over rods with balls, which nothing keeps from turning
+# about themselves.
 ANKLE = """<mujoco model="ankle"><compiler angle="radian"/><worldbody>
   <body name="shank" pos="0 0.1 0.7"><joint name="knee" axis="0 1 0" range="-1 1"/>
     <geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.03" mass="1.5"/>
@@ -150,14 +179,20 @@ ANKLE = """<mujoco model="ankle"><compiler angle="radian"/><worldbody>
   </body></worldbody>
   <equality><connect site1="left_tip" site2="left_heel"/><connect site1="right_tip" site2="right_heel"/></equality>
   <actuator><position joint="knee" kp="100"/><motor joint="left_motor"/><motor joint="right_motor"/></actuator>
-</mujoco>""".replace("{cranks}", "".join(f"""
+</mujoco>""".replace(
+    "{cranks}",
+    "".join(
+        f"""
     <body name="{side}_crank" pos="0 {y} -0.15"><joint name="{side}_motor" axis="0 1 0" armature="0.01" range="-1 1"/>
       <inertial pos="-0.02 0 0" mass="0.1" diaginertia="1e-4 1e-4 1e-4"/>
       <body name="{side}_rod" pos="-0.05 0 0"><joint name="{side}_ball" type="ball"/><site name="{side}_tip"
         pos="0 0 -0.25"/><inertial pos="0 0 -0.125" mass="0.05" diaginertia="1e-4 1e-4 1e-6"/></body></body>"""
-                                     for side, y in (("left", 0.04), ("right", -0.04))))
+        for side, y in (("left", 0.04), ("right", -0.04))
+    ),
+)
 
-# Couplings with references and offsets, a joint held where it is not zero, motors with gears, settings of the compiler.
+# Couplings with references and offsets, a joint held where it is not zero, motors with gears,
+# settings of the compiler.
 COUPLED = """<mujoco model="coupled">
   <compiler angle="degree" eulerseq="XYZ" inertiafromgeom="true" boundmass="0.001" boundinertia="1e-6"/>
   <default><geom density="1200"/><joint armature="0.02" damping="0.3"/></default>
@@ -180,8 +215,11 @@ COUPLED = """<mujoco model="coupled">
 </mujoco>"""
 
 
-@pytest.mark.parametrize("text", [GRIPPER, _hexapod("connect"), _hexapod("weld"), ANKLE, COUPLED],
-                         ids=["gripper", "hexapod", "welded hexapod", "ankle", "coupled"])
+@pytest.mark.parametrize(
+    "text",
+    [GRIPPER, _hexapod("connect"), _hexapod("weld"), ANKLE, COUPLED],
+    ids=["gripper", "hexapod", "welded hexapod", "ankle", "coupled"],
+)
 def test_closed_chains_move_and_need_efforts_as_in_mujoco(text: str) -> None:
     pytest.importorskip("mujoco")
     from mujoco_loops import compare
@@ -191,20 +229,41 @@ def test_closed_chains_move_and_need_efforts_as_in_mujoco(text: str) -> None:
     assert found.effort < 1e-10
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (("<worldbody>", "<worldbody><include file='x.xml'/>"), "<include>: is not read; read 'x.xml' itself, or save"),
-    (("<worldbody>", "<worldbody><replicate count='3'/>"), "<replicate>: is not read"),
-    (('polycoef="0 1 0 0 0"', 'polycoef="0 1 0.5 0 0"'), "powers above the first.*leave two numbers"),
-    (('name="left_crank" ref="0.1"', 'name="left_crank" springdamper="0.1 1"'), "give the stiffness and damping"),
-    (('body2="left_c"', 'body2="left_x"'), "names the body 'left_x'"),
-    (('name="left_crank" ref="0.1"', 'name="left_crank" class="gone"'), "names the class 'gone'"),
-    (('tendon="split"', 'tendon="other"'), "names the tendon 'other'"),
-    (('tendon="split"', 'site="here"'), "drives no joint"),
-    (('<fixed name="split"><joint joint="left_crank" coef="0.5"/><joint joint="right_crank" coef="0.5"/></fixed>',
-      '<spatial name="split"><site site="a"/><site site="b"/></spatial>'), "'split': a spatial tendon that pulls"),
-    (('<general name="close" tendon="split" forcerange="-5 5"/>', ""), "names no motors"),
-    (('fromto="0 0 0 0.3 0 0"', 'fromto="0 0 0 0 0 0"'), "direction of no length"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ("<worldbody>", "<worldbody><include file='x.xml'/>"),
+            "<include>: is not read; read 'x.xml' itself, or save",
+        ),
+        (("<worldbody>", "<worldbody><replicate count='3'/>"), "<replicate>: is not read"),
+        (
+            ('polycoef="0 1 0 0 0"', 'polycoef="0 1 0.5 0 0"'),
+            "powers above the first.*leave two numbers",
+        ),
+        (
+            ('name="left_crank" ref="0.1"', 'name="left_crank" springdamper="0.1 1"'),
+            "give the stiffness and damping",
+        ),
+        (('body2="left_c"', 'body2="left_x"'), "names the body 'left_x'"),
+        (
+            ('name="left_crank" ref="0.1"', 'name="left_crank" class="gone"'),
+            "names the class 'gone'",
+        ),
+        (('tendon="split"', 'tendon="other"'), "names the tendon 'other'"),
+        (('tendon="split"', 'site="here"'), "drives no joint"),
+        (
+            (
+                '<fixed name="split"><joint joint="left_crank" coef="0.5"/><joint '
+                'joint="right_crank" coef="0.5"/></fixed>',
+                '<spatial name="split"><site site="a"/><site site="b"/></spatial>',
+            ),
+            "'split': a spatial tendon that pulls",
+        ),
+        (('<general name="close" tendon="split" forcerange="-5 5"/>', ""), "names no motors"),
+        (('fromto="0 0 0 0.3 0 0"', 'fromto="0 0 0 0 0 0"'), "direction of no length"),
+    ],
+)
 def test_what_cannot_be_read_is_refused_by_name(change: tuple[str, str], message: str) -> None:
     text = GRIPPER.replace(*change)
     assert text != GRIPPER
@@ -214,19 +273,28 @@ def test_what_cannot_be_read_is_refused_by_name(change: tuple[str, str], message
 
 def test_a_free_body_held_by_loops_is_the_platform() -> None:
     """A plate on three struts with ball joints; the free joint becomes its task coordinates."""
-    struts = "".join(f"""
+    struts = "".join(
+        f"""
       <body name="foot{k}" pos="{np.cos(a)} {np.sin(a)} 0">
         <joint name="tilt{k}" axis="{-np.sin(a)} {np.cos(a)} 0"/>
         <joint name="swing{k}" axis="{np.cos(a)} {np.sin(a)} 0"/>
         <geom type="sphere" size="0.05"/>
         <body name="rod{k}" pos="0 0 0.5"><joint name="slide{k}" type="slide"/><geom type="sphere" size="0.05"/>
-          <site name="top{k}" pos="0 0 0.5"/></body></body>""" for k, a in enumerate(np.radians([0, 120, 240])))
-    sites = "".join(f'<site name="hook{k}" pos="{np.cos(a)} {np.sin(a)} 0"/>'
-                    for k, a in enumerate(np.radians([0, 120, 240])))
-    text = f"""<mujoco><worldbody>{struts}<body name="plate" pos="0 0 1"><freejoint name="float"/>
-      <geom type="box" size="1 1 0.1"/>{sites}</body></worldbody><equality>""" + "".join(
-        f'<connect site1="top{k}" site2="hook{k}"/>' for k in range(3)) + "</equality><actuator>" + "".join(
-        f'<motor joint="slide{k}"/><motor joint="swing{k}"/>' for k in range(3)) + "</actuator></mujoco>"
+          <site name="top{k}" pos="0 0 0.5"/></body></body>"""
+        for k, a in enumerate(np.radians([0, 120, 240]))
+    )
+    sites = "".join(
+        f'<site name="hook{k}" pos="{np.cos(a)} {np.sin(a)} 0"/>'
+        for k, a in enumerate(np.radians([0, 120, 240]))
+    )
+    text = (
+        f"""<mujoco><worldbody>{struts}<body name="plate" pos="0 0 1"><freejoint name="float"/>
+      <geom type="box" size="1 1 0.1"/>{sites}</body></worldbody><equality>"""
+        + "".join(f'<connect site1="top{k}" site2="hook{k}"/>' for k in range(3))
+        + "</equality><actuator>"
+        + "".join(f'<motor joint="slide{k}"/><motor joint="swing{k}"/>' for k in range(3))
+        + "</actuator></mujoco>"
+    )
     _, mechanism = described(text, "plate.xml")
     assert mechanism.platform == "plate"
     assert mechanism.task == tuple(f"plate.{c}" for c in ("x", "y", "z", "rx", "ry", "rz"))
@@ -235,23 +303,34 @@ def test_a_free_body_held_by_loops_is_the_platform() -> None:
 
 def test_what_a_mocap_body_pulls_at_is_free_of_it_and_said() -> None:
     """Simulators weld hands to bodies that people move; a robot held so could not move at all."""
-    text = ARM.replace("<worldbody>", '<worldbody><body name="mouse" mocap="true" pos="1 0 1"/>').replace(
-        "</mujoco>", '<equality><weld name="pull" body1="mouse" body2="hand"/></equality></mujoco>')
+    text = ARM.replace(
+        "<worldbody>", '<worldbody><body name="mouse" mocap="true" pos="1 0 1"/>'
+    ).replace(
+        "</mujoco>", '<equality><weld name="pull" body1="mouse" body2="hand"/></equality></mujoco>'
+    )
     done, mechanism = described(text, "arm.xml")
     assert not mechanism.closures
     assert any("lost: equality with mocap bodies" in note and "pull" in note for note in done.notes)
 
 
 def test_what_flags_switch_off_is_said() -> None:
-    flags = '<option><flag equality="disable" gravity="disable" contact="disable"/></option><worldbody>'
-    done, mechanism = described(ARM.replace('<option gravity="0.5 -1 -9"/>', "").replace("<worldbody>", flags), "a.xml")
+    flags = (
+        '<option><flag equality="disable" gravity="disable" contact="disable"/></option><worldbody>'
+    )
+    done, mechanism = described(
+        ARM.replace('<option gravity="0.5 -1 -9"/>', "").replace("<worldbody>", flags), "a.xml"
+    )
     assert mechanism.gravity == (0, 0, 0)
-    assert any("what flags switch off acts here" in note and "equality" in note for note in done.notes)
+    assert any(
+        "what flags switch off acts here" in note and "equality" in note for note in done.notes
+    )
 
 
 def test_an_unknown_mesh_is_said_and_not_guessed() -> None:
     text = GRIPPER.replace('<geom fromto="0 0 0 0.1 0 0.1"/>', '<geom type="mesh" mesh="part"/>', 1)
     done, mechanism = described(text, "gripper.xml")
-    assert any("masses that the file leaves to meshes" in note and "left_a" in note for note in done.notes)
+    assert any(
+        "masses that the file leaves to meshes" in note and "left_a" in note for note in done.notes
+    )
     assert mechanism.body("left_a").parameters
     assert not any(mechanism.body("left_a").values.values())

@@ -1,4 +1,6 @@
-"""What Gough exports comes back: every bundled robot through URDF with its sidecar and through MJCF."""
+"""What Gough exports comes back: every bundled robot through URDF with its sidecar and through
+MJCF.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +44,30 @@ def check_same(model: Model, back: Model) -> None:
     expected = model.collect(motion.q, model.inverse_dynamics(motion, values))
     index = {plain(name): i for i, name in enumerate(model.mechanism.coordinates)}
     names = back.mechanism.coordinates
-    start = np.array([[q[index[plain(name)]] if plain(name) in index else home
-                       for name, home in zip(names, back.home)] for q in motion.q])
-    added = np.array([plain(name) not in index for name in names])  # MuJoCo's stand-ins for some closures
-    start = np.array([gauss_newton(back.loops, q, added)[0] for q in start]) if added.any() else start
+    start = np.array(
+        [
+            [
+                q[index[plain(name)]] if plain(name) in index else home
+                for name, home in zip(names, back.home)
+            ]
+            for q in motion.q
+        ]
+    )
+    added = np.array(
+        [plain(name) not in index for name in names]
+    )  # MuJoCo's stand-ins for some closures
+    start = (
+        np.array([gauss_newton(back.loops, q, added)[0] for q in start]) if added.any() else start
+    )
     chosen = [index[plain(row)] for row in back.rows]
-    again = back.kinematics.motion(motion.time, motion.q[:, chosen], motion.qd[:, chosen], motion.qdd[:, chosen],
-                                   by=back.loops.dynamic, start=start)
+    again = back.kinematics.motion(
+        motion.time,
+        motion.q[:, chosen],
+        motion.qd[:, chosen],
+        motion.qdd[:, chosen],
+        by=back.loops.dynamic,
+        start=start,
+    )
     found = back.collect(again.q, back.inverse_dynamics(again))
     order = [[plain(row) for row in model.rows].index(plain(row)) for row in back.rows]
     np.testing.assert_allclose(found, expected[:, order], atol=1e-9 * np.abs(expected).max())
@@ -56,18 +75,24 @@ def check_same(model: Model, back: Model) -> None:
 
 @pytest.mark.parametrize("form", ["urdf", "xml"])
 @pytest.mark.parametrize("name", ROBOTS)
-def test_a_bundled_robot_comes_back_with_the_same_dynamics(name: str, form: str, tmp_path: Path) -> None:
+def test_a_bundled_robot_comes_back_with_the_same_dynamics(
+    name: str, form: str, tmp_path: Path
+) -> None:
     model = model_of(name)
     back = Model(load_robot(exported(model, tmp_path, form)))
     assert back.degrees_of_freedom == model.degrees_of_freedom
-    assert {plain(motor) for motor in back.mechanism.actuated} == {plain(motor) for motor in model.mechanism.actuated}
+    assert {plain(motor) for motor in back.mechanism.actuated} == {
+        plain(motor) for motor in model.mechanism.actuated
+    }
     assert back.mechanism.platform == model.mechanism.platform
     check_same(model, back)
 
 
 @pytest.mark.parametrize("form", ["urdf", "xml"])
 def test_right_angles_of_few_digits_come_back_as_printed(form: str, tmp_path: Path) -> None:
-    model = Model(described(SQUARE.replace("{half}", "1.5708").replace("{whole}", "3.1416"), "square.urdf")[1])
+    model = Model(
+        described(SQUARE.replace("{half}", "1.5708").replace("{whole}", "3.1416"), "square.urdf")[1]
+    )
     check_same(model, Model(load_robot(exported(model, tmp_path, form))))
 
 

@@ -1,4 +1,6 @@
-"""SDF: native loops, joints the wrong way round, frames; the same dynamics as the URDF of the same robot."""
+"""SDF: native loops, joints the wrong way round, frames; the same dynamics as the URDF of the same
+robot.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,11 @@ def poses() -> dict[str, tuple[float, float, float]]:
 def links(relative: bool = True) -> str:
     text = ""
     for (name, (x, z, pitch)), (c, m) in zip(poses().items(), ((0.1, 0.5), (0.3, 1.2), (0.2, 0.8))):
-        pose = (f'<pose relative_to="right">{x - 0.5} 0 {z} 0 {pitch} 0</pose>' if name == "c" and relative else
-                f"<pose>{x} 0 {z} 0 {pitch} 0</pose>")
+        pose = (
+            f'<pose relative_to="right">{x - 0.5} 0 {z} 0 {pitch} 0</pose>'
+            if name == "c" and relative
+            else f"<pose>{x} 0 {z} 0 {pitch} 0</pose>"
+        )
         text += f"""<link name="{name}">{pose}<inertial><pose>{c} 0 0 0 0 0</pose><mass>{m}</mass><inertia>
           <ixx>0.001</ixx><iyy>{m / 50}</iyy><izz>{m / 50}</izz></inertia></inertial></link>"""
     return text
@@ -64,10 +69,14 @@ def test_a_native_loop_is_the_same_robot_as_a_urdf_with_its_yaml(tmp_path: Path)
     start = {"crank": -1.2, "knee": poses()["b"][2] + 1.2, "rocker": poses()["c"][2]}
     near = np.array([start[name] for name in urdf.mechanism.coordinates])
     ones = np.ones((5, 1))
-    motions = [model.kinematics.motion(np.zeros(5), at, 2 * ones, -3 * ones, start=home)
-               for model, at, home in ((urdf, -1.2 + angle, near), (sdf, angle, sdf.home))]
+    motions = [
+        model.kinematics.motion(np.zeros(5), at, 2 * ones, -3 * ones, start=home)
+        for model, at, home in ((urdf, -1.2 + angle, near), (sdf, angle, sdf.home))
+    ]
     expected = urdf.inverse_dynamics(motions[0])
-    np.testing.assert_allclose(sdf.inverse_dynamics(motions[1]), expected, atol=1e-10 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        sdf.inverse_dynamics(motions[1]), expected, atol=1e-10 * np.abs(expected).max()
+    )
 
 
 def test_a_cut_joint_with_friction_keeps_its_coordinate() -> None:
@@ -80,31 +89,45 @@ def test_a_cut_joint_with_friction_keeps_its_coordinate() -> None:
 
 
 def test_gearboxes_and_mimics_couple() -> None:
-    text = LOOP.replace("</model>", """<link name="d"><inertial><mass>1</mass></inertial></link>
+    text = LOOP.replace(
+        "</model>",
+        """<link name="d"><inertial><mass>1</mass></inertial></link>
       <joint name="wheel" type="revolute"><parent>a0</parent><child>d</child><axis><xyz>0 1 0</xyz></axis></joint>
       <joint name="gears" type="gearbox"><parent>a</parent><child>d</child><gearbox_ratio>4</gearbox_ratio>
-        <gearbox_reference_body>a0</gearbox_reference_body></joint></model>""")
+        <gearbox_reference_body>a0</gearbox_reference_body></joint></model>""",
+    )
     _, mechanism = described(text, "loop.sdf")
     gears = next(closure for closure in mechanism.closures if closure.coefficients)
     assert dict(gears.coefficients) == {"wheel": 1.0, "crank": 4.0}
     assert Model(mechanism).degrees_of_freedom == 1
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (('relative_to="b"', 'relative_to="bb"'), "'bb' does not exist"),
-    (('<frame name="right"><pose>', '<frame name="right"><pose relative_to="right">'), "relative to itself"),
-    (('type="fixed"', 'type="screw"'), "joints of type 'screw' are not read"),
-    (("<joint name=\"rocker\"", "<include/><joint name=\"rocker\""), "<include>: is not read"),
-    (("<parent>world</parent><child>c</child>", "<parent>world</parent><child>x</child>"), "does not exist"),
-    (("</model>", "</model><model name='n'><link name='l'/></model>"), "has 2 models"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('relative_to="b"', 'relative_to="bb"'), "'bb' does not exist"),
+        (
+            ('<frame name="right"><pose>', '<frame name="right"><pose relative_to="right">'),
+            "relative to itself",
+        ),
+        (('type="fixed"', 'type="screw"'), "joints of type 'screw' are not read"),
+        (('<joint name="rocker"', '<include/><joint name="rocker"'), "<include>: is not read"),
+        (
+            ("<parent>world</parent><child>c</child>", "<parent>world</parent><child>x</child>"),
+            "does not exist",
+        ),
+        (("</model>", "</model><model name='n'><link name='l'/></model>"), "has 2 models"),
+    ],
+)
 def test_what_cannot_be_read_is_refused_by_name(change: tuple[str, str], message: str) -> None:
     with pytest.raises(InvalidMechanism, match=message):
         described(LOOP.replace(*change), "loop.sdf")
 
 
 def test_a_flat_loop_with_rounded_angles_is_closed_in_its_plane() -> None:
-    """Its revolute closure has three equations more than it needs, which 1e-4 rad let contradict each other."""
+    """Its revolute closure has three equations more than it needs, which 1e-4 rad let contradict
+    each other.
+    """
     pitch = poses()["b"][2]
     tilted = LOOP.replace(f" 0 {pitch} 0</pose>", f" 1e-4 {pitch} 0</pose>")
     assert tilted != LOOP
@@ -113,27 +136,43 @@ def test_a_flat_loop_with_rounded_angles_is_closed_in_its_plane() -> None:
     model, exact = Model(mechanism), Model(described(LOOP, "loop.sdf")[1])
     assert model.degrees_of_freedom == 1
     ones, angle = np.ones((4, 1)), np.linspace(0, 0.4, 4)[:, None]
-    efforts = [m.inverse_dynamics(m.kinematics.motion(np.zeros(4), angle, 2 * ones, -3 * ones)) for m in (model, exact)]
+    efforts = [
+        m.inverse_dynamics(m.kinematics.motion(np.zeros(4), angle, 2 * ones, -3 * ones))
+        for m in (model, exact)
+    ]
     np.testing.assert_allclose(efforts[0], efforts[1], rtol=1e-3)
 
 
 def test_frames_carry_joints_and_the_model_stands_where_its_pose_says() -> None:
-    """Joints on frames of frames, all of it tilted against gravity: as a plain model with gravity tilted back."""
-    framed = LOOP.replace("<parent>world</parent><child>c</child>", "<parent>pivot</parent><child>c</child>").replace(
-        '<model name="four_bar">', """<model name="four_bar"><pose>1 2 3 0 0.4 0</pose>
+    """Joints on frames of frames, all of it tilted against gravity: as a plain model with gravity
+    tilted back.
+    """
+    framed = LOOP.replace(
+        "<parent>world</parent><child>c</child>", "<parent>pivot</parent><child>c</child>"
+    ).replace(
+        '<model name="four_bar">',
+        """<model name="four_bar"><pose>1 2 3 0 0.4 0</pose>
         <frame name="plate" attached_to="a0"><pose>0.1 0 0.3 0 0.2 0</pose></frame>
-        <frame name="pivot" attached_to="plate"><pose relative_to="right"/></frame>""")
-    tilted = LOOP.replace("<model", "<world name='w'><gravity>{} 0 {}</gravity><model").replace(
-        "</model>", "</model></world>").format(9.81 * np.sin(0.4), -9.81 * np.cos(0.4))
+        <frame name="pivot" attached_to="plate"><pose relative_to="right"/></frame>""",
+    )
+    tilted = (
+        LOOP.replace("<model", "<world name='w'><gravity>{} 0 {}</gravity><model")
+        .replace("</model>", "</model></world>")
+        .format(9.81 * np.sin(0.4), -9.81 * np.cos(0.4))
+    )
     models = [Model(described(text, "loop.sdf")[1]) for text in (framed, tilted)]
     angle, ones = np.linspace(0.0, 0.4, 5)[:, None], np.ones((5, 1))
-    efforts = [model.inverse_dynamics(model.kinematics.motion(
-        np.zeros(5), angle, 2 * ones, -3 * ones, start=model.home)) for model in models]
+    efforts = [
+        model.inverse_dynamics(
+            model.kinematics.motion(np.zeros(5), angle, 2 * ones, -3 * ones, start=model.home)
+        )
+        for model in models
+    ]
     np.testing.assert_allclose(*efforts, atol=1e-10 * np.abs(efforts[1]).max())
 
 
 def test_inertia_that_the_simulator_makes_is_unknown() -> None:
-    text = LOOP.replace("<link name=\"b\">", "<link name=\"b\"><inertial auto=\"true\"/>")
+    text = LOOP.replace('<link name="b">', '<link name="b"><inertial auto="true"/>')
     done, robot = described(text, "loop.sdf")
     assert "lost: masses that the file leaves to meshes or symbols: b" in done.notes
     assert next(body for body in robot.bodies if body.name == "b").values == {}

@@ -23,8 +23,11 @@ def _square(half: str, whole: str) -> str:
 PRINTED = [("1.5708", "3.1416"), ("1.570796", "-3.14159"), ("1.57079632679", "3.14159265359")]
 
 
-@pytest.mark.parametrize("text", [ARM, _square(*RIGHT), *(_square(*digits) for digits in PRINTED)],
-                         ids=["any angles", "right angles", "five digits", "seven digits", "twelve digits"])
+@pytest.mark.parametrize(
+    "text",
+    [ARM, _square(*RIGHT), *(_square(*digits) for digits in PRINTED)],
+    ids=["any angles", "right angles", "five digits", "seven digits", "twelve digits"],
+)
 def test_efforts_of_the_tree_are_those_of_pinocchio(text: str) -> None:
     pin = pytest.importorskip("pinocchio")
     robot = pin.buildModelFromXML(text)
@@ -39,7 +42,9 @@ def test_efforts_of_the_tree_are_those_of_pinocchio(text: str) -> None:
     for t in range(len(q)):
         at = pin.integrate(robot, pin.neutral(robot), q[t, order])
         theirs = pin.rnea(robot, data, at, qd[t, order], qdd[t, order])
-        np.testing.assert_allclose(ours[t, order], theirs, atol=3e-11 * np.abs(theirs).max(), rtol=1e-11)
+        np.testing.assert_allclose(
+            ours[t, order], theirs, atol=3e-11 * np.abs(theirs).max(), rtol=1e-11
+        )
 
 
 @pytest.mark.parametrize("digits", PRINTED)
@@ -48,7 +53,9 @@ def test_right_angles_of_few_digits_make_no_base_parameters(digits: tuple[str, s
     printed, right = (Model(described(_square(*each), "arm.urdf")[1]) for each in (digits, RIGHT))
     found, known = base_parameters(printed), base_parameters(right)
     assert found.names == known.names
-    np.testing.assert_allclose(found.matrix, known.matrix, atol=1e-5)  # what fixed joints hold sits where they say
+    np.testing.assert_allclose(
+        found.matrix, known.matrix, atol=1e-5
+    )  # what fixed joints hold sits where they say
     motion = random_motion(printed, 20, seed=3)
     values = found.matrix @ printed.values(found.standard)
     through = np.einsum("tmb,b->tm", printed.regressor(motion, found), values)
@@ -68,7 +75,12 @@ def test_names_limits_and_friction_come_along() -> None:
     done, mechanism = described(ARM, "arm.urdf")
     assert mechanism.name == "_7_arm"
     assert mechanism.coordinates == ("_1_turn", "slide", "roll", "bend")
-    assert [joint.child for joint in mechanism.joints] == ["_1_shoulder", "slider", "wrist", "base_"]
+    assert [joint.child for joint in mechanism.joints] == [
+        "_1_shoulder",
+        "slider",
+        "wrist",
+        "base_",
+    ]
     turn, slide, roll, _ = mechanism.joints
     assert turn.limits.position == pytest.approx((-2, 2))
     assert (turn.limits.velocity, turn.limits.effort) == (pytest.approx(4), 30)
@@ -89,8 +101,10 @@ def test_without_motors_every_joint_of_a_tree_is_one() -> None:
 
 
 def test_a_mimic_joint_is_coupled() -> None:
-    text = ARM.replace('<axis xyz="1 0 0"/></joint>', '<axis xyz="1 0 0"/><mimic joint="1/turn" multiplier="-2" '
-                       'offset="0.3"/></joint>')
+    text = ARM.replace(
+        '<axis xyz="1 0 0"/></joint>',
+        '<axis xyz="1 0 0"/><mimic joint="1/turn" multiplier="-2" offset="0.3"/></joint>',
+    )
     _, mechanism = described(text, "arm.urdf")
     model = Model(mechanism)
     assert model.degrees_of_freedom == 3
@@ -100,8 +114,11 @@ def test_a_mimic_joint_is_coupled() -> None:
 
 
 def test_transmissions_name_the_motors() -> None:
-    text = ARM.replace("</robot>", '<transmission name="t"><joint name="slide"/><actuator name="m">'
-                                   "<mechanicalReduction>50</mechanicalReduction></actuator></transmission></robot>")
+    text = ARM.replace(
+        "</robot>",
+        '<transmission name="t"><joint name="slide"/><actuator name="m">'
+        "<mechanicalReduction>50</mechanicalReduction></actuator></transmission></robot>",
+    )
     done, mechanism = described(text, "arm.urdf")
     assert mechanism.actuated == ("slide",)
     assert any("mechanicalReduction" in note for note in done.notes)
@@ -118,28 +135,36 @@ def test_the_yaml_closes_the_loops(tmp_path: Path) -> None:
     q = model.kinematics.assemble(model.home[0] + np.linspace(0, 0.5, 5)[:, None])
     rotation, origin = model.kinematics.body_poses(q)
     bodies = [body.name for body in model.mechanism.bodies]
-    tips = [origin[:, bodies.index(b)] + rotation[:, bodies.index(b)] @ [x, 0, 0] for b, x in (("b", 0.6), ("c", 0.4))]
+    tips = [
+        origin[:, bodies.index(b)] + rotation[:, bodies.index(b)] @ [x, 0, 0]
+        for b, x in (("b", 0.6), ("c", 0.4))
+    ]
     np.testing.assert_allclose(tips[0], tips[1], atol=1e-10)
 
 
 @pytest.mark.parametrize(("kind", "count"), [("SPHERICAL", 3), ("UJOINT_XY", 2), ("FIXED", 0)])
 def test_joint_types_beside_a_urdf_change_joints(tmp_path: Path, kind: str, count: int) -> None:
     path = written(tmp_path, "bars.urdf", BARS)
-    yaml = written(tmp_path, "other.yml", f"name_mot: [crank]\njoint_name: [knee]\njoint_type: [{kind}]\n")
+    yaml = written(
+        tmp_path, "other.yml", f"name_mot: [crank]\njoint_name: [knee]\njoint_type: [{kind}]\n"
+    )
     _, mechanism = described(BARS, path, yaml)
     assert sum(joint.name.startswith("knee") for joint in mechanism.joints) == count
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (("end_b, end_c", "end_b, tip"), "names 'tip', which is no link or joint"),
-    (("3d", "4d"), "type '4d' of a loop is unknown"),
-    (("[crank]", "[cranck]"), "names 'cranck'.*did you mean 'crank'"),
-    (("[3d]", "[3d, 6d]"), "lists 1 pairs and type 2"),
-    (("name_mot: [crank]", "gravity: [1, 2]"), "expected three numbers"),
-    (("[[end_b, end_c]]", "&a [[*a]]"), "anchors"),
-    (("type:", "type: ["), "not valid YAML"),
-    (("closed_loop", "closed_loops"), "unknown key 'closed_loops'; did you mean 'closed_loop'"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("end_b, end_c", "end_b, tip"), "names 'tip', which is no link or joint"),
+        (("3d", "4d"), "type '4d' of a loop is unknown"),
+        (("[crank]", "[cranck]"), "names 'cranck'.*did you mean 'crank'"),
+        (("[3d]", "[3d, 6d]"), "lists 1 pairs and type 2"),
+        (("name_mot: [crank]", "gravity: [1, 2]"), "expected three numbers"),
+        (("[[end_b, end_c]]", "&a [[*a]]"), "anchors"),
+        (("type:", "type: ["), "not valid YAML"),
+        (("closed_loop", "closed_loops"), "unknown key 'closed_loops'; did you mean 'closed_loop'"),
+    ],
+)
 def test_a_wrong_yaml_says_so(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     path = written(tmp_path, "bars.urdf", BARS)
     written(tmp_path, "bars.yaml", BARS_YAML.replace(*change))
@@ -147,18 +172,30 @@ def test_a_wrong_yaml_says_so(tmp_path: Path, change: tuple[str, str], message: 
         load_robot(path)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (('type="prismatic"', 'type="primsatic"'), r"line 23, <joint> 'slide': unknown type.*did you mean 'prismatic'"),
-    (('xyz="0 -1 0"', 'xyz="0 0 0"'), "axis of no length"),
-    (('<mass value="2.5"/>', '<mass value="-2.5"/>'), "cannot be negative"),
-    (('<mass value="2.5"/>', ""), "needs <mass>"),
-    (('xyz="0.2 0 0.1"', 'xyz="0.2 0"'), "expected 3 numbers"),
-    (('xyz="0.2 0 0.1"', 'xyz="0.2 0 nan"'), "expected 3 numbers"),
-    (('<child link="tip"/>', '<child link="top"/>'), "links that hang on no joint|which does not exist"),
-    (('<link name="tip"/>', '<link name="tip"/><link name="tip"/>'), "defined twice"),
-    (("</robot>", "<xacro:macro/></robot>"), "run xacro"),
-    (('<parent link="base_link"/>', '<parent link="tip"/>'), "arm.urdf: the link '1/shoulder' hangs on nothing"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ('type="prismatic"', 'type="primsatic"'),
+            r"line 23, <joint> 'slide': unknown type.*did you mean 'prismatic'",
+        ),
+        (('xyz="0 -1 0"', 'xyz="0 0 0"'), "axis of no length"),
+        (('<mass value="2.5"/>', '<mass value="-2.5"/>'), "cannot be negative"),
+        (('<mass value="2.5"/>', ""), "needs <mass>"),
+        (('xyz="0.2 0 0.1"', 'xyz="0.2 0"'), "expected 3 numbers"),
+        (('xyz="0.2 0 0.1"', 'xyz="0.2 0 nan"'), "expected 3 numbers"),
+        (
+            ('<child link="tip"/>', '<child link="top"/>'),
+            "links that hang on no joint|which does not exist",
+        ),
+        (('<link name="tip"/>', '<link name="tip"/><link name="tip"/>'), "defined twice"),
+        (("</robot>", "<xacro:macro/></robot>"), "run xacro"),
+        (
+            ('<parent link="base_link"/>', '<parent link="tip"/>'),
+            "arm.urdf: the link '1/shoulder' hangs on nothing",
+        ),
+    ],
+)
 def test_a_wrong_urdf_says_where(change: tuple[str, str], message: str) -> None:
     with pytest.raises(InvalidMechanism, match=message):
         described(ARM.replace(*change), "arm.urdf")

@@ -1,4 +1,7 @@
-"""Real logs of the UPV robot: four or more files a run, each with its own clock. Read where they are, skip without."""
+"""Real logs of the UPV robot: four or more files a run, each with its own clock.
+
+Read where they are, skip without.
+"""
 
 import gzip
 from pathlib import Path
@@ -11,8 +14,12 @@ from gough.logs.readers import read_recording
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data" / "upv_3ups_rpu"
-RUNS = {"exp_20_01_2021-16_15_33": "upv_run.toml", "exp_01_02_2021-10_29_52": "upv_run_mocap.toml",
-        "exp_20_01_2021-13_37_26": "upv_run_voltage.toml", "exp_18_12_2020-12_36_29": "upv_run.toml"}
+RUNS = {
+    "exp_20_01_2021-16_15_33": "upv_run.toml",
+    "exp_01_02_2021-10_29_52": "upv_run_mocap.toml",
+    "exp_20_01_2021-13_37_26": "upv_run_voltage.toml",
+    "exp_18_12_2020-12_36_29": "upv_run.toml",
+}
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="UPV logs are not here")
 
@@ -54,7 +61,11 @@ def test_positions_equal_an_independent_reading_and_interpolation() -> None:
 
 def test_a_dropped_message_is_reported() -> None:
     run = "exp_20_01_2021-13_37_26"
-    gaps = [f for f in read_recording(DATA / run, ROOT / "examples" / RUNS[run]).quality if f.kind == "gap"]
+    gaps = [
+        f
+        for f in read_recording(DATA / run, ROOT / "examples" / RUNS[run]).quality
+        if f.kind == "gap"
+    ]
     assert {f.channel for f in gaps} == {"joint_velocity.txt.gz", "control_action.txt.gz"}
     assert all(f.numbers["largest"] > 0.016 for f in gaps)
 

@@ -1,4 +1,6 @@
-"""An option is declared once: command, study and stored settings know every one; signatures stay short."""
+"""An option is declared once: command, study and stored settings know every one; signatures stay
+short.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,18 @@ MOST = 8  # parameters of a public function beside settings
 
 def some(option: Option) -> object:
     """Return a valid value of an option: a word for texts, one for numbers."""
-    for value in (*option.choices[-1:], True, 1, 7, 0.5, 2.0, "word", ["word"], [1.0, 2.0], {"word": 1.0}):
+    for value in (
+        *option.choices[-1:],
+        True,
+        1,
+        7,
+        0.5,
+        2.0,
+        "word",
+        ["word"],
+        [1.0, 2.0],
+        {"word": 1.0},
+    ):
         try:
             option.read(value)
         except Exception:
@@ -34,7 +47,9 @@ def some(option: Option) -> object:
 def test_every_option_is_in_the_help_of_its_command(name: str) -> None:
     shown = " ".join(run(f"gough {name} --help", Path.cwd()).out.replace("│", " ").split())
     for option in options_of(verb(name)).values():
-        assert re.search(rf"(--{option.name.replace('_', '-')}\b|\b{option.name}\b)", shown), option.name
+        assert re.search(rf"(--{option.name.replace('_', '-')}\b|\b{option.name}\b)", shown), (
+            option.name
+        )
         words = option.help.replace("`", "").split()
         assert all(word in shown for word in words), f"{name} {option.name}: {option.help}"
 
@@ -52,7 +67,9 @@ def test_every_option_that_is_no_file_is_stored(name: str) -> None:
     known = options_of(verb(name))
     values = {option.name: some(option) for option in known.values()}
     kept = step_settings(name, values)
-    assert set(kept) == {option.name for option in known.values() if not option.about.file} - {"force"}
+    assert set(kept) == {option.name for option in known.values() if not option.about.file} - {
+        "force"
+    }
     assert step_settings(name, {**values, **kept}) == kept  # what is stored is read as the same
 
 
@@ -73,26 +90,46 @@ def test_a_command_nobody_asks_for_is_not_loaded() -> None:
 def public_functions(path: Path) -> list[ast.FunctionDef]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     inside = [node for cls in ast.walk(tree) if isinstance(cls, ast.ClassDef) for node in cls.body]
-    return [node for node in (*tree.body, *inside)
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    return [
+        node
+        for node in (*tree.body, *inside)
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(SOURCE).as_posix())
 def test_public_functions_have_few_parameters(path: Path) -> None:
     for function in public_functions(path):
         every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-        names = [arg.arg for arg in every if arg.arg not in ("self", "cls", "settings")
-                 and not (arg.annotation and ast.unparse(arg.annotation).endswith("Settings"))]
+        names = [
+            arg.arg
+            for arg in every
+            if arg.arg not in ("self", "cls", "settings")
+            and not (arg.annotation and ast.unparse(arg.annotation).endswith("Settings"))
+        ]
         assert len(names) <= MOST, f"{function.name}({', '.join(names)})"
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p.parts[len(SOURCE.parts)] != "cli"],
-                         ids=lambda p: p.relative_to(SOURCE).as_posix())
+@pytest.mark.parametrize(
+    "path",
+    [p for p in FILES if p.parts[len(SOURCE.parts)] != "cli"],
+    ids=lambda p: p.relative_to(SOURCE).as_posix(),
+)
 def test_the_library_does_not_speak_of_options_of_the_command_line(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    docstrings = {id(node.body[0].value) for node in ast.walk(tree)
-                  if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body
-                  and isinstance(node.body[0], ast.Expr)}
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-            assert not re.search(r"(?<![\w-])--[a-z]", node.value), f"{path.name}:{node.lineno}: {node.value}"
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docstrings
+        ):
+            assert not re.search(r"(?<![\w-])--[a-z]", node.value), (
+                f"{path.name}:{node.lineno}: {node.value}"
+            )

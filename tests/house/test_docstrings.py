@@ -30,16 +30,26 @@ def arguments(docstring: str) -> list[str]:
     """Return the names below `Args:`; `lower, upper: ...` are two."""
     section = re.search(r"^Args:\n((?:[ ]{4}.*\n?|\n)+)", docstring + "\n", re.MULTILINE)
     lines = section[1].splitlines() if section else []
-    heads = [match[1] for line in lines if (match := re.match(r"[ ]{4}([\w*][\w*, ]*):(?:\s|$)", line))]
+    heads = [
+        match[1] for line in lines if (match := re.match(r"[ ]{4}([\w*][\w*, ]*):(?:\s|$)", line))
+    ]
     return [name.strip().lstrip("*") for head in heads for name in head.split(",")]
 
 
 def names(node: Documented) -> set[str]:
     """Return what an `Args:` section may speak of: parameters, or fields of a class."""
     if isinstance(node, ast.ClassDef):
-        fields = {f.target.id for f in node.body if isinstance(f, ast.AnnAssign) and isinstance(f.target, ast.Name)}
-        return fields | {name for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"
-                         for name in names(f)}
+        fields = {
+            f.target.id
+            for f in node.body
+            if isinstance(f, ast.AnnAssign) and isinstance(f.target, ast.Name)
+        }
+        return fields | {
+            name
+            for f in node.body
+            if isinstance(f, ast.FunctionDef) and f.name == "__init__"
+            for name in names(f)
+        }
     given = node.args
     every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
     return {a.arg for a in every if a is not None}
@@ -54,6 +64,8 @@ def test_documented_arguments_exist(path: Path) -> None:
 
 
 def test_arguments_are_read_from_a_docstring() -> None:
-    text = ("Do.\n\nArgs:\n    lower, upper: Limits. [m]\n        More: text.\n    *rest: Others.\n"
-            "\nRaises:\n    Error: No.")
+    text = (
+        "Do.\n\nArgs:\n    lower, upper: Limits. [m]\n        More: text.\n    *rest: Others.\n"
+        "\nRaises:\n    Error: No."
+    )
     assert arguments(text) == ["lower", "upper", "rest"]

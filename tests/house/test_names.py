@@ -1,4 +1,6 @@
-"""A name is a value: no module but `core/names.py` cuts the name of a parameter or compares its ends."""
+"""A name is a value: no module but `core/names.py` cuts the name of a parameter or compares its
+ends.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "gough"
 HOME = "core/names.py"
-CUTS = {"partition", "rpartition", "split", "rsplit", "removesuffix", "removeprefix", "startswith", "endswith"}
+CUTS = {
+    "partition",
+    "rpartition",
+    "split",
+    "rsplit",
+    "removesuffix",
+    "removeprefix",
+    "startswith",
+    "endswith",
+}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).as_posix() != HOME)
 TEXT = "logs/"  # the room that reads text files, whose lines are cut in many ways
 MESSAGES = {"<root.file>"}  # which a message may begin with
@@ -21,20 +32,33 @@ def texts(node: ast.expr) -> list[str]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.Tuple | ast.JoinedStr | ast.BinOp | ast.FormattedValue):
-        return [text for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr) for text in texts(child)]
+        return [
+            text
+            for child in ast.iter_child_nodes(node)
+            if isinstance(child, ast.expr)
+            for text in texts(child)
+        ]
     return [f"<{ast.unparse(node)}>"]
 
 
 def cuts_names(text: str) -> bool:
     """Tell whether cutting or comparing at this text could take a parameter's name apart."""
     return text not in SUFFIXES | MESSAGES and (
-        text[:1] in (".", "<") or text[-1:] == "." or "payload" in text or text in ("R", "gain", "leg"))
+        text[:1] in (".", "<")
+        or text[-1:] == "."
+        or "payload" in text
+        or text in ("R", "gain", "leg")
+    )
 
 
 def offences(source: str) -> list[int]:
     found = []
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CUTS:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in CUTS
+        ):
             if isinstance(node.func.value, ast.Name) and node.func.value.id in ("np", "self"):
                 continue  # arrays
             if any(cuts_names(text) for argument in node.args for text in texts(argument)):
@@ -46,8 +70,14 @@ def spelled(source: str) -> list[int]:
     """Return where the name of a payload's parameter is put together by hand."""
     tree = ast.parse(source)
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            and id(node) not in documentation and node.value.startswith("payload.")]
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in documentation
+        and node.value.startswith("payload.")
+    ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(SOURCE).as_posix())
@@ -58,15 +88,26 @@ def test_names_are_taken_apart_in_one_module(path: Path) -> None:
         assert not offences(source), f"use the attributes of Parameter, or a function of {HOME}"
 
 
-@pytest.mark.parametrize("line", [
-    "name.startswith('payload.')", "name.rpartition('.')[2]", "name.split('.', 1)", "kind.removesuffix('R')",
-    "name.endswith(GAIN)", "name.endswith(f'.{kind}')", "name.removeprefix(leg + '.')",
-    "n.startswith(('payload', 'x'))"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "name.startswith('payload.')",
+        "name.rpartition('.')[2]",
+        "name.split('.', 1)",
+        "kind.removesuffix('R')",
+        "name.endswith(GAIN)",
+        "name.endswith(f'.{kind}')",
+        "name.removeprefix(leg + '.')",
+        "n.startswith(('payload', 'x'))",
+    ],
+)
 def test_cutting_a_name_is_noticed(line: str) -> None:
     assert offences(line) == [1]
 
 
-@pytest.mark.parametrize("line", ["np.split(a, cuts)", "file.endswith('.toml')", "text.split()", "line.partition('=')"])
+@pytest.mark.parametrize(
+    "line", ["np.split(a, cuts)", "file.endswith('.toml')", "text.split()", "line.partition('=')"]
+)
 def test_reading_other_text_is_allowed(line: str) -> None:
     assert offences(line) == []
 

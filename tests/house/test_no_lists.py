@@ -11,7 +11,9 @@ from gough.mechanism import CLOSURES
 
 SOURCE = Path(__file__).parents[2] / "src" / "gough"
 HOMES = {"mechanism/terms.py", "mechanism/closures.py"}
-FILES = sorted(path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).as_posix() not in HOMES)
+FILES = sorted(
+    path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).as_posix() not in HOMES
+)
 TERMS = {"ia", "fv", "fs"}  # `off` and `k` are words of other things too
 
 
@@ -24,7 +26,12 @@ def offences(source: str) -> list[int]:
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             asked = any(isinstance(side, ast.Attribute) and side.attr == "kind" for side in sides)
-            words = {word.value for side in sides for word in ast.walk(side) if isinstance(word, ast.Constant)}
+            words = {
+                word.value
+                for side in sides
+                for word in ast.walk(side)
+                if isinstance(word, ast.Constant)
+            }
             if asked and words & (set(CLOSURES) - {"revolute"}):  # joints are revolute, too
                 found.append(node.lineno)
     return found
@@ -35,12 +42,21 @@ def test_terms_and_closures_are_asked_for_and_not_listed(path: Path) -> None:
     assert offences(path.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("line", ['"fs" in joint.terms', 'FRICTION = ("fv", "x")', 'closure.kind == "weld"',
-                                  'c.kind in ("point", "weld")'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"fs" in joint.terms',
+        'FRICTION = ("fv", "x")',
+        'closure.kind == "weld"',
+        'c.kind in ("point", "weld")',
+    ],
+)
 def test_a_list_of_them_is_noticed(line: str) -> None:
     assert offences(line) == [1]
 
 
-@pytest.mark.parametrize("line", ['joint.kind == "revolute"', '"viscous friction"', 'element in ("connect", "weld")'])
+@pytest.mark.parametrize(
+    "line", ['joint.kind == "revolute"', '"viscous friction"', 'element in ("connect", "weld")']
+)
 def test_other_words_are_allowed(line: str) -> None:
     assert offences(line) == []

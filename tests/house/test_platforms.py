@@ -20,15 +20,31 @@ def opens_text_without_encoding(source: str) -> list[int]:
         if not isinstance(node, ast.Call):
             continue
         builtin = isinstance(node.func, ast.Name) and node.func.id == "open"
-        method = isinstance(node.func, ast.Attribute) and node.func.attr in ("read_text", "write_text", "TextIOWrapper")
-        modes = [a.value for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Constant)]
-        binary = any(isinstance(mode, str) and set(mode) <= set("rwaxb+") and "b" in mode for mode in modes)
-        if (builtin or method) and not binary and not any(k.arg == "encoding" for k in node.keywords):
+        method = isinstance(node.func, ast.Attribute) and node.func.attr in (
+            "read_text",
+            "write_text",
+            "TextIOWrapper",
+        )
+        modes = [
+            a.value
+            for a in (*node.args, *(k.value for k in node.keywords))
+            if isinstance(a, ast.Constant)
+        ]
+        binary = any(
+            isinstance(mode, str) and set(mode) <= set("rwaxb+") and "b" in mode for mode in modes
+        )
+        if (
+            (builtin or method)
+            and not binary
+            and not any(k.arg == "encoding" for k in node.keywords)
+        ):
             found.append(node.lineno)
     return found
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.relative_to(SOURCE).as_posix())
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.relative_to(SOURCE).as_posix()
+)
 def test_text_is_read_and_written_as_utf_8_and_unix_modules_stay_out(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
     assert opens_text_without_encoding(source) == []
@@ -38,10 +54,14 @@ def test_text_is_read_and_written_as_utf_8_and_unix_modules_stay_out(path: Path)
 
 
 def test_a_missing_encoding_is_noticed() -> None:
-    assert opens_text_without_encoding("open(p)\np.read_text()\nopen(p, 'wb')\nopen(p, encoding='utf-8')") == [1, 2]
+    assert opens_text_without_encoding(
+        "open(p)\np.read_text()\nopen(p, 'wb')\nopen(p, encoding='utf-8')"
+    ) == [1, 2]
 
 
 def test_the_package_runs_as_a_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "gough", "--version"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "gough", "--version"], capture_output=True, text=True
+    )
     assert done.returncode == 0
     assert done.stdout.startswith("gough ")

@@ -1,4 +1,6 @@
-"""The files around the source: one place for the version, hooks that fetch nothing, a citation that can be read."""
+"""The files around the source: one place for the version, hooks that fetch nothing, a citation that
+can be read.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,12 @@ def test_the_version_stands_in_one_place() -> None:
     assert project["project"]["dynamic"] == ["version"]
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "gough.__version__"}
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", gough.__version__)
-    elsewhere = [path for folder in ("src", "docs") for path in (ROOT / folder).rglob("*.*")
-                 if path.suffix in (".py", ".md", ".yml") and path != ROOT / "src" / "gough" / "__init__.py"]
+    elsewhere = [
+        path
+        for folder in ("src", "docs")
+        for path in (ROOT / folder).rglob("*.*")
+        if path.suffix in (".py", ".md", ".yml") and path != ROOT / "src" / "gough" / "__init__.py"
+    ]
     for path in (*elsewhere, ROOT / "CITATION.cff", ROOT / "README.md"):
         assert f'"{gough.__version__}"' not in path.read_text(encoding="utf-8"), path
 
@@ -44,7 +50,9 @@ def test_the_citation_names_every_paper() -> None:
         assert reference["title"].lower() in pages
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda p: p.stem
+)
 def test_issue_templates_can_be_read(path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     form = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -59,7 +67,9 @@ def test_the_changelog_keeps_its_form() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert versions[0] == "[Unreleased]"
-    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version) for version in versions[1:])
+    assert all(
+        re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version) for version in versions[1:]
+    )
     for part in re.split(r"^## .+$", text, flags=re.MULTILINE)[1:]:
         headings = re.findall(r"^### (.+)$", part, re.MULTILINE)
         assert set(headings) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}

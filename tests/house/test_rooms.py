@@ -24,8 +24,14 @@ ROWS = [
 ROW = {room: k for k, row in enumerate(ROWS) for room in row}
 LOW = ROWS[0]  # all that estimators and kernels may know
 HEAVY = {
-    "casadi": {"engine", "kernels"}, "llvmlite": {"kernels"}, "pinocchio": {"virtual"},
-    "mujoco": {"virtual"}, "viser": {"view"}, "typer": {"cli"}, "rich": {"cli"}, "statsmodels": set(),
+    "casadi": {"engine", "kernels"},
+    "llvmlite": {"kernels"},
+    "pinocchio": {"virtual"},
+    "mujoco": {"virtual"},
+    "viser": {"view"},
+    "typer": {"cli"},
+    "rich": {"cli"},
+    "statsmodels": set(),
 }
 FILES = sorted(SOURCE.rglob("*.py"))
 
@@ -66,30 +72,51 @@ def test_imports_point_down(path: Path) -> None:
 
 
 def is_program(node: ast.stmt) -> bool:
-    """Tell whether a statement is `if __name__ == "__main__"`: what a file does that is also a program of its own."""
+    """Tell whether a statement is `if __name__ == "__main__"`: what a file does that is also a
+    program of its own.
+    """
     return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) != "cli"], ids=lambda p: str(p.relative_to(SOURCE)))
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if room_of(p) != "cli"], ids=lambda p: str(p.relative_to(SOURCE))
+)
 def test_only_the_command_line_prints_or_exits(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     tree.body = [node for node in tree.body if not is_program(node)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in {"print", "input", "exit", "eval", "exec"}, f"{path.name}:{node.lineno}"
-        if isinstance(node, ast.Attribute) and node.attr == "exit" and isinstance(node.value, ast.Name):
+            assert node.func.id not in {"print", "input", "exit", "eval", "exec"}, (
+                f"{path.name}:{node.lineno}"
+            )
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr == "exit"
+            and isinstance(node.value, ast.Name)
+        ):
             assert node.value.id != "sys", f"{path.name}:{node.lineno}"
         if isinstance(node, ast.Import):
             assert not {"pickle", "dill"} & {alias.name for alias in node.names}
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) != "cli"], ids=lambda p: str(p.relative_to(SOURCE)))
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if room_of(p) != "cli"], ids=lambda p: str(p.relative_to(SOURCE))
+)
 def test_the_library_does_not_speak_of_the_command_line(path: Path) -> None:
-    """Messages name an option as `cutoff`; the command line says --cutoff. Docstrings may show a command."""
+    """Messages name an option as `cutoff`; the command line says --cutoff.
+
+    Docstrings may show a command.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    told = {id(node.body[0].value) for node in ast.walk(tree)
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body
-            and isinstance(node.body[0], ast.Expr)}
+    told = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
-            assert not re.search(r"(?:^|[ `'\"(])--[a-z]", node.value), f"{path.name}:{node.lineno}: {node.value}"
+            assert not re.search(r"(?:^|[ `'\"(])--[a-z]", node.value), (
+                f"{path.name}:{node.lineno}: {node.value}"
+            )

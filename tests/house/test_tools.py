@@ -50,7 +50,9 @@ def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 
 def test_make_and_the_script_know_the_same_commands() -> None:
-    phony = re.search(r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    phony = re.search(
+        r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert phony is not None
     assert set(phony[1].split()) == {*tools.COMMANDS, "clean"}
 
@@ -67,7 +69,17 @@ def test_the_demo_installs_no_tools(recorder: Recorder) -> None:
     assert tools.run(recorder.root, "demo", []) == 0
     assert recorder.installed() == ["."]
     names = {re.split(r"[<>=!;\[ ]", entry)[0] for entry in PROJECT["dependencies"]}
-    assert not names & {"pytest", "mypy", "ruff", "mkdocs", "pin", "mujoco", "statsmodels", "cvxpy", "pyarrow"}
+    assert not names & {
+        "pytest",
+        "mypy",
+        "ruff",
+        "mkdocs",
+        "pin",
+        "mujoco",
+        "statsmodels",
+        "cvxpy",
+        "pyarrow",
+    }
 
 
 def test_nothing_is_installed_twice_unless_the_project_asks_for_more(recorder: Recorder) -> None:
@@ -89,7 +101,9 @@ def test_more_arguments_go_to_the_last_step(recorder: Recorder) -> None:
     assert [call[-1] == "tests/kernels" for call in recorder.calls[-3:]] == [False, False, True]
 
 
-def test_the_first_failure_ends_a_command_with_its_code(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_failure_ends_a_command_with_its_code(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(command: list[str], **options: object) -> SimpleNamespace:
         recorder(command, **options)
         return SimpleNamespace(returncode=3 if "mypy" in command else 0)

@@ -1,4 +1,6 @@
-"""A well excited five-bar on the independent plant, simulated once: what the benchmark of mistakes starts from."""
+"""A well excited five-bar on the independent plant, simulated once: what the benchmark of mistakes
+starts from.
+"""
 
 from __future__ import annotations
 

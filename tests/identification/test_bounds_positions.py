@@ -10,7 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from enclosed_logs import COUNT, FREQUENCY, HARMONICS, RATE, TIME, h4_motors, h4_truth, log_of, pinocchio_truth
+from enclosed_logs import (
+    COUNT,
+    FREQUENCY,
+    HARMONICS,
+    RATE,
+    TIME,
+    h4_motors,
+    h4_truth,
+    log_of,
+    pinocchio_truth,
+)
 from gough import Model, Processing, bounds, load_robot
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval
@@ -30,7 +40,9 @@ def h4() -> Model:
 
 
 def test_forward_kinematics_of_the_h4_are_enclosed(h4: Model) -> None:
-    """Poses whose motors, in closed form, lie within the error of those given; the boxes are not much too large."""
+    """Poses whose motors, in closed form, lie within the error of those given; the boxes are not
+    much too large.
+    """
     pose = fourier(h4, 0.5, FREQUENCY, harmonics=HARMONICS).at(TIME[::40])[0]
     rng, error = np.random.default_rng(0), 1e-4
     motors = h4_motors(pose)
@@ -39,7 +51,9 @@ def test_forward_kinematics_of_the_h4_are_enclosed(h4: Model) -> None:
     box = closed_box(h4, "actuated", Interval.around(given, error), near)
     task = box[:, [h4.mechanism.coordinates.index(name) for name in h4.mechanism.task]]
     assert ((task.lower <= pose) & (pose <= task.upper)).all()
-    J = np.stack([(h4_motors(pose + e) - h4_motors(pose - e)) / 2e-6 for e in 1e-6 * np.eye(4)], axis=-1)
+    J = np.stack(
+        [(h4_motors(pose + e) - h4_motors(pose - e)) / 2e-6 for e in 1e-6 * np.eye(4)], axis=-1
+    )
     least = np.abs(np.linalg.inv(J)).sum(axis=-1) * error
     assert (task.radius >= 0.999 * least).all()
     assert (task.radius <= 1.02 * least).all()
@@ -48,19 +62,29 @@ def test_forward_kinematics_of_the_h4_are_enclosed(h4: Model) -> None:
 def test_positions_too_coarse_for_a_proof_are_refused(h4: Model) -> None:
     near = h4.home[None]
     motors = near[:, list(h4.actuated)]
-    with pytest.raises(NotConverged, match=r"could not be proven at sample 0.*smaller position error"):
+    with pytest.raises(
+        NotConverged, match=r"could not be proven at sample 0.*smaller position error"
+    ):
         closed_box(h4, "actuated", Interval.around(motors, 0.5), near)
 
 
-def test_derivatives_of_a_motion_of_known_bandwidth_are_enclosed_and_nearly_as_narrow_as_can_be() -> None:
-    """Bernstein: errors of h harmonics can grow by (h w)^k, and no bound of all such motions is smaller."""
+def test_derivatives_of_a_motion_of_known_bandwidth_are_enclosed_and_nearly_as_narrow_as_can_be() -> (
+    None
+):
+    """Bernstein: errors of h harmonics can grow by (h w)^k, and no bound of all such motions is
+    smaller.
+    """
     w, error = 2 * np.pi * FREQUENCY, 1e-3
     rng = np.random.default_rng(0)
     for _ in range(20):
         a, b = rng.standard_normal((2, HARMONICS + 1))
         k = np.arange(HARMONICS + 1)
         s, c = np.sin(w * np.outer(TIME, k)), np.cos(w * np.outer(TIME, k))
-        truth = s @ a + c @ b, c @ (a * w * k) - s @ (b * w * k), -s @ (a * (w * k) ** 2) - c @ (b * (w * k) ** 2)
+        truth = (
+            s @ a + c @ b,
+            c @ (a * w * k) - s @ (b * w * k),
+            -s @ (a * (w * k) ** 2) - c @ (b * (w * k) ** 2),
+        )
         seen = Interval.around(truth[0] + rng.uniform(-error, error, COUNT), error)[:, None]
         for order, (found, true) in enumerate(zip(harmonic_motion(seen, RATE, HARMONICS), truth)):
             assert found[:, 0].contains(true).all()
@@ -75,20 +99,35 @@ def test_a_motion_of_more_harmonics_is_noticed() -> None:
         harmonic_motion(Interval.around(wave, 0.1), RATE, 200)
 
 
-@pytest.mark.parametrize(("name", "step", "error"), [
-    ("h4", 2e-4, 0.05), pytest.param("palida", 1e-5, 4.0, marks=pytest.mark.slow)])
-def test_the_truth_is_inside_boxes_from_rounded_positions(name: str, step: float, error: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "step", "error"),
+    [("h4", 2e-4, 0.05), pytest.param("palida", 1e-5, 4.0, marks=pytest.mark.slow)],
+)
+def test_the_truth_is_inside_boxes_from_rounded_positions(
+    name: str, step: float, error: float
+) -> None:
     model = Model(load_robot(name))
     if name != "h4":
         pytest.importorskip("pinocchio")
     base = base_parameters(model, tie_legs=True)
     truth = base.values(model.values(base.standard))
     for seed in range(2 if name == "h4" else 1):
-        log = log_of(model, (h4_truth if name == "h4" else pinocchio_truth)(seed, model), step, error, seed)
-        box = bounds(model, [log], error_bound=error, tie_legs=True, position_error=step / 2, processing=CUTOFF)
+        log = log_of(
+            model, (h4_truth if name == "h4" else pinocchio_truth)(seed, model), step, error, seed
+        )
+        box = bounds(
+            model,
+            [log],
+            error_bound=error,
+            tie_legs=True,
+            position_error=step / 2,
+            processing=CUTOFF,
+        )
         assert ((box.lower <= truth) & (truth <= box.upper)).all()
         if name == "h4":
-            verify(json.loads(json.dumps(box.to_dict())))  # in rational arithmetic, from the intervals stored
+            verify(
+                json.loads(json.dumps(box.to_dict()))
+            )  # in rational arithmetic, from the intervals stored
         assert "holds if the pose has no harmonics above 2 Hz" in box.notes[0]
         fair = bounds(model, [log], error_bound=3 * error, tie_legs=True, processing=CUTOFF)
         assert np.median(box.width / fair.width) < 1.5  # not just anything contains the truth
@@ -105,5 +144,10 @@ def test_positions_taken_for_exact_contradict_what_they_are(h4: Model) -> None:
 def test_a_motion_that_cannot_be_enclosed_is_refused(h4: Model) -> None:
     log = log_of(h4, h4_truth(0, h4), 1e-4, 0.1, 0)
     with pytest.raises(InvalidInput, match="log of whole periods with a cut-off"):
-        bounds(h4, [replace(log, period_samples=None)], error_bound=0.1, position_error=1e-4,
-               processing=Processing(cutoff=20.0, method="time"))
+        bounds(
+            h4,
+            [replace(log, period_samples=None)],
+            error_bound=0.1,
+            position_error=1e-4,
+            processing=Processing(cutoff=20.0, method="time"),
+        )

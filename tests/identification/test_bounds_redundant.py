@@ -1,4 +1,6 @@
-"""Boxes of a robot with more motors than degrees of freedom: the bound is on each motor, rows add several of them."""
+"""Boxes of a robot with more motors than degrees of freedom: the bound is on each motor, rows add
+several of them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def robot() -> Model:
 
 @pytest.fixture(scope="module")
 def log(robot: Model) -> Recording:
-    """Errors as large as the bound allows, all motors off in the same direction half of the time."""
+    """Errors as large as the bound allows, all motors off in the same direction half of the
+    time.
+    """
     clean = record(simulate(robot, fourier(robot, 0.4, 0.5, harmonics=3), periods=2), noise=Noise())
     rng = np.random.default_rng(0)
     assert clean.effort is not None
@@ -34,11 +38,15 @@ def log(robot: Model) -> Recording:
     sign[same] = sign[same, :1]
     period = clean.period_samples
     assert period is not None
-    sign = np.tile(sign[:period], (2, 1))  # both periods alike, so that averaging does not make them smaller
+    sign = np.tile(
+        sign[:period], (2, 1)
+    )  # both periods alike, so that averaging does not make them smaller
     return replace(clean, effort=clean.effort + 0.95 * BOUND * sign)
 
 
-def test_the_box_holds_the_truth_although_rows_are_off_by_more_than_the_bound(robot: Model, log: Recording) -> None:
+def test_the_box_holds_the_truth_although_rows_are_off_by_more_than_the_bound(
+    robot: Model, log: Recording
+) -> None:
     base = base_parameters(robot)
     true = base.values(robot.values(base.standard))
     problem = bounded_problem(robot, [log], base, error_bound=BOUND)

@@ -43,11 +43,17 @@ def worn(five_bar: Model) -> Identification:
 def moved(result: Identification, draw: np.random.Generator, factor: float = 1.0) -> Identification:
     """A result of another log: values drawn from the first one's covariance."""
     estimate = result.estimate
-    values = estimate.values + factor * draw.multivariate_normal(np.zeros(len(estimate)), estimate.covariance)
-    return replace(result, estimate=replace(estimate, values=values), logs={"identification": ("another.csv",)})
+    values = estimate.values + factor * draw.multivariate_normal(
+        np.zeros(len(estimate)), estimate.covariance
+    )
+    return replace(
+        result, estimate=replace(estimate, values=values), logs={"identification": ("another.csv",)}
+    )
 
 
-def test_the_friction_that_changed_is_named_first(five_bar: Model, first: Identification, worn: Identification) -> None:
+def test_the_friction_that_changed_is_named_first(
+    five_bar: Model, first: Identification, worn: Identification
+) -> None:
     found = compare([(five_bar, first), (five_bar, worn)], labels=("before", "after"))
     best = found.differences[0]
     assert best.name == RUBS
@@ -58,16 +64,23 @@ def test_the_friction_that_changed_is_named_first(five_bar: Model, first: Identi
     assert "parameters differ beyond chance: before / after" in found.summary()
 
 
-def test_a_result_that_is_not_good_itself_is_said_to_be_so(five_bar: Model, first: Identification,
-                                                           worn: Identification) -> None:
+def test_a_result_that_is_not_good_itself_is_said_to_be_so(
+    five_bar: Model, first: Identification, worn: Identification
+) -> None:
     """Held-out logs that are missing are no mistake; anything else may be what differs."""
-    assert not any("result 1: its own" in note for note in compare([(five_bar, first), (five_bar, worn)]).notes)
-    late = replace(worn, verdict=Verdict(remarks=(Remark(rule="direction", level="look", message="late"),)))
+    assert not any(
+        "result 1: its own" in note for note in compare([(five_bar, first), (five_bar, worn)]).notes
+    )
+    late = replace(
+        worn, verdict=Verdict(remarks=(Remark(rule="direction", level="look", message="late"),))
+    )
     notes = compare([(five_bar, first), (five_bar, late)], labels=("before", "after")).notes
     assert any(note.startswith("after: its own verdict is look") for note in notes)
 
 
-def test_p_values_are_those_of_welch_and_holm(five_bar: Model, first: Identification, worn: Identification) -> None:
+def test_p_values_are_those_of_welch_and_holm(
+    five_bar: Model, first: Identification, worn: Identification
+) -> None:
     found = compare([(five_bar, first), (five_bar, worn)])
     chances = []
     for d in found.differences:
@@ -88,8 +101,12 @@ def test_holm_is_that_of_statsmodels_in_any_order(seed: int) -> None:
     np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1], rtol=1e-12)
 
 
-def test_equal_machines_are_called_different_as_often_as_allowed(five_bar: Model, first: Identification) -> None:
-    """200 pairs that differ by noise alone: any is named about as often as the level says, all together too."""
+def test_equal_machines_are_called_different_as_often_as_allowed(
+    five_bar: Model, first: Identification
+) -> None:
+    """200 pairs that differ by noise alone: any is named about as often as the level says, all
+    together too.
+    """
     draw = np.random.default_rng(3)
     sure = replace(first, estimate=replace(first.estimate, degrees_of_freedom=np.array(np.inf)))
     pairs = [(moved(sure, draw), moved(sure, draw)) for _ in range(200)]
@@ -99,7 +116,9 @@ def test_equal_machines_are_called_different_as_often_as_allowed(five_bar: Model
     assert stats.kstest(np.array(together, dtype=float), "uniform").pvalue > 1e-3
 
 
-def test_a_change_spread_over_all_parameters_is_seen_together(five_bar: Model, first: Identification) -> None:
+def test_a_change_spread_over_all_parameters_is_seen_together(
+    five_bar: Model, first: Identification
+) -> None:
     sure = replace(first, estimate=replace(first.estimate, degrees_of_freedom=np.array(np.inf)))
     draw = np.random.default_rng(5)
     found = compare([(five_bar, sure), (five_bar, moved(sure, draw, factor=4.0))])
@@ -108,15 +127,18 @@ def test_a_change_spread_over_all_parameters_is_seen_together(five_bar: Model, f
     assert together < 1e-6
 
 
-def test_few_degrees_of_freedom_are_not_judged_together(five_bar: Model, first: Identification) -> None:
+def test_few_degrees_of_freedom_are_not_judged_together(
+    five_bar: Model, first: Identification
+) -> None:
     few = replace(first, estimate=replace(first.estimate, degrees_of_freedom=np.array(4.0)))
     found = compare([(five_bar, few), (five_bar, moved(few, np.random.default_rng(1)))])
     assert found.together["result 2"] is None
     assert "too few degrees of freedom" in found.summary()
 
 
-def test_thresholds_decide(five_bar: Model, first: Identification, worn: Identification,
-                           five_bar_other: Recording) -> None:
+def test_thresholds_decide(
+    five_bar: Model, first: Identification, worn: Identification, five_bar_other: Recording
+) -> None:
     both = [(five_bar, first), (five_bar, worn)]
     strict = compare(both, [five_bar_other], labels=("before", "after"), change=0.2, error=1e-4)
     assert not strict.passed
@@ -132,8 +154,9 @@ def test_a_shared_log_is_said(five_bar: Model, first: Identification) -> None:
     assert any("is behind both results" in note for note in found.notes)
 
 
-def test_parameters_with_another_meaning_are_not_compared(five_bar: Model, first: Identification,
-                                                          five_bar_log: Recording) -> None:
+def test_parameters_with_another_meaning_are_not_compared(
+    five_bar: Model, first: Identification, five_bar_log: Recording
+) -> None:
     tied = identify(five_bar, [five_bar_log], tie_legs=True)
     found = compare([(five_bar, first), (five_bar, tied)])
     assert any("have no equal" in note for note in found.notes)
@@ -143,14 +166,20 @@ def test_parameters_with_another_meaning_are_not_compared(five_bar: Model, first
 def test_one_result_or_another_robot_is_refused(five_bar: Model, first: Identification) -> None:
     with pytest.raises(InvalidInput, match="expected two or more"):
         compare([(five_bar, first)])
-    strange = replace(first, estimate=replace(first.estimate, parameters=tuple(
-        Parameter(f"other.{name}") for name in first.estimate.parameters)))
+    strange = replace(
+        first,
+        estimate=replace(
+            first.estimate,
+            parameters=tuple(Parameter(f"other.{name}") for name in first.estimate.parameters),
+        ),
+    )
     with pytest.raises(InvalidInput, match="no parameter in common"):
         compare([(five_bar, first), (five_bar, strange)])
 
 
 def test_the_command_writes_a_page_and_fails_with_its_own_code(
-        tmp_path: Path, first: Identification, worn: Identification) -> None:
+    tmp_path: Path, first: Identification, worn: Identification
+) -> None:
     text, _ = robot_text("five_bar")
     for name, result in (("before", first), ("after", worn)):
         (tmp_path / name).mkdir()
@@ -162,7 +191,9 @@ def test_the_command_writes_a_page_and_fails_with_its_own_code(
     assert "parameters differ" in page
     assert run("gough compare before after --change 0.2", tmp_path).code == 3
     (tmp_path / "study.toml").write_text(
-        'format = 1\n[compare]\nfolders = ["before", "after"]\nchange = 0.2\n[check]\nrobot = "five_bar"\n')
+        'format = 1\n[compare]\nfolders = ["before", "after"]\nchange = 0.2\n[check]\nrobot = '
+        '"five_bar"\n'
+    )
     outcome = run("gough run study.toml", tmp_path)
     assert outcome.code == 3
     assert "check" not in outcome.out

@@ -1,4 +1,6 @@
-"""Constants of terms that are not linear: found with the coefficients, with honest standard deviations."""
+"""Constants of terms that are not linear: found with the coefficients, with honest standard
+deviations.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,11 @@ from gough.report.report import render
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 
-TEXT = robot_text("five_bar")[0].replace(
-    'terms = ["ia", "fv", "fs"]', 'terms = ["ia", "fv", "fs", "stribeck", "ripple"]').replace(
-    'fs = "$fs" }', 'fs = "$fs", stribeck = 0.5, ripple_sin = 0.2, ripple_cos = 0.1 }')
+TEXT = (
+    robot_text("five_bar")[0]
+    .replace('terms = ["ia", "fv", "fs"]', 'terms = ["ia", "fv", "fs", "stribeck", "ripple"]')
+    .replace('fs = "$fs" }', 'fs = "$fs", stribeck = 0.5, ripple_sin = 0.2, ripple_cos = 0.1 }')
+)
 TRUE = {"stribeck.speed": 0.3, "ripple.pitch": float(np.radians(7))}
 SPEED = '{ start = "0.1 rad/s", low = "0.01 rad/s", high = "3 rad/s" }'
 PITCH = '{ start = "9 deg", low = "5 deg", high = "12 deg" }'
@@ -32,7 +36,10 @@ PITCH = '{ start = "9 deg", low = "5 deg", high = "12 deg" }'
 
 @cache
 def robot(speed: str = '"0.3 rad/s"', pitch: str = '"7 deg"') -> Model:
-    return Model(parse_robot(TEXT + f"""
+    return Model(
+        parse_robot(
+            TEXT
+            + f"""
 [[term]]
 name = "stribeck"
 constants = {{ speed = {speed} }}
@@ -40,7 +47,10 @@ constants = {{ speed = {speed} }}
 [[term]]
 name = "ripple"
 constants = {{ pitch = {pitch} }}
-""", "five_bar.toml"))
+""",
+            "five_bar.toml",
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -74,19 +84,26 @@ def test_derivatives_are_those_of_the_prediction(experiment: Experiment) -> None
     for k, name in enumerate(TRUE):
         h = 1e-5 * TRUE[name]
         ahead, back = (log.regressor({**TRUE, name: TRUE[name] + s * h}) @ chi for s in (1, -1))
-        np.testing.assert_allclose(D[:, :, k], (ahead - back) / (2 * h), atol=1e-6 * np.abs(D[:, :, k]).max())
+        np.testing.assert_allclose(
+            D[:, :, k], (ahead - back) / (2 * h), atol=1e-6 * np.abs(D[:, :, k]).max()
+        )
 
 
 def test_the_columns_are_those_of_the_model(experiment: Experiment) -> None:
     model = robot(SPEED, PITCH)
     search = ConstantSearch(experiment, tuple(TRUE))
     start = {name: model.mechanism.constants[name].value for name in TRUE}
-    np.testing.assert_allclose(search._logs[0].regressor(start), experiment.problem.regressor[:, :, search.free],
-                               atol=1e-12)
+    np.testing.assert_allclose(
+        search._logs[0].regressor(start),
+        experiment.problem.regressor[:, :, search.free],
+        atol=1e-12,
+    )
 
 
 def test_intervals_hold_the_truth(simulation: Simulation) -> None:
-    """Constants and their terms' coefficients, in the averaged period; the benchmark has more of them."""
+    """Constants and their terms' coefficients, in the averaged period; the benchmark has more of
+    them.
+    """
     model, inside, narrow = robot(SPEED, PITCH), [], []
     base = base_parameters(model)
     truth = robot().mechanism.standard
@@ -97,10 +114,17 @@ def test_intervals_hold_the_truth(simulation: Simulation) -> None:
         again = Model(model.mechanism.with_constants(values))
         experiment = prepare(again, [log], base, processing=first.processing)
         plain = GaussMarkov().fit(experiment.problem)
-        made, found = with_constants(experiment, experiment.problem, {"gm": GaussMarkov()}, {"gm": plain},
-                                     values)
-        inside += [abs(found.values[name] - true) < 2.2 * found.std[name] for name, true in TRUE.items()]
-        names = [name for name in plain.parameters if name.kind in ("stribeck", "ripple_sin", "ripple_cos")]
+        made, found = with_constants(
+            experiment, experiment.problem, {"gm": GaussMarkov()}, {"gm": plain}, values
+        )
+        inside += [
+            abs(found.values[name] - true) < 2.2 * found.std[name] for name, true in TRUE.items()
+        ]
+        names = [
+            name
+            for name in plain.parameters
+            if name.kind in ("stribeck", "ripple_sin", "ripple_cos")
+        ]
         bounds = made["gm"].select(names).interval()
         inside += [low <= truth[name] <= high for name, (low, high) in zip(names, bounds)]
         narrow.append(plain.select(names).std / made["gm"].select(names).std)
@@ -114,13 +138,17 @@ def test_the_result_has_them_and_keeps_them(log: Recording, tmp_path: Path) -> N
     result.save(tmp_path)
     again = load_identification(tmp_path)
     assert again.constants.values == result.constants.values
-    assert again.to_dict()["constants"]["ripple.pitch"]["std"] == result.constants.std["ripple.pitch"]
+    assert (
+        again.to_dict()["constants"]["ripple.pitch"]["std"] == result.constants.std["ripple.pitch"]
+    )
     source = export(robot(SPEED, PITCH), result, tmp_path / "out", "c")[0].read_text()
     assert repr(result.constants.values["ripple.pitch"]) in source
 
 
 def test_a_constant_that_runs_to_its_bound_says_so(log: Recording) -> None:
-    result = identify(robot('{ start = "0.02 rad/s", low = "0.01 rad/s", high = "0.05 rad/s" }'), [log])
+    result = identify(
+        robot('{ start = "0.02 rad/s", low = "0.01 rad/s", high = "0.05 rad/s" }'), [log]
+    )
     assert result.constants.values["stribeck.speed"] == pytest.approx(0.05)
     assert result.constants.std["stribeck.speed"] == np.inf
     assert "stribeck.<b>speed</b>" in render(robot(), result)
@@ -128,16 +156,21 @@ def test_a_constant_that_runs_to_its_bound_says_so(log: Recording) -> None:
 
 
 def test_constants_and_drive_gains_are_found_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = TEXT.replace(', "ripple"]', "]").replace(", ripple_sin = 0.2, ripple_cos = 0.1", "").replace(
-        "actuated = true", "actuated = true\ngain = 2.0")
+    text = (
+        TEXT.replace(', "ripple"]', "]")
+        .replace(", ripple_sin = 0.2, ripple_cos = 0.1", "")
+        .replace("actuated = true", "actuated = true\ngain = 2.0")
+    )
 
     def with_speed(speed: str) -> Model:
         own = f'\n[[term]]\nname = "stribeck"\nconstants = {{ speed = {speed} }}\n'
         return Model(parse_robot(text + own, "x.toml"))
 
     true, path = with_speed('"0.3 rad/s"'), fourier(robot(), 0.4, 0.5, harmonics=5)
-    logs = [record(simulate(true, path, periods=3, payload=payload, gains=[2.5, 1.8]), seed=k)
-            for k, payload in enumerate((None, "disc"))]
+    logs = [
+        record(simulate(true, path, periods=3, payload=payload, gains=[2.5, 1.8]), seed=k)
+        for k, payload in enumerate((None, "disc"))
+    ]
     result = identify(with_speed(SPEED), logs[:1], loaded=logs[1:], estimator="gain_ml")
     for motor, gain in (("left.motor", 2.5), ("right.motor", 1.8)):
         assert result.drive_gains[motor]["value"] == pytest.approx(gain, rel=0.02)
@@ -146,7 +179,15 @@ def test_constants_and_drive_gains_are_found_together(monkeypatch: pytest.Monkey
     # The problem is that of the constants found, also if turns end before these settle.
     module = import_module("gough.identification.identify")
     monkeypatch.setattr(module, "TURNS", 1)
-    currents, values = module._posed(with_speed(SPEED), logs[:1], logs[1:], module.IdentifySettings(),
-                                     {"gain_ml": MaximumLikelihoodGains(nominal={})})
-    assert currents.model.mechanism.constants["stribeck.speed"].value == values["stribeck.speed"] != 0.1
-
+    currents, values = module._posed(
+        with_speed(SPEED),
+        logs[:1],
+        logs[1:],
+        module.IdentifySettings(),
+        {"gain_ml": MaximumLikelihoodGains(nominal={})},
+    )
+    assert (
+        currents.model.mechanism.constants["stribeck.speed"].value
+        == values["stribeck.speed"]
+        != 0.1
+    )

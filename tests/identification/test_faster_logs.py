@@ -1,4 +1,6 @@
-"""A model from a slow log predicts a faster one; the cut-off of the slow one must not stand between them."""
+"""A model from a slow log predicts a faster one; the cut-off of the slow one must not stand between
+them.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,27 @@ def log(model: Model, pace: float, seed: int, load: np.ndarray | None = None) ->
     q = model.home[list(model.actuated)] + (size[:, :, None] * np.sin(angle)).sum(axis=0).T
     speed = (size[:, :, None] * 2 * np.pi * waves[:, :, None] * np.cos(angle)).sum(axis=0).T
     push = -(size[:, :, None] * (2 * np.pi * waves[:, :, None]) ** 2 * np.sin(angle)).sum(axis=0).T
-    effort = model.inverse_dynamics(model.kinematics.motion(time, q, speed, push, "actuated"), load=load)
+    effort = model.inverse_dynamics(
+        model.kinematics.motion(time, q, speed, push, "actuated"), load=load
+    )
     names = model.mechanism.actuated
-    return Recording(joints=names, time=time, position=q + 2e-6 * rng.standard_normal(q.shape),
-                     effort=effort + 0.02 * rng.standard_normal(q.shape), source=f"pace {pace:g}",
-                     position_units=tuple(model.mechanism.joint(name).unit for name in names))
+    return Recording(
+        joints=names,
+        time=time,
+        position=q + 2e-6 * rng.standard_normal(q.shape),
+        effort=effort + 0.02 * rng.standard_normal(q.shape),
+        source=f"pace {pace:g}",
+        position_units=tuple(model.mechanism.joint(name).unit for name in names),
+    )
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_log_five_times_as_fast_is_predicted_and_the_model_is_called_good(arm: Model, seed: int) -> None:
-    """With the cut-off of the slow log its motion would be missing: 20 % and more of the effort, and 'wrong'."""
+def test_a_log_five_times_as_fast_is_predicted_and_the_model_is_called_good(
+    arm: Model, seed: int
+) -> None:
+    """With the cut-off of the slow log its motion would be missing: 20 % and more of the effort,
+    and 'wrong'.
+    """
     slow, fast = log(arm, 1.0, seed), log(arm, 5.0, 10 + seed)
     result = identify(arm, slow, held_out=fast)
     assert result.validation is not None
@@ -62,31 +75,56 @@ def test_a_given_cut_off_is_kept(arm: Model) -> None:
 
 def test_a_log_as_slow_keeps_the_cut_off_and_a_wrong_model_does_not_raise_it(arm: Model) -> None:
     result = identify(arm, log(arm, 1.0, 0))
-    base, values = result.base, dict(zip(result.estimate.parameters, result.estimate.values.tolist()))
-    settings = Processing(method="time", cutoff=5.0, decimation=40, window=0.0, standing=(), dead_band=0.0)
+    base, values = (
+        result.base,
+        dict(zip(result.estimate.parameters, result.estimate.values.tolist())),
+    )
+    settings = Processing(
+        method="time", cutoff=5.0, decimation=40, window=0.0, standing=(), dead_band=0.0
+    )
     for wrong in (1.0, 1.5):
-        assert raised_cutoff(arm, [log(arm, 1.0, 1)], base, settings,
-                       {name: wrong * value for name, value in values.items()}) == settings
+        assert (
+            raised_cutoff(
+                arm,
+                [log(arm, 1.0, 1)],
+                base,
+                settings,
+                {name: wrong * value for name, value in values.items()},
+            )
+            == settings
+        )
     raised = raised_cutoff(arm, [log(arm, 5.0, 1)], base, settings, values)
     assert raised == replace(settings, cutoff=raised.cutoff, decimation=raised.decimation)
     assert raised.cutoff in (10.0, 20.0, 40.0)
 
 
 def test_a_repeated_motion_keeps_its_own_harmonics(arm: Model) -> None:
-    """Four periods of 4 s, then of 1 s: the slow log's highest harmonic lies below the fast one's second."""
+    """Four periods of 4 s, then of 1 s: the slow log's highest harmonic lies below the fast one's
+    second.
+    """
+
     def periodic(period: float, source: str) -> Recording:
         time = np.arange(round(4 * period * RATE)) / RATE
         turn = 2 * np.pi * np.array([1.0, 2.0, 3.0])[:, None] / period
-        size, phase = 0.15 * np.array([[1.0, 0.7], [0.6, -1.0], [-0.5, 0.4]]), np.array([[0.0, 1.0], [2, 0], [1, 3]])
+        size, phase = (
+            0.15 * np.array([[1.0, 0.7], [0.6, -1.0], [-0.5, 0.4]]),
+            np.array([[0.0, 1.0], [2, 0], [1, 3]]),
+        )
         angle = turn[:, :, None] * time[:, None] + phase[:, None, :]
         q = arm.home[list(arm.actuated)] + (size[:, None] * np.sin(angle)).sum(axis=0)
         speed = (size[:, None] * turn[:, :, None] * np.cos(angle)).sum(axis=0)
         push = -(size[:, None] * turn[:, :, None] ** 2 * np.sin(angle)).sum(axis=0)
         effort = arm.inverse_dynamics(arm.kinematics.motion(time, q, speed, push, "actuated"))
         rng = np.random.default_rng(round(period))
-        return Recording(joints=arm.mechanism.actuated, position_units=("rad", "rad"), time=time, source=source,
-                         position=q + 2e-5 * rng.standard_normal(q.shape), period_samples=round(period * RATE),
-                         effort=effort + 0.02 * rng.standard_normal(q.shape))
+        return Recording(
+            joints=arm.mechanism.actuated,
+            position_units=("rad", "rad"),
+            time=time,
+            source=source,
+            position=q + 2e-5 * rng.standard_normal(q.shape),
+            period_samples=round(period * RATE),
+            effort=effort + 0.02 * rng.standard_normal(q.shape),
+        )
 
     result = identify(arm, periodic(4.0, "slow"), held_out=periodic(1.0, "fast"))
     assert result.verdict is not None
@@ -96,7 +134,9 @@ def test_a_repeated_motion_keeps_its_own_harmonics(arm: Model) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_load_is_found_in_a_log_five_times_as_fast_as_that_of_the_model(arm: Model, seed: int) -> None:
+def test_a_load_is_found_in_a_log_five_times_as_fast_as_that_of_the_model(
+    arm: Model, seed: int
+) -> None:
     """With the cut-off of the model it came out 1 to 2 % heavier, by 11 to 40 of its sigmas."""
     ten = np.array([2.0, 0, 0, 0, 0.05, 0, 0.05, 0, 0, 0.05])
     found = payload(arm, log(arm, 5.0, 10 + seed, ten), result=identify(arm, log(arm, 1.0, seed)))
@@ -106,13 +146,19 @@ def test_a_load_is_found_in_a_log_five_times_as_fast_as_that_of_the_model(arm: M
 
 
 def test_a_window_that_takes_most_of_one_row_of_one_log_is_narrower(arm: Model) -> None:
-    """Row by row and log by log: one motor that reverses often is enough, and the other log keeps all of its rows."""
+    """Row by row and log by log: one motor that reverses often is enough, and the other log keeps
+    all of its rows.
+    """
     calm, busy = log(arm, 0.2, 0), log(arm, 0.2, 1)
     time = busy.time - busy.time[0]
     restless = busy.position.copy()
-    restless[:, 0] = arm.home[arm.actuated[0]] + 0.02 * np.sin(2 * np.pi * 3 * time)  # reverses each 0.17 s
+    restless[:, 0] = arm.home[arm.actuated[0]] + 0.02 * np.sin(
+        2 * np.pi * 3 * time
+    )  # reverses each 0.17 s
     base = identify(arm, log(arm, 1.0, 0)).base
-    wide = Processing(method="time", cutoff=20.0, decimation=1, window=0.06, standing=(), dead_band=0.0)
+    wide = Processing(
+        method="time", cutoff=20.0, decimation=1, window=0.06, standing=(), dead_band=0.0
+    )
     kept = processed_as(arm, [calm], base, wide, None, None)
     assert kept.processing.window == 0.06
     done = processed_as(arm, [calm, replace(busy, position=restless)], base, wide, None, None)

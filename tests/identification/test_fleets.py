@@ -1,4 +1,6 @@
-"""A fleet in ordinary motion: what is wrong is found and named, what is not is not; files, tables, page."""
+"""A fleet in ordinary motion: what is wrong is found and named, what is not is not; files, tables,
+page.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def motors(five_bar: Model) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def virtual(five_bar: Model, motors: tuple[str, ...]) -> VirtualFleet:
-    wrong = Wrong(drift={2: (motors[0], 0.25)}, gain={5: (motors[1], 1.12)}, encoder={8: (motors[0], OFF)})
+    wrong = Wrong(
+        drift={2: (motors[0], 0.25)}, gain={5: (motors[1], 1.12)}, encoder={8: (motors[0], OFF)}
+    )
     return VirtualFleet(model=five_bar, days=DAYS, wrong=wrong)
 
 
@@ -40,8 +44,14 @@ def logs(virtual: VirtualFleet, tmp_path_factory: pytest.TempPathFactory) -> lis
     for robot in range(ROBOTS):
         for day in range(DAYS):
             path = virtual.record(robot, day).save(folder / f"r{robot}-{day:02d}.npz")
-            found.append(FleetLog(path=str(path), robot=f"r{robot:02d}", time=86400.0 * (20000 + day),
-                                  temperature=virtual.temperature(robot, day)))
+            found.append(
+                FleetLog(
+                    path=str(path),
+                    robot=f"r{robot:02d}",
+                    time=86400.0 * (20000 + day),
+                    temperature=virtual.temperature(robot, day),
+                )
+            )
     return found
 
 
@@ -72,36 +82,71 @@ def test_the_encoder_that_is_off_is_named(found: Fleet, motors: tuple[str, ...])
     assert float(size[1]) == pytest.approx(np.degrees(OFF), abs=3 * float(size[2]))
 
 
-def test_the_size_of_the_drift_is_right(found: Fleet, virtual: VirtualFleet, motors: tuple[str, ...]) -> None:
+def test_the_size_of_the_drift_is_right(
+    found: Fleet, virtual: VirtualFleet, motors: tuple[str, ...]
+) -> None:
     k = found.parameters.index(f"{motors[0]}.fs")
     names = virtual.model.mechanism.standard.names
     warm = found.histories[2].temperature
-    still = [virtual.truth(2, day)[names.index(f"{motors[0]}.fs")] / (1 - 0.003 * (warm[day] - 20))
-             for day in (0, DAYS - 1)]
+    still = [
+        virtual.truth(2, day)[names.index(f"{motors[0]}.fs")] / (1 - 0.003 * (warm[day] - 20))
+        for day in (0, DAYS - 1)
+    ]
     line = found.histories[2].trend
     assert line is not None
     assert line.change[k] == pytest.approx(still[1] - still[0], abs=4 * line.std[k])
 
 
-def test_friction_that_falls_with_temperature_is_no_drift(found: Fleet, motors: tuple[str, ...]) -> None:
+def test_friction_that_falls_with_temperature_is_no_drift(
+    found: Fleet, motors: tuple[str, ...]
+) -> None:
     k = found.parameters.index(f"{motors[1]}.fv")
-    slopes = [h.trend.temperature[k] / found.common.common[k] for h in found.histories if h.trend is not None]
-    sigma = [h.trend.temperature_std[k] / found.common.common[k] for h in found.histories if h.trend is not None]
+    slopes = [
+        h.trend.temperature[k] / found.common.common[k]
+        for h in found.histories
+        if h.trend is not None
+    ]
+    sigma = [
+        h.trend.temperature_std[k] / found.common.common[k]
+        for h in found.histories
+        if h.trend is not None
+    ]
     mean = np.average(slopes, weights=np.power(sigma, -2))
     assert mean == pytest.approx(-0.01, abs=4 / np.sqrt(np.power(sigma, -2).sum()))
 
 
-def test_deviations_from_the_kind_are_those_of_the_robots(found: Fleet, virtual: VirtualFleet) -> None:
-    """What filters and quantisation do to all robots alike is in the common part, and cancels in the deviations."""
+def test_deviations_from_the_kind_are_those_of_the_robots(
+    found: Fleet, virtual: VirtualFleet
+) -> None:
+    """What filters and quantisation do to all robots alike is in the common part, and cancels in
+    the deviations.
+    """
     base = base_parameters(virtual.model)
-    truth = np.array([np.mean([base.values(virtual.truth(r, d)[[virtual.model.mechanism.standard.names.index(n)
-                                                                for n in base.standard]])
-                               for d in range(DAYS)], axis=0) for r in range(ROBOTS)])
+    truth = np.array(
+        [
+            np.mean(
+                [
+                    base.values(
+                        virtual.truth(r, d)[
+                            [virtual.model.mechanism.standard.names.index(n) for n in base.standard]
+                        ]
+                    )
+                    for d in range(DAYS)
+                ],
+                axis=0,
+            )
+            for r in range(ROBOTS)
+        ]
+    )
     usual = [r for r in range(ROBOTS) if r not in (2, 5, 8)]
     alone = np.array([h.estimate.values for h in found.histories])
-    truth, alone, together = ((x - x[usual].mean(axis=0))[usual] for x in (truth, alone, found.common.values))
+    truth, alone, together = (
+        (x - x[usual].mean(axis=0))[usual] for x in (truth, alone, found.common.values)
+    )
     z = (together - truth) / found.common.std[usual]
-    assert np.mean(np.abs(z) < 1.96) > 0.9  # 9 robots only; coverage itself is tested on many fleets
+    assert (
+        np.mean(np.abs(z) < 1.96) > 0.9
+    )  # 9 robots only; coverage itself is tested on many fleets
     noise = np.array([found.histories[r].estimate.std for r in usual])
     assert np.mean(((together - truth) / noise) ** 2) < np.mean(((alone - truth) / noise) ** 2)
 
@@ -119,10 +164,20 @@ def test_tables_have_a_row_for_each_robot_period_and_parameter(found: Fleet) -> 
     assert sum(tables["robots"]["drift_found"]) == 1
 
 
-def write_table(folder: Path, logs: list[FleetLog], rows: list[str] | None = None, **keys: str) -> Path:
-    lines = rows if rows is not None else [f"{log.path},{log.robot},2026-03-{1 + k % DAYS:02d}T06:00:00+01:00,20"
-                                           for k, log in enumerate(logs)]
-    (folder / "logs.csv").write_text("\n".join(["log,robot,time,temperature", *lines]), encoding="utf-8")
+def write_table(
+    folder: Path, logs: list[FleetLog], rows: list[str] | None = None, **keys: str
+) -> Path:
+    lines = (
+        rows
+        if rows is not None
+        else [
+            f"{log.path},{log.robot},2026-03-{1 + k % DAYS:02d}T06:00:00+01:00,20"
+            for k, log in enumerate(logs)
+        ]
+    )
+    (folder / "logs.csv").write_text(
+        "\n".join(["log,robot,time,temperature", *lines]), encoding="utf-8"
+    )
     extra = "\n".join(f"{key} = {value}" for key, value in keys.items())
     text = f'format = 1\nrobot = "five_bar"\nlogs = "logs.csv"\n{extra}\n'
     (folder / "fleet.toml").write_text(text, encoding="utf-8")
@@ -136,7 +191,11 @@ def test_the_command_writes_tables_and_a_page(logs: list[FleetLog], tmp_path: Pa
     done = run("gough fleet fleet.toml -o result --diagnosed 1", tmp_path)
     assert done.code == 0, done.err
     assert "r02: " in done.out
-    table = pyarrow.parquet.read_table(tmp_path / "result" / "robots.parquet") if hasattr(pyarrow, "parquet") else None
+    table = (
+        pyarrow.parquet.read_table(tmp_path / "result" / "robots.parquet")
+        if hasattr(pyarrow, "parquet")
+        else None
+    )
     assert table is None or table.num_rows
     page = (tmp_path / "result" / "fleet.html").read_text(encoding="utf-8")
     assert 'id="robot-r02" open' in page
@@ -145,18 +204,27 @@ def test_the_command_writes_tables_and_a_page(logs: list[FleetLog], tmp_path: Pa
 
 def test_times_of_other_zones_are_the_same_moment(logs: list[FleetLog], tmp_path: Path) -> None:
     path = logs[0].path
-    for stamp, key in (("2026-03-01T06:00:00+01:00", {}), ("2026-03-01T05:00:00Z", {}),
-                       ("2026-03-01T06:00:00", {"zone": '"Europe/Berlin"'})):
+    for stamp, key in (
+        ("2026-03-01T06:00:00+01:00", {}),
+        ("2026-03-01T05:00:00Z", {}),
+        ("2026-03-01T06:00:00", {"zone": '"Europe/Berlin"'}),
+    ):
         file = write_table(tmp_path, [], [f"{path},r0,{stamp},"], **key)
         log = read_fleet(str(file), FleetSettings()).logs[0]
         assert log.time == 1772341200.0
         assert np.isnan(log.temperature)
 
 
-def test_lines_that_cannot_be_used_are_all_named_or_skipped(logs: list[FleetLog], tmp_path: Path) -> None:
-    rows = [f"{logs[0].path},r0,2026-03-01T06:00:00,20", f"{logs[1].path},r0,yesterday,20",
-            f"{logs[2].path},r0,2026-03-01T06:00:00Z,20", f"{logs[2].path},r1,2026-03-01T06:00:00Z,20",
-            f"{logs[3].path},r0"]
+def test_lines_that_cannot_be_used_are_all_named_or_skipped(
+    logs: list[FleetLog], tmp_path: Path
+) -> None:
+    rows = [
+        f"{logs[0].path},r0,2026-03-01T06:00:00,20",
+        f"{logs[1].path},r0,yesterday,20",
+        f"{logs[2].path},r0,2026-03-01T06:00:00Z,20",
+        f"{logs[2].path},r1,2026-03-01T06:00:00Z,20",
+        f"{logs[3].path},r0",
+    ]
     file = str(write_table(tmp_path, [], rows))
     with pytest.raises(InvalidRecording) as error:
         read_fleet(file, FleetSettings())
@@ -182,7 +250,11 @@ def test_a_fleet_file_with_a_wrong_key_is_refused(tmp_path: Path) -> None:
 
 def test_two_robots_are_no_fleet(logs: list[FleetLog], tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="three or more"):
-        look_at("five_bar", [log for log in logs if log.robot in ("r00", "r01")][:8], factors=str(tmp_path))
+        look_at(
+            "five_bar",
+            [log for log in logs if log.robot in ("r00", "r01")][:8],
+            factors=str(tmp_path),
+        )
 
 
 def test_a_generated_fleet_says_what_is_wrong(tmp_path: Path) -> None:

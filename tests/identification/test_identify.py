@@ -9,7 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gough.core.errors import InvalidInput, InvalidRecording, LoopNotClosed, NotConverged, SingularConfiguration
+from gough.core.errors import (
+    InvalidInput,
+    InvalidRecording,
+    LoopNotClosed,
+    NotConverged,
+    SingularConfiguration,
+)
 from gough.core.options import options_of
 from gough.core.regression import Regression
 from gough.engine import Model
@@ -26,11 +32,23 @@ from gough.study.trials import truth_table
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 
-KEYS = {"robot", "estimator", "parameters", "drive_gains", "payload", "residual", "validation", "verdict", "notes"}
+KEYS = {
+    "robot",
+    "estimator",
+    "parameters",
+    "drive_gains",
+    "payload",
+    "residual",
+    "validation",
+    "verdict",
+    "notes",
+}
 
 
 @pytest.fixture(scope="module")
-def everything(five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) -> Identification:
+def everything(
+    five_bar: Model, five_bar_log: Recording, five_bar_other: Recording
+) -> Identification:
     return identify(five_bar, [five_bar_log], held_out=[five_bar_other], estimator="all")
 
 
@@ -42,9 +60,15 @@ def test_most_intervals_hold_the_truth(everything: Identification) -> None:
 
 def test_intervals_cover_over_many_noises(five_bar: Model, five_bar_run: Simulation) -> None:
     """95 % intervals of one robot under 30 noises: pooled coverage near 95 %."""
-    held = [within for seed in range(30)
-            for *_, within in truth_table("five_bar", identify(
-                five_bar, [record(five_bar_run, seed=100 + seed)], window=0.04).estimate, False)]
+    held = [
+        within
+        for seed in range(30)
+        for *_, within in truth_table(
+            "five_bar",
+            identify(five_bar, [record(five_bar_run, seed=100 + seed)], window=0.04).estimate,
+            False,
+        )
+    ]
     assert 0.90 < np.mean(held) < 0.99
 
 
@@ -61,18 +85,23 @@ def test_it_predicts_a_motion_and_a_plant_it_has_not_seen(everything: Identifica
     assert "numerics fine" in str(everything.verdict)
 
 
-def test_a_wrong_model_is_not_called_good(five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) -> None:
+def test_a_wrong_model_is_not_called_good(
+    five_bar: Model, five_bar_log: Recording, five_bar_other: Recording
+) -> None:
     spoilt = replace(five_bar_other, effort=five_bar_other.effort + 3.0)
     result = identify(five_bar, [five_bar_log], held_out=[spoilt])
     assert result.validation.predicts == "poor"
     assert any("held-out error" in doubt for doubt in result.validation.doubts)
 
 
-def test_the_standard_vector_of_a_base_estimate_gives_the_same_efforts(everything: Identification, five_bar: Model,
-                                                                       five_bar_run: Simulation) -> None:
+def test_the_standard_vector_of_a_base_estimate_gives_the_same_efforts(
+    everything: Identification, five_bar: Model, five_bar_run: Simulation
+) -> None:
     motion = five_bar_run.motion().take(slice(0, 50))
     direct = five_bar.regressor(motion, everything.base) @ everything.estimate.values
-    np.testing.assert_allclose(five_bar.inverse_dynamics(motion, everything.standard(five_bar)), direct, atol=1e-9)
+    np.testing.assert_allclose(
+        five_bar.inverse_dynamics(motion, everything.standard(five_bar)), direct, atol=1e-9
+    )
 
 
 def test_the_json_form_has_the_documented_keys(everything: Identification) -> None:
@@ -85,7 +114,9 @@ def test_the_json_form_has_the_documented_keys(everything: Identification) -> No
     assert first["std_by_source"][content["uncertainty"]] == first["std"]
 
 
-def test_a_result_comes_back_from_disk_unchanged(everything: Identification, tmp_path: Path) -> None:
+def test_a_result_comes_back_from_disk_unchanged(
+    everything: Identification, tmp_path: Path
+) -> None:
     everything.save(tmp_path)
     back = load_identification(tmp_path)
     assert back.to_dict() == everything.to_dict()
@@ -93,29 +124,40 @@ def test_a_result_comes_back_from_disk_unchanged(everything: Identification, tmp
     np.testing.assert_array_equal(back.estimate.covariance, everything.estimate.covariance)
 
 
-@pytest.mark.parametrize(("text", "message"), [("", "not a result"), ("{}", "format"), ('{"format": 1}', "damaged")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("", "not a result"), ("{}", "format"), ('{"format": 1}', "damaged")]
+)
 def test_a_damaged_result_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "estimate.json").write_text(text)
     with pytest.raises(InvalidInput, match=message):
         load_identification(tmp_path)
 
 
-def test_essential_parameters_predict_as_well_with_fewer(five_bar: Model, five_bar_log: Recording,
-                                                         five_bar_other: Recording, everything: Identification) -> None:
-    result = identify(five_bar, [five_bar_log], held_out=[five_bar_other], essential=True, ratio=30.0)
+def test_essential_parameters_predict_as_well_with_fewer(
+    five_bar: Model, five_bar_log: Recording, five_bar_other: Recording, everything: Identification
+) -> None:
+    result = identify(
+        five_bar, [five_bar_log], held_out=[five_bar_other], essential=True, ratio=30.0
+    )
     assert len(result.estimate) < 17
-    assert any("kept" in line and line.split()[0] == str(len(result.estimate)) for line in result.history)
+    assert any(
+        "kept" in line and line.split()[0] == str(len(result.estimate)) for line in result.history
+    )
     assert result.validation.relative.max() < 1.5 * everything.validation.relative.max()
 
 
-def test_parameters_that_left_their_interval_with_the_small_ones_are_named(five_bar: Model,
-                                                                            five_bar_log: Recording) -> None:
+def test_parameters_that_left_their_interval_with_the_small_ones_are_named(
+    five_bar: Model, five_bar_log: Recording
+) -> None:
     full = identify(five_bar, [five_bar_log])
     few = identify(five_bar, [five_bar_log], essential=True, ratio=2.0)
-    gone = [name for name, value, std in zip(few.estimate.parameters, few.estimate.values, few.estimate.std)
-            if abs(value - full.estimate[name]) > 1.96 * std]
+    gone = [
+        name
+        for name, value, std in zip(few.estimate.parameters, few.estimate.values, few.estimate.std)
+        if abs(value - full.estimate[name]) > 1.96 * std
+    ]
     assert gone
-    note, = (note for note in few.notes if note.startswith("essential parameters:"))
+    (note,) = (note for note in few.notes if note.startswith("essential parameters:"))
     assert f"{len(gone)} of {len(few.estimate)} moved" in note
     assert all(name in note for name in gone)
     assert not any(note.startswith("essential parameters:") for note in full.notes)
@@ -126,8 +168,9 @@ def test_tied_legs_have_one_parameter_for_both(five_bar: Model, five_bar_log: Re
     assert len(result.estimate) == 13
 
 
-def test_exact_bounds_hold_the_truth_and_the_estimate(five_bar: Model, five_bar_log: Recording,
-                                                      everything: Identification) -> None:
+def test_exact_bounds_hold_the_truth_and_the_estimate(
+    five_bar: Model, five_bar_log: Recording, everything: Identification
+) -> None:
     box = bounds(five_bar, [five_bar_log], error_bound=0.6)
     rough = bounds(five_bar, [five_bar_log], error_bound=0.6, solver="gauss-seidel")
     true = np.array([row[1] for row in truth_table("five_bar", everything.estimate, False)])
@@ -136,10 +179,20 @@ def test_exact_bounds_hold_the_truth_and_the_estimate(five_bar: Model, five_bar_
     assert (box.upper <= rough.upper + 1e-9).all()
 
 
-def test_a_payload_is_found_and_the_rest_called_unseen(five_bar: Model, five_bar_run: Simulation) -> None:
-    loaded = Model(replace(five_bar.mechanism, payloads=(
-        Payload(name="brick", body=five_bar.load_body, values={"m": 0.7}, known=("m",)),)))
-    log = record(simulate(loaded, fourier(loaded, 0.4, 0.5, harmonics=5), periods=2, payload="brick"), seed=4)
+def test_a_payload_is_found_and_the_rest_called_unseen(
+    five_bar: Model, five_bar_run: Simulation
+) -> None:
+    loaded = Model(
+        replace(
+            five_bar.mechanism,
+            payloads=(
+                Payload(name="brick", body=five_bar.load_body, values={"m": 0.7}, known=("m",)),
+            ),
+        )
+    )
+    log = record(
+        simulate(loaded, fourier(loaded, 0.4, 0.5, harmonics=5), periods=2, payload="brick"), seed=4
+    )
     found = payload(five_bar, [replace(log, payload=None)])
     values = dict(zip(found.estimate.parameters, found.estimate.values))
     std = dict(zip(found.estimate.parameters, found.estimate.std))
@@ -187,7 +240,9 @@ def test_a_bound_of_zero_is_refused(five_bar: Model, five_bar_log: Recording) ->
 
 @dataclass(frozen=True)
 class Scaled:
-    """Least squares of a user: the values of ordinary least squares, made a little worse on purpose."""
+    """Least squares of a user: the values of ordinary least squares, made a little worse on
+    purpose.
+    """
 
     factor: float = 1.0
 
@@ -205,9 +260,12 @@ def test_an_estimator_may_be_an_object(five_bar: Model, five_bar_log: Recording)
     assert own.settings["estimator"] == repr(LeastSquares(uncertainty="white"))
 
 
-def test_an_estimator_of_the_user_is_the_result_and_chooses_parameters(five_bar: Model, five_bar_log: Recording,
-                                                                       tmp_path: Path) -> None:
-    result = identify(five_bar, [five_bar_log], estimator=Scaled(factor=1.01), essential=True, ratio=30.0)
+def test_an_estimator_of_the_user_is_the_result_and_chooses_parameters(
+    five_bar: Model, five_bar_log: Recording, tmp_path: Path
+) -> None:
+    result = identify(
+        five_bar, [five_bar_log], estimator=Scaled(factor=1.01), essential=True, ratio=30.0
+    )
     assert result.estimate.method == "mine"
     assert set(result.estimates) == {"Scaled"}
     assert len(result.estimate) < 17
@@ -226,7 +284,8 @@ class Failing:
 
 @pytest.mark.parametrize("gone", [("gm",), ("gm", "wls"), ("ls", "robust", "feasible")])
 def test_one_estimator_that_fails_never_takes_all_with_it(
-        five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch, gone: tuple[str, ...]) -> None:
+    five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch, gone: tuple[str, ...]
+) -> None:
     for name in gone:
         monkeypatch.setitem(ESTIMATORS, name, Failing())
     result = identify(five_bar, [five_bar_log], estimator="all")
@@ -240,37 +299,68 @@ def test_one_estimator_that_fails_never_takes_all_with_it(
         identify(five_bar, [five_bar_log], estimator=gone[0])
 
 
-def test_if_no_estimator_answers_the_error_is_that_of_the_first(five_bar: Model, five_bar_log: Recording,
-                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_no_estimator_answers_the_error_is_that_of_the_first(
+    five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ESTIMATORS:
         monkeypatch.setitem(ESTIMATORS, name, Failing())
     with pytest.raises(NotConverged, match="row weights"):
         identify(five_bar, [five_bar_log], estimator="all")
 
 
-def test_settings_and_keywords_come_to_the_same_result(five_bar: Model, five_bar_log: Recording) -> None:
-    one = identify(five_bar, [five_bar_log], estimator="wls", cutoff=12.0, dead_band={"left.motor": 0.1}, window=0.02)
-    two = identify(five_bar, [five_bar_log], IdentifySettings(
-        estimator="wls", processing=Processing(cutoff=12.0, dead_band={"left.motor": 0.1}, window=0.02)))
+def test_settings_and_keywords_come_to_the_same_result(
+    five_bar: Model, five_bar_log: Recording
+) -> None:
+    one = identify(
+        five_bar,
+        [five_bar_log],
+        estimator="wls",
+        cutoff=12.0,
+        dead_band={"left.motor": 0.1},
+        window=0.02,
+    )
+    two = identify(
+        five_bar,
+        [five_bar_log],
+        IdentifySettings(
+            estimator="wls",
+            processing=Processing(cutoff=12.0, dead_band={"left.motor": 0.1}, window=0.02),
+        ),
+    )
     assert one.to_dict() == two.to_dict()
-    other = identify(five_bar, [five_bar_log], estimator="wls", cutoff=12.0, dead_band={"left.motor": 0.3}, window=0.02)
+    other = identify(
+        five_bar,
+        [five_bar_log],
+        estimator="wls",
+        cutoff=12.0,
+        dead_band={"left.motor": 0.3},
+        window=0.02,
+    )
     assert not np.array_equal(other.estimate.values, one.estimate.values)
     with pytest.raises(InvalidInput, match="no option 'cuttoff'; did you mean 'cutoff'"):
         identify(five_bar, [five_bar_log], cuttoff=12.0)
 
 
 def test_a_result_shows_itself_in_a_line(everything: Identification) -> None:
-    assert repr(everything) == f"<Identification of five_bar: 17 parameters by gm; {everything.verdict}>"
+    assert (
+        repr(everything)
+        == f"<Identification of five_bar: 17 parameters by gm; {everything.verdict}>"
+    )
     assert len(repr(everything)) < 250
 
 
-def test_the_result_names_every_option_and_how_logs_were_processed(everything: Identification) -> None:
+def test_the_result_names_every_option_and_how_logs_were_processed(
+    everything: Identification,
+) -> None:
     assert set(everything.settings) == set(options_of(IdentifySettings))
     assert everything.settings["window"] is None  # asked for nothing
     assert everything.processing.window is not None  # and this was found
     assert everything.to_dict()["processing"] == everything.processing.to_dict()
     assert {use: len(names) for use, names in everything.logs.items()} == {
-        "identification": 1, "loaded": 0, "validation": 1}
+        "identification": 1,
+        "loaded": 0,
+        "validation": 1,
+    }
 
 
 def test_positions_that_do_not_fit_the_robot_lead_to_the_diagnosis(five_bar: Model) -> None:

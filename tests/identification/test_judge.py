@@ -1,4 +1,6 @@
-"""The rules that need the logs: known noise, directions that matter, hypotheses that make a result wrong."""
+"""The rules that need the logs: known noise, directions that matter, hypotheses that make a result
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -13,36 +15,71 @@ from gough.estimators.linear.least_squares import GaussMarkov
 from gough.identification import judge
 from gough.identification.diagnosis.hypotheses import HYPOTHESES
 from gough.identification.diagnosis.mistakes import Diagnosis, Mistake
-from gough.identification.judge import expected_error, judge_directions, judge_hypotheses, noise_between, noise_of
+from gough.identification.judge import (
+    expected_error,
+    judge_directions,
+    judge_hypotheses,
+    noise_between,
+    noise_of,
+)
 from gough.identification.verdict import misfit, squared_memory
 
 ROWS, UNITS = ("a", "b"), ("N", "N")
 
 
 def part(covariance: np.ndarray | None) -> Regression:
-    return Regression(regressor=np.ones((3, 2, 1)), effort=np.ones((3, 2)), rows=ROWS, row_units=UNITS,
-                      parameters=("p.m",), units=("kg",), covariance=covariance)
+    return Regression(
+        regressor=np.ones((3, 2, 1)),
+        effort=np.ones((3, 2)),
+        rows=ROWS,
+        row_units=UNITS,
+        parameters=("p.m",),
+        units=("kg",),
+        covariance=covariance,
+    )
 
 
 def test_the_noise_of_several_logs_is_the_mean_of_their_powers() -> None:
     each = np.stack([np.diag([4.0, 1.0]), np.diag([16.0, 1.0]), np.diag([16.0, 1.0])])
-    np.testing.assert_allclose(noise_of([part(np.diag([4.0, 9.0])), part(each)]), np.sqrt([(4 + 12) / 2, (9 + 1) / 2]))
+    np.testing.assert_allclose(
+        noise_of([part(np.diag([4.0, 9.0])), part(each)]), np.sqrt([(4 + 12) / 2, (9 + 1) / 2])
+    )
     assert noise_of([part(np.eye(2)), part(None)]) is None
     assert noise_of([]) is None
 
 
 def moved(error: np.ndarray) -> tuple[Regression, SimpleNamespace]:
-    """A motion of 1 and 2 Hz at 100 Hz, predicted but for an error, (t,), in one row; the other row is exact."""
+    """A motion of 1 and 2 Hz at 100 Hz, predicted but for an error, (t,), in one row; the other row
+    is exact.
+    """
     time = np.arange(6000) / 100
-    said = np.stack([np.sin(2 * np.pi * time) + 0.5 * np.cos(4 * np.pi * time), np.cos(2 * np.pi * time)], axis=1)
-    own = Regression(regressor=said[:, :, None], effort=said + error[:, None] * [1.0, 0.0], rows=ROWS, row_units=UNITS,
-                     parameters=("p.m",), units=("kg",), time=time)
+    said = np.stack(
+        [np.sin(2 * np.pi * time) + 0.5 * np.cos(4 * np.pi * time), np.cos(2 * np.pi * time)],
+        axis=1,
+    )
+    own = Regression(
+        regressor=said[:, :, None],
+        effort=said + error[:, None] * [1.0, 0.0],
+        rows=ROWS,
+        row_units=UNITS,
+        parameters=("p.m",),
+        units=("kg",),
+        time=time,
+    )
     return own, SimpleNamespace(predict=lambda part: part.regressor[:, :, 0])
 
 
-@pytest.mark.parametrize(("memory", "least", "most"), [
-    (0.0, (0.27, 0.3), (0.3, 0.33)), (0.6, (0.1, 0.2), (0.29, 0.4)), (-0.6, (0.1, 0.2), (0.29, 0.4))])
-def test_noise_shows_beyond_the_band_of_the_motion(memory: float, least: tuple, most: tuple) -> None:
+@pytest.mark.parametrize(
+    ("memory", "least", "most"),
+    [
+        (0.0, (0.27, 0.3), (0.3, 0.33)),
+        (0.6, (0.1, 0.2), (0.29, 0.4)),
+        (-0.6, (0.1, 0.2), (0.29, 0.4)),
+    ],
+)
+def test_noise_shows_beyond_the_band_of_the_motion(
+    memory: float, least: tuple, most: tuple
+) -> None:
     """Of 0.3: white noise is found, red and blue noise lie between what is least and most."""
     rng, noise = np.random.default_rng(3), np.zeros(6000)
     for k in range(1, 6000):
@@ -57,7 +94,10 @@ def test_noise_shows_beyond_the_band_of_the_motion(memory: float, least: tuple, 
 
 def test_an_error_of_the_model_is_not_taken_for_noise() -> None:
     time = np.arange(6000) / 100
-    for error in (np.sin(2 * np.pi * time + 1), np.sign(np.sin(2 * np.pi * time))):  # a wrong mass, wrong friction
+    for error in (
+        np.sin(2 * np.pi * time + 1),
+        np.sign(np.sin(2 * np.pi * time)),
+    ):  # a wrong mass, wrong friction
         own, estimate = moved(0.3 * error)
         found = noise_between([own], estimate)  # type: ignore[arg-type]
         assert found is not None
@@ -77,13 +117,24 @@ def test_a_motion_that_fills_the_band_tells_nothing_of_noise_and_repetitions_tel
 
 
 def test_the_error_to_expect_is_noise_and_what_sigmas_allow() -> None:
-    """Sigmas of 0.3 and 0.4; rows are 1 and 2 times the first parameter, and the second row counts in two samples."""
+    """Sigmas of 0.3 and 0.4; rows are 1 and 2 times the first parameter, and the second row counts
+    in two samples.
+    """
     W = np.zeros((4, 2, 2))
     W[:, 0, 0], W[:2, 1, 0], W[2:, 1, 1] = 1.0, 2.0, 10.0
     mask = np.array([[True, True], [True, True], [True, False], [True, False]])
-    own = Regression(regressor=W, effort=np.ones((4, 2)), rows=ROWS, row_units=UNITS, parameters=("p.m", "q.m"),
-                     units=("kg", "kg"), mask=mask)
-    estimate = SimpleNamespace(parameters=("q.m", "p.m"), covariance=np.array([[0.16, 0.05], [0.05, 0.09]]))
+    own = Regression(
+        regressor=W,
+        effort=np.ones((4, 2)),
+        rows=ROWS,
+        row_units=UNITS,
+        parameters=("p.m", "q.m"),
+        units=("kg", "kg"),
+        mask=mask,
+    )
+    estimate = SimpleNamespace(
+        parameters=("q.m", "p.m"), covariance=np.array([[0.16, 0.05], [0.05, 0.09]])
+    )
     found = expected_error([own], estimate, np.array([0.4, 0.0]))  # type: ignore[arg-type]
     np.testing.assert_allclose(found, [0.5, 0.6])
     np.testing.assert_allclose(expected_error([own], estimate, None), [0.3, 0.6])  # type: ignore[arg-type]
@@ -91,22 +142,33 @@ def test_the_error_to_expect_is_noise_and_what_sigmas_allow() -> None:
 
 @pytest.mark.parametrize("name", [*HYPOTHESES, "effort delay", "missing offset"])
 def test_only_what_is_there_or_not_makes_a_result_wrong(name: str) -> None:
-    found = judge_hypotheses(Diagnosis(robot="r", mistakes=(Mistake(name=name, place="a", text="t", advice="cure"),)))
-    assert [(r.rule, r.level) for r in found] == ([("mistake", "wrong")] if name in HYPOTHESES else [])
+    found = judge_hypotheses(
+        Diagnosis(robot="r", mistakes=(Mistake(name=name, place="a", text="t", advice="cure"),))
+    )
+    assert [(r.rule, r.level) for r in found] == (
+        [("mistake", "wrong")] if name in HYPOTHESES else []
+    )
     assert all("cure" in r.message for r in found)
 
 
-@pytest.mark.parametrize(("moved", "effect", "speaks"), [
-    (1.0, 0.009, False), (1.2, 0.009, True), (1.0, 0.011, True), (1.2, 0.011, True)])
+@pytest.mark.parametrize(
+    ("moved", "effect", "speaks"),
+    [(1.0, 0.009, False), (1.2, 0.009, True), (1.0, 0.011, True), (1.2, 0.011, True)],
+)
 def test_a_direction_speaks_if_it_moves_a_parameter_or_an_effort(
-        monkeypatch: pytest.MonkeyPatch, moved: float, effect: float, speaks: bool) -> None:
-    """One suspicion of size 2 that moves the second of two parameters, whose sigma is 0.5, by so many sigmas."""
+    monkeypatch: pytest.MonkeyPatch, moved: float, effect: float, speaks: bool
+) -> None:
+    """One suspicion of size 2 that moves the second of two parameters, whose sigma is 0.5, by so
+    many sigmas.
+    """
     fitted = SimpleNamespace(size=np.array([2.0]), sigma=np.array([0.1]), share=0.3)
     standing = SimpleNamespace(
         evidence=SimpleNamespace(base=SimpleNamespace(names=("p.m", "q.m")), views=[None]),
         ranked=lambda: [(SimpleNamespace(columns=(7,)), fitted)],
-        effect=lambda columns, size: effect, chance=lambda suspicion, fitted: 1e-5,
-        scores=SimpleNamespace(taken_in=lambda column: np.array([0.0, moved * 0.5 / 2.0])))
+        effect=lambda columns, size: effect,
+        chance=lambda suspicion, fitted: 1e-5,
+        scores=SimpleNamespace(taken_in=lambda column: np.array([0.0, moved * 0.5 / 2.0])),
+    )
     estimate = SimpleNamespace(parameters=("q.m", "p.m"), std=np.array([0.5, 1e-9]))
     monkeypatch.setattr(judge, "words", lambda *_: "a delay")
     found = judge_directions(standing, estimate)  # type: ignore[arg-type]
@@ -126,17 +188,37 @@ def test_memory_is_that_of_a_mean_square(rho: float) -> None:
 
 
 def test_a_misfit_pays_for_the_parameters_that_were_fitted() -> None:
-    """Twelve parameters on thirty-two equations: unpaid, the residual of a right model has 0.6 of its noise."""
+    """Twelve parameters on thirty-two equations: unpaid, the residual of a right model has 0.6 of
+    its noise.
+    """
     ratio = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
         W = rng.standard_normal((16, 2, 12))
         each = W @ np.ones(12) + rng.standard_normal((6, 16, 2))
         names = tuple(f"p{k}.m" for k in range(12))
-        own = Regression(regressor=W, effort=each.mean(axis=0), rows=ROWS, row_units=UNITS, parameters=names,
-                         units=("kg",) * 12, replicates=each)
-        found = misfit(own, GaussMarkov(iterations=1).fit(Regression(
-            regressor=W, effort=own.effort, rows=ROWS, row_units=UNITS, parameters=names, units=("kg",) * 12)))
+        own = Regression(
+            regressor=W,
+            effort=each.mean(axis=0),
+            rows=ROWS,
+            row_units=UNITS,
+            parameters=names,
+            units=("kg",) * 12,
+            replicates=each,
+        )
+        found = misfit(
+            own,
+            GaussMarkov(iterations=1).fit(
+                Regression(
+                    regressor=W,
+                    effort=own.effort,
+                    rows=ROWS,
+                    row_units=UNITS,
+                    parameters=names,
+                    units=("kg",) * 12,
+                )
+            ),
+        )
         assert found is not None
         ratio.append(found.ratio)
     assert np.mean(ratio) == pytest.approx(1.0, abs=0.12)

@@ -1,4 +1,6 @@
-"""A few rows of the benchmark of mistakes, and a few clean trials: what `benchmarks/mistakes.py` shows in full."""
+"""A few rows of the benchmark of mistakes, and a few clean trials: what `benchmarks/mistakes.py`
+shows in full.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,20 @@ from typing import Any
 
 import pytest
 
-SOME = ("effort sign, one", "gain 1.1, one", "load, identification only", "Stribeck friction", "duplicated effort")
+SOME = (
+    "effort sign, one",
+    "gain 1.1, one",
+    "load, identification only",
+    "Stribeck friction",
+    "duplicated effort",
+)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOME)
-def test_a_mistake_is_noticed_named_and_measured(mistakes: ModuleType, stage: Any, name: str) -> None:
+def test_a_mistake_is_noticed_named_and_measured(
+    mistakes: ModuleType, stage: Any, name: str
+) -> None:
     corruption = next(c for c in mistakes.corruptions(stage) if c.name == name)
     found = mistakes.trial(stage, corruption)
     assert found.headline in ("look", "wrong")
@@ -23,7 +33,9 @@ def test_a_mistake_is_noticed_named_and_measured(mistakes: ModuleType, stage: An
 @pytest.mark.slow
 @pytest.mark.parametrize("colour", [False, True])
 @pytest.mark.parametrize("periodic", [False, True])
-def test_clean_logs_are_good(mistakes: ModuleType, stage: Any, colour: bool, periodic: bool) -> None:
+def test_clean_logs_are_good(
+    mistakes: ModuleType, stage: Any, colour: bool, periodic: bool
+) -> None:
     verdict = mistakes.clean_trial(stage, 7, colour=colour, periodic=periodic).verdict
     assert verdict.headline == "good", verdict.summary()
 

@@ -11,10 +11,15 @@ from tests_support import fourier
 
 def test_a_spring_that_pushes_away_is_not_possible() -> None:
     """The robot is made with one; free estimates find it, the consistent one stops at zero."""
-    text = robot_text("five_bar")[0].replace('["ia", "fv", "fs"]', '["ia", "fv", "fs", "k"]').replace(
-        'fs = "$fs" }', 'fs = "$fs", k = 1 }')
+    text = (
+        robot_text("five_bar")[0]
+        .replace('["ia", "fv", "fs"]', '["ia", "fv", "fs", "k"]')
+        .replace('fs = "$fs" }', 'fs = "$fs", k = 1 }')
+    )
     model = Model(parse_robot(text, "five_bar.toml"))
-    run = simulate(model, fourier(model, 0.5, 0.5, harmonics=5), periods=2, values={"left.motor.k": -3.0})
+    run = simulate(
+        model, fourier(model, 0.5, 0.5, harmonics=5), periods=2, values={"left.motor.k": -3.0}
+    )
     result = identify(model, [record(run, seed=1)], estimator="all")
     free, possible = result.estimates["gm"], result.estimates["feasible"]
     k = free.parameters.index("left.motor.k")

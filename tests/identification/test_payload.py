@@ -1,4 +1,6 @@
-"""The load of a robot: intervals that hold, nothing where there is nothing, words for what a motion does not show."""
+"""The load of a robot: intervals that hold, nothing where there is nothing, words for what a motion
+does not show.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 
 TEN = (500.0, 40.0, -25.0, 150.0, 75.0, 3.0, 80.0, -13.0, 9.0, 35.0)
-STANDING = Processing(method="time", cutoff=5.0, decimation=80, dead_band={}, window=0.0, standing=())
+STANDING = Processing(
+    method="time", cutoff=5.0, decimation=80, dead_band={}, window=0.0, standing=()
+)
 
 
 def carrying(model: Model, values: dict[str, float]) -> Model:
@@ -46,33 +50,49 @@ def log(loaded: Simulation, seed: int) -> Recording:
     return replace(record(loaded, seed=seed), payload=None)
 
 
-def holding(model: Model, values: FloatArray, seconds: float = 2.0, noise: float = 5.0,
-            blur: float = 20e-6) -> Recording:
+def holding(
+    model: Model, values: FloatArray, seconds: float = 2.0, noise: float = 5.0, blur: float = 20e-6
+) -> Recording:
     """A log of a robot that stands at home: efforts that hold it, and noise."""
     rng, t = np.random.default_rng(0), np.arange(round(1000 * seconds)) / 1000
     joints = model.mechanism.actuated
     home = model.home[list(model.actuated)]
     effort = values + noise * rng.standard_normal((len(t), len(joints)))
-    return Recording(joints=joints, time=t, position=home + blur * rng.standard_normal((len(t), len(joints))),
-                     position_units=tuple(model.mechanism.joint(name).unit for name in joints), effort=effort,
-                     source="holding")
+    return Recording(
+        joints=joints,
+        time=t,
+        position=home + blur * rng.standard_normal((len(t), len(joints))),
+        position_units=tuple(model.mechanism.joint(name).unit for name in joints),
+        effort=effort,
+        source="holding",
+    )
 
 
 def statics(model: Model, mass: float, centre: tuple[float, float]) -> FloatArray:
-    """Efforts of the legs of a Gough-Stewart platform under weights, from the directions of the legs alone."""
+    """Efforts of the legs of a Gough-Stewart platform under weights, from the directions of the
+    legs alone.
+    """
     body = load_robot("stewart")
-    angles = np.deg2rad([[7.5, 52.5], [112.5, 67.5], [127.5, 172.5], [232.5, 187.5], [247.5, 292.5], [352.5, 307.5]])
+    angles = np.deg2rad(
+        [[7.5, 52.5], [112.5, 67.5], [127.5, 172.5], [232.5, 187.5], [247.5, 292.5], [352.5, 307.5]]
+    )
     low = np.stack([0.6 * np.cos(angles[:, 0]), 0.6 * np.sin(angles[:, 0]), np.zeros(6)], axis=1)
-    high = np.stack([0.4 * np.cos(angles[:, 1]), 0.4 * np.sin(angles[:, 1]), np.full(6, 0.76385)], axis=1)
+    high = np.stack(
+        [0.4 * np.cos(angles[:, 1]), 0.4 * np.sin(angles[:, 1]), np.full(6, 0.76385)], axis=1
+    )
     along = (high - low) / np.linalg.norm(high - low, axis=1)[:, None]
     arms = high - [0, 0, 0.76385]
     force = np.array([0.0, 0.0, -9.81 * (100 + mass)])
     moment = np.cross([*centre, 0.0], [0.0, 0.0, -9.81 * mass])
     assert len(body.actuated) == 6
-    return np.linalg.solve(np.concatenate([along, np.cross(arms, along)], axis=1).T, -np.concatenate([force, moment]))
+    return np.linalg.solve(
+        np.concatenate([along, np.cross(arms, along)], axis=1).T, -np.concatenate([force, moment])
+    )
 
 
-def test_standard_deviations_of_two_repetitions_hold_over_many_noises(five_bar: Model, loaded: Simulation) -> None:
+def test_standard_deviations_of_two_repetitions_hold_over_many_noises(
+    five_bar: Model, loaded: Simulation
+) -> None:
     used = payload(five_bar, [log(loaded, 0)]).processing
     normalised = []
     for seed in range(25):
@@ -81,10 +101,14 @@ def test_standard_deviations_of_two_repetitions_hold_over_many_noises(five_bar: 
     assert 0.6 < np.sqrt(np.mean(np.square(normalised))) < 1.6
 
 
-def test_a_tool_point_that_does_not_turn_shows_the_mass_alone(five_bar: Model, loaded: Simulation) -> None:
+def test_a_tool_point_that_does_not_turn_shows_the_mass_alone(
+    five_bar: Model, loaded: Simulation
+) -> None:
     found = payload(five_bar, [log(loaded, 1)], reach=0.2)
     assert set(found.unobserved) == set(found.estimate.parameters[1:])
-    np.testing.assert_allclose(found.estimate.std[1:], 0.7 * 0.2 ** np.array([1, 1, 1, 2, 2, 2, 2, 2, 2]), rtol=0.1)
+    np.testing.assert_allclose(
+        found.estimate.std[1:], 0.7 * 0.2 ** np.array([1, 1, 1, 2, 2, 2, 2, 2, 2]), rtol=0.1
+    )
     facts = found.to_dict()["parameters"]
     assert [p["value"] for p in facts[1:]] == [None] * 9
     assert all(p["information"] < 3 for p in facts[1:])
@@ -93,7 +117,8 @@ def test_a_tool_point_that_does_not_turn_shows_the_mass_alone(five_bar: Model, l
 
 
 def test_on_the_models_own_log_there_is_no_load(
-        five_bar: Model, five_bar_log: Recording, identified: Identification) -> None:
+    five_bar: Model, five_bar_log: Recording, identified: Identification
+) -> None:
     found = payload(five_bar, [five_bar_log], result=identified)
     low, high = found.estimate.interval().T
     assert (low <= 0).all()
@@ -104,18 +129,31 @@ def test_on_the_models_own_log_there_is_no_load(
     assert not found.changes
 
 
-def test_logs_are_processed_as_the_model_was(five_bar: Model, loaded: Simulation, identified: Identification) -> None:
+def test_logs_are_processed_as_the_model_was(
+    five_bar: Model, loaded: Simulation, identified: Identification
+) -> None:
     found = payload(five_bar, [log(loaded, 1)], result=identified)
     assert found.processing == identified.processing
-    assert payload(five_bar, [log(loaded, 1)], result=identified, window=0.02).processing.window == 0.02
+    assert (
+        payload(five_bar, [log(loaded, 1)], result=identified, window=0.02).processing.window
+        == 0.02
+    )
 
 
 def test_the_covariance_of_the_model_is_part_of_the_intervals(
-        five_bar: Model, loaded: Simulation, identified: Identification) -> None:
-    """A platform known ten times worse makes a load known that much worse: what is left is the model's part."""
-    rough = replace(identified, estimate=replace(identified.estimate, covariance=100 * identified.estimate.covariance))
-    one, other = (payload(five_bar, [log(loaded, 1)], result=r).to_dict()["parameters"][0]
-                  for r in (identified, rough))
+    five_bar: Model, loaded: Simulation, identified: Identification
+) -> None:
+    """A platform known ten times worse makes a load known that much worse: what is left is the
+    model's part.
+    """
+    rough = replace(
+        identified,
+        estimate=replace(identified.estimate, covariance=100 * identified.estimate.covariance),
+    )
+    one, other = (
+        payload(five_bar, [log(loaded, 1)], result=r).to_dict()["parameters"][0]
+        for r in (identified, rough)
+    )
     assert 0 < one["model_std"] < one["std"]
     assert other["model_std"] == pytest.approx(10 * one["model_std"], rel=0.05)
     assert other["std"] > 0.99 * other["model_std"]
@@ -125,7 +163,9 @@ def test_the_covariance_of_the_model_is_part_of_the_intervals(
 def test_a_load_that_cannot_be_is_called_impossible(five_bar: Model, loaded: Simulation) -> None:
     """A model that is too heavy asks for a load of negative mass."""
     names = five_bar.mechanism.standard.names
-    heavy = five_bar.standard_values() + np.array([2.0 if name == f"{five_bar.load_body}.m" else 0.0 for name in names])
+    heavy = five_bar.standard_values() + np.array(
+        [2.0 if name == f"{five_bar.load_body}.m" else 0.0 for name in names]
+    )
     found = payload(five_bar, [log(loaded, 1)], values=heavy)
     assert found.estimate["payload.load.m"] == pytest.approx(-1.3, abs=0.1)
     assert not found.load.physical
@@ -141,18 +181,29 @@ def test_rounding_below_zero_in_a_covariance_makes_no_load_impossible() -> None:
 def test_another_load_in_the_middle_is_dated(five_bar: Model, loaded: Simulation) -> None:
     """Half of a run with 0.7 kg and half of one with 0.3 kg, as a log without periods."""
     robot = carrying(five_bar, {"m": 0.3})
-    light = record(simulate(robot, fourier(robot, 0.4, 0.5, harmonics=5), periods=2, payload="brick"), seed=2)
+    light = record(
+        simulate(robot, fourier(robot, 0.4, 0.5, harmonics=5), periods=2, payload="brick"), seed=2
+    )
     heavy = log(loaded, 1)
     at = round(0.6 * len(heavy))
     assert heavy.effort is not None
     assert light.effort is not None
-    both = replace(heavy, effort=np.concatenate([heavy.effort[:at], light.effort[at:]]), period_samples=None,
-                   position=np.concatenate([heavy.position[:at], light.position[at:]]), reference=None)
+    both = replace(
+        heavy,
+        effort=np.concatenate([heavy.effort[:at], light.effort[at:]]),
+        period_samples=None,
+        position=np.concatenate([heavy.position[:at], light.position[at:]]),
+        reference=None,
+    )
     for recording in (both, replace(both, period_samples=heavy.period_samples)):
         found = payload(five_bar, [recording])
         assert len(found.changes) == 1
         change = found.changes[0]
-        assert abs(change.time - heavy.time[at]) <= change.within <= 0.1 * (heavy.time[-1] - heavy.time[0])
+        assert (
+            abs(change.time - heavy.time[at])
+            <= change.within
+            <= 0.1 * (heavy.time[-1] - heavy.time[0])
+        )
         before, after = change.before.estimate, change.after.estimate
         assert abs(before["payload.load.m"] - 0.7) < 4 * before.std[0]
         assert abs(after["payload.load.m"] - 0.3) < 4 * after.std[0]
@@ -174,17 +225,27 @@ def test_a_robot_that_stands_shows_mass_and_two_moments() -> None:
     model = Model(load_robot("stewart"))
     held = holding(model, statics(model, 500.0, (0.08, -0.05)))
     for found in (payload(model, [held], processing=STANDING), payload(model, [held])):
-        assert [p["name"] for p in found.to_dict()["parameters"] if p["observed"]] == ["m", "mx", "my"]
+        assert [p["name"] for p in found.to_dict()["parameters"] if p["observed"]] == [
+            "m",
+            "mx",
+            "my",
+        ]
         error = np.abs(found.estimate.values[:3] - [500.0, 40.0, -25.0])
         assert (error < 4 * found.estimate.std[:3]).all()
         assert (found.estimate.std[:3] < [1.0, 0.3, 0.3]).all()
 
 
 def test_friction_of_joints_that_stand_is_part_of_the_doubt() -> None:
-    """The legs of the hexapod stick: their friction may hold anything up to fs, so the mass is known by that only."""
+    """The legs of the hexapod stick: their friction may hold anything up to fs, so the mass is
+    known by that only.
+    """
     model = Model(load_robot("palida"))
-    home = model.kinematics.motion(np.zeros(1), model.home[None, list(model.independent)],
-                                   *np.zeros((2, 1, len(model.independent))), model.loops.dynamic)
+    home = model.kinematics.motion(
+        np.zeros(1),
+        model.home[None, list(model.independent)],
+        *np.zeros((2, 1, len(model.independent))),
+        model.loops.dynamic,
+    )
     load = np.zeros(10)
     load[0] = 3.0
     effort = model.inverse_dynamics(home, load=load, dead_band=1.0)[0]
@@ -198,9 +259,15 @@ def test_friction_of_joints_that_stand_is_part_of_the_doubt() -> None:
     weight = np.zeros((6, 3))  # of a kilogram, and of a kilogram a metre away along x and y
     for name, column, size in (("z", 0, 9.81), ("ry", 1, -9.81), ("rx", 2, 9.81)):
         weight[task.index(f"platform.{name}"), column] = size
-    rates = model.kinematics.closure_map(home.q, "task")[0] @ np.linalg.inv(up)  # of all joints by those of the motors
-    held_by = np.array([friction.get(f"{name}.fs", 0.0) for name in model.mechanism.coordinates]) / np.sqrt(3)
-    doubt = np.linalg.norm(np.linalg.pinv(np.linalg.solve(up.T, weight)) @ (rates.T * held_by), axis=1)
+    rates = model.kinematics.closure_map(home.q, "task")[0] @ np.linalg.inv(
+        up
+    )  # of all joints by those of the motors
+    held_by = np.array(
+        [friction.get(f"{name}.fs", 0.0) for name in model.mechanism.coordinates]
+    ) / np.sqrt(3)
+    doubt = np.linalg.norm(
+        np.linalg.pinv(np.linalg.solve(up.T, weight)) @ (rates.T * held_by), axis=1
+    )
     np.testing.assert_allclose(found.estimate.std[:3], doubt, rtol=0.15)
 
 
@@ -225,19 +292,31 @@ def test_a_weighed_load_needs_only_the_rest(stewart: tuple[Model, Recording]) ->
 def test_a_load_at_a_known_place_has_its_mass_alone(stewart: tuple[Model, Recording]) -> None:
     model, recording = stewart
     found = payload(model, [recording], at="0.08,-0.05,0.3")
-    np.testing.assert_allclose(found.estimate.values[1:4], found.estimate.values[0] * np.array([0.08, -0.05, 0.3]))
+    np.testing.assert_allclose(
+        found.estimate.values[1:4], found.estimate.values[0] * np.array([0.08, -0.05, 0.3])
+    )
     assert (np.abs(found.estimate.values - TEN) < 5 * found.estimate.std).all()
     both = payload(model, [recording], at=(0.08, -0.05, 0.3), mass=500.0).estimate
     assert (both.std[:4] == 0).all()
     assert (np.abs(both.values - TEN)[4:] < 5 * both.std[4:]).all()
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"mass": 0.0}, "mass is 0.0 kg"), ({"mass": -1.0}, "mass is -1.0 kg"), ({"at": "1,2"}, "expected three numbers"),
-    ({"at": "a,b,c"}, "expected three numbers"), ({"at": (0, 0, np.inf)}, "three numbers|list of numbers"),
-    ({"mass": np.nan}, "mass is nan kg"), ({"reach": 0.0}, "reach is 0.0 m"), ({"forgetting": 0}, "forgetting is 0")])
-def test_loads_that_make_no_sense_are_refused(five_bar: Model, loaded: Simulation, changes: dict[str, float],
-                                              message: str) -> None:
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mass": 0.0}, "mass is 0.0 kg"),
+        ({"mass": -1.0}, "mass is -1.0 kg"),
+        ({"at": "1,2"}, "expected three numbers"),
+        ({"at": "a,b,c"}, "expected three numbers"),
+        ({"at": (0, 0, np.inf)}, "three numbers|list of numbers"),
+        ({"mass": np.nan}, "mass is nan kg"),
+        ({"reach": 0.0}, "reach is 0.0 m"),
+        ({"forgetting": 0}, "forgetting is 0"),
+    ],
+)
+def test_loads_that_make_no_sense_are_refused(
+    five_bar: Model, loaded: Simulation, changes: dict[str, float], message: str
+) -> None:
     with pytest.raises(InvalidInput, match=message):
         payload(five_bar, [log(loaded, 1)], **changes)
 

@@ -1,4 +1,6 @@
-"""Drive gains of a robot with more motors than degrees of freedom: motors share the load of a row."""
+"""Drive gains of a robot with more motors than degrees of freedom: motors share the load of a
+row.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,11 @@ def experiment() -> tuple[Model, list[Recording]]:
     disc = Payload(name="disc", body=plain.load_body, values={"m": 1.5}, known=("m",))
     model = Model(replace(plain.mechanism, payloads=(disc,)))
     motion, other = fourier(model, 0.4, 0.5, harmonics=5), fourier(model, 0.4, 0.4, harmonics=4)
-    runs = [simulate(model, motion, periods=5), simulate(model, motion, periods=5, payload="disc"),
-            simulate(model, other, periods=2)]
+    runs = [
+        simulate(model, motion, periods=5),
+        simulate(model, motion, periods=5, payload="disc"),
+        simulate(model, other, periods=2),
+    ]
     return model, [in_amperes(record(run, seed=seed)) for seed, run in enumerate(runs)]
 
 
@@ -47,11 +52,14 @@ def test_gains_are_found_with_a_weighed_payload(result: Identification) -> None:
     assert (np.abs(gains - GAINS) < 4 * std).all()
     assert (std < 0.02 * GAINS).all()
     best = result.estimate
-    assert {unit for name, unit in zip(best.parameters, best.units) if name.endswith(".gain")} == {"N m/A"}
+    assert {unit for name, unit in zip(best.parameters, best.units) if name.endswith(".gain")} == {
+        "N m/A"
+    }
 
 
 def test_total_least_squares_stands_beside_and_the_papers_scaling_knows_how_little_it_knows(
-        result: Identification) -> None:
+    result: Identification,
+) -> None:
     paper = result.estimates["tls_paper"]
     for name, true in zip((n for n in result.estimate.parameters if n.endswith(".gain")), GAINS):
         assert result.estimates["tls"][name] == pytest.approx(result.estimate[name], rel=0.1)
@@ -67,8 +75,9 @@ def test_the_model_predicts_efforts_it_has_not_seen(result: Identification) -> N
     assert np.sqrt(np.mean(error**2)) < 0.1 * np.sqrt(np.mean(shown.measured[shown.used] ** 2))
 
 
-def test_efforts_beside_the_currents_do_not_matter(experiment: tuple[Model, list[Recording]],
-                                                   result: Identification) -> None:
+def test_efforts_beside_the_currents_do_not_matter(
+    experiment: tuple[Model, list[Recording]], result: Identification
+) -> None:
     model, logs = experiment
     both = [replace(log, effort=7.0 * log.current) for log in logs[:2]]
     found = identify(model, both[:1], loaded=both[1:], estimator="tls").estimate

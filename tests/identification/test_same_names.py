@@ -7,7 +7,9 @@ from gough.identification import identify
 from gough.logs.recording import Recording
 
 
-def test_recordings_of_one_name_keep_their_own_quality_figures(five_bar: Model, five_bar_log: Recording) -> None:
+def test_recordings_of_one_name_keep_their_own_quality_figures(
+    five_bar: Model, five_bar_log: Recording
+) -> None:
     assert five_bar_log.period_samples is not None
     shorter = five_bar_log.take(slice(0, 2 * five_bar_log.period_samples))
     logs = [replace(log, source="run.csv") for log in (five_bar_log, shorter)]

@@ -13,7 +13,12 @@ from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.estimators.linear.least_squares import LeastSquares
 from gough.identification import Identification, identify, load_identification, prepare
-from gough.identification.structures import ModelChoice, friction_structures, leg_groups, model_choice
+from gough.identification.structures import (
+    ModelChoice,
+    friction_structures,
+    leg_groups,
+    model_choice,
+)
 from gough.logs.recording import Recording
 from gough.processing import Processing
 
@@ -28,8 +33,15 @@ def result(five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) 
 
 def test_axes_of_joints_outside_the_legs_are_not_taken_for_legs() -> None:
     names = ("wrist.1.fv", "ankle.1.fv", "left.hip.1.fv", "right.hip.1.fv")
-    base = BaseParameters(names=parameters(names), units=("N m s/rad",) * 4, standard=parameters(names),
-                          matrix=np.eye(4), independent=(0, 1, 2, 3), singular_values=np.ones(4), tolerance=1e-7)
+    base = BaseParameters(
+        names=parameters(names),
+        units=("N m s/rad",) * 4,
+        standard=parameters(names),
+        matrix=np.eye(4),
+        independent=(0, 1, 2, 3),
+        singular_values=np.ones(4),
+        tolerance=1e-7,
+    )
     assert leg_groups(base) == (names[2:],)
 
 
@@ -44,12 +56,21 @@ def test_structures_differ_by_their_friction_only(five_bar: Model) -> None:
     rest = set(base.names) - MOTORS - ELBOWS
     found = friction_structures(five_bar, base)
     assert {name: set(structure) - rest for name, structure in found.items()} == {
-        "none": set(), "viscous": {"left.motor.fv", "right.motor.fv"}, "Coulomb": {"left.motor.fs", "right.motor.fs"},
-        "both": MOTORS, "both, legs alike": {("left.motor.fv", "right.motor.fv"), ("left.motor.fs", "right.motor.fs")},
+        "none": set(),
+        "viscous": {"left.motor.fv", "right.motor.fv"},
+        "Coulomb": {"left.motor.fs", "right.motor.fs"},
+        "both": MOTORS,
+        "both, legs alike": {
+            ("left.motor.fv", "right.motor.fv"),
+            ("left.motor.fs", "right.motor.fs"),
+        },
         "both, passive joints too": MOTORS | ELBOWS,
-        "both, passive joints too, legs alike": {("left.motor.fv", "right.motor.fv"),
-                                                 ("left.motor.fs", "right.motor.fs"),
-                                                 ("left.elbow.fv", "right.elbow.fv")}}
+        "both, passive joints too, legs alike": {
+            ("left.motor.fv", "right.motor.fv"),
+            ("left.motor.fs", "right.motor.fs"),
+            ("left.elbow.fv", "right.elbow.fv"),
+        },
+    }
     assert all(rest <= set(structure) for structure in found.values())
 
 
@@ -60,15 +81,21 @@ def test_parameters_are_grouped_only_if_equal_legs_make_them_equal(five_bar: Mod
     free = base_parameters(five_bar)
     values = dict(zip(free.names, free.values(five_bar.values(free.standard))))
     for group in leg_groups(free):
-        if not any(name.endswith((".motor.fv", ".motor.fs")) for name in group):  # legs are equal but for these
+        if not any(
+            name.endswith((".motor.fv", ".motor.fs")) for name in group
+        ):  # legs are equal but for these
             assert values[group[0]] == pytest.approx(values[group[1]])
 
 
 def test_residuals_and_held_out_errors_are_those_of_plain_least_squares(
-        five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) -> None:
+    five_bar: Model, five_bar_log: Recording, five_bar_other: Recording
+) -> None:
     base = base_parameters(five_bar)
     every = Processing(window=0.0, dead_band=0.0)  # all equations count
-    first, other = (prepare(five_bar, [log], base, processing=every).problem for log in (five_bar_log, five_bar_other))
+    first, other = (
+        prepare(five_bar, [log], base, processing=every).problem
+        for log in (five_bar_log, five_bar_other)
+    )
     for found in model_choice(five_bar, base, first, LeastSquares(), held_out=other).friction[:4]:
         use = [base.names.index(n) for n in friction_structures(five_bar, base)[found.name]]
         W, y = (a.reshape(-1, *a.shape[2:]) for a in (first.regressor[:, :, use], first.effort))
@@ -102,13 +129,18 @@ def test_without_held_out_data_nothing_is_advised(five_bar: Model, five_bar_log:
     assert all(s.held_out is None for s in found.friction)
 
 
-def test_it_is_told_stored_and_read_back(result: Identification, choice: ModelChoice, tmp_path: Path) -> None:
+def test_it_is_told_stored_and_read_back(
+    result: Identification, choice: ModelChoice, tmp_path: Path
+) -> None:
     assert "<- advised" in result.summary()
     assert "differ" in result.summary()
     result.save(tmp_path)
     again = load_identification(tmp_path)
     assert again.structures == choice
-    assert json.loads((tmp_path / "estimate.json").read_text())["structures"]["advised"] == choice.advised
+    assert (
+        json.loads((tmp_path / "estimate.json").read_text())["structures"]["advised"]
+        == choice.advised
+    )
 
 
 def test_it_is_left_out_unless_asked(five_bar: Model, five_bar_log: Recording) -> None:

@@ -24,20 +24,36 @@ TEXT = robot_text("five_bar")[0]
 
 def log_of(term: str, values: str, seed: int) -> Recording:
     """A log of a five-bar whose left motor has one more term."""
-    text = TEXT.replace('terms = ["ia", "fv", "fs"]', f'terms = ["ia", "fv", "fs", {term}]').replace(
-        'fs = "$fs" }', f'fs = "$fs", {values} }}') + '\n[[term]]\nname = "ripple"\nconstants = { pitch = "9 deg" }\n'
+    text = (
+        TEXT.replace('terms = ["ia", "fv", "fs"]', f'terms = ["ia", "fv", "fs", {term}]').replace(
+            'fs = "$fs" }', f'fs = "$fs", {values} }}'
+        )
+        + '\n[[term]]\nname = "ripple"\nconstants = { pitch = "9 deg" }\n'
+    )
     model = Model(parse_robot(text, "five_bar.toml"))
-    zero = {name: 0.0 for name in model.mechanism.standard.names if name.owner == "right.motor"
-            and name.kind not in ("ia", "fv", "fs")}
-    return record(simulate(model, fourier(model, 0.4, 0.5, seed=seed, harmonics=5), periods=3, values=zero), seed=seed)
+    zero = {
+        name: 0.0
+        for name in model.mechanism.standard.names
+        if name.owner == "right.motor" and name.kind not in ("ia", "fv", "fs")
+    }
+    return record(
+        simulate(model, fourier(model, 0.4, 0.5, seed=seed, harmonics=5), periods=3, values=zero),
+        seed=seed,
+    )
 
 
-@pytest.mark.parametrize(("term", "values", "label"), [
-    ('"ripple"', "ripple_sin = 0.3, ripple_cos = 0.2", "ripple"),
-    ('"fs_time"', "fs_time = 0.6", "friction with memory over time"),
-    ('"fs_load"', "fs_load = 0.1", "load-dependent friction"),
-    ('"fv_plus"', "fv_plus = 0.5", "asymmetric viscous friction")])
-def test_the_term_that_is_missing_is_found_where_it_is_missing(term: str, values: str, label: str) -> None:
+@pytest.mark.parametrize(
+    ("term", "values", "label"),
+    [
+        ('"ripple"', "ripple_sin = 0.3, ripple_cos = 0.2", "ripple"),
+        ('"fs_time"', "fs_time = 0.6", "friction with memory over time"),
+        ('"fs_load"', "fs_load = 0.1", "load-dependent friction"),
+        ('"fv_plus"', "fv_plus = 0.5", "asymmetric viscous friction"),
+    ],
+)
+def test_the_term_that_is_missing_is_found_where_it_is_missing(
+    term: str, values: str, label: str
+) -> None:
     model = Model(load_robot("five_bar"))
     base = base_parameters(model)
     known = prepare(model, [log_of(term, values, 1)], base)
@@ -46,7 +62,9 @@ def test_the_term_that_is_missing_is_found_where_it_is_missing(term: str, values
     assert found.steps[0].label == label
     assert found.steps[0].joints == ("left.motor",)
     if label == "ripple":
-        assert found.steps[0].constants["left.motor"]["ripple.pitch"] == pytest.approx(np.radians(9), rel=0.05)
+        assert found.steps[0].constants["left.motor"]["ripple.pitch"] == pytest.approx(
+            np.radians(9), rel=0.05
+        )
     without, with_ = found.held_out["left.motor"]
     assert with_ < 0.7 * without
     assert found.alone[0].label == label
@@ -64,28 +82,46 @@ def test_a_robot_that_lacks_nothing_gets_no_proposal_and_the_answer_is_kept() ->
     assert again.terms.alone == choice.terms.alone
 
 
-def test_errors_from_moments_are_those_of_refitting_without_each_fold_and_predicting_what_was_recorded() -> None:
+def test_errors_from_moments_are_those_of_refitting_without_each_fold_and_predicting_what_was_recorded() -> (
+    None
+):
     rng = np.random.default_rng(0)
     W, chi = rng.standard_normal((300, 2, 4)), np.array([1.0, -2.0, 0.5, 0.0])
     mask = rng.uniform(size=(300, 2)) < 0.8
-    problem = Regression(regressor=W, effort=W @ chi + 0.3 * rng.standard_normal((300, 2)), rows=("a", "b"),
-                         row_units=("N", "N"), parameters=tuple("wxyz"), units=("1",) * 4, mask=mask,
-                         recording=np.repeat([0, 1, 2], 100))
+    problem = Regression(
+        regressor=W,
+        effort=W @ chi + 0.3 * rng.standard_normal((300, 2)),
+        rows=("a", "b"),
+        row_units=("N", "N"),
+        parameters=tuple("wxyz"),
+        units=("1",) * 4,
+        mask=mask,
+        recording=np.repeat([0, 1, 2], 100),
+    )
     block, folds, what = _blocks(problem)
     fold = block // 7
     assert (what, folds) == ("logs", 3)
     np.testing.assert_array_equal(fold, problem.recording)
-    recorded = replace(problem, regressor=W + 0.1 * rng.standard_normal(W.shape), effort=problem.effort + 0.2)
+    recorded = replace(
+        problem, regressor=W + 0.1 * rng.standard_normal(W.shape), effort=problem.effort + 0.2
+    )
     moments = _Moments(problem, block, folds, np.array([1.0, 4.0]), judged=recorded)
     tied = [[0], [1], [2, 3]]
     weight = np.array([1.0, 2.0]) * mask
     (A, y), (R, z) = (
-        (np.concatenate([X[:, :, :2], X[:, :, 2:].sum(axis=2, keepdims=True)], axis=2) * weight[:, :, None], e * weight)
-        for X, e in ((W, problem.effort), (recorded.regressor, recorded.effort)))
+        (
+            np.concatenate([X[:, :, :2], X[:, :, 2:].sum(axis=2, keepdims=True)], axis=2)
+            * weight[:, :, None],
+            e * weight,
+        )
+        for X, e in ((W, problem.effort), (recorded.regressor, recorded.effort))
+    )
     for f in range(3):
         x = np.linalg.lstsq(A[fold != f].reshape(-1, 3), y[fold != f].reshape(-1), rcond=None)[0]
         for b in range(7 * f, 7 * f + 7):
             here = block == b
             for recorded, (X, e) in ((True, (R, z)), (False, (A, y))):
-                expected = [((e - X @ x)[here]**2).sum(), (e[here]**2).sum()]
-                assert moments.errors(tied, recorded=recorded)[:, b] == pytest.approx(expected, rel=1e-6)
+                expected = [((e - X @ x)[here] ** 2).sum(), (e[here] ** 2).sum()]
+                assert moments.errors(tied, recorded=recorded)[:, b] == pytest.approx(
+                    expected, rel=1e-6
+                )

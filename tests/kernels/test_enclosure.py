@@ -1,4 +1,6 @@
-"""Ranges of graphs over boxes, against values of the same graphs by CasADi at many points inside."""
+"""Ranges of graphs over boxes, against values of the same graphs by CasADi at many points
+inside.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,22 @@ x = ca.SX.sym("x", 3)
 GRAPHS = {
     "quotient": x[0] * x[1] / (2 + ca.sin(x[2])) - x[1] / x[2],
     "rounded": ca.sqrt(x[0] ** 2 + x[1] ** 2 + 1) - ca.fabs(x[1] - x[2]) + 1 / x[2],
-    "cancelling": (x[0] + x[1]) * (x[0] - x[1]) - x[0] ** 2 + x[1] ** 2 + ca.cos(x[2]) ** 2 + ca.sin(x[2]) ** 2,
-    "long": ca.vertcat(*[ca.sin(k * x[0]) * ca.cos(x[1] - k * x[2]) / (k + x[2]) for k in range(1, 8)]),
+    "cancelling": (x[0] + x[1]) * (x[0] - x[1])
+    - x[0] ** 2
+    + x[1] ** 2
+    + ca.cos(x[2]) ** 2
+    + ca.sin(x[2]) ** 2,
+    "long": ca.vertcat(
+        *[ca.sin(k * x[0]) * ca.cos(x[1] - k * x[2]) / (k + x[2]) for k in range(1, 8)]
+    ),
 }
 CENTRE = np.array([[0.4, -0.3, 0.8], [1.2, 0.7, 2.0]])
 
 
 def ranges(graph: ca.SX, radius: float) -> tuple[Interval, np.ndarray]:
-    """Return the range over boxes about the centres, and values at corners and random points, (points, t, k)."""
+    """Return the range over boxes about the centres, and values at corners and random points,
+    (points, t, k).
+    """
     function = ca.Function("f", [x], [ca.densify(graph)])
     reach = np.full(CENTRE.shape, radius)
     identity = np.broadcast_to(np.eye(3), (len(CENTRE), 3, 3))
@@ -29,7 +39,9 @@ def ranges(graph: ca.SX, radius: float) -> tuple[Interval, np.ndarray]:
     found = enclose(read_tape(function), [box], box.within.radius)[0]
     rng = np.random.default_rng(0)
     away = np.concatenate([rng.choice([-1, 1], (60, 2, 3)), rng.uniform(-1, 1, (200, 2, 3))])
-    return found, np.array([[np.array(function(p)).ravel() for p in CENTRE + radius * u] for u in away])
+    return found, np.array(
+        [[np.array(function(p)).ravel() for p in CENTRE + radius * u] for u in away]
+    )
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -59,5 +71,8 @@ def test_quantities_that_stay_have_no_slope_and_a_range() -> None:
 
 def test_an_operation_without_a_rule_is_named() -> None:
     with pytest.raises(UnsupportedOperation, match="'atan2' cannot be enclosed"):
-        enclose(read_tape(ca.Function("f", [x], [ca.atan2(x[0], x[1])])),
-                [Bundle.constant(Interval.point(CENTRE))], np.zeros((2, 1)))
+        enclose(
+            read_tape(ca.Function("f", [x], [ca.atan2(x[0], x[1])])),
+            [Bundle.constant(Interval.point(CENTRE))],
+            np.zeros((2, 1)),
+        )

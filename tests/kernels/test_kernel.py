@@ -1,4 +1,6 @@
-"""Batch kernels against CasADi's own evaluation, and against exact arithmetic for sine and cosine."""
+"""Batch kernels against CasADi's own evaluation, and against exact arithmetic for sine and
+cosine.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,13 @@ def close(a, b, tolerance=1e-12):
 
 def small_function():
     x, A = ca.SX.sym("x", 3), ca.SX.sym("A", 2, 3)
-    return ca.Function("small", [x, A], [A @ ca.sin(x) + ca.cos(x[0]), A.T * x[1], ca.sqrt(ca.sumsqr(x))],
-                       ["x", "A"], ["y", "B", "norm"])
+    return ca.Function(
+        "small",
+        [x, A],
+        [A @ ca.sin(x) + ca.cos(x[0]), A.T * x[1], ca.sqrt(ca.sumsqr(x))],
+        ["x", "A"],
+        ["y", "B", "norm"],
+    )
 
 
 @pytest.mark.parametrize("name", sorted(UNARY))
@@ -75,15 +82,38 @@ def test_two_operand_operations_equal_casadi(name, rng):
     close(Kernel(function)(a, b)[0], reference(function, a, b)[0], 4e-15)
 
 
-# Rounding differs between the two evaluations, so the operations that jump only see inputs, never computed values.
-JUMPS = ("sign", "floor", "ceil", "not", "lt", "le", "eq", "ne", "and", "or", "if", "if_else", "fmod", "remainder",
-         "copysign")
-STEP = st.tuples(st.sampled_from(sorted({**UNARY, **BINARY})), st.integers(0, 10**6), st.integers(0, 10**6))
+# Rounding differs between the two evaluations, so the operations that jump only see inputs, never
+# computed values.
+JUMPS = (
+    "sign",
+    "floor",
+    "ceil",
+    "not",
+    "lt",
+    "le",
+    "eq",
+    "ne",
+    "and",
+    "or",
+    "if",
+    "if_else",
+    "fmod",
+    "remainder",
+    "copysign",
+)
+STEP = st.tuples(
+    st.sampled_from(sorted({**UNARY, **BINARY})), st.integers(0, 10**6), st.integers(0, 10**6)
+)
 
 
 @settings(max_examples=40, deadline=None)
-@given(steps=st.lists(STEP, min_size=1, max_size=60), samples=st.integers(1, 19), part=st.sampled_from([1, 7, 500]),
-       width=st.sampled_from([1, 2, 4, 8]), seed=st.integers(0, 2**32 - 1))
+@given(
+    steps=st.lists(STEP, min_size=1, max_size=60),
+    samples=st.integers(1, 19),
+    part=st.sampled_from([1, 7, 500]),
+    width=st.sampled_from([1, 2, 4, 8]),
+    seed=st.integers(0, 2**32 - 1),
+)
 def test_random_graphs_equal_casadi(steps, samples, part, width, seed):
     x, A = ca.SX.sym("x", 4), ca.SX.sym("A", 2, 3)
     values = [*ca.vertsplit(x), *ca.vertsplit(ca.vec(A)), ca.SX(0.75), ca.SX(-1.25)]
@@ -94,8 +124,14 @@ def test_random_graphs_equal_casadi(steps, samples, part, width, seed):
         raw = UNARY[name](a) if name in UNARY else BINARY[name](a, b)
         values.append(2 * raw / (1 + ca.fabs(raw)))  # keeps everything between -2 and 2
     some = [values[(7 * k) % len(values)] for k in range(5)]
-    function = ca.Function("random", [x, A], [ca.vertcat(*values[len(leaves):]),
-                                              ca.horzcat(ca.vertcat(*some), ca.vertcat(*some[::-1]))])
+    function = ca.Function(
+        "random",
+        [x, A],
+        [
+            ca.vertcat(*values[len(leaves) :]),
+            ca.horzcat(ca.vertcat(*some), ca.vertcat(*some[::-1])),
+        ],
+    )
     rng = np.random.default_rng(seed)
     inputs = rng.uniform(-2, 2, (samples, 4)), rng.uniform(-2, 2, (samples, 2, 3))
     with pytest.MonkeyPatch.context() as patch:
@@ -108,10 +144,14 @@ def test_random_graphs_equal_casadi(steps, samples, part, width, seed):
 
 
 def test_one_lane_and_many_give_the_same_digits_and_those_of_casadi(rng):
-    """Rows divided by their pivots, sines of sines, and multiplications that fuse with additions."""
+    """Rows divided by their pivots, sines of sines, and multiplications that fuse with
+    additions.
+    """
     A, x = ca.SX.sym("A", 6, 6), ca.SX.sym("x", 6)
     turned = ca.sin(A @ ca.cos(x)) / (2 + ca.sin(x[0]))
-    function = ca.Function("solve", [A, x], [ca.solve(A @ A.T + 6 * ca.SX.eye(6), turned), ca.cos(turned)])
+    function = ca.Function(
+        "solve", [A, x], [ca.solve(A @ A.T + 6 * ca.SX.eye(6), turned), ca.cos(turned)]
+    )
     inputs = rng.normal(size=(21, 6, 6)), rng.normal(size=(21, 6))
     alone, many = Kernel(function, 1), Kernel(function)
     assert (alone.lanes, pickle.loads(pickle.dumps(alone)).lanes) == (1, 1)
@@ -175,15 +215,21 @@ def test_results_do_not_depend_on_the_place_in_the_batch(rng):
     for whole, shuffled in zip(together, kernel(x[order], A[order])):
         np.testing.assert_array_equal(whole[order], shuffled)
     for k in (0, 13, 49):
-        for whole, alone in zip(together, kernel(x[k:k + 1], A[k:k + 1])):
+        for whole, alone in zip(together, kernel(x[k : k + 1], A[k : k + 1])):
             np.testing.assert_array_equal(whole[k], alone[0])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
 def test_a_bad_sample_leaves_its_neighbours_untouched(bad, rng):
     x = ca.SX.sym("x", 4)
-    smooth = ca.vertcat(*(UNARY[name](x[0]) for name in ("sin", "cos", "tanh", "atan", "sqrt", "log", "exp")),
-                        ca.fmin(x[0], 1), ca.fmax(1, x[0]), ca.sign(x[0]), ca.fabs(x[0]), x[0] * x[1] + x[2] / x[3])
+    smooth = ca.vertcat(
+        *(UNARY[name](x[0]) for name in ("sin", "cos", "tanh", "atan", "sqrt", "log", "exp")),
+        ca.fmin(x[0], 1),
+        ca.fmax(1, x[0]),
+        ca.sign(x[0]),
+        ca.fabs(x[0]),
+        x[0] * x[1] + x[2] / x[3],
+    )
     kernel = Kernel(ca.Function("smooth", [x], [smooth]))
     good = rng.normal(size=(37, 4))
     clean = kernel(good)[0]
@@ -209,12 +255,16 @@ def test_views_equal_copies(rng):
     kernel = Kernel(small_function())
     wide, tall = rng.normal(size=(40, 7)), rng.normal(size=(20, 4, 3))
     views = [
-        (wide[::2, 2:5], tall[:, 1:3]), (wide[::-2, :3], tall[::-1, ::2]),
+        (wide[::2, 2:5], tall[:, 1:3]),
+        (wide[::-2, :3], tall[::-1, ::2]),
         (np.asfortranarray(wide[:20, :3]), tall.transpose(0, 2, 1)[:, :2, :3]),
-        (np.broadcast_to(wide[0, :3], (20, 3)), tall[:, :2]), (wide[:20, :3].astype(np.float32), tall[:, :2]),
+        (np.broadcast_to(wide[0, :3], (20, 3)), tall[:, :2]),
+        (wide[:20, :3].astype(np.float32), tall[:, :2]),
     ]
     for x, A in views:
-        for ours, theirs in zip(kernel(x, A), kernel(np.array(x, dtype=float, order="C"), np.array(A, order="C"))):
+        for ours, theirs in zip(
+            kernel(x, A), kernel(np.array(x, dtype=float, order="C"), np.array(A, order="C"))
+        ):
             np.testing.assert_array_equal(ours, theirs)
 
 
@@ -255,7 +305,9 @@ def test_kernels_may_be_built_in_many_threads():
     with ThreadPoolExecutor(6) as pool:
         kernels = list(pool.map(Kernel, functions))
     for k, kernel in enumerate(kernels):
-        np.testing.assert_array_equal(kernel([[0.0, 0.5]])[0], [[0.0, k * kernels[1]([[0.0, 0.5]])[0][0, 1]]])
+        np.testing.assert_array_equal(
+            kernel([[0.0, 0.5]])[0], [[0.0, k * kernels[1]([[0.0, 0.5]])[0][0, 1]]]
+        )
 
 
 def test_sparse_inputs_and_outputs_are_dense_arrays(rng):
@@ -276,14 +328,18 @@ def test_a_function_without_inputs_or_operations_works():
     kernel = Kernel(ca.Function("constant", [], [ca.SX([1.5, -2.0])]))
     np.testing.assert_array_equal(kernel()[0], [[1.5, -2.0]])
     x = ca.SX.sym("x", 2)
-    ignored, = Kernel(ca.Function("unused", [x, ca.SX(0, 0)], [ca.SX(7)]))(np.zeros((9, 2)), np.zeros((9, 0, 0)))
+    (ignored,) = Kernel(ca.Function("unused", [x, ca.SX(0, 0)], [ca.SX(7)]))(
+        np.zeros((9, 2)), np.zeros((9, 0, 0))
+    )
     np.testing.assert_array_equal(ignored, np.full((9, 1), 7.0))
 
 
 def test_constants_are_exact():
     values = [np.inf, -np.inf, 0.0, 5e-324, 1 / 3, np.pi, 1.7976931348623157e308]
     x = ca.SX.sym("x")
-    result, = Kernel(ca.Function("constants", [x], [ca.vertcat(*map(ca.SX, values))]))(np.zeros((2, 1)))
+    (result,) = Kernel(ca.Function("constants", [x], [ca.vertcat(*map(ca.SX, values))]))(
+        np.zeros((2, 1))
+    )
     np.testing.assert_array_equal(result, [values, values])
 
 
@@ -325,7 +381,9 @@ def test_sine_and_cosine_are_within_one_and_a_half_units_in_the_last_place(rng):
     magnitude = np.exp(rng.uniform(np.log(1e-9), np.log(2**27), 600))
     quarter = rng.integers(1, 2**26, 300) * (np.pi / 2)
     near = np.concatenate([quarter, np.arange(1, 150) * (np.pi / 4)])
-    values = np.concatenate([magnitude, -magnitude, near, np.nextafter(near, 0), np.nextafter(near, np.inf)])
+    values = np.concatenate(
+        [magnitude, -magnitude, near, np.nextafter(near, 0), np.nextafter(near, np.inf)]
+    )
     x = ca.SX.sym("x")
     sines, cosines = Kernel(ca.Function("turn", [x], [ca.sin(x), ca.cos(x)]))(values[:, None])
     for value, sine, cosine in zip(values.tolist(), sines[:, 0].tolist(), cosines[:, 0].tolist()):
@@ -336,7 +394,7 @@ def test_sine_and_cosine_are_within_one_and_a_half_units_in_the_last_place(rng):
 
 def test_sine_and_cosine_hold_over_the_whole_range(rng):
     exponents = rng.uniform(-300, 308, 4000)
-    values = np.concatenate([10**exponents, -10**exponents, [0.0, -0.0, np.inf, np.nan]])
+    values = np.concatenate([10**exponents, -(10**exponents), [0.0, -0.0, np.inf, np.nan]])
     x = ca.SX.sym("x")
     sines, cosines = Kernel(ca.Function("turn", [x], [ca.sin(x), ca.cos(x)]))(values[:, None])
     with np.errstate(invalid="ignore"):
@@ -346,18 +404,31 @@ def test_sine_and_cosine_hold_over_the_whole_range(rng):
     assert np.isnan(cosines[-2:]).all()
 
 
-@pytest.mark.parametrize(("name", "low", "high", "specials"), [
-    ("exp", -760, 720, [0.0, -0.0, np.inf, -np.inf, 709.78, 709.79, -708.5, -745.1, -745.2, 1e300, -1e300]),
-    ("tanh", -25, 25, [0.0, np.inf, -np.inf, 1e300, 1e-300, 5e-324, 22.4, 1e-8]),
-    ("arctan", -10, 10, [0.0, np.inf, -np.inf, 1e300, 1e-300, 5e-324, 1.0, -1.0]),
-    ("arcsin", -1, 1, [0.0, 1.0, -1.0, 1 - 1e-16, 1e-9, 5e-324]),
-    ("arccos", -1, 1, [0.0, 1.0, -1.0, 1 - 1e-16, 1e-9, 5e-324]),
-])
+@pytest.mark.parametrize(
+    ("name", "low", "high", "specials"),
+    [
+        (
+            "exp",
+            -760,
+            720,
+            [0.0, -0.0, np.inf, -np.inf, 709.78, 709.79, -708.5, -745.1, -745.2, 1e300, -1e300],
+        ),
+        ("tanh", -25, 25, [0.0, np.inf, -np.inf, 1e300, 1e-300, 5e-324, 22.4, 1e-8]),
+        ("arctan", -10, 10, [0.0, np.inf, -np.inf, 1e300, 1e-300, 5e-324, 1.0, -1.0]),
+        ("arcsin", -1, 1, [0.0, 1.0, -1.0, 1 - 1e-16, 1e-9, 5e-324]),
+        ("arccos", -1, 1, [0.0, 1.0, -1.0, 1 - 1e-16, 1e-9, 5e-324]),
+    ],
+)
 def test_vector_functions_are_within_four_units_in_the_last_place(name, low, high, specials, rng):
-    values = np.concatenate([rng.uniform(low, high, 5000), rng.uniform(low, high, 2000) * 10**rng.uniform(-12, 0, 2000),
-                             specials])
+    values = np.concatenate(
+        [
+            rng.uniform(low, high, 5000),
+            rng.uniform(low, high, 2000) * 10 ** rng.uniform(-12, 0, 2000),
+            specials,
+        ]
+    )
     x = ca.SX.sym("x")
-    ours, = Kernel(ca.Function(name, [x], [getattr(ca.SX, name)(x)]))(values[:, None])
+    (ours,) = Kernel(ca.Function(name, [x], [getattr(ca.SX, name)(x)]))(values[:, None])
     with np.errstate(over="ignore", under="ignore"):
         np.testing.assert_array_max_ulp(ours[:, 0], getattr(np, name)(values), 4)
     assert np.isnan(Kernel(ca.Function(name, [x], [getattr(ca.SX, name)(x)]))([np.nan])[0])
@@ -370,9 +441,11 @@ def test_arcus_functions_outside_their_domain_are_nan():
 
 
 def test_the_angle_of_a_vector_is_right_in_every_corner(rng):
-    corners = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 5e-324, -1e308, 1e308, 1e-300, np.nan])
+    corners = np.array(
+        [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 5e-324, -1e308, 1e308, 1e-300, np.nan]
+    )
     y, x = (a.ravel() for a in np.meshgrid(corners, corners))
-    random = rng.normal(size=(2, 5000)) * 10**rng.uniform(-10, 10, (2, 5000))
+    random = rng.normal(size=(2, 5000)) * 10 ** rng.uniform(-10, 10, (2, 5000))
     y, x = np.concatenate([y, random[0]]), np.concatenate([x, random[1]])
     a, b = ca.SX.sym("y"), ca.SX.sym("x")
     ours = Kernel(ca.Function("angle", [a, b], [ca.atan2(a, b)]))(y[:, None], x[:, None])[0][:, 0]
@@ -388,9 +461,13 @@ def test_wrong_inputs_are_named_with_their_shapes(rng):
     x, A = rng.normal(size=(5, 3)), rng.normal(size=(5, 2, 3))
     with pytest.raises(InvalidInput, match="got 1 inputs, expected 2"):
         kernel(x)
-    with pytest.raises(InvalidInput, match=r"input 0 \('x'\).*\(5, 4\), expected \(t, 3\), or \(3,\)"):
+    with pytest.raises(
+        InvalidInput, match=r"input 0 \('x'\).*\(5, 4\), expected \(t, 3\), or \(3,\)"
+    ):
         kernel(np.zeros((5, 4)), A)
-    with pytest.raises(InvalidInput, match=r"input 1 \('A'\).*\(5, 3, 2\), expected \(5, 2, 3\), or \(2, 3\)"):
+    with pytest.raises(
+        InvalidInput, match=r"input 1 \('A'\).*\(5, 3, 2\), expected \(5, 2, 3\), or \(2, 3\)"
+    ):
         kernel(x, A.transpose(0, 2, 1))
     with pytest.raises(InvalidInput, match=r"input 1.*expected \(5, 2, 3\)") as caught:
         kernel(x, A[:4])
@@ -430,8 +507,10 @@ print(kernel.compiled, float(kernel(np.array([0.5, 1.0, 2.0]))[0].sum()).hex())
 
 def test_a_second_process_compiles_nothing():
     command = [sys.executable, "-W", "error", "-c", SECOND_PROCESS]
-    first, second = (subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-                     for _ in range(2))
+    first, second = (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    )
     assert (first[0], second[0]) == ("True", "False")
     assert first[1] == second[1]
 
@@ -453,13 +532,20 @@ def test_equal_graphs_share_code_and_different_ones_do_not():
     assert Kernel(ca.Function("f", [x, y], [x * 3])).compiled
 
 
-@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:-7], lambda data: data[:30] + data[31:],
-                                    lambda data: data[:200] + bytes([data[200] ^ 1]) + data[201:]])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:-7],
+        lambda data: data[:30] + data[31:],
+        lambda data: data[:200] + bytes([data[200] ^ 1]) + data[201:],
+    ],
+)
 def test_damaged_object_code_is_compiled_again(damage, own_cache, rng):
     function = small_function()
     x, A = rng.normal(size=(5, 3)), rng.normal(size=(5, 2, 3))
     expected = Kernel(function)(x, A)[0]
-    path, = own_cache.glob("*.o")
+    (path,) = own_cache.glob("*.o")
     path.write_bytes(damage(path.read_bytes()))
     again = Kernel(function)
     assert again.compiled
@@ -482,13 +568,22 @@ def test_valid_files_under_each_others_names_are_compiled_again(own_cache):
     """In a process of its own: executing the wrong code would take this one down."""
     command = [sys.executable, "-W", "error", "-c", SWAPPED]
     expected = ["True", "True", "12.0", "18.0"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == expected
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        == expected
+    )
     one, other = sorted(own_cache.glob("*.o"))
     content = one.read_bytes()
     one.write_bytes(other.read_bytes())
     other.write_bytes(content)
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == expected
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[:2] == ["False"] * 2
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        == expected
+    )
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[:2]
+        == ["False"] * 2
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
@@ -497,7 +592,9 @@ def test_the_cache_belongs_to_its_user(own_cache):
     assert stat.S_IMODE(own_cache.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("case", ["file", "read-only", "writeable by others"] if os.name == "posix" else ["file"])
+@pytest.mark.parametrize(
+    "case", ["file", "read-only", "writeable by others"] if os.name == "posix" else ["file"]
+)
 def test_an_unusable_cache_directory_does_no_harm(case, tmp_path, monkeypatch, rng):
     place = tmp_path / "odd"
     if case == "file":
@@ -506,7 +603,9 @@ def test_an_unusable_cache_directory_does_no_harm(case, tmp_path, monkeypatch, r
         place.mkdir()
         place.chmod(0o500 if case == "read-only" else 0o777)
         if case == "read-only" and os.geteuid() == 0:  # root writes everywhere
-            monkeypatch.setattr("gough.core.files.token_hex", lambda _: (_ for _ in ()).throw(PermissionError()))
+            monkeypatch.setattr(
+                "gough.core.files.token_hex", lambda _: (_ for _ in ()).throw(PermissionError())
+            )
     monkeypatch.setenv("GOUGH_CACHE_DIR", str(place))
     x, A = rng.normal(size=(5, 3)), rng.normal(size=(5, 2, 3))
     for _ in range(2):
@@ -578,7 +677,10 @@ def test_a_bound_kernel_steps_through_time_in_its_own_memory() -> None:
     x, u = ca.SX.sym("x", 2), ca.SX.sym("u")
     kernel = Kernel(ca.Function("walk", [x, u], [1.1 * x + u]))
     lanes, steps = kernel.lanes, 50
-    state, push = np.zeros((steps + 1, lanes, 2)), np.random.default_rng(0).standard_normal((steps, lanes, 1))
+    state, push = (
+        np.zeros((steps + 1, lanes, 2)),
+        np.random.default_rng(0).standard_normal((steps, lanes, 1)),
+    )
     state[0] = np.arange(2 * lanes).reshape(lanes, 2)
     run = kernel.bind([state[:-1].reshape(-1, 2), push.reshape(-1, 1)], [state[1:].reshape(-1, 2)])
     run(0, 20 * lanes)

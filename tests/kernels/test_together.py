@@ -25,15 +25,21 @@ print(int(Kernel(ca.Function("large", [x], [y])).compiled), _cores())
 @pytest.mark.slow
 def test_of_processes_that_start_together_one_compiles(tmp_path: Path) -> None:
     own = os.environ | {"GOUGH_CACHE_DIR": str(tmp_path / "cache"), "GOUGH_THREADS": "1"}
-    running = [subprocess.Popen([sys.executable, "-c", PROGRAM], env=own, stdout=subprocess.PIPE, text=True)
-               for _ in range(3)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], env=own, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
     told = [process.communicate()[0].split() for process in running]
     assert sorted(words[0] for words in told) == ["0", "0", "1"]
     assert {words[1] for words in told} == {"1"}
     assert not list((tmp_path / "cache").glob("*.lock"))
 
 
-def test_a_lock_that_nobody_holds_any_more_is_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_nobody_holds_any_more_is_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "cache").mkdir(mode=0o700)
     monkeypatch.setenv("GOUGH_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "PATIENCE", 0.2)

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput, InvalidRecording
-from gough.logs.checks import check_even, inspect, inspect_channel, inspect_clock, moving_joints, quantisation_step
+from gough.logs.checks import (
+    check_even,
+    inspect,
+    inspect_channel,
+    inspect_clock,
+    moving_joints,
+    quantisation_step,
+)
 from gough.logs.finding import Finding, notes
 from gough.logs.periods import even_times, interpolate, resample, resample_evenly
 from gough.logs.recording import Recording
@@ -41,20 +48,28 @@ def test_a_clock_that_speeds_up_drifts() -> None:
     time = TIME * (1 + 2e-3 * TIME / TIME[-1])
     (found,) = inspect_clock(time, "time")
     assert found.kind == "drift"
-    # A quadratic bulge of height h stands h * 2/3 above and h / 3 below its straight line: here h = 2e-3 * 10 s / 4.
+    # A quadratic bulge of height h stands h * 2/3 above and h / 3 below its straight line: here h =
+    # 2e-3 * 10 s / 4.
     assert found.numbers["largest"] == pytest.approx(2e-3 * 10 / 4 * 2 / 3, rel=0.01)
 
 
 @pytest.mark.parametrize(("hold", "found"), [(1, True), (10, True), (100, False)])
 def test_an_effort_that_stands_still_for_a_part_of_the_log_is_found(hold: int, found: bool) -> None:
-    """Each value may be held for some samples, as by a slower drive; standing still must then last longer."""
+    """Each value may be held for some samples, as by a slower drive; standing still must then last
+    longer.
+    """
     held = np.repeat(WAVE[::hold], hold)
     stuck = held.copy()
     stuck[3000:3800] = stuck[3000]
 
     def dead(position: np.ndarray, effort: np.ndarray) -> list[tuple[str, float]]:
-        log = Recording(joints=("a",), time=TIME, position=position[:, None], position_units=("m",),
-                        effort=effort[:, None])
+        log = Recording(
+            joints=("a",),
+            time=TIME,
+            position=position[:, None],
+            position_units=("m",),
+            effort=effort[:, None],
+        )
         return [(f.channel, f.numbers["sample"]) for f in inspect(log) if f.kind == "dead"]
 
     assert dead(WAVE, stuck) == ([("a.effort", 3000)] if found else [])
@@ -100,14 +115,23 @@ def test_clipping_is_found_on_the_side_where_it_is(step: float | None) -> None:
 
 @pytest.mark.parametrize("step", [0.001, 0.02, 0.1])
 def test_turning_points_of_a_quantised_wave_are_not_saturation(step: float) -> None:
-    assert "saturation" not in kinds(inspect_channel(np.round(WAVE / step) * step, "a.position", "m"))
+    assert "saturation" not in kinds(
+        inspect_channel(np.round(WAVE / step) * step, "a.position", "m")
+    )
 
 
 def test_rest_is_not_saturation() -> None:
     position = np.concatenate([np.full(800, WAVE.min()), WAVE, np.full(800, WAVE.min())])
-    recording = Recording(joints=("a",), time=np.arange(len(position)) / 500.0, position=position[:, None],
-                          position_units=("m",), effort=np.where(position == position.min(), 9.0, position)[:, None])
-    assert kinds(inspect(recording)) == ["jump"]  # from rest into the middle of the wave, which is none
+    recording = Recording(
+        joints=("a",),
+        time=np.arange(len(position)) / 500.0,
+        position=position[:, None],
+        position_units=("m",),
+        effort=np.where(position == position.min(), 9.0, position)[:, None],
+    )
+    assert kinds(inspect(recording)) == [
+        "jump"
+    ]  # from rest into the middle of the wave, which is none
     assert kinds(inspect_channel(position, "a.position", "m")) == ["saturation"]
 
 
@@ -118,8 +142,14 @@ def test_moving_samples_reach_to_both_sides_of_a_change() -> None:
 
 
 def recording(time: np.ndarray) -> Recording:
-    return Recording(joints=("a",), time=time, position=(time**3)[:, None], position_units=("m",),
-                     effort=(2 * time)[:, None], period_samples=10)
+    return Recording(
+        joints=("a",),
+        time=time,
+        position=(time**3)[:, None],
+        position_units=("m",),
+        effort=(2 * time)[:, None],
+        period_samples=10,
+    )
 
 
 def test_uneven_clocks_are_refused_for_filtering_until_resampled() -> None:
@@ -134,8 +164,11 @@ def test_a_few_lost_samples_are_put_back_and_the_others_stay_as_they_are() -> No
     whole = recording(TIME[:200])
     made = resample_evenly(whole.take(np.delete(np.arange(200), [50, 120, 121])))
     assert np.allclose(made.time, whole.time, atol=1e-12)
-    assert np.allclose(np.delete(made.position, [50, 120, 121], axis=0),
-                       np.delete(whole.position, [50, 120, 121], axis=0), atol=1e-12)
+    assert np.allclose(
+        np.delete(made.position, [50, 120, 121], axis=0),
+        np.delete(whole.position, [50, 120, 121], axis=0),
+        atol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("lost", [9, 10])
@@ -144,13 +177,17 @@ def test_a_gap_of_more_than_ten_steps_is_not_filled_with_invented_samples(lost: 
     if lost < 10:
         assert len(resample_evenly(log)) == 200
         return
-    with pytest.raises(InvalidRecording, match=r"no samples for .* after sample 99 \(t = .*cut the log there"):
+    with pytest.raises(
+        InvalidRecording, match=r"no samples for .* after sample 99 \(t = .*cut the log there"
+    ):
         resample_evenly(log)
     with pytest.raises(InvalidRecording, match="1 samples"):
         resample_evenly(log.take(slice(0, 1)))
 
 
-@pytest.mark.parametrize(("method", "error"), [("linear", 2e-4), ("cubic", 1e-12), ("previous", 0.02)])
+@pytest.mark.parametrize(
+    ("method", "error"), [("linear", 2e-4), ("cubic", 1e-12), ("previous", 0.02)]
+)
 def test_interpolation_is_as_good_as_its_order(method: str, error: float) -> None:
     made = resample(recording(TIME[:500]), TIME[10:400] + 0.0007, method)
     assert made.period_samples is None
@@ -160,7 +197,9 @@ def test_interpolation_is_as_good_as_its_order(method: str, error: float) -> Non
 
 
 def test_holding_takes_the_sample_at_its_own_time() -> None:
-    held = interpolate(np.arange(4.0)[:, None], TIME[:4], np.array([TIME[1], TIME[2] - 1e-6, TIME[2]]), "previous")
+    held = interpolate(
+        np.arange(4.0)[:, None], TIME[:4], np.array([TIME[1], TIME[2] - 1e-6, TIME[2]]), "previous"
+    )
     assert held[:, 0].tolist() == [1.0, 1.0, 2.0]
 
 
@@ -187,4 +226,6 @@ def test_channels_of_which_the_same_is_to_be_said_share_a_note() -> None:
     found += [Finding(kind="truncated", channel="log.csv", message="the last line is cut")]
     assert notes(found, "log.csv") == (
         "log.csv: a.position, b.position: values come in steps of 0.05 m",
-        "log.csv: a.current: all 100 samples are 3 A; is the channel connected?", "log.csv: the last line is cut")
+        "log.csv: a.current: all 100 samples are 3 A; is the channel connected?",
+        "log.csv: the last line is cut",
+    )

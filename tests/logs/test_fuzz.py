@@ -14,7 +14,9 @@ import pytest
 def test_damaged_logs_are_read_or_refused_and_never_flood_the_memory(tmp_path: Path) -> None:
     """In a process of its own: a library that crashes must not take the tests with it."""
     program = Path(__file__).parent / "fuzzing.py"
-    done = subprocess.run([sys.executable, str(program), "400"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(program), "400"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     peak = re.search(r"(\d+) MiB", done.stdout)
     assert peak is not None
@@ -23,4 +25,6 @@ def test_damaged_logs_are_read_or_refused_and_never_flood_the_memory(tmp_path: P
     doors = {door for door, _ in outcomes}
     assert len(doors) >= 16
     assert {door for door, outcome in outcomes if outcome == "InvalidRecording"} == doors
-    assert len({door for door, outcome in outcomes if outcome == "read"}) >= 8  # some damage is harmless
+    assert (
+        len({door for door, outcome in outcomes if outcome == "read"}) >= 8
+    )  # some damage is harmless

@@ -16,7 +16,9 @@ def motion(time: np.ndarray, period: float, harmonics: int = 5, seed: int = 0) -
     rng = np.random.default_rng(seed)
     k = np.arange(1, harmonics + 1)
     phase = 2 * np.pi * np.outer(time, k) / period
-    series = np.cos(phase) @ rng.normal(size=(harmonics, 2)) + np.sin(phase) @ rng.normal(size=(harmonics, 2))
+    series = np.cos(phase) @ rng.normal(size=(harmonics, 2)) + np.sin(phase) @ rng.normal(
+        size=(harmonics, 2)
+    )
     return np.asarray(series * [1.0, 0.01])
 
 
@@ -24,7 +26,9 @@ def recording(period: float, duration: float, noise: float = 0.0, **options: int
     time = np.arange(int(duration * RATE)) / RATE
     q = motion(time, period, **options)
     q = q + noise * q.std(axis=0) * np.random.default_rng(9).normal(size=q.shape)
-    return Recording(joints=("a", "b"), time=time + 3.0, position=q, position_units=("m", "m"), effort=q * 2)
+    return Recording(
+        joints=("a", "b"), time=time + 3.0, position=q, position_units=("m", "m"), effort=q * 2
+    )
 
 
 @pytest.mark.parametrize("period", [3.0899, 1.23456, 7.77])
@@ -41,7 +45,9 @@ def test_noise_moves_the_estimate_by_as_much_as_its_standard_deviation_says() ->
     clean = motion(time, 2.0137)
     for seed in range(40):
         q = clean + 0.1 * clean.std(axis=0) * np.random.default_rng(seed).normal(size=clean.shape)
-        found = estimate_period(Recording(joints=("a", "b"), time=time, position=q, position_units=("m", "m")))
+        found = estimate_period(
+            Recording(joints=("a", "b"), time=time, position=q, position_units=("m", "m"))
+        )
         errors.append(found.seconds - 2.0137)
         stds.append(found.std)
     assert np.std(errors) == pytest.approx(np.mean(stds), rel=0.35)
@@ -60,7 +66,9 @@ def test_motion_that_does_not_repeat_is_refused() -> None:
         with pytest.raises(InvalidRecording):
             estimate_period(Recording(joints=("a",), time=time, position=q, position_units=("m",)))
     with pytest.raises((InvalidRecording, NotConverged)):
-        estimate_period(Recording(joints=("a",), time=time, position=walk, position_units=("m",)), nominal=1.0)
+        estimate_period(
+            Recording(joints=("a",), time=time, position=walk, position_units=("m",)), nominal=1.0
+        )
 
 
 def test_a_weak_repetition_under_other_motion_is_refused_with_its_share() -> None:
@@ -85,18 +93,22 @@ def test_resampling_puts_a_whole_number_of_samples_in_each_period_and_ends_the_l
     assert len(made) == 8 * 618
     assert [f.kind for f in made.quality] == ["resampled"]
     assert np.abs(made.position - motion(made.time - 3.0, period)).max() < 1e-6
-    # The DFT over what merely looks like whole periods leaks into the accelerations; over whole ones it does not.
+    # The DFT over what merely looks like whole periods leaks into the accelerations; over whole
+    # ones it does not.
     k = np.arange(1, 6)
     exact_rate = made.rate
-    true = np.gradient(np.gradient(motion(np.arange(0, len(made)) / exact_rate, period), 1 / exact_rate, axis=0),
-                       1 / exact_rate, axis=0)
+    true = np.gradient(
+        np.gradient(motion(np.arange(0, len(made)) / exact_rate, period), 1 / exact_rate, axis=0),
+        1 / exact_rate,
+        axis=0,
+    )
     inside = slice(20, -20)
 
     def error(data: np.ndarray, n: int, rate: float) -> float:
         acceleration = lowpass_periodic(data, rate, n, k[-1] * rate / n)[2]
-        return float(np.abs(acceleration - true[:len(data)])[inside].max() / np.abs(true).max())
+        return float(np.abs(acceleration - true[: len(data)])[inside].max() / np.abs(true).max())
 
-    short = log.position[:8 * 600]
+    short = log.position[: 8 * 600]
     assert error(short, 600, RATE) > 0.1
     assert error(made.position, 618, exact_rate) < 2e-3
 
@@ -110,18 +122,26 @@ def test_a_record_of_exactly_whole_periods_keeps_them_all() -> None:
 
 @pytest.mark.parametrize("noise", [1e-4, 1e-2, 0.1])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_record_of_exactly_whole_periods_keeps_them_all_under_noise(noise: float, seed: int) -> None:
+def test_a_record_of_exactly_whole_periods_keeps_them_all_under_noise(
+    noise: float, seed: int
+) -> None:
     log = recording(2.0, 8.0, noise=noise, seed=seed)
     found = estimate_period(log)
     made = resample_to_period(log, found)
     assert (made.period_samples, made.period_count) == (400, 4)
     assert made.time[-1] <= log.time[-1]
-    assert np.diff(made.time) == pytest.approx(1 / RATE, rel=1e-3)  # no sample squeezed in at the end
-    assert made.rate == pytest.approx(400 / found.seconds, abs=400 * 4 * found.std / found.seconds**2)
+    assert np.diff(made.time) == pytest.approx(
+        1 / RATE, rel=1e-3
+    )  # no sample squeezed in at the end
+    assert made.rate == pytest.approx(
+        400 / found.seconds, abs=400 * 4 * found.std / found.seconds**2
+    )
 
 
 @pytest.mark.parametrize(("lost", "periods"), [(0, 4), (1, 3), (2, 3), (400, 3), (401, 2)])
-def test_a_record_short_of_whole_periods_by_a_sample_loses_the_last(lost: int, periods: int) -> None:
+def test_a_record_short_of_whole_periods_by_a_sample_loses_the_last(
+    lost: int, periods: int
+) -> None:
     log = recording(2.0, 8.0, noise=1e-2)
     assert resample_to_period(log.take(slice(0, 1600 - lost))).period_count == periods
 

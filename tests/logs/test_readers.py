@@ -28,19 +28,32 @@ def full(samples: int = 50) -> Recording:
     rng = np.random.default_rng(1)
     value = rng.normal(size=(samples, 2)).cumsum(axis=0)
     return Recording(
-        joints=("leg1.slider", "leg2.motor"), time=np.arange(samples) / 500.0 + 3.0, position=value,
-        position_units=("m", "rad"), effort=rng.normal(size=(samples, 2)), current=rng.normal(size=(samples, 2)),
-        current_units=("A", "V"), velocity=value * 2, reference=value + 1,
+        joints=("leg1.slider", "leg2.motor"),
+        time=np.arange(samples) / 500.0 + 3.0,
+        position=value,
+        position_units=("m", "rad"),
+        effort=rng.normal(size=(samples, 2)),
+        current=rng.normal(size=(samples, 2)),
+        current_units=("A", "V"),
+        velocity=value * 2,
+        reference=value + 1,
         pose=Channels(names=("platform.x", "platform.rz"), units=("m", "rad"), values=value * 3),
         passive=Channels(names=("leg1.swivel",), units=("rad",), values=value[:, :1]),
         mocap=Channels(names=("platform.x",), units=("m",), values=value[:, 1:]),
-        payload='disc, "heavy"\n1.98 kg <b>', period_samples=25, source="memory")
+        payload='disc, "heavy"\n1.98 kg <b>',
+        period_samples=25,
+        source="memory",
+    )
 
 
 def same(a: Recording, b: Recording) -> None:
     assert a.joints == b.joints
     assert (a.payload, a.period_samples, a.position_units, a.current_units) == (
-        b.payload, b.period_samples, b.position_units, b.current_units)
+        b.payload,
+        b.period_samples,
+        b.position_units,
+        b.current_units,
+    )
     assert np.array_equal(a.time, b.time)
     one, two = dict(a.groups()), dict(b.groups())
     assert list(one) == list(two)
@@ -95,11 +108,16 @@ def test_any_delimiter_is_found(tmp_path, delimiter: str) -> None:
 
 def test_white_space_columns_and_a_byte_order_mark_are_read(tmp_path) -> None:
     text = "﻿time[s]   a.position[m]  a.effort[N]\r\n 0.0  1  2\r\n 0.1   3 4\r\n"
-    assert np.array_equal(read_recording(write(tmp_path, text, "run.dat")).position[:, 0], [1.0, 3.0])
+    assert np.array_equal(
+        read_recording(write(tmp_path, text, "run.dat")).position[:, 0], [1.0, 3.0]
+    )
 
 
 def test_units_are_converted_to_si(tmp_path) -> None:
-    text = "time [ms],a.position [deg],a.effort [mN m],b.position [mm],b.effort [kN]\n0,180,1000,5,2\n1,90,0,6,3\n"
+    text = (
+        "time [ms],a.position [deg],a.effort [mN m],b.position [mm],b.effort "
+        "[kN]\n0,180,1000,5,2\n1,90,0,6,3\n"
+    )
     recording = read_recording(write(tmp_path, text))
     assert recording.position_units == ("rad", "m")
     assert np.allclose(recording.position[0], [np.pi, 0.005])
@@ -119,7 +137,9 @@ def test_joints_are_put_in_the_order_asked_for(tmp_path) -> None:
 
 def test_other_joints_than_the_robot_has_are_refused(tmp_path) -> None:
     path = full().save(tmp_path / "run.csv")
-    with pytest.raises(InvalidRecording, match=r"missing: leg1\.slide - not expected: leg1\.slider.*did you mean"):
+    with pytest.raises(
+        InvalidRecording, match=r"missing: leg1\.slide - not expected: leg1\.slider.*did you mean"
+    ):
         read_recording(path, joints=("leg1.slide", "leg2.motor"))
 
 
@@ -144,7 +164,7 @@ def test_a_gzip_file_that_stops_early_is_read_as_far_as_it_goes(tmp_path) -> Non
     rng = np.random.default_rng(0)
     lines = "".join(f"{i / 10},{x},{y}\n" for i, (x, y) in enumerate(rng.normal(size=(5000, 2))))
     data = gzip.compress((HEADER + lines).encode())
-    recording = read_recording(write(tmp_path, data[:len(data) // 2], "run.csv.gz"))
+    recording = read_recording(write(tmp_path, data[: len(data) // 2], "run.csv.gz"))
     assert 1000 < len(recording) < 4000
     assert any(f.kind == "truncated" and "compressed" in f.message for f in recording.quality)
 
@@ -158,47 +178,68 @@ def test_columns_nobody_knows_are_reported_as_left_out(tmp_path) -> None:
 def test_names_that_look_like_code_stay_text(tmp_path) -> None:
     name = '<img src="x" onerror="alert(1)">, {0} %s'
     recording = full()
-    evil = Recording(joints=(name,), time=recording.time, position=recording.position[:, :1], position_units=("m",),
-                     effort=recording.effort[:, :1])
+    evil = Recording(
+        joints=(name,),
+        time=recording.time,
+        position=recording.position[:, :1],
+        position_units=("m",),
+        effort=recording.effort[:, :1],
+    )
     for file in ("run.csv", "run.npz"):
         assert read_recording(evil.save(tmp_path / file)).joints == (name,)
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("", "empty"),
-    ("\n\n", "empty"),
-    (HEADER, "no table|no samples"),
-    ("one line", "no samples"),
-    ("word", "no table"),
-    (b"\x00\x01\x02\x03PNG\n\x00\x00", "binary"),
-    (b"\x89PNG\r\n\xff\xfe", "is this a table"), (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not UTF-8"),
-    (HEADER + "0,1\n", "delimiter|columns"),
-    (HEADER + ROWS + "0.3,1\n0.4,1,2\n", "line 5 has 2 columns, expected 3"),
-    (HEADER + ROWS + "0.3,1,2,3\n0.4,1,2\n", "line 5 has 4 columns, expected 3"),
-    (HEADER + "0.0,0.5,1\n0.1,x,2\n", r"line 3, column 'leg1\.slider\.position \[m\]' is 'x'"),
-    (HEADER + "0.0,0.5,1\n0.1,,2\n", r"'leg1\.slider\.position \[m\]' is blank at sample 1"),
-    (HEADER + "0.0,0.5,1\n0.1,nan,2\n", r"column 'leg1\.slider\.position \[m\]' is nan at sample 1"),
-    (HEADER + "0.0,0.5,inf\n0.1,1,2\n", "is inf at sample 0"),
-    (HEADER + "0.0,0.5,1\n0.2,1,2\n0.1,1,2\n", r"column 'time \[s\]' is 0.1 s, 0.1 s earlier than.*at sample 2"),
-    (HEADER + "0.0,0.5,1\n0.0,1,2\n", "the same as the sample before it at sample 1"),
-    (HEADER.replace(" [m]", "") + ROWS, r"'leg1\.slider\.position' has no unit"),
-    (HEADER.replace("[m]", "[]") + ROWS, "has no unit"),
-    (HEADER.replace("[A]", "[furlong]") + ROWS, "unit 'furlong' is not known"),
-    (HEADER.replace("[A]", "[N]") + ROWS, "current is expected in A or V or 1"),
-    (HEADER.replace("current [A]", "effort [N m]") + ROWS, "moves in m but its effort is in N m"),
-    (HEADER.replace("time [s]", "time [m]") + ROWS, "measures length"),
-    (HEADER.replace("time [s]", "clock") + ROWS, r"no column like 'time \[s\]'"),
-    ("time [s],a.effort [N]\n0,1\n1,2\n", r"no column like 'leg1\.slider\.position \[m\]'"),
-    ("t,q\n0,1\n1,2\n", "description file"),
-    ("time [s],a.position [m],b.effort [N]\n0,1,2\n1,2,3\n", "joint 'a' has no effort"),
-    ("time [s],a.position [m],b.effort [N],a.effort [N]\n0,1,2,3\n1,2,3,4\n", "'b' has no position"),
-    ("time [s],a.position [m],a.position [mm]\n0,1,2\n1,2,3\n", "twice"),
-    ("time [s],a.position [m],a.position [m]\n0,1,2\n1,2,3\n", "more than one column is named"),
-    ("# gough-recording 2 {}\n" + HEADER + ROWS, "version 2"),
-    ("# gough-recording 1 {oops\n" + HEADER + ROWS, "damaged"),
-    ('# gough-recording 1 {"period_samples": "4"}\n' + HEADER + ROWS, "period_samples is '4'"),
-    ((HEADER + ROWS).replace(",", ";").replace("0.5", "0,5"), "decimal"),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty"),
+        ("\n\n", "empty"),
+        (HEADER, "no table|no samples"),
+        ("one line", "no samples"),
+        ("word", "no table"),
+        (b"\x00\x01\x02\x03PNG\n\x00\x00", "binary"),
+        (b"\x89PNG\r\n\xff\xfe", "is this a table"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not UTF-8"),
+        (HEADER + "0,1\n", "delimiter|columns"),
+        (HEADER + ROWS + "0.3,1\n0.4,1,2\n", "line 5 has 2 columns, expected 3"),
+        (HEADER + ROWS + "0.3,1,2,3\n0.4,1,2\n", "line 5 has 4 columns, expected 3"),
+        (HEADER + "0.0,0.5,1\n0.1,x,2\n", r"line 3, column 'leg1\.slider\.position \[m\]' is 'x'"),
+        (HEADER + "0.0,0.5,1\n0.1,,2\n", r"'leg1\.slider\.position \[m\]' is blank at sample 1"),
+        (
+            HEADER + "0.0,0.5,1\n0.1,nan,2\n",
+            r"column 'leg1\.slider\.position \[m\]' is nan at sample 1",
+        ),
+        (HEADER + "0.0,0.5,inf\n0.1,1,2\n", "is inf at sample 0"),
+        (
+            HEADER + "0.0,0.5,1\n0.2,1,2\n0.1,1,2\n",
+            r"column 'time \[s\]' is 0.1 s, 0.1 s earlier than.*at sample 2",
+        ),
+        (HEADER + "0.0,0.5,1\n0.0,1,2\n", "the same as the sample before it at sample 1"),
+        (HEADER.replace(" [m]", "") + ROWS, r"'leg1\.slider\.position' has no unit"),
+        (HEADER.replace("[m]", "[]") + ROWS, "has no unit"),
+        (HEADER.replace("[A]", "[furlong]") + ROWS, "unit 'furlong' is not known"),
+        (HEADER.replace("[A]", "[N]") + ROWS, "current is expected in A or V or 1"),
+        (
+            HEADER.replace("current [A]", "effort [N m]") + ROWS,
+            "moves in m but its effort is in N m",
+        ),
+        (HEADER.replace("time [s]", "time [m]") + ROWS, "measures length"),
+        (HEADER.replace("time [s]", "clock") + ROWS, r"no column like 'time \[s\]'"),
+        ("time [s],a.effort [N]\n0,1\n1,2\n", r"no column like 'leg1\.slider\.position \[m\]'"),
+        ("t,q\n0,1\n1,2\n", "description file"),
+        ("time [s],a.position [m],b.effort [N]\n0,1,2\n1,2,3\n", "joint 'a' has no effort"),
+        (
+            "time [s],a.position [m],b.effort [N],a.effort [N]\n0,1,2,3\n1,2,3,4\n",
+            "'b' has no position",
+        ),
+        ("time [s],a.position [m],a.position [mm]\n0,1,2\n1,2,3\n", "twice"),
+        ("time [s],a.position [m],a.position [m]\n0,1,2\n1,2,3\n", "more than one column is named"),
+        ("# gough-recording 2 {}\n" + HEADER + ROWS, "version 2"),
+        ("# gough-recording 1 {oops\n" + HEADER + ROWS, "damaged"),
+        ('# gough-recording 1 {"period_samples": "4"}\n' + HEADER + ROWS, "period_samples is '4'"),
+        ((HEADER + ROWS).replace(",", ";").replace("0.5", "0,5"), "decimal"),
+    ],
+)
 def test_bad_text_is_refused_with_a_reason(tmp_path, text: str | bytes, words: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(InvalidRecording, match=words) as caught:
@@ -237,11 +278,15 @@ def test_a_damaged_own_npz_is_refused(tmp_path) -> None:
     path = full().save(tmp_path / "run.npz")
     data = path.read_bytes()
     with pytest.raises(InvalidRecording, match="NPZ"):
-        read_recording(write(tmp_path, data[:len(data) // 2], "half.npz"))
+        read_recording(write(tmp_path, data[: len(data) // 2], "half.npz"))
     with np.load(path) as arrays:
         content = dict(arrays)
-    for change in ({"effort": content["effort"][:3]}, {"time": np.tile(content["time"][:, None], 2)},
-                   {"facts": np.array("{}")}, {"facts": np.array("no")}):
+    for change in (
+        {"effort": content["effort"][:3]},
+        {"time": np.tile(content["time"][:, None], 2)},
+        {"facts": np.array("{}")},
+        {"facts": np.array("no")},
+    ):
         np.savez(tmp_path / "bad.npz", **(content | change))
         with pytest.raises(InvalidRecording, match=r"bad\.npz"):
             read_recording(tmp_path / "bad.npz")
@@ -275,8 +320,14 @@ scale = [2.0, -1.0]
 
 
 def mat(folder, **changes: object):
-    data = {"t": np.arange(30.0) + 7, "q": np.arange(60.0).reshape(30, 2), "i1": np.ones(30), "i2": np.ones(30),
-            "gain": 3.0, "note": "text"}
+    data = {
+        "t": np.arange(30.0) + 7,
+        "q": np.arange(60.0).reshape(30, 2),
+        "i1": np.ones(30),
+        "i2": np.ones(30),
+        "gain": 3.0,
+        "note": "text",
+    }
     savemat(folder / "run.mat", data | changes)
     return folder / "run.mat"
 
@@ -292,17 +343,26 @@ def test_a_matlab_file_is_read_by_its_description(tmp_path) -> None:
 
 
 def mat73(path) -> None:
-    """Write what MATLAB's save -v7.3 writes: HDF5 behind a header, matrices transposed, text as numbers."""
+    """Write what MATLAB's save -v7.3 writes: HDF5 behind a header, matrices transposed, text as
+    numbers.
+    """
     h5py = pytest.importorskip("h5py")
     with h5py.File(path, "w", userblock_size=512) as data:
-        for name, value in (("t", np.arange(30.0)[None] + 7), ("q", np.arange(60.0).reshape(30, 2).T),
-                            ("i1", np.ones((1, 30))), ("i2", np.ones((1, 30))), ("gain", np.full((1, 1), 3.0)),
-                            ("note", np.array([[116], [120]], np.uint16))):
+        for name, value in (
+            ("t", np.arange(30.0)[None] + 7),
+            ("q", np.arange(60.0).reshape(30, 2).T),
+            ("i1", np.ones((1, 30))),
+            ("i2", np.ones((1, 30))),
+            ("gain", np.full((1, 1), 3.0)),
+            ("note", np.array([[116], [120]], np.uint16)),
+        ):
             data[name] = value
             data[name].attrs["MATLAB_class"] = np.bytes_("char" if name == "note" else "double")
         data.create_group("#refs#")
     with open(path, "r+b") as handle:
-        handle.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(116) + bytes(8) + b"\x00\x02IM")
+        handle.write(
+            b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(116) + bytes(8) + b"\x00\x02IM"
+        )
 
 
 def test_a_matlab_file_of_version_7_3_reads_the_same(tmp_path) -> None:
@@ -313,39 +373,58 @@ def test_a_matlab_file_of_version_7_3_reads_the_same(tmp_path) -> None:
     for name in ("time", "position", "current"):
         assert np.array_equal(getattr(found, name), getattr(expected, name))
     with pytest.raises(InvalidRecording, match="column 'note' holds"):
-        read_recording(tmp_path / "new.mat", write(tmp_path, MAT.replace('"i1"', '"note"'), "e.toml"))
+        read_recording(
+            tmp_path / "new.mat", write(tmp_path, MAT.replace('"i1"', '"note"'), "e.toml")
+        )
     (tmp_path / "new.mat").write_bytes((tmp_path / "new.mat").read_bytes()[:700])
     with pytest.raises(InvalidRecording, match=r"new\.mat cannot be read"):
         read_recording(tmp_path / "new.mat", tmp_path / "d.toml")
 
 
-@pytest.mark.parametrize(("old", "new", "words"), [
-    ('"i1"', '"i3"', "no column 'i3'; did you mean 'i2'"),
-    ('"i1"', '"gain"', "column 'gain' has 1 samples, its time 30"),
-    ('unit = "A"', "", "unit is missing"),
-    ('unit = "A"', 'unit = "A"\nunits = ["A", "A"]', "given twice"),
-    ('unit = "A"', 'unit = "mile"', "unit 'mile' is not known"),
-    ('unit = "A"', 'unit = "kg"', "measures mass"),
-    ("[2.0, -1.0]", "[2.0]", "one for each of 2 columns"),
-    ("[2.0, -1.0]", "0", "scale"),
-    ("scale", "scalle", "key 'scalle' is not known; did you mean 'scale'"),
-    ("format = 1", "format = 2", "format is 2"),
-    ('["t"]', '"t"', "expected a list"),
-    ('["ms"]', '["ms", "s"]', "1 columns but 2 units"),
-    ("[time]", "[position.time]", "no time base|cannot read"),
-    ('"leg2.slider"]', '"leg1.slider"]', "repeat"),
-    ('payload = "ball"', 'period_samples = 1', "whole number from 2"),
-    ('payload = "ball"', 'period = "1 ms"\nperiod_samples = 4', "not both"),
-    ('payload = "ball"', "period = 3.0", "unit is missing"),
-    ('payload = "ball"', 'period = "3.4567 ms"', "expected a whole number"),
-    ('payload = "ball"', 'decimal = ";"', "decimal"),
-    ("joints =", "joints =,", "cannot read the description"),
-    ('columns = ["i1", "i2"]', 'columns = ["i1", "i2"]\nfile = "../x.mat"', "inside the folder"),
-    ('columns = ["i1", "i2"]', 'columns = ["i1", "i2"]\nfile = "x.mat"', "name all files or none"),
-    ('columns = ["i1", "i2"]', 'columns = ["i1", "i2"]\nnames = ["a", "b"]', "leave names out"),
-    ('columns = ["i1", "i2"]', 'columns = ["i1", "i2"]\ninterpolation = "quintic"', "interpolation"),
-])
-def test_a_bad_description_is_refused_with_a_reason(tmp_path, old: str, new: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"i1"', '"i3"', "no column 'i3'; did you mean 'i2'"),
+        ('"i1"', '"gain"', "column 'gain' has 1 samples, its time 30"),
+        ('unit = "A"', "", "unit is missing"),
+        ('unit = "A"', 'unit = "A"\nunits = ["A", "A"]', "given twice"),
+        ('unit = "A"', 'unit = "mile"', "unit 'mile' is not known"),
+        ('unit = "A"', 'unit = "kg"', "measures mass"),
+        ("[2.0, -1.0]", "[2.0]", "one for each of 2 columns"),
+        ("[2.0, -1.0]", "0", "scale"),
+        ("scale", "scalle", "key 'scalle' is not known; did you mean 'scale'"),
+        ("format = 1", "format = 2", "format is 2"),
+        ('["t"]', '"t"', "expected a list"),
+        ('["ms"]', '["ms", "s"]', "1 columns but 2 units"),
+        ("[time]", "[position.time]", "no time base|cannot read"),
+        ('"leg2.slider"]', '"leg1.slider"]', "repeat"),
+        ('payload = "ball"', "period_samples = 1", "whole number from 2"),
+        ('payload = "ball"', 'period = "1 ms"\nperiod_samples = 4', "not both"),
+        ('payload = "ball"', "period = 3.0", "unit is missing"),
+        ('payload = "ball"', 'period = "3.4567 ms"', "expected a whole number"),
+        ('payload = "ball"', 'decimal = ";"', "decimal"),
+        ("joints =", "joints =,", "cannot read the description"),
+        (
+            'columns = ["i1", "i2"]',
+            'columns = ["i1", "i2"]\nfile = "../x.mat"',
+            "inside the folder",
+        ),
+        (
+            'columns = ["i1", "i2"]',
+            'columns = ["i1", "i2"]\nfile = "x.mat"',
+            "name all files or none",
+        ),
+        ('columns = ["i1", "i2"]', 'columns = ["i1", "i2"]\nnames = ["a", "b"]', "leave names out"),
+        (
+            'columns = ["i1", "i2"]',
+            'columns = ["i1", "i2"]\ninterpolation = "quintic"',
+            "interpolation",
+        ),
+    ],
+)
+def test_a_bad_description_is_refused_with_a_reason(
+    tmp_path, old: str, new: str, words: str
+) -> None:
     assert old in MAT
     path = write(tmp_path, MAT.replace(old, new), "d.toml")
     with pytest.raises(InvalidRecording, match=words):
@@ -358,7 +437,11 @@ def test_period_in_seconds_becomes_samples(tmp_path) -> None:
 
 
 def test_decimal_commas_are_read_when_described(tmp_path) -> None:
-    text = MAT.replace("format = 1", 'format = 1\ndecimal = ","').replace("q[1]", "a").replace("q[2]", "b")
+    text = (
+        MAT.replace("format = 1", 'format = 1\ndecimal = ","')
+        .replace("q[1]", "a")
+        .replace("q[2]", "b")
+    )
     data = "t;a;b;i1;i2\n0;1,5;2;3;4\n1;2,5;2;3;4\n"
     recording = read_recording(write(tmp_path, data, "run.txt"), write(tmp_path, text, "d.toml"))
     assert np.allclose(recording.position[:, 0], [1.5e-3, 2.5e-3])
@@ -369,15 +452,28 @@ def test_columns_without_names_are_counted_from_one_and_savetxt_headers_are_read
     np.savetxt(tmp_path / "named.txt", values, header="time[s] a.position[m] a.effort[N]")
     assert np.array_equal(read_recording(tmp_path / "named.txt").position[:, 0], values[:, 1])
     np.savetxt(tmp_path / "bare.txt", values)
-    described = write(tmp_path, 'format = 1\njoints = ["a"]\n[time]\ncolumns = [1]\nunits = ["s"]\n'
-                                '[position]\ncolumns = [2]\nunit = "m"\n', "d.toml")
-    assert np.array_equal(read_recording(tmp_path / "bare.txt", described).position[:, 0], values[:, 1])
+    described = write(
+        tmp_path,
+        'format = 1\njoints = ["a"]\n[time]\ncolumns = [1]\nunits = ["s"]\n'
+        '[position]\ncolumns = [2]\nunit = "m"\n',
+        "d.toml",
+    )
+    assert np.array_equal(
+        read_recording(tmp_path / "bare.txt", described).position[:, 0], values[:, 1]
+    )
 
 
 def test_a_delimiter_at_the_end_of_each_line_is_no_column(tmp_path) -> None:
     text = "".join(line + ",\n" for line in (HEADER + ROWS).splitlines())
     assert len(read_recording(write(tmp_path, text))) == 3
-    assert len(read_recording(write(tmp_path, HEADER + "".join(line + ",\n" for line in ROWS.splitlines())))) == 3
+    assert (
+        len(
+            read_recording(
+                write(tmp_path, HEADER + "".join(line + ",\n" for line in ROWS.splitlines()))
+            )
+        )
+        == 3
+    )
     text = "".join(line.replace(",", " ") + " 7\n" for line in ROWS.splitlines())
     assert len(read_recording(write(tmp_path, f"# {HEADER.replace(',', ' ')}{text}"))) == 3
 
@@ -385,8 +481,14 @@ def test_a_delimiter_at_the_end_of_each_line_is_no_column(tmp_path) -> None:
 def test_parquet_is_read_whole_and_in_blocks(tmp_path) -> None:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
-    frame = pandas.DataFrame({"time [s]": np.arange(20) / 10, "a.position [mm]": np.arange(20), "a.effort [N]": 1.0,
-                              "comment": "x"})
+    frame = pandas.DataFrame(
+        {
+            "time [s]": np.arange(20) / 10,
+            "a.position [mm]": np.arange(20),
+            "a.effort [N]": 1.0,
+            "comment": "x",
+        }
+    )
     frame.to_parquet(tmp_path / "run.parquet")
     recording = read_recording(tmp_path / "run.parquet")
     assert np.allclose(recording.position[:, 0], np.arange(20) / 1000)
@@ -397,9 +499,17 @@ def test_parquet_is_read_whole_and_in_blocks(tmp_path) -> None:
         read_recording(tmp_path / "run.parquet")
 
 
-@pytest.mark.parametrize(("module", "extra", "name"), [
-    ("pyarrow", "parquet", "run.parquet"), ("h5py", "hdf5", "run.h5"), ("rosbags.highlevel", "ros", "run.mcap")])
-def test_without_its_library_a_format_says_what_to_install(tmp_path, monkeypatch, module, extra, name) -> None:
+@pytest.mark.parametrize(
+    ("module", "extra", "name"),
+    [
+        ("pyarrow", "parquet", "run.parquet"),
+        ("h5py", "hdf5", "run.h5"),
+        ("rosbags.highlevel", "ros", "run.mcap"),
+    ],
+)
+def test_without_its_library_a_format_says_what_to_install(
+    tmp_path, monkeypatch, module, extra, name
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InvalidInput, match=rf"pip install 'gough\[{extra}\]'"):
         read_recording(write(tmp_path, b"PAR1", name))
@@ -423,13 +533,17 @@ unit = "N"
 
 
 def folder(path, start: float = 0.004, rate: float = 100.0):
-    """Positions q = t^2 at 100 Hz and efforts f = 5 t on a clock of their own, stamped in seconds since 1970."""
+    """Positions q = t^2 at 100 Hz and efforts f = 5 t on a clock of their own, stamped in seconds
+    since 1970.
+    """
     clocks = {"q": np.arange(0.0, 4.0, 0.01), "f": start + np.arange(0.0, 4.0, 1 / rate)}
     for name, clock in clocks.items():
         nanoseconds = np.round(clock * 1e9).astype(int) + 999_000_000
         value = clock**2 if name == "q" else 5 * clock
-        lines = [f"{1_612_171_816 + n // 10**9}\t{n % 10**9}\t{v!r}\n" for n, v in zip(nanoseconds.tolist(),
-                                                                                     value.tolist())]
+        lines = [
+            f"{1_612_171_816 + n // 10**9}\t{n % 10**9}\t{v!r}\n"
+            for n, v in zip(nanoseconds.tolist(), value.tolist())
+        ]
         data = (f"sec\tnsec\t{name}\n" + "".join(lines)).encode()
         (path / f"{name}.txt.gz").write_bytes(gzip.compress(data))
     return path
@@ -439,7 +553,8 @@ def test_files_with_their_own_clocks_meet_on_the_clock_of_the_positions(tmp_path
     recording = read_recording(folder(tmp_path), write(tmp_path, FOLDER, "d.toml"))
     assert recording.time[0] == 0.0
     assert np.allclose(np.diff(recording.time), 0.01, atol=1e-9)
-    # The first position after the efforts start is the second; effort is linear in time, so interpolation is exact.
+    # The first position after the efforts start is the second; effort is linear in time, so
+    # interpolation is exact.
     assert np.allclose(recording.position[:, 0], (recording.time + 0.01) ** 2, atol=1e-8)
     assert np.allclose(recording.effort[:, 0], 5 * (recording.time + 0.01), atol=1e-7)
     clock = next(f for f in recording.quality if f.kind == "clock")
@@ -453,10 +568,14 @@ def test_an_even_clock_an_offset_and_holding_are_done_when_described(tmp_path) -
     assert recording.rate == pytest.approx(50.0)
     assert recording.period_samples == 50
     assert np.allclose(recording.effort[:, 0], 5 * (recording.time + 0.004), atol=1e-7)
-    shifted = text + '[effort.time]\ncolumns = ["sec", "nsec"]\nunits = ["s", "ns"]\noffset = "-4 ms"\n'
+    shifted = (
+        text + '[effort.time]\ncolumns = ["sec", "nsec"]\nunits = ["s", "ns"]\noffset = "-4 ms"\n'
+    )
     recording = read_recording(tmp_path, write(tmp_path, shifted, "d.toml"))
     assert np.allclose(recording.effort[:, 0], 5 * (recording.time + 0.004), atol=1e-7)
-    assert np.allclose(recording.position[:, 0], recording.time**2, atol=1e-6)  # both clocks now start together
+    assert np.allclose(
+        recording.position[:, 0], recording.time**2, atol=1e-6
+    )  # both clocks now start together
     held = FOLDER + 'interpolation = "previous"\n'
     recording = read_recording(tmp_path, write(tmp_path, held, "d.toml"))
     assert np.allclose(recording.effort[:, 0], 5 * (recording.time + 0.004), atol=1e-7)
@@ -473,7 +592,9 @@ def test_efforts_are_not_invented_where_their_file_has_none(tmp_path) -> None:
     with gzip.open(folder(tmp_path) / "f.txt.gz", "rt") as handle:
         lines = handle.readlines()
     (tmp_path / "f.txt.gz").write_bytes(gzip.compress("".join(lines[:201] + lines[301:]).encode()))
-    with pytest.raises(InvalidRecording, match=r"f\.txt\.gz: no samples for 1\.01 s after sample 199"):
+    with pytest.raises(
+        InvalidRecording, match=r"f\.txt\.gz: no samples for 1\.01 s after sample 199"
+    ):
         read_recording(tmp_path, path)
 
 
@@ -502,4 +623,6 @@ def test_any_bytes_give_a_recording_or_a_clear_error(tmp_path_factory, data: byt
 @given(st.text(max_size=300))
 def test_any_text_as_description_gives_a_clear_error(tmp_path_factory, text: str) -> None:
     with pytest.raises(InvalidRecording):
-        load_description(write(tmp_path_factory.mktemp("x"), text.encode("utf-8", "surrogatepass"), "d.toml"))
+        load_description(
+            write(tmp_path_factory.mktemp("x"), text.encode("utf-8", "surrogatepass"), "d.toml")
+        )

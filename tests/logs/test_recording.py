@@ -13,9 +13,13 @@ from gough.logs.recording import Channels, Recording
 def small(samples: int = 12, **changes: object) -> Recording:
     rng = np.random.default_rng(0)
     fields: dict[str, object] = {
-        "joints": ("leg1.slider", "leg2.motor"), "time": np.arange(samples) / 100.0,
-        "position": rng.normal(size=(samples, 2)), "position_units": ("m", "rad"),
-        "effort": rng.normal(size=(samples, 2)), "period_samples": 4, "payload": "disc",
+        "joints": ("leg1.slider", "leg2.motor"),
+        "time": np.arange(samples) / 100.0,
+        "position": rng.normal(size=(samples, 2)),
+        "position_units": ("m", "rad"),
+        "effort": rng.normal(size=(samples, 2)),
+        "period_samples": 4,
+        "payload": "disc",
         "pose": Channels(names=("platform.x",), units=("m",), values=rng.normal(size=(samples, 1))),
     }
     return Recording(**(fields | changes))  # type: ignore[arg-type]
@@ -41,12 +45,16 @@ def test_rate_counts_intervals_not_samples() -> None:
 def test_a_nan_is_refused_naming_source_column_and_sample() -> None:
     position = np.zeros((12, 2))
     position[5, 1] = np.nan
-    with pytest.raises(InvalidRecording, match=r"run7.*'leg2\.motor\.position'.*sample 5") as caught:
+    with pytest.raises(
+        InvalidRecording, match=r"run7.*'leg2\.motor\.position'.*sample 5"
+    ) as caught:
         small(position=position, source="run7")
     assert caught.value.numbers["sample"] == 5
 
 
-@pytest.mark.parametrize(("value", "words"), [(0.02, "same as"), (0.015, "0.005 s earlier than"), (np.nan, "nan")])
+@pytest.mark.parametrize(
+    ("value", "words"), [(0.02, "same as"), (0.015, "0.005 s earlier than"), (np.nan, "nan")]
+)
 def test_time_that_does_not_increase_is_refused_at_its_sample(value: float, words: str) -> None:
     time = np.arange(12) / 100.0
     time[3] = value
@@ -60,11 +68,21 @@ def test_no_samples_are_refused() -> None:
         small(samples=0)
 
 
-@pytest.mark.parametrize("changes", [
-    {"position_units": ("m", "deg")}, {"position_units": ("m",)}, {"joints": ("a", "a")}, {"joints": ()},
-    {"current": np.zeros((12, 2))}, {"current_units": ("A", "A")}, {"effort": np.zeros((12, 3))},
-    {"effort": np.zeros((11, 2))}, {"period_samples": 1}, {"time": np.zeros((12, 1))},
-])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"position_units": ("m", "deg")},
+        {"position_units": ("m",)},
+        {"joints": ("a", "a")},
+        {"joints": ()},
+        {"current": np.zeros((12, 2))},
+        {"current_units": ("A", "A")},
+        {"effort": np.zeros((12, 3))},
+        {"effort": np.zeros((11, 2))},
+        {"period_samples": 1},
+        {"time": np.zeros((12, 1))},
+    ],
+)
 def test_fields_that_do_not_fit_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
         small(**changes)
@@ -112,7 +130,9 @@ def test_blocks_join_to_the_whole() -> None:
     parts = list(recording.blocks(5))
     assert [len(p) for p in parts] == [5, 5, 2]
     assert np.array_equal(np.concatenate([p.position for p in parts]), recording.position)
-    assert np.array_equal(np.concatenate([p.pose.values for p in parts if p.pose]), recording.pose.values)
+    assert np.array_equal(
+        np.concatenate([p.pose.values for p in parts if p.pose]), recording.pose.values
+    )
 
 
 def test_csv_has_units_in_its_header_and_exact_digits(tmp_path) -> None:
@@ -121,11 +141,16 @@ def test_csv_has_units_in_its_header_and_exact_digits(tmp_path) -> None:
     mark, facts = lines[0].split(" 1 ", 1)
     assert mark == "# gough-recording"
     assert json.loads(facts) == {"payload": "disc", "period_samples": 4}
-    assert lines[1] == ("time [s],leg1.slider.position [m],leg2.motor.position [rad],leg1.slider.effort [N],"
-                        "leg2.motor.effort [N m],platform.x.pose [m]")
+    assert lines[1] == (
+        "time [s],leg1.slider.position [m],leg2.motor.position [rad],leg1.slider.effort [N],"
+        "leg2.motor.effort [N m],platform.x.pose [m]"
+    )
     row = np.array(lines[2 + 7].split(","), dtype=float)
     assert np.array_equal(row[1:3], recording.position[7])
-    assert gzip.decompress(recording.save(tmp_path / "run.csv.gz").read_bytes()).decode().splitlines() == lines
+    assert (
+        gzip.decompress(recording.save(tmp_path / "run.csv.gz").read_bytes()).decode().splitlines()
+        == lines
+    )
 
 
 def test_npz_holds_no_objects(tmp_path) -> None:
@@ -145,7 +170,9 @@ def test_an_unknown_suffix_and_a_missing_folder_are_output_errors(tmp_path) -> N
 def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch) -> None:
     path = small().save(tmp_path / "run.csv")
     before = path.read_bytes()
-    monkeypatch.setattr("gough.logs.writers._write_csv", lambda *_: (_ for _ in ()).throw(OSError(28, "disk full")))
+    monkeypatch.setattr(
+        "gough.logs.writers._write_csv", lambda *_: (_ for _ in ()).throw(OSError(28, "disk full"))
+    )
     with pytest.raises(OutputError, match="disk full"):
         small(samples=8).save(path)
     assert path.read_bytes() == before

@@ -1,4 +1,6 @@
-"""Looking into a log nobody described: what is found, what is guessed and marked so, and what is never used unasked."""
+"""Looking into a log nobody described: what is found, what is guessed and marked so, and what is
+never used unasked.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,13 @@ def table(tmp_path: Path, header: str, *columns: np.ndarray) -> Path:
 
 
 def test_a_bag_of_the_robot_needs_no_line_by_hand(tmp_path) -> None:
-    path = write_bag(tmp_path, TIME, JOINTS[::-1], POSITION[:, ::-1], EFFORT[:, ::-1], slow=20 + TIME)
+    path = write_bag(
+        tmp_path, TIME, JOINTS[::-1], POSITION[:, ::-1], EFFORT[:, ::-1], slow=20 + TIME
+    )
     found = survey(path, MOTORS)
-    assert [column for column, _ in found.proposal["position"]] == [f"/joint_states/{j}.position" for j in JOINTS]
+    assert [column for column, _ in found.proposal["position"]] == [
+        f"/joint_states/{j}.position" for j in JOINTS
+    ]
     assert {why for _, why in found.proposal["effort"]} == {"by its name"}
     assert found.column("/joint_states/left.motor.effort").clock == "/joint_states/header.stamp"
     assert found.column("/joint_states/left.motor.effort").rate == pytest.approx(100, rel=1e-6)
@@ -46,8 +52,13 @@ def test_an_oscilloscope_of_a_controller_is_told_by_motion(tmp_path) -> None:
     """Its efforts are crossed, which no name tells; the motion does."""
     as_twincat(tmp_path)
     path = next(tmp_path.iterdir())
-    text = path.read_text(encoding="utf-16").replace("Axis1.Trq", "TrqA").replace("Axis2.Trq", "TrqB")
-    path.write_text(text.replace("TrqA", "Trq_x").replace("TrqB", "TrqA").replace("Trq_x", "TrqB"), encoding="utf-16")
+    text = (
+        path.read_text(encoding="utf-16").replace("Axis1.Trq", "TrqA").replace("Axis2.Trq", "TrqB")
+    )
+    path.write_text(
+        text.replace("TrqA", "Trq_x").replace("TrqB", "TrqA").replace("Trq_x", "TrqB"),
+        encoding="utf-16",
+    )
     found = survey(path, MOTORS)
     assert found.decimal == ","
     assert found.column("Axis1.Pos").clock == "Axis1.Pos time"
@@ -66,11 +77,21 @@ def test_limits_tell_columns_apart_and_give_the_unit(tmp_path) -> None:
     assert [column for column, _ in found.proposal["position"]] == ["encY", "encX"]
     assert [found.column(c).unit for c, _ in found.proposal["position"]] == ["mm", "deg"]
     log = read_recording(path, described(tmp_path, found.description()))
-    assert np.allclose(log.position, np.column_stack([0.9 + 0.8 * np.sin(TIME), np.radians(40 * np.sin(TIME))]))
+    assert np.allclose(
+        log.position, np.column_stack([0.9 + 0.8 * np.sin(TIME), np.radians(40 * np.sin(TIME))])
+    )
 
 
 def test_without_a_robot_the_joints_have_names_to_be_replaced(tmp_path) -> None:
-    found = survey(table(tmp_path, "t [s],q1 [deg],q2 [deg],i1 [A],i2 [A]", TIME, *np.degrees(POSITION.T), *EFFORT.T))
+    found = survey(
+        table(
+            tmp_path,
+            "t [s],q1 [deg],q2 [deg],i1 [A],i2 [A]",
+            TIME,
+            *np.degrees(POSITION.T),
+            *EFFORT.T,
+        )
+    )
     assert found.joints == ("motor1", "motor2")
     assert not found.column("q1 [deg]").guessed
     assert "a guess" not in found.description().partition("\n")[2]
@@ -121,7 +142,9 @@ def test_thousands_are_seen_and_never_taken_for_decimals(tmp_path) -> None:
     assert "counts of an encoder" in text
     ready = text.replace('units = ["?", "?"]', 'units = ["rad", "rad"]\nscale = 1e-6')
     is_the_run(read_recording(path, described(tmp_path, ready), JOINTS), 1e-4)
-    with pytest.raises(InvalidRecording, match=r"the point separates thousands, say decimal = \",\" and thousands"):
+    with pytest.raises(
+        InvalidRecording, match=r"the point separates thousands, say decimal = \",\" and thousands"
+    ):
         read_recording(path, described(tmp_path, ready.replace('thousands = "."', "")), JOINTS)
 
 
@@ -134,13 +157,23 @@ def test_columns_of_one_name_are_numbered(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", ["t_s", "1", "Zeit_ms", "x"])
 def test_a_clock_is_told_by_its_even_steps_or_a_word_before_its_unit(tmp_path, name: str) -> None:
-    path = table(tmp_path, f"{name},q1,q2,tau1,tau2", TIME * (1e3 if name == "Zeit_ms" else 1), *POSITION.T, *EFFORT.T)
-    is_the_run(read_recording(path, described(tmp_path, survey(path, MOTORS).description()), JOINTS))
+    path = table(
+        tmp_path,
+        f"{name},q1,q2,tau1,tau2",
+        TIME * (1e3 if name == "Zeit_ms" else 1),
+        *POSITION.T,
+        *EFFORT.T,
+    )
+    is_the_run(
+        read_recording(path, described(tmp_path, survey(path, MOTORS).description()), JOINTS)
+    )
 
 
 def test_quoted_cells_may_hold_the_delimiter(tmp_path) -> None:
-    rows = [f'"{1e3 * t:,.3f}",{a!r},{b!r},{c!r},{d!r}' for t, (a, b), (c, d) in zip(
-        TIME.tolist(), POSITION.tolist(), EFFORT.tolist())]
+    rows = [
+        f'"{1e3 * t:,.3f}",{a!r},{b!r},{c!r},{d!r}'
+        for t, (a, b), (c, d) in zip(TIME.tolist(), POSITION.tolist(), EFFORT.tolist())
+    ]
     path = tmp_path / "run.csv"
     path.write_text("\n".join(["Time (ms),q1 (rad),q2 (rad),tau1 (Nm),tau2 (Nm)", *rows]) + "\n")
     found = survey(path, MOTORS)

@@ -1,4 +1,6 @@
-"""Logs as machines really write them: text among numbers, quotes, repeated names, poison deep inside."""
+"""Logs as machines really write them: text among numbers, quotes, repeated names, poison deep
+inside.
+"""
 
 import numpy as np
 import pytest
@@ -28,13 +30,17 @@ def test_a_column_of_text_is_left_out_and_reported(tmp_path, word: str) -> None:
 
 def test_a_column_of_text_that_is_needed_is_refused_with_line_and_column(tmp_path) -> None:
     path = write(tmp_path, HEADER, *(row + " N" for row in ROWS))
-    with pytest.raises(InvalidRecording, match=r"run\.csv: column 'a\.effort \[N\]' holds '1 N' in line 2"):
+    with pytest.raises(
+        InvalidRecording, match=r"run\.csv: column 'a\.effort \[N\]' holds '1 N' in line 2"
+    ):
         read_recording(path)
 
 
 def test_quoted_numbers_are_numbers(tmp_path) -> None:
     quoted = (",".join(f'"{cell}"' for cell in row.split(",")) for row in ROWS)
-    assert np.array_equal(read_recording(write(tmp_path, HEADER, *quoted)).position[:, 0], [0.5, 0.6, 0.7])
+    assert np.array_equal(
+        read_recording(write(tmp_path, HEADER, *quoted)).position[:, 0], [0.5, 0.6, 0.7]
+    )
 
 
 def test_units_behind_a_space_belong_to_their_column_in_tables_cut_by_spaces(tmp_path) -> None:
@@ -72,7 +78,9 @@ def test_parquet_columns_with_one_name_are_refused_and_others_are_named_by_type(
     path, time, value = tmp_path / "run.parquet", np.arange(4) / 10, np.arange(4.0)
     names = ["time [s]", "a.position [m]", "a.position [m]"]
     parquet.write_table(pa.table([time, value, 2 * value], names=names), path)
-    with pytest.raises(InvalidRecording, match=r"more than one column is named 'a\.position \[m\]'"):
+    with pytest.raises(
+        InvalidRecording, match=r"more than one column is named 'a\.position \[m\]'"
+    ):
         read_recording(path)
     dates = pa.array(np.arange(4).astype("datetime64[ms]"))
     parquet.write_table(pa.table([dates, value], names=names[:2]), path)
@@ -85,8 +93,12 @@ def test_parquet_columns_with_one_name_are_refused_and_others_are_named_by_type(
 def long_npz(folder, **poison: int):
     """A file of 2000 samples with one bad value of each kind named."""
     time = np.arange(2000) / 100
-    log = Recording(joints=("a", "b"), time=time, position=np.stack([np.sin(time), np.cos(time)], axis=1),
-                    position_units=("m", "m"))
+    log = Recording(
+        joints=("a", "b"),
+        time=time,
+        position=np.stack([np.sin(time), np.cos(time)], axis=1),
+        position_units=("m", "m"),
+    )
     with np.load(log.save(folder / "run.npz")) as stored:
         arrays = {name: stored[name].copy() for name in stored.files}
     for name, sample in poison.items():
@@ -96,7 +108,9 @@ def long_npz(folder, **poison: int):
 
 
 @pytest.mark.parametrize("kind", ["position", "time"])
-def test_a_bad_sample_of_a_streamed_npz_is_counted_from_the_start_of_the_log(tmp_path, kind: str) -> None:
+def test_a_bad_sample_of_a_streamed_npz_is_counted_from_the_start_of_the_log(
+    tmp_path, kind: str
+) -> None:
     path = long_npz(tmp_path, **{kind: 1700})
     for read in (read_recording, lambda path: list(open_recording(path).blocks(500))):
         with pytest.raises(InvalidRecording, match=r"bad\.npz.*nan at sample 1700"):
@@ -105,7 +119,9 @@ def test_a_bad_sample_of_a_streamed_npz_is_counted_from_the_start_of_the_log(tmp
 
 def test_an_npz_without_samples_is_refused_when_opened(tmp_path) -> None:
     with np.load(long_npz(tmp_path)) as stored:
-        arrays = {name: stored[name] if name == "facts" else stored[name][:0] for name in stored.files}
+        arrays = {
+            name: stored[name] if name == "facts" else stored[name][:0] for name in stored.files
+        }
     np.savez(tmp_path / "none.npz", **arrays)
     with pytest.raises(InvalidRecording, match=r"none\.npz: there are no samples"):
         open_recording(tmp_path / "none.npz")

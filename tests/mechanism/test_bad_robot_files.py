@@ -10,7 +10,17 @@ import pytest
 from robot_texts import ARM, HEAD, LEGS, read
 
 from gough.core.errors import InvalidMechanism
-from gough.mechanism import Body, Closure, Frame, Joint, Mechanism, Payload, load_robot, parse_robot, robot_text
+from gough.mechanism import (
+    Body,
+    Closure,
+    Frame,
+    Joint,
+    Mechanism,
+    Payload,
+    load_robot,
+    parse_robot,
+    robot_text,
+)
 
 EXTRA_JOINT = """
 [[joint]]
@@ -41,17 +51,42 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         "key 'limits.velocty'.*did you mean 'velocity'",
     ),
     "unknown platform key": (LEGS, "m = 1\n", "mm = 1\n", r"\[platform\], key 'mm': unknown key"),
-    "unknown leg key": (LEGS, "[[leg.body]]", "[leg.extra]\n[[leg.body]]", r"\[\[leg\]\] 'leg', key 'extra'"),
-    "unknown tie key": (LEGS, 'parameters = ["rod.I*", "*.fv"]', 'names = ["rod.m"]', r"\[tie\], key 'names'"),
-    "unknown noise key": (ARM, "[[body]]", "[noise]\nsigma = 1\n[[body]]", r"\[noise\], key 'sigma'"),
-    "unknown mdh key": (ARM, "actuated = true", "actuated = true\nmdh = { a = 1 }", "key 'mdh.a': unknown key"),
+    "unknown leg key": (
+        LEGS,
+        "[[leg.body]]",
+        "[leg.extra]\n[[leg.body]]",
+        r"\[\[leg\]\] 'leg', key 'extra'",
+    ),
+    "unknown tie key": (
+        LEGS,
+        'parameters = ["rod.I*", "*.fv"]',
+        'names = ["rod.m"]',
+        r"\[tie\], key 'names'",
+    ),
+    "unknown noise key": (
+        ARM,
+        "[[body]]",
+        "[noise]\nsigma = 1\n[[body]]",
+        r"\[noise\], key 'sigma'",
+    ),
+    "unknown mdh key": (
+        ARM,
+        "actuated = true",
+        "actuated = true\nmdh = { a = 1 }",
+        "key 'mdh.a': unknown key",
+    ),
     "unknown instance key": (
         LEGS,
         "fs = 0.2",
         "fs = 0.2, fv = 1",
         r"'right' of leg 'leg', key 'fv': unknown key: nothing in the leg says '\$fv'",
     ),
-    "missing placeholder value": (LEGS, ", fs = 0.2", "", r"'right' of leg 'leg', key 'fs': the leg asks for '\$fs'"),
+    "missing placeholder value": (
+        LEGS,
+        ", fs = 0.2",
+        "",
+        r"'right' of leg 'leg', key 'fs': the leg asks for '\$fs'",
+    ),
     "placeholder outside a leg": (ARM, "m = 2", 'm = "$m"', "key 'm': expected a number"),
     "no units": (
         ARM,
@@ -59,7 +94,12 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         "",
         r"\[units\], key 'length': is required but missing",
     ),
-    "one unit missing": (ARM, 'angle = "deg"\n', "", r"\[units\], key 'angle': is required but missing"),
+    "one unit missing": (
+        ARM,
+        'angle = "deg"\n',
+        "",
+        r"\[units\], key 'angle': is required but missing",
+    ),
     "unknown unit": (
         ARM,
         'length = "m"',
@@ -72,40 +112,120 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         'length = "deg"',
         r"\[units\], key 'length': 'deg' is not one of m, mm",
     ),
-    "wrong unit of a value": (ARM, "m = 2", 'm = "2 mm"', "key 'm'.*unit 'mm' measures length, expected mass"),
+    "wrong unit of a value": (
+        ARM,
+        "m = 2",
+        'm = "2 mm"',
+        "key 'm'.*unit 'mm' measures length, expected mass",
+    ),
     "text without a unit": (ARM, "m = 2", 'm = "2"', "key 'm': expected a number"),
     "text for a number": (ARM, "m = 2", 'm = "heavy"', "key 'm': expected a number.*'heavy'"),
     "flag for a number": (ARM, "m = 2", "m = true", "key 'm': expected a number.*true"),
     "table for a number": (ARM, "m = 2", "m = {}", "key 'm': expected a number.*a table"),
     "number for text": (ARM, 'child = "link"', "child = 1", "key 'child': expected text, found 1"),
-    "number for a flag": (ARM, "actuated = true", "actuated = 1", "key 'actuated': expected true or false"),
-    "number for a table": (ARM, "values = { fv = 0.5 }", "values = 1", "key 'values': expected a table"),
-    "table for tables": (ARM, "[[body]]", "[body]", r"key 'body': expected tables \[\[body\]\], found a table"),
+    "number for a flag": (
+        ARM,
+        "actuated = true",
+        "actuated = 1",
+        "key 'actuated': expected true or false",
+    ),
+    "number for a table": (
+        ARM,
+        "values = { fv = 0.5 }",
+        "values = 1",
+        "key 'values': expected a table",
+    ),
+    "table for tables": (
+        ARM,
+        "[[body]]",
+        "[body]",
+        r"key 'body': expected tables \[\[body\]\], found a table",
+    ),
     "text in a vector": (ARM, "[0.1, 0, 0]", '[0.1, "a", 0]', r"key 'com\[1\]': expected a number"),
-    "short vector": (ARM, "[0.1, 0, 0]", "[0.1, 0]", "key 'com': expected a list of 3 numbers, found a list of 2"),
-    "number for a list": (ARM, 'terms = ["fv"]', 'terms = "fv"', "key 'terms': expected a list of texts"),
+    "short vector": (
+        ARM,
+        "[0.1, 0, 0]",
+        "[0.1, 0]",
+        "key 'com': expected a list of 3 numbers, found a list of 2",
+    ),
+    "number for a list": (
+        ARM,
+        'terms = ["fv"]',
+        'terms = "fv"',
+        "key 'terms': expected a list of texts",
+    ),
     "NaN": (ARM, "m = 2", "m = nan", "key 'm': expected a finite number, found nan"),
     "infinity": (ARM, "[0.1, 0, 0]", "[-inf, 0, 0]", r"key 'com\[0\]': expected a finite number"),
-    "a number for no robot": (ARM, "[0.1, 0, 0]", "[1e300, 0, 0]", r"key 'com\[0\]': 1e\+300 is too large for a robot"),
+    "a number for no robot": (
+        ARM,
+        "[0.1, 0, 0]",
+        "[1e300, 0, 0]",
+        r"key 'com\[0\]': 1e\+300 is too large for a robot",
+    ),
     "a number too large": (ARM, "m = 2", "m = 1" + "0" * 350, "key 'm': expected a finite number"),
     "a number of 5000 digits": (ARM, "m = 2", "m = 1" + "0" * 5000, "not valid TOML"),
     "negative mass": (ARM, "m = 2", "m = -2", "key 'm': a mass cannot be negative"),
-    "negative friction": (ARM, "fv = 0.5", "fv = -0.5", "key 'values.fv': viscous friction cannot be negative"),
-    "missing name": (ARM, 'name = "link"\n', "", r"\[\[body\]\] number 1, key 'name': is required but missing"),
+    "negative friction": (
+        ARM,
+        "fv = 0.5",
+        "fv = -0.5",
+        "key 'values.fv': viscous friction cannot be negative",
+    ),
+    "missing name": (
+        ARM,
+        'name = "link"\n',
+        "",
+        r"\[\[body\]\] number 1, key 'name': is required but missing",
+    ),
     "not a name": (ARM, 'name = "arm"', 'name = "my arm"', "key 'name': 'my arm' is not a name"),
-    "missing type": (ARM, 'type = "revolute"\n', "", r"\[\[joint\]\] 'hinge', key 'type': is required but missing"),
+    "missing type": (
+        ARM,
+        'type = "revolute"\n',
+        "",
+        r"\[\[joint\]\] 'hinge', key 'type': is required but missing",
+    ),
     "unknown type": (
         ARM,
         '"revolute"',
         '"hinge"',
         "key 'type': 'hinge' is not one of revolute, prismatic, fixed, universal, spherical",
     ),
-    "unknown axis": (ARM, "actuated = true", 'actuated = true\naxis = "w"', "key 'axis': 'w' is not one of x, y, z"),
-    "unknown term": (ARM, '["fv"]', '["fx"]', r"key 'terms\[0\]': unknown name 'fx'.*did you mean 'f"),
-    "value of a term not listed": (ARM, "fv = 0.5", "fs = 0.5", "key 'values.fs': the key 'terms' does not list 'fs'"),
-    "gain of a passive joint": (ARM, "actuated = true", "gain = 2", "key 'gain': only actuated joints"),
-    "negative gain": (ARM, "actuated = true", "actuated = true\ngain = -2", "key 'gain': expected a number above zero"),
-    "two placements": (ARM, "actuated = true", "actuated = true\nxyz = [0, 0, 0]\nmdh = {}", "key 'mdh': place by"),
+    "unknown axis": (
+        ARM,
+        "actuated = true",
+        'actuated = true\naxis = "w"',
+        "key 'axis': 'w' is not one of x, y, z",
+    ),
+    "unknown term": (
+        ARM,
+        '["fv"]',
+        '["fx"]',
+        r"key 'terms\[0\]': unknown name 'fx'.*did you mean 'f",
+    ),
+    "value of a term not listed": (
+        ARM,
+        "fv = 0.5",
+        "fs = 0.5",
+        "key 'values.fs': the key 'terms' does not list 'fs'",
+    ),
+    "gain of a passive joint": (
+        ARM,
+        "actuated = true",
+        "gain = 2",
+        "key 'gain': only actuated joints",
+    ),
+    "negative gain": (
+        ARM,
+        "actuated = true",
+        "actuated = true\ngain = -2",
+        "key 'gain': expected a number above zero",
+    ),
+    "two placements": (
+        ARM,
+        "actuated = true",
+        "actuated = true\nxyz = [0, 0, 0]\nmdh = {}",
+        "key 'mdh': place by",
+    ),
     "limits upside down": (
         ARM,
         "actuated = true",
@@ -166,7 +286,9 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
     "two joints of one name": (
         ARM,
         "[[joint]]",
-        '[[body]]\nname = "b"\n' + EXTRA_JOINT.format(name="hinge", parent="base", child="b") + "[[joint]]",
+        '[[body]]\nname = "b"\n'
+        + EXTRA_JOINT.format(name="hinge", parent="base", child="b")
+        + "[[joint]]",
         "key 'name': joint 'hinge' is defined twice",
     ),
     "two legs of one name": (LEGS, 'name = "right"', 'name = "left"', "'left' is defined twice"),
@@ -191,7 +313,12 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         "top level, key 'joint': no joint is actuated",
     ),
     "no joints": (HEAD, "format", "format", "top level, key 'joint': the robot has no joints"),
-    "unknown closure kind": (LEGS, '"distance"', '"rope"', "key 'kind': 'rope' is not one of point"),
+    "unknown closure kind": (
+        LEGS,
+        '"distance"',
+        '"rope"',
+        "key 'kind': 'rope' is not one of point",
+    ),
     "distance without a length": (
         LEGS,
         "length = 1.5",
@@ -199,7 +326,12 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         r"\[\[leg.closure\]\] 'tip' of left, key 'length': is required",
     ),
     "length of a point": (LEGS, '"distance"', '"point"', "key 'length': unknown key"),
-    "closure without an end": (LEGS, 'a = { body = "rod" }', "", "key 'a': is required but missing"),
+    "closure without an end": (
+        LEGS,
+        'a = { body = "rod" }',
+        "",
+        "key 'a': is required but missing",
+    ),
     "closure on an unknown body": (
         LEGS,
         'a = { body = "rod" }',
@@ -228,15 +360,33 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         LEGS,
         'name = "left"',
         'name = "leg"',
-        r"\[tie\], key 'parameters': the tied parameter 'leg\.motor\.fv' has the name of a parameter of the leg 'leg'",
+        r"\[tie\], key 'parameters': the tied parameter 'leg\.motor\.fv' has the name of a "
+        r"parameter of the leg 'leg'",
     ),
-    "body named as payloads are": (ARM, '"link"', '"payload"', r"\[\[body\]\] 'payload', key 'name': 'payload' stands"),
+    "body named as payloads are": (
+        ARM,
+        '"link"',
+        '"payload"',
+        r"\[\[body\]\] 'payload', key 'name': 'payload' stands",
+    ),
     "joint named as payloads are": (
-        ARM, '"hinge"', '"payload"', r"\[\[joint\]\] 'payload', key 'name': 'payload' stands"),
+        ARM,
+        '"hinge"',
+        '"payload"',
+        r"\[\[joint\]\] 'payload', key 'name': 'payload' stands",
+    ),
     "kind of leg named as payloads are": (
-        LEGS, '[[leg]]\nname = "leg"', '[[leg]]\nname = "payload"',
-        r"\[\[leg\]\] 'payload', key 'name': 'payload' stands"),
-    "leg named as payloads are": (LEGS, '"left"', '"payload"', r"\[\[leg\]\] 'leg', key 'name': 'payload' stands"),
+        LEGS,
+        '[[leg]]\nname = "leg"',
+        '[[leg]]\nname = "payload"',
+        r"\[\[leg\]\] 'payload', key 'name': 'payload' stands",
+    ),
+    "leg named as payloads are": (
+        LEGS,
+        '"left"',
+        '"payload"',
+        r"\[\[leg\]\] 'leg', key 'name': 'payload' stands",
+    ),
     "payload on the base": (
         LEGS,
         "[tie]",
@@ -249,9 +399,19 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         'm = 2\nsymmetric = "x"\nzero = []',
         "key 'symmetric': 'zero' and 'symmetric' both select",
     ),
-    "value of a structural zero": (ARM, "m = 2", 'm = 2\nsymmetric = "z"', "key 'com': gives mx = 0.2"),
+    "value of a structural zero": (
+        ARM,
+        "m = 2",
+        'm = 2\nsymmetric = "z"',
+        "key 'com': gives mx = 0.2",
+    ),
     "centre of mass twice": (ARM, "m = 2", "m = 2\nmx = 1", "key 'com': both 'com' and 'mx'"),
-    "centre of mass without mass": (ARM, "m = 2\n", "", "key 'com': a centre of mass needs the mass"),
+    "centre of mass without mass": (
+        ARM,
+        "m = 2\n",
+        "",
+        "key 'com': a centre of mass needs the mass",
+    ),
     "inertia about com without mass": (
         ARM,
         "m = 2\ncom = [0.1, 0, 0]",
@@ -288,7 +448,12 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         '["x", "w"]',
         r"\[platform\], key 'coordinates\[1\]': unknown name 'w'",
     ),
-    "task coordinate twice": (LEGS, '["x", "y"]', '["x", "x"]', r"key 'coordinates\[1\]': 'x' is listed twice"),
+    "task coordinate twice": (
+        LEGS,
+        '["x", "y"]',
+        '["x", "x"]',
+        r"key 'coordinates\[1\]': 'x' is listed twice",
+    ),
     "angles before translations": (
         LEGS,
         '["x", "y"]',
@@ -320,7 +485,12 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         '"universal"',
         r"\[\[joint\]\] 'hinge', key 'actuated': unknown key",
     ),
-    "correlation of one": (ARM, "[[body]]", "[noise]\ncorrelation = 1\n[[body]]", r"\[noise\], key 'correlation'"),
+    "correlation of one": (
+        ARM,
+        "[[body]]",
+        "[noise]\ncorrelation = 1\n[[body]]",
+        r"\[noise\], key 'correlation'",
+    ),
     "format of tomorrow": (
         ARM,
         "format = 1",
@@ -331,8 +501,18 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
     "no format": (ARM, "format = 1", "", "key 'format': is required but missing"),
     "not TOML": (ARM, "m = 2", "m = = 2", r"arm.toml: not valid TOML: .*line 11"),
     "a key twice": (ARM, "m = 2", "m = 2\nm = 3", r"arm.toml: not valid TOML: .*line 12"),
-    "nested too deeply": (ARM, "m = 2", "m = " + "[" * 5000 + "]" * 5000, "nested more than 60 deep"),
-    "dotted too deeply": (LEGS, 'name = "rod"', 'name = "rod"\nm.' + "a." * 5000 + "a = 1", "more than 60 parts"),
+    "nested too deeply": (
+        ARM,
+        "m = 2",
+        "m = " + "[" * 5000 + "]" * 5000,
+        "nested more than 60 deep",
+    ),
+    "dotted too deeply": (
+        LEGS,
+        'name = "rod"',
+        'name = "rod"\nm.' + "a." * 5000 + "a = 1",
+        "more than 60 parts",
+    ),
 }
 
 
@@ -388,7 +568,9 @@ def test_empty_missing_binary_and_huge_files_are_refused(tmp_path: Path) -> None
     with pytest.raises(InvalidMechanism, match="not a text file in UTF-8"):
         load_robot(tmp_path / "binary.toml")
     (tmp_path / "huge.toml").write_bytes(b"# " + b"x" * 10_000_000)
-    with pytest.raises(InvalidMechanism, match=r"10\.0 MB is too large for a robot file \(at most 1 MB\)"):
+    with pytest.raises(
+        InvalidMechanism, match=r"10\.0 MB is too large for a robot file \(at most 1 MB\)"
+    ):
         load_robot(tmp_path / "huge.toml")
     with pytest.raises(InvalidMechanism, match="too large"):
         read("#" * 1_000_001)
@@ -399,35 +581,92 @@ def test_an_inertia_that_comes_from_the_centre_of_mass_says_so() -> None:
     old = 'com = [0.11, 0, 0]\nabout = "com"\nIxx = 4e-4\nIyy = 5e-3\n'
     assert old in text
     planar = text.replace(old, 'com = [1, 0, 0]\nabout = "com"\nparameters = ["m", "mx", "Izz"]\n')
-    with pytest.raises(InvalidMechanism, match=r"gives Iyy = 0\.8 .*it comes from 'com': leave out 'parameters'"):
+    with pytest.raises(
+        InvalidMechanism, match=r"gives Iyy = 0\.8 .*it comes from 'com': leave out 'parameters'"
+    ):
         parse_robot(planar, "mine.toml")
 
 
 ARM_JOINT = Joint(name="hinge", kind="revolute", parent="base", child="link", actuated=True)
-ROD = Closure(name="rod", kind="distance", a=Frame(body="link"), b=Frame(body="base"), values={"length": 1.0})
+ROD = Closure(
+    name="rod", kind="distance", a=Frame(body="link"), b=Frame(body="base"), values={"length": 1.0}
+)
 
 
-@pytest.mark.parametrize(("parts", "part", "key", "message"), [
-    ({"joints": [replace(ARM_JOINT, child="lnik")]}, "joint", "child", "'lnik' is not known; did you mean 'link'"),
-    ({"joints": [replace(ARM_JOINT, parent="bass")]}, "joint", "parent", "'bass' is not known; did you mean 'base'"),
-    ({"joints": [replace(ARM_JOINT, kind="ball")]}, "joint", "kind", "'ball' is not known"),
-    ({"joints": [replace(ARM_JOINT, terms=("fx",))]}, "joint", "terms", "'fx' is not known; did you mean 'fv'"),
-    ({"joints": [replace(ARM_JOINT, values={"fx": 1.0})]}, "joint", "terms", "'fx' is not known"),
-    ({"joints": [ARM_JOINT, ARM_JOINT]}, "joint", "name", "'hinge' is defined twice"),
-    ({"bodies": [Body(name="link"), Body(name="link")]}, "body", "name", "'link' is defined twice"),
-    ({"bodies": [Body(name="link", parameters=("mass",))]}, "body", "parameters", "'mass' is not known"),
-    ({"bodies": [Body(name="link", parameters=("m",), values={"Ixx": 1.0})]}, "body", "values", "'Ixx' is not known"),
-    ({"closures": [ROD, ROD]}, "closure", "name", "'rod' is defined twice"),
-    ({"closures": [replace(ROD, b=Frame(body="lnik"))]}, "closure", "b", "'lnik' is not known"),
-    ({"closures": [replace(ROD, b=None)]}, "closure", "kind", "distance needs two frames and nothing else"),
-    ({"closures": [replace(ROD, values={})]}, "closure", "length", "needs a positive length"),
-    ({"closures": [Closure(name="gear", kind="coupling", coefficients={"hing": 1.0})]}, "closure", "coefficients",
-     "'hing' is not known; did you mean 'hinge'"),
-    ({"payloads": [Payload(name="load", body="link", parameters=("mass",))]}, "payload", "parameters", "'mass' is not"),
-    ({"platform": "plate"}, "robot", "platform", "'plate' is not known"),
-])
+@pytest.mark.parametrize(
+    ("parts", "part", "key", "message"),
+    [
+        (
+            {"joints": [replace(ARM_JOINT, child="lnik")]},
+            "joint",
+            "child",
+            "'lnik' is not known; did you mean 'link'",
+        ),
+        (
+            {"joints": [replace(ARM_JOINT, parent="bass")]},
+            "joint",
+            "parent",
+            "'bass' is not known; did you mean 'base'",
+        ),
+        ({"joints": [replace(ARM_JOINT, kind="ball")]}, "joint", "kind", "'ball' is not known"),
+        (
+            {"joints": [replace(ARM_JOINT, terms=("fx",))]},
+            "joint",
+            "terms",
+            "'fx' is not known; did you mean 'fv'",
+        ),
+        (
+            {"joints": [replace(ARM_JOINT, values={"fx": 1.0})]},
+            "joint",
+            "terms",
+            "'fx' is not known",
+        ),
+        ({"joints": [ARM_JOINT, ARM_JOINT]}, "joint", "name", "'hinge' is defined twice"),
+        (
+            {"bodies": [Body(name="link"), Body(name="link")]},
+            "body",
+            "name",
+            "'link' is defined twice",
+        ),
+        (
+            {"bodies": [Body(name="link", parameters=("mass",))]},
+            "body",
+            "parameters",
+            "'mass' is not known",
+        ),
+        (
+            {"bodies": [Body(name="link", parameters=("m",), values={"Ixx": 1.0})]},
+            "body",
+            "values",
+            "'Ixx' is not known",
+        ),
+        ({"closures": [ROD, ROD]}, "closure", "name", "'rod' is defined twice"),
+        ({"closures": [replace(ROD, b=Frame(body="lnik"))]}, "closure", "b", "'lnik' is not known"),
+        (
+            {"closures": [replace(ROD, b=None)]},
+            "closure",
+            "kind",
+            "distance needs two frames and nothing else",
+        ),
+        ({"closures": [replace(ROD, values={})]}, "closure", "length", "needs a positive length"),
+        (
+            {"closures": [Closure(name="gear", kind="coupling", coefficients={"hing": 1.0})]},
+            "closure",
+            "coefficients",
+            "'hing' is not known; did you mean 'hinge'",
+        ),
+        (
+            {"payloads": [Payload(name="load", body="link", parameters=("mass",))]},
+            "payload",
+            "parameters",
+            "'mass' is not",
+        ),
+        ({"platform": "plate"}, "robot", "platform", "'plate' is not known"),
+    ],
+)
 def test_robots_that_no_robot_file_describes_are_checked_too(
-        parts: dict[str, Any], part: str, key: str, message: str) -> None:
+    parts: dict[str, Any], part: str, key: str, message: str
+) -> None:
     with pytest.raises(InvalidMechanism, match=message) as caught:
         Mechanism(**{"name": "arm", "bodies": [Body(name="link")], "joints": [ARM_JOINT], **parts})
     assert (caught.value.numbers["part"], caught.value.numbers["key"]) == (part, key)

@@ -20,16 +20,32 @@ from gough.mechanism.expression import unit_powers
 PAGE = (Path(__file__).parents[2] / "docs" / "robot-file.md").read_text(encoding="utf-8")
 
 
-def value(term: str, q: float, qd: float, qdd: float = 0.0, lags: tuple[float, ...] | None = None) -> float:
-    return float(TERMS[term].value(JointState(q=q, qd=qd, qdd=qdd, sign=np.sign(qd), math=np, lags=lags,
-                                              effort=1.0, channels={"temperature": 25 + 9 * qdd})))
+def value(
+    term: str, q: float, qd: float, qdd: float = 0.0, lags: tuple[float, ...] | None = None
+) -> float:
+    return float(
+        TERMS[term].value(
+            JointState(
+                q=q,
+                qd=qd,
+                qdd=qdd,
+                sign=np.sign(qd),
+                math=np,
+                lags=lags,
+                effort=1.0,
+                channels={"temperature": 25 + 9 * qdd},
+            )
+        )
+    )
 
 
 @pytest.mark.parametrize("term", TERMS)
 def test_coulomb_is_half_the_jump_where_the_velocity_changes_sign(term: str) -> None:
     slow = 1.0 if term == "fs_smooth" else 1e-24  # which is steep instead
     lags = (0.3,) * len(TERMS[term].lags)
-    jumps = [value(term, q, slow, lags=lags) - value(term, q, -slow, lags=lags) for q in (-0.7, 0.1, 0.4)]
+    jumps = [
+        value(term, q, slow, lags=lags) - value(term, q, -slow, lags=lags) for q in (-0.7, 0.1, 0.4)
+    ]
     np.testing.assert_allclose(jumps, 2 * TERMS[term].coulomb, atol=1e-11)
 
 
@@ -43,8 +59,15 @@ def test_friction_and_nothing_else_always_takes_energy_out(term: str) -> None:
 @pytest.mark.parametrize("term", TERMS)
 def test_numbers_and_expressions_are_the_same(term: str) -> None:
     symbols = ca.SX.sym("q"), ca.SX.sym("qd"), ca.SX.sym("qdd")
-    state = JointState(q=symbols[0], qd=symbols[1], qdd=symbols[2], sign=ca.sign(symbols[1]), math=ca,
-                       effort=1.0, channels={"temperature": 25 + 9 * symbols[2]})
+    state = JointState(
+        q=symbols[0],
+        qd=symbols[1],
+        qdd=symbols[2],
+        sign=ca.sign(symbols[1]),
+        math=ca,
+        effort=1.0,
+        channels={"temperature": 25 + 9 * symbols[2]},
+    )
     graph = ca.Function("f", list(symbols), [TERMS[term].value(state)])
     for numbers in np.random.default_rng(1).standard_normal((5, 3)):
         assert float(graph(*numbers)) == pytest.approx(value(term, *numbers))
@@ -57,24 +80,48 @@ def end(placement: Placement) -> SimpleNamespace:
 
 
 def residual(kind: str, a: Placement, b: Placement) -> np.ndarray:
-    frames = {} if not CLOSURES[kind].frames else {"a": Frame(body="x", placement=a), "b": Frame(body="y", placement=b)}
-    closure = Closure(name="loop", kind=kind, values=dict.fromkeys(CLOSURES[kind].values, 0.5), **frames,
-                      coefficients={} if frames else {"j": 2.0, "k": -1.0}, constant=0.0 if frames else 0.3)
-    return np.array(CLOSURES[kind].residual(closure, Configuration({"j": 0.1, "k": 0.5}, end(a), end(b))), dtype=float)
+    frames = (
+        {}
+        if not CLOSURES[kind].frames
+        else {"a": Frame(body="x", placement=a), "b": Frame(body="y", placement=b)}
+    )
+    closure = Closure(
+        name="loop",
+        kind=kind,
+        values=dict.fromkeys(CLOSURES[kind].values, 0.5),
+        **frames,
+        coefficients={} if frames else {"j": 2.0, "k": -1.0},
+        constant=0.0 if frames else 0.3,
+    )
+    return np.array(
+        CLOSURES[kind].residual(closure, Configuration({"j": 0.1, "k": 0.5}, end(a), end(b))),
+        dtype=float,
+    )
 
 
 HERE = Placement.xyz_rpy((0.3, -0.2, 0.5), (0.4, 0.1, -0.8))
 SHIFT = {"distance": (0.3, 0.4, 0.0), "parallel": (0.1, 0.7, -0.3)}
-TURN = {"point": (0.3, 0.2, 0.1), "distance": (0.3, 0.2, 0.1), "revolute": (0.0, 0.0, 0.9), "parallel": (0.0, 0.0, 0.9)}
+TURN = {
+    "point": (0.3, 0.2, 0.1),
+    "distance": (0.3, 0.2, 0.1),
+    "revolute": (0.0, 0.0, 0.9),
+    "parallel": (0.0, 0.0, 0.9),
+}
 
 
 @pytest.mark.parametrize("kind", CLOSURES)
 def test_a_closure_is_closed_where_its_label_says_and_open_elsewhere(kind: str) -> None:
-    """Written with the frames' own placements: a at HERE, b moved from it as the kind allows, then as it does not."""
-    allowed = HERE.then(Placement.xyz_rpy(SHIFT.get(kind, (0.0, 0.0, 0.0)), TURN.get(kind, (0.0, 0.0, 0.0))))
+    """Written with the frames' own placements: a at HERE, b moved from it as the kind allows, then
+    as it does not.
+    """
+    allowed = HERE.then(
+        Placement.xyz_rpy(SHIFT.get(kind, (0.0, 0.0, 0.0)), TURN.get(kind, (0.0, 0.0, 0.0)))
+    )
     closed = residual(kind, HERE, allowed)
     assert closed.shape == (len(CLOSURES[kind].units),)
-    np.testing.assert_allclose(closed - (0.0 if kind != "coupling" else 2 * 0.1 - 0.5 + 0.3), 0.0, atol=1e-15)
+    np.testing.assert_allclose(
+        closed - (0.0 if kind != "coupling" else 2 * 0.1 - 0.5 + 0.3), 0.0, atol=1e-15
+    )
     if kind != "coupling":
         beyond = allowed.then(Placement.xyz_rpy((1e-3, 2e-3, 3e-3), (1e-3, 2e-3, 3e-3)))
         assert (np.abs(residual(kind, HERE, beyond)) > 1e-5).all()
@@ -102,8 +149,15 @@ def test_unknown_kinds_and_missing_parts_are_refused() -> None:
 
 def test_the_page_lists_every_term_and_closure() -> None:
     """With the number of equations."""
-    terms = re.findall(r"^\| `(\w+)` \| [^|]+ \| [^|]+ \|$", PAGE.split("Joint terms (a joint's effort")[1].split(
-        "Passive joints")[0], re.MULTILINE)
-    closures = re.findall(r"^\| `(\w+)` \| (\d) \|", PAGE.split("## `[[closure]]`")[1], re.MULTILINE)
+    terms = re.findall(
+        r"^\| `(\w+)` \| [^|]+ \| [^|]+ \|$",
+        PAGE.split("Joint terms (a joint's effort")[1].split("Passive joints")[0],
+        re.MULTILINE,
+    )
+    closures = re.findall(
+        r"^\| `(\w+)` \| (\d) \|", PAGE.split("## `[[closure]]`")[1], re.MULTILINE
+    )
     assert terms == list(TERMS)
-    assert {name: int(count) for name, count in closures} == {k.name: len(k.units) for k in CLOSURES.values()}
+    assert {name: int(count) for name, count in closures} == {
+        k.name: len(k.units) for k in CLOSURES.values()
+    }

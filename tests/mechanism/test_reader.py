@@ -47,7 +47,9 @@ def test_prismatic_joints_take_lengths_forces_and_masses() -> None:
         .replace("fv = 0.5", "fv = 0.5, ia = 800")
     )
     slider = read(
-        text + "start = 5\nlimits = { position = [-10, 20], velocity = 300, acceleration = 4000, effort = 50 }"
+        text
+        + "start = 5\nlimits = { position = [-10, 20], velocity = 300, acceleration = 4000, effort "
+        "= 50 }"
     ).joint("hinge")
     assert slider.start == pytest.approx(0.005)
     assert slider.limits.position == pytest.approx((-0.01, 0.02))
@@ -59,7 +61,9 @@ def test_prismatic_joints_take_lengths_forces_and_masses() -> None:
 
 def test_text_with_a_unit_stands_for_any_number() -> None:
     robot = read(
-        ARM.replace("m = 2\n", 'm = "2000 g"\nIzz = "7 kg mm2"\n').replace("fv = 0.5", 'fv = "0.5 N m s/rad"')
+        ARM.replace("m = 2\n", 'm = "2000 g"\nIzz = "7 kg mm2"\n').replace(
+            "fv = 0.5", 'fv = "0.5 N m s/rad"'
+        )
         + """
 start = "0.5 rad"
 xyz = ["26 mm", 1, 0]
@@ -77,7 +81,9 @@ gain = "0.3 N m/A"
 
 def test_gravity_is_in_si_even_in_a_file_of_millimetres() -> None:
     robot = read(
-        ARM.replace('length = "m"', 'length = "mm"').replace("format = 1", "format = 1\ngravity = [0, 0, -9.81]")
+        ARM.replace('length = "m"', 'length = "mm"').replace(
+            "format = 1", "format = 1\ngravity = [0, 0, -9.81]"
+        )
     )
     assert robot.gravity == (0.0, 0.0, -9.81)
 
@@ -99,7 +105,11 @@ def test_a_leg_is_placed_for_each_instance_with_its_own_values() -> None:
     assert closure.name == "right.tip"
     assert closure.a is not None
     assert closure.b is not None
-    assert (closure.a.body, closure.b.body, closure.values["length"]) == ("right.rod", "platform", 1.5)
+    assert (closure.a.body, closure.b.body, closure.values["length"]) == (
+        "right.rod",
+        "platform",
+        1.5,
+    )
 
 
 def test_ties_name_the_parameters_equal_legs_share() -> None:
@@ -112,7 +122,11 @@ def test_ties_name_the_parameters_equal_legs_share() -> None:
 
 
 def test_legs_may_stand_on_a_moving_body() -> None:
-    text = ARM + LEGS.partition("[[leg]]")[1] + LEGS.partition("[[leg]]")[2].partition("[[leg.closure]]")[0]
+    text = (
+        ARM
+        + LEGS.partition("[[leg]]")[1]
+        + LEGS.partition("[[leg]]")[2].partition("[[leg.closure]]")[0]
+    )
     robot = read(text.replace("{ xyz = [-1, 0, 0] }", '{ body = "link", xyz = [-1, 0, 0] }'))
     assert robot.joint("left.motor").parent == "link"
     assert robot.joint("right.motor").parent == "base"
@@ -137,19 +151,32 @@ def test_denavit_hartenberg_and_roll_pitch_yaw_follow_their_definitions() -> Non
         T[axis, 3] = distance
         return T
 
-    joint = read(ARM + "mdh = { gamma = 10, b = 1, alpha = 20, d = 2, theta = 30, r = 3 }").joint("hinge")
+    joint = read(ARM + "mdh = { gamma = 10, b = 1, alpha = 20, d = 2, theta = 30, r = 3 }").joint(
+        "hinge"
+    )
     rad = np.radians([10, 20, 30])
-    expected = Rot(2, rad[0]) @ Trans(2, 1) @ Rot(0, rad[1]) @ Trans(0, 2) @ Rot(2, rad[2]) @ Trans(2, 3)
+    expected = (
+        Rot(2, rad[0]) @ Trans(2, 1) @ Rot(0, rad[1]) @ Trans(0, 2) @ Rot(2, rad[2]) @ Trans(2, 3)
+    )
     np.testing.assert_allclose(fixed(joint.placement), expected, atol=1e-15)
     joint = read(ARM + "rpy = [10, 20, 30]").joint("hinge")
-    np.testing.assert_allclose(fixed(joint.placement), Rot(2, rad[2]) @ Rot(1, rad[1]) @ Rot(0, rad[0]), atol=1e-15)
+    np.testing.assert_allclose(
+        fixed(joint.placement), Rot(2, rad[2]) @ Rot(1, rad[1]) @ Rot(0, rad[0]), atol=1e-15
+    )
 
 
 @pytest.mark.parametrize(
     ("shorthand", "axes", "count"),
-    [("universal", "xy", 2), ("universal", "zx", 2), ("spherical", "xyz", 3), ("spherical", "zyz", 3)],
+    [
+        ("universal", "xy", 2),
+        ("universal", "zx", 2),
+        ("spherical", "xyz", 3),
+        ("spherical", "zyz", 3),
+    ],
 )
-def test_shorthands_expand_to_revolute_joints_about_their_axes(shorthand: str, axes: str, count: int) -> None:
+def test_shorthands_expand_to_revolute_joints_about_their_axes(
+    shorthand: str, axes: str, count: int
+) -> None:
     start = [10, 20, 30][:count]
     robot = read(
         ARM
@@ -176,7 +203,9 @@ values = {{ fv = 0.01 }}
     assert added[-1].child == "tip"
     pose = poses(robot, np.array([0.0, *np.radians(start)]))["tip"]
     np.testing.assert_allclose(pose[:3, 3], [0.2, 0, 0], atol=1e-15)
-    expected = Rotation.from_euler(axes.upper(), start, degrees=True).as_matrix()  # capitals: intrinsic
+    expected = Rotation.from_euler(
+        axes.upper(), start, degrees=True
+    ).as_matrix()  # capitals: intrinsic
     np.testing.assert_allclose(pose[:3, :3], expected, atol=1e-14)
 
 
@@ -197,16 +226,26 @@ child = "tip"
 
 
 @pytest.mark.parametrize(
-    ("coordinates", "order"), [(["x", "y", "z", "rx", "ry", "rz"], "XYZ"), (["z", "y", "x", "rz", "ry", "rx"], "ZYX")]
+    ("coordinates", "order"),
+    [(["x", "y", "z", "rx", "ry", "rz"], "XYZ"), (["z", "y", "x", "rz", "ry", "rx"], "ZYX")],
 )
 def test_task_coordinates_are_the_pose_of_the_platform(coordinates: list[str], order: str) -> None:
     robot = read(ARM + f'[platform]\nname = "hand"\ncoordinates = {coordinates}\n')
     assert robot.task == tuple(f"hand.{c}" for c in coordinates)
-    value = {"hand.x": 0.1, "hand.y": 0.2, "hand.z": 0.3, "hand.rx": 0.4, "hand.ry": -0.5, "hand.rz": 0.6}
+    value = {
+        "hand.x": 0.1,
+        "hand.y": 0.2,
+        "hand.z": 0.3,
+        "hand.rx": 0.4,
+        "hand.ry": -0.5,
+        "hand.rz": 0.6,
+    }
     pose = poses(robot, np.array([value.get(name, 0.0) for name in robot.coordinates]))["hand"]
     np.testing.assert_allclose(pose[:3, 3], [0.1, 0.2, 0.3])
     angles = [value[f"hand.r{axis.lower()}"] for axis in order]
-    np.testing.assert_allclose(pose[:3, :3], Rotation.from_euler(order, angles).as_matrix(), atol=1e-15)
+    np.testing.assert_allclose(
+        pose[:3, :3], Rotation.from_euler(order, angles).as_matrix(), atol=1e-15
+    )
 
 
 def test_inertia_about_the_centre_of_mass_moves_to_the_frame() -> None:
@@ -248,8 +287,13 @@ Ixy = 0.01""",
         ('zero = ["Ixy", "Ixz", "Iyz", "my", "mz"]', ("m", "mx", "Ixx", "Iyy", "Izz")),
     ],
 )
-def test_bodies_may_have_some_of_the_ten_parameters(selection: str, parameters: tuple[str, ...]) -> None:
-    assert read(ARM.replace("m = 2\ncom = [0.1, 0, 0]", selection)).body("link").parameters == parameters
+def test_bodies_may_have_some_of_the_ten_parameters(
+    selection: str, parameters: tuple[str, ...]
+) -> None:
+    assert (
+        read(ARM.replace("m = 2\ncom = [0.1, 0, 0]", selection)).body("link").parameters
+        == parameters
+    )
 
 
 def test_payloads_are_fixed_to_the_platform_or_else_the_last_body() -> None:
@@ -307,7 +351,10 @@ def test_sources_of_values_may_be_said() -> None:
 
 
 def test_noise_is_in_the_units_of_the_motors() -> None:
-    noise = read(ARM + '[noise]\nposition = 1\neffort = 0.2\nresolution = 0.5\ncorrelation = 0.3\nrate = "2 kHz"').noise
+    noise = read(
+        ARM
+        + '[noise]\nposition = 1\neffort = 0.2\nresolution = 0.5\ncorrelation = 0.3\nrate = "2 kHz"'
+    ).noise
     assert noise.position == pytest.approx(np.pi / 180)
     assert noise.resolution == pytest.approx(np.pi / 360)
     assert (noise.effort, noise.correlation, noise.rate) == (0.2, 0.3, 2000.0)
@@ -360,15 +407,23 @@ def test_every_bundled_robot_has_a_name_and_a_title() -> None:
 
 
 @pytest.mark.parametrize("digits", ["1.5708", "-1.570796", "1.57079632679", "3.1416", "-0.000003"])
-def test_a_right_angle_of_few_digits_is_taken_as_printed_and_right_only_where_idealised(digits: str) -> None:
-    """Else axes that are parallel would not be, and base parameters appear that no data can tell apart."""
+def test_a_right_angle_of_few_digits_is_taken_as_printed_and_right_only_where_idealised(
+    digits: str,
+) -> None:
+    """Else axes that are parallel would not be, and base parameters appear that no data can tell
+    apart.
+    """
     robot = read(ARM + f'\nrpy = ["{digits} rad", 0, 0]\n')
     printed = Rotation.from_euler("x", float(digits)).as_matrix()
     np.testing.assert_allclose(robot.joint("hinge").placement.rotation, printed, rtol=0, atol=1e-11)
-    np.testing.assert_array_equal(robot.idealised.joint("hinge").placement.rotation, np.round(printed))
+    np.testing.assert_array_equal(
+        robot.idealised.joint("hinge").placement.rotation, np.round(printed)
+    )
 
 
-@pytest.mark.parametrize("angles", [(90.0, 0.0, 0.0), (30.0, 90.0, -180.0), (10.0, 20.0, 90.01), (0.0, 0.0, 0.0)])
+@pytest.mark.parametrize(
+    "angles", [(90.0, 0.0, 0.0), (30.0, 90.0, -180.0), (10.0, 20.0, 90.01), (0.0, 0.0, 0.0)]
+)
 def test_a_robot_without_printed_right_angles_is_its_own_ideal(angles: tuple[float, ...]) -> None:
     robot = read(ARM + f"\nrpy = {list(angles)}\n")
     assert robot.idealised is robot
@@ -376,13 +431,21 @@ def test_a_robot_without_printed_right_angles_is_its_own_ideal(angles: tuple[flo
 
 def test_an_offset_that_a_printed_right_angle_turned_aside_is_turned_back_where_idealised() -> None:
     turned = Placement((("Rz", 1.5708), ("Tx", -10.0)))
-    np.testing.assert_allclose(turned.translation, [-10 * np.cos(1.5708), -10 * np.sin(1.5708), 0], rtol=1e-12)
+    np.testing.assert_allclose(
+        turned.translation, [-10 * np.cos(1.5708), -10 * np.sin(1.5708), 0], rtol=1e-12
+    )
     np.testing.assert_array_equal(Placement.of(turned.matrix).idealised.translation, [0, -10, 0])
 
 
 def test_printed_right_angles_one_after_the_other_are_right_where_idealised() -> None:
-    """Roll and yaw are not unique where the pitch is a right angle, so no single one of them need be near one."""
-    turns = [Placement((("Rx", 1.5708),)), Placement((("Rz", 1.5708),)), Placement((("Ry", -1.570796),))]
+    """Roll and yaw are not unique where the pitch is a right angle, so no single one of them need
+    be near one.
+    """
+    turns = [
+        Placement((("Rx", 1.5708),)),
+        Placement((("Rz", 1.5708),)),
+        Placement((("Ry", -1.570796),)),
+    ]
     whole = turns[0].then(turns[1]).then(turns[2])
     ideal = Placement.of(whole.matrix).idealised
     np.testing.assert_array_equal(ideal.matrix, np.round(whole.matrix))
@@ -391,4 +454,6 @@ def test_printed_right_angles_one_after_the_other_are_right_where_idealised() ->
 
 def test_an_angle_that_is_a_hundredth_of_a_degree_off_a_right_one_is_kept() -> None:
     rotation = read(ARM + "\nrpy = [90.01, 0, 0]\n").joint("hinge").placement.rotation
-    np.testing.assert_allclose(rotation, Rotation.from_euler("x", 90.01, degrees=True).as_matrix(), atol=1e-15)
+    np.testing.assert_allclose(
+        rotation, Rotation.from_euler("x", 90.01, degrees=True).as_matrix(), atol=1e-15
+    )

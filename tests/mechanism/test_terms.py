@@ -23,38 +23,80 @@ constants = { speed = "0.1 rad/s" }
 
 
 def robot(term: str = TERM, terms: str = '"ia", "fv", "fs", "mine"') -> Mechanism:
-    return parse_robot(FILE.replace('terms = ["ia", "fv", "fs"]', f"terms = [{terms}]") + term, "five_bar.toml")
+    return parse_robot(
+        FILE.replace('terms = ["ia", "fv", "fs"]', f"terms = [{terms}]") + term, "five_bar.toml"
+    )
 
 
 def number(text: str) -> float:
     return float(evaluate(parse(text), lambda node: {"x": 3.0, "pi": np.pi}[node.value], np))
 
 
-@pytest.mark.parametrize("text", [
-    "1 + 2 * 3", "2 * 3 + 1", "(1 + 2) * 3", "-2^2", "2^-2", "2^3^2", "8 / 4 / 2", "8 - 4 - 2", "-x * -x", "+x - -x",
-    "1e3 * .5", "sin(x) * cos(2 * pi * x)", "min(x, 2) - max(x, 5)", "sqrt(abs(-x))", "floor(x / 2) + tanh(log(x))"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 + 2 * 3",
+        "2 * 3 + 1",
+        "(1 + 2) * 3",
+        "-2^2",
+        "2^-2",
+        "2^3^2",
+        "8 / 4 / 2",
+        "8 - 4 - 2",
+        "-x * -x",
+        "+x - -x",
+        "1e3 * .5",
+        "sin(x) * cos(2 * pi * x)",
+        "min(x, 2) - max(x, 5)",
+        "sqrt(abs(-x))",
+        "floor(x / 2) + tanh(log(x))",
+    ],
+)
 def test_expressions_mean_what_they_mean_in_python(text: str) -> None:
-    names = {name: getattr(np, name) for name in ("sin", "cos", "sqrt", "floor", "tanh", "log", "pi")}
+    names = {
+        name: getattr(np, name) for name in ("sin", "cos", "sqrt", "floor", "tanh", "log", "pi")
+    }
     names |= {"x": 3.0, "abs": abs, "min": min, "max": max}
     assert number(text) == pytest.approx(eval(text.replace("^", "**"), names))  # the oracle
 
 
-@pytest.mark.parametrize(("text", "position", "words"), [
-    ("qd +", 5, "expected a number, a name or (, found the end"), ("(qd", 4, "expected ), found the end"),
-    ("qd qd", 4, "'qd' is not expected"), ("2 * sine(q)", 5, "no function 'sine'; did you mean 'sin'"),
-    ("sin(q, q)", 1, "sin takes 1 arguments, found 2"), ("qd $ 2", 4, "'$' is not expected"),
-    ("spee * qd", 1, "no name 'spee'; did you mean 'speed'"), ("mine * qd", 1, "leave the coefficient out"),
-    ("lag(lag(sign(qd), '1 s'), '1 s')", 1, "a lag inside a lag"), ("lag(sign(qd), 2)", 15, "a time or a distance"),
-    ("qd / (2 - 2)", 4, "divides by zero"), ("9^9^9^9 * q", 4, "has no value"), ("qd * log(-1)", 6, "has no value"),
-    ("lag(abs(effort), '1 s')", 1, "a lag of the effort"), ("elbow.effort", 1, "did you mean 'effort'"),
-    ("q * qdd^2", 8, "acceleration can only be a factor"), ("qdd * (q + elbow.qdd)", 5, "can only be a factor"),
-    ("abs(qdd)", 1, "can only be a factor"), ("q / qdd", 3, "can only be a factor"),
-    ("lag(qd, '1 kilo')", 10, "'kilo' is not known"), ("", 1, "found the end"),
-    ("(" * 40 + "qd" + ")" * 40, 31, "nested deeper than 30"), ("-" * 90 + "qd", 31, "nested deeper than 30"),
-    ("__import__('os')", 1, "no function '__import__'"), ("qd.__class__", 1, "no name 'qd.__class__'")])
-def test_what_is_no_expression_is_refused_with_its_position(text: str, position: int, words: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "position", "words"),
+    [
+        ("qd +", 5, "expected a number, a name or (, found the end"),
+        ("(qd", 4, "expected ), found the end"),
+        ("qd qd", 4, "'qd' is not expected"),
+        ("2 * sine(q)", 5, "no function 'sine'; did you mean 'sin'"),
+        ("sin(q, q)", 1, "sin takes 1 arguments, found 2"),
+        ("qd $ 2", 4, "'$' is not expected"),
+        ("spee * qd", 1, "no name 'spee'; did you mean 'speed'"),
+        ("mine * qd", 1, "leave the coefficient out"),
+        ("lag(lag(sign(qd), '1 s'), '1 s')", 1, "a lag inside a lag"),
+        ("lag(sign(qd), 2)", 15, "a time or a distance"),
+        ("qd / (2 - 2)", 4, "divides by zero"),
+        ("9^9^9^9 * q", 4, "has no value"),
+        ("qd * log(-1)", 6, "has no value"),
+        ("lag(abs(effort), '1 s')", 1, "a lag of the effort"),
+        ("elbow.effort", 1, "did you mean 'effort'"),
+        ("q * qdd^2", 8, "acceleration can only be a factor"),
+        ("qdd * (q + elbow.qdd)", 5, "can only be a factor"),
+        ("abs(qdd)", 1, "can only be a factor"),
+        ("q / qdd", 3, "can only be a factor"),
+        ("lag(qd, '1 kilo')", 10, "'kilo' is not known"),
+        ("", 1, "found the end"),
+        ("(" * 40 + "qd" + ")" * 40, 31, "nested deeper than 30"),
+        ("-" * 90 + "qd", 31, "nested deeper than 30"),
+        ("__import__('os')", 1, "no function '__import__'"),
+        ("qd.__class__", 1, "no name 'qd.__class__'"),
+    ],
+)
+def test_what_is_no_expression_is_refused_with_its_position(
+    text: str, position: int, words: str
+) -> None:
     with pytest.raises(InvalidInput, match=re.escape(words)) as caught:
-        JointTerm(name="mine", label="mine", expression=text, constants={"speed": Constant(value=1.0)})
+        JointTerm(
+            name="mine", label="mine", expression=text, constants={"speed": Constant(value=1.0)}
+        )
     assert caught.value.numbers["position"] == position
 
 
@@ -68,41 +110,57 @@ def test_a_term_of_the_file_is_a_column_like_any_other() -> None:
     motion = random_motion(model, 12)
     qd = motion.qd[:, motion.column("left.motor")]
     expected = np.sign(qd) * np.exp(-np.abs(qd) / 0.1)
-    np.testing.assert_allclose(model.regressor(motion, ["left.motor.mine"])[:, 0, 0], expected, atol=1e-14)
+    np.testing.assert_allclose(
+        model.regressor(motion, ["left.motor.mine"])[:, 0, 0], expected, atol=1e-14
+    )
     assert model.unit("left.motor.mine") == "N m"
     assert model.mechanism.rubs(model.mechanism.joint("left.motor"))
 
 
 def test_a_term_may_see_another_joint_of_its_leg() -> None:
-    text = FILE.replace('terms = ["fv"]', 'terms = ["fv", "mine"]', 1) + """
+    text = (
+        FILE.replace('terms = ["fv"]', 'terms = ["fv", "mine"]', 1)
+        + """
 [[term]]
 name = "mine"
 expression = "tanh(motor.qd * '1 s') * sin(q)"
 """
+    )
     model = Model(parse_robot(text, "five_bar.toml"))
     motion = random_motion(model, 12)
     for leg in ("left", "right"):
         own, other = (motion.column(f"{leg}.{name}") for name in ("elbow", "motor"))
         value = np.tanh(motion.qd[:, other]) * np.sin(motion.q[:, own])
         lever = model.kinematics.closure_map(motion.q)[:, own, :]
-        np.testing.assert_allclose(model.regressor(motion, [f"{leg}.elbow.mine"])[:, :, 0], lever * value[:, None],
-                                   atol=1e-12)
+        np.testing.assert_allclose(
+            model.regressor(motion, [f"{leg}.elbow.mine"])[:, :, 0],
+            lever * value[:, None],
+            atol=1e-12,
+        )
 
 
 def test_a_list_of_expressions_is_a_family_that_shares_its_constants() -> None:
-    mechanism = robot("""
+    mechanism = robot(
+        """
 [[term]]
 name = "wave"
 expression = ["sin(q / pitch)", "cos(q / pitch)"]
 constants = { pitch = { start = "10 deg", low = "5 deg", high = "20 deg" } }
-""", '"ia", "fv", "fs", "wave"')
+""",
+        '"ia", "fv", "fs", "wave"',
+    )
     assert mechanism.joint("left.motor").terms[3:] == ("wave_1", "wave_2")
     assert list(mechanism.constants) == ["wave.pitch"]
     constant = mechanism.constants["wave.pitch"]
     assert constant.fit
-    np.testing.assert_allclose([constant.value, constant.low, constant.high], np.radians([10, 5, 20]))
+    np.testing.assert_allclose(
+        [constant.value, constant.low, constant.high], np.radians([10, 5, 20])
+    )
     other = mechanism.with_constants({"wave.pitch": 0.3})
-    assert [term.constants["pitch"].value for term in other.terms.values() if term.constants] == [0.3, 0.3]
+    assert [term.constants["pitch"].value for term in other.terms.values() if term.constants] == [
+        0.3,
+        0.3,
+    ]
     with pytest.raises(InvalidInput, match=r"no constant 'wave\.pich'; did you mean 'wave\.pitch'"):
         mechanism.with_constants({"wave.pich": 0.3})
 
@@ -114,30 +172,62 @@ name = "ripple"
 constants = { pitch = "7 deg" }
 """
     mechanism = robot(given, '"ia", "fv", "fs", "ripple", "ripple2"')
-    assert mechanism.joint("left.motor").terms[3:] == ("ripple_sin", "ripple_cos", "ripple_sin2", "ripple_cos2")
-    values = [term.constants["pitch"].value for term in mechanism.terms.values() if term.family == "ripple"]
+    assert mechanism.joint("left.motor").terms[3:] == (
+        "ripple_sin",
+        "ripple_cos",
+        "ripple_sin2",
+        "ripple_cos2",
+    )
+    values = [
+        term.constants["pitch"].value
+        for term in mechanism.terms.values()
+        if term.family == "ripple"
+    ]
     np.testing.assert_allclose(values, [np.radians(7)] * 4)
     state = JointState(q=0.1, qd=0.0, qdd=0.0, sign=0.0, math=np)
-    assert mechanism.terms["ripple_sin2"].value(state) == pytest.approx(np.sin(4 * np.pi * 0.1 / np.radians(7)))
+    assert mechanism.terms["ripple_sin2"].value(state) == pytest.approx(
+        np.sin(4 * np.pi * 0.1 / np.radians(7))
+    )
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (("exp(-abs", "expp(-abs"), r"\[\[term\]\] 'mine', key 'expression': 'sign.*', character 12: no function 'expp'"),
-    (('"0.1 rad/s"', '"0.1 mm/s"'), r"'mine', key 'expression': 'sign.*', character 12: exp takes a pure number or an "
-                                     r"angle, found a quantity in m\^-1 \(joint 'left\.motor'\)"),
-    (('"0.1 rad/s"', '"0.1 s"'), r"key 'expression': .*: exp takes a pure number"),
-    (("exp(-abs(qd) / speed)", "(abs(qd) / speed)^qd"), r"character 29: a power is a pure number, found a quant"),
-    (("constants", 'unit = "N m s"\nconstants'), r"'mine', key 'unit': the coefficient of .* in N m s gives no effort"),
-    (('"0.1 rad/s"', '{ start = "1 rad/s", high = "0.5 rad/s" }'), r"key 'constants\.speed\.start': starts at 1, outs"),
-    (('"0.1 rad/s"', '{ low = "1 rad/s" }'), r"key 'constants\.speed\.start': is required but missing"),
-    (('"0.1 rad/s"', '"fast"'), r"key 'constants\.speed': 'fast' is not a number with a unit"),
-    (("speed = ", "sped = "), r"no name 'speed'; did you mean 'sped'"),
-    (("speed = ", "qd = "), r"cannot be called 'qd'"),
-    (("constants = { ", "constants = { more = 1, "), r"'more' is not in the expression"),
-    (('name = "mine"', 'name = "fv"'), r"cannot be called 'fv'"),
-    (('expression = "', 'expresion = "'), r"unknown key; did you mean 'expression'"),
-    (("sign(qd) *", "elbo.q * sign(qd) *"), r"no joint 'elbo'; did you mean 'elbow'"),
-])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            ("exp(-abs", "expp(-abs"),
+            r"\[\[term\]\] 'mine', key 'expression': 'sign.*', character 12: no function 'expp'",
+        ),
+        (
+            ('"0.1 rad/s"', '"0.1 mm/s"'),
+            r"'mine', key 'expression': 'sign.*', character 12: exp takes a pure number or an "
+            r"angle, found a quantity in m\^-1 \(joint 'left\.motor'\)",
+        ),
+        (('"0.1 rad/s"', '"0.1 s"'), r"key 'expression': .*: exp takes a pure number"),
+        (
+            ("exp(-abs(qd) / speed)", "(abs(qd) / speed)^qd"),
+            r"character 29: a power is a pure number, found a quant",
+        ),
+        (
+            ("constants", 'unit = "N m s"\nconstants'),
+            r"'mine', key 'unit': the coefficient of .* in N m s gives no effort",
+        ),
+        (
+            ('"0.1 rad/s"', '{ start = "1 rad/s", high = "0.5 rad/s" }'),
+            r"key 'constants\.speed\.start': starts at 1, outs",
+        ),
+        (
+            ('"0.1 rad/s"', '{ low = "1 rad/s" }'),
+            r"key 'constants\.speed\.start': is required but missing",
+        ),
+        (('"0.1 rad/s"', '"fast"'), r"key 'constants\.speed': 'fast' is not a number with a unit"),
+        (("speed = ", "sped = "), r"no name 'speed'; did you mean 'sped'"),
+        (("speed = ", "qd = "), r"cannot be called 'qd'"),
+        (("constants = { ", "constants = { more = 1, "), r"'more' is not in the expression"),
+        (('name = "mine"', 'name = "fv"'), r"cannot be called 'fv'"),
+        (('expression = "', 'expresion = "'), r"unknown key; did you mean 'expression'"),
+        (("sign(qd) *", "elbo.q * sign(qd) *"), r"no joint 'elbo'; did you mean 'elbow'"),
+    ],
+)
 def test_bad_terms_are_refused_by_file_table_and_key(change: tuple[str, str], words: str) -> None:
     with pytest.raises(InvalidMechanism, match=words) as caught:
         robot(TERM.replace(*change))
@@ -145,19 +235,29 @@ def test_bad_terms_are_refused_by_file_table_and_key(change: tuple[str, str], wo
 
 
 def test_a_bundled_term_keeps_its_expression_and_asks_for_units() -> None:
-    with pytest.raises(InvalidMechanism, match=r"key 'constants\.pitch': give a unit: length or angle"):
+    with pytest.raises(
+        InvalidMechanism, match=r"key 'constants\.pitch': give a unit: length or angle"
+    ):
         robot('[[term]]\nname = "ripple"\nconstants = { pitch = 7 }\n', '"ripple"')
     with pytest.raises(InvalidMechanism, match=r"'7 s' measures time, expected joint position"):
         robot('[[term]]\nname = "ripple"\nconstants = { pitch = "7 s" }\n', '"ripple"')
-    with pytest.raises(InvalidMechanism, match=r"key 'expression': is required but missing.*did you mean 'ripple"):
+    with pytest.raises(
+        InvalidMechanism, match=r"key 'expression': is required but missing.*did you mean 'ripple"
+    ):
         robot('[[term]]\nname = "riple_sin"\nconstants = { pitch = "7 deg" }\n', '"fv"')
 
 
 def test_a_term_without_a_value_on_the_motion_is_named_with_its_sample() -> None:
-    model = Model(robot('[[term]]\nname = "mine"\nexpression = "1 / (q - rest)"\nconstants = { rest = 1 }\n'))
+    model = Model(
+        robot('[[term]]\nname = "mine"\nexpression = "1 / (q - rest)"\nconstants = { rest = 1 }\n')
+    )
     motion = random_motion(model, 5)
-    there = model.mechanism.with_constants({"mine.rest": float(motion.q[3, motion.column("left.motor")])})
-    with pytest.raises(InvalidInput, match=r"'1 / \(q - rest\)' of left\.motor\.mine has no value at sample 3"):
+    there = model.mechanism.with_constants(
+        {"mine.rest": float(motion.q[3, motion.column("left.motor")])}
+    )
+    with pytest.raises(
+        InvalidInput, match=r"'1 / \(q - rest\)' of left\.motor\.mine has no value at sample 3"
+    ):
         Model(there).regressor(motion, ["left.motor.mine"])
 
 
@@ -168,8 +268,15 @@ def test_a_term_too_large_to_be_squared_has_no_value(expression: str) -> None:
         model.regressor(random_motion(model, 5), ["left.motor.mine"])
 
 
-@pytest.mark.parametrize(("unit", "powers"), [
-    ("N m s2/rad2", (1, 2, 1)), ("kg m2", (1, 2, 1)), ("N/(m s)", (-1, -1, 1)), ("N s0.5/m0.5", (-0.5, 0.5, 1))])
+@pytest.mark.parametrize(
+    ("unit", "powers"),
+    [
+        ("N m s2/rad2", (1, 2, 1)),
+        ("kg m2", (1, 2, 1)),
+        ("N/(m s)", (-1, -1, 1)),
+        ("N s0.5/m0.5", (-0.5, 0.5, 1)),
+    ],
+)
 def test_units_are_powers_of_base_units(unit: str, powers: tuple[float, ...]) -> None:
     assert unit_powers(unit) == powers
     assert unit_powers("N/degC") is None

@@ -1,4 +1,6 @@
-"""Kinematics of a mechanism in plain NumPy, one sample at a time; shares no code with the engine."""
+"""Kinematics of a mechanism in plain NumPy, one sample at a time; shares no code with the
+engine.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,20 @@ def poses(mechanism: Mechanism, q: FloatArray) -> dict[str, FloatArray]:
     found = {BASE: np.eye(4)}
     for joint, value in zip(mechanism.joints, q):
         kind = "R" if joint.kind == "revolute" else "T"
-        found[joint.child] = found[joint.parent] @ fixed(joint.placement) @ move(kind, joint.axis, value)
+        found[joint.child] = (
+            found[joint.parent] @ fixed(joint.placement) @ move(kind, joint.axis, value)
+        )
     return found
 
 
-def gap(closure: Closure, mechanism: Mechanism, q: FloatArray, found: dict[str, FloatArray]) -> FloatArray:
+def gap(
+    closure: Closure, mechanism: Mechanism, q: FloatArray, found: dict[str, FloatArray]
+) -> FloatArray:
     """How far one closure is from being closed. [m or rad]"""
     if closure.kind == "coupling":
-        total = sum(c * q[mechanism.coordinates.index(name)] for name, c in closure.coefficients.items())
+        total = sum(
+            c * q[mechanism.coordinates.index(name)] for name, c in closure.coefficients.items()
+        )
         return np.array([total + closure.constant])
 
     def end(frame: Frame | None) -> FloatArray:
@@ -64,14 +72,20 @@ def gap(closure: Closure, mechanism: Mechanism, q: FloatArray, found: dict[str, 
     if closure.kind == "distance":
         return np.array([np.linalg.norm(apart) - closure.values["length"]])
     axes = np.cross(a[:3, 2], b[:3, 2])
-    return {"point": apart, "revolute": np.r_[apart, axes], "parallel": axes,
-            "weld": np.r_[apart, (a[:3, :3].T @ b[:3, :3] - np.eye(3)).ravel()]}[closure.kind]
+    return {
+        "point": apart,
+        "revolute": np.r_[apart, axes],
+        "parallel": axes,
+        "weld": np.r_[apart, (a[:3, :3].T @ b[:3, :3] - np.eye(3)).ravel()],
+    }[closure.kind]
 
 
 def residual(mechanism: Mechanism, q: FloatArray) -> FloatArray:
     """All closures, stacked."""
     found = poses(mechanism, q)
-    return np.concatenate([gap(c, mechanism, q, found) for c in mechanism.closures] or [np.zeros(0)])
+    return np.concatenate(
+        [gap(c, mechanism, q, found) for c in mechanism.closures] or [np.zeros(0)]
+    )
 
 
 def start(mechanism: Mechanism) -> FloatArray:
@@ -79,7 +93,9 @@ def start(mechanism: Mechanism) -> FloatArray:
     return np.array([joint.start for joint in mechanism.joints])
 
 
-def derivative(function: Callable[[FloatArray], FloatArray], q: FloatArray, step: float = 1e-6) -> FloatArray:
+def derivative(
+    function: Callable[[FloatArray], FloatArray], q: FloatArray, step: float = 1e-6
+) -> FloatArray:
     """Central differences, (rows, n)."""
     columns = [(function(q + e) - function(q - e)) / (2 * step) for e in step * np.eye(len(q))]
     return np.stack(columns, axis=-1)

@@ -1,10 +1,12 @@
-"""The rank of a closed chain's regressor in a hundred digits: positions alone, every derivative by differences.
+"""The rank of a closed chain's regressor in a hundred digits: positions alone, every derivative by
+differences.
 
-In double precision a parameter that fades away (1e-9 of the others) and rounding are told apart by a rule. Here nothing
-has to be told apart: what depends is below 1e-40. Bodies are masses of points: with x = p + R r, virtual displacements
-dp, dR and gravity g, a body's virtual work is
+In double precision a parameter that fades away (1e-9 of the others) and rounding are told apart by
+a rule. Here nothing has to be told apart: what depends is below 1e-40. Bodies are masses of points:
+with x = p + R r, virtual displacements dp, dR and gravity g, a body's virtual work is
 
-    sum dm dx (x'' - g) = m dp (p'' - g) + dp R'' h + (dR h) (p'' - g) + tr(dR S R''^T),  h = sum r dm, S = sum r r^T dm
+    sum dm dx (x'' - g) = m dp (p'' - g) + dp R'' h + (dR h) (p'' - g) + tr(dR S R''^T),  h = sum r
+    dm, S = sum r r^T dm
 
 and S = tr(I) / 2 - I, so that no angular velocity, twist or wrench occurs.
 """
@@ -57,11 +59,18 @@ class Chain:
     def __init__(self, mechanism: Mechanism, length: float) -> None:
         self.mechanism = mechanism
         self.frames = [placed(joint.placement) for joint in mechanism.joints]
-        self.unit = NUMBER(np.array([1.0 if j.kind == "revolute" else length for j in mechanism.joints], dtype=object))
+        self.unit = NUMBER(
+            np.array(
+                [1.0 if j.kind == "revolute" else length for j in mechanism.joints], dtype=object
+            )
+        )
 
     def poses(self, q: Array) -> dict[str, tuple[Array, Array]]:
         start = np.zeros((*q.shape[:-1], 3), dtype=object) + mpfr(0)
-        found, waiting = {"base": (np.broadcast_to(EYE, (*start.shape, 3)), start)}, list(range(q.shape[-1]))
+        found, waiting = (
+            {"base": (np.broadcast_to(EYE, (*start.shape, 3)), start)},
+            list(range(q.shape[-1])),
+        )
         while waiting:
             k = next(k for k in waiting if self.mechanism.joints[k].parent in found)
             waiting.remove(k)
@@ -79,8 +88,10 @@ class Chain:
         poses, rows, names = self.poses(q), [], self.mechanism.coordinates
         for closure in self.mechanism.closures:
             if closure.kind == "coupling":
-                rows.append(sum(q[..., [names.index(n)]] * mpfr(x) for n, x in closure.coefficients.items())
-                            + mpfr(closure.constant))
+                rows.append(
+                    sum(q[..., [names.index(n)]] * mpfr(x) for n, x in closure.coefficients.items())
+                    + mpfr(closure.constant)
+                )
                 continue
             ends = []
             for frame in (closure.a, closure.b):
@@ -89,7 +100,9 @@ class Chain:
             (R, a), (S, b) = ends
             rows.append(b - a)
             if closure.kind == "revolute":
-                rows.append(np.stack([(R[..., 2] * S[..., k]).sum(axis=-1) for k in (0, 1)], axis=-1))
+                rows.append(
+                    np.stack([(R[..., 2] * S[..., k]).sum(axis=-1) for k in (0, 1)], axis=-1)
+                )
             else:
                 assert closure.kind == "point", closure.kind
         return np.concatenate(rows, axis=-1)
@@ -100,7 +113,9 @@ class Chain:
         return (self.opened(q + moves) - self.opened(q - moves)).T / (2 * STEP)
 
     def solved(self, K: Array, right: Array) -> tuple[Array, Array]:
-        """Return one x (n,) with K x = right, and all with K x = 0 (n, m); Gauss-Jordan with full pivoting."""
+        """Return one x (n,) with K x = right, and all with K x = 0 (n, m); Gauss-Jordan with full
+        pivoting.
+        """
         A, rows, columns = np.column_stack([K, right]), list(range(len(K))), list(range(K.shape[1]))
         x, pivots = NUMBER(np.zeros(K.shape[1], dtype=object)), []
         while rows and columns:
@@ -121,11 +136,15 @@ class Chain:
 
 
 def exact_rank(mechanism: Mechanism, configurations: Array, length: float) -> int:
-    """Return the rank of the regressor over random motion through configurations closed to rounding, (t, n)."""
+    """Return the rank of the regressor over random motion through configurations closed to
+    rounding, (t, n).
+    """
     chain, rng = Chain(mechanism, length), np.random.default_rng(0)
     gravity = NUMBER(np.array(mechanism.gravity, dtype=object))
     pace = float(np.sqrt(np.linalg.norm(np.array(mechanism.gravity, dtype=float)) / length))
-    W = np.concatenate([_rows(chain, NUMBER(q.astype(object)), gravity, pace, rng) for q in configurations])
+    W = np.concatenate(
+        [_rows(chain, NUMBER(q.astype(object)), gravity, pace, rng) for q in configurations]
+    )
     for axis in (0, 1):
         size = np.abs(W).max(axis=axis, keepdims=True)
         W = W / np.where(size > mpfr(10) ** -30, size, mpfr(1))
@@ -138,25 +157,41 @@ def exact_rank(mechanism: Mechanism, configurations: Array, length: float) -> in
 
 
 def _rows(chain: Chain, q: Array, gravity: Array, pace: float, rng: np.random.Generator) -> Array:
-    """Return the regressor of one configuration with random velocities and accelerations, (m, p)."""
+    """Return the regressor of one configuration with random velocities and accelerations, (m,
+    p).
+    """
     for _ in range(4):
         q = q - chain.solved(chain.jacobian(q), chain.opened(q))[0]
     K = chain.jacobian(q)
     free = chain.solved(K, K[:, 0])[1]
-    qd, qdd = (free @ NUMBER((rate * rng.standard_normal(free.shape[1])).astype(object)) for rate in (pace, pace**2))
+    qd, qdd = (
+        free @ NUMBER((rate * rng.standard_normal(free.shape[1])).astype(object))
+        for rate in (pace, pace**2)
+    )
     t = STEP / mpfr(pace)
     moments = np.array([t, mpfr(0), -t], dtype=object)
     after, now, before = chain.opened(q + np.outer(moments, qd))
     qdd = qdd - chain.solved(K, (after - 2 * now + before) / t**2)[0]
     path = chain.poses(q + np.outer(moments, qd) + np.outer(moments**2 / 2, qdd))
     near, m = chain.poses(np.concatenate([q + STEP * free.T, q - STEP * free.T])), free.shape[1]
-    W, names = NUMBER(np.zeros((m, len(chain.mechanism.standard)), dtype=object)), chain.mechanism.coordinates
+    W, names = (
+        NUMBER(np.zeros((m, len(chain.mechanism.standard)), dtype=object)),
+        chain.mechanism.coordinates,
+    )
     for column, name in enumerate(chain.mechanism.standard.names):
         owner, _, kind = str(name).rpartition(".")
         if owner in names:
             i = names.index(owner)
-            W[:, column] = free[i] * {"ia": qdd[i], "fv": qd[i], "fs": mpfr(np.sign(qd[i])), "off": mpfr(1),
-                                      "k": q[i]}[kind]
+            W[:, column] = (
+                free[i]
+                * {
+                    "ia": qdd[i],
+                    "fv": qd[i],
+                    "fs": mpfr(np.sign(qd[i])),
+                    "off": mpfr(1),
+                    "k": q[i],
+                }[kind]
+            )
             continue
         turn, force = (x[0] - 2 * x[1] + x[2] for x in path[owner])
         turn, force = turn / t**2, force / t**2 - gravity

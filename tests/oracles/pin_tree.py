@@ -25,12 +25,16 @@ def placed(placement: Placement) -> pin.SE3:
 
 
 def _depth_first(mechanism: Mechanism) -> list[Joint]:
-    """Return the joints branch by branch: Pinocchio's mass matrix takes the joints of a subtree as contiguous."""
+    """Return the joints branch by branch: Pinocchio's mass matrix takes the joints of a subtree as
+    contiguous.
+    """
     ordered: list[Joint] = []
     waiting = [joint for joint in reversed(mechanism.joints) if joint.parent == "base"]
     while waiting:
         ordered.append(waiting.pop())
-        waiting += [joint for joint in reversed(mechanism.joints) if joint.parent == ordered[-1].child]
+        waiting += [
+            joint for joint in reversed(mechanism.joints) if joint.parent == ordered[-1].child
+        ]
     return ordered
 
 
@@ -40,23 +44,32 @@ def tree(mechanism: Mechanism) -> tuple[pin.Model, dict[str, int], list[int]]:
     model.gravity.linear = np.array(mechanism.gravity)
     ids = {"base": 0}
     kinds = {("revolute", a): getattr(pin, f"JointModelR{a.upper()}") for a in "xyz"} | {
-        ("prismatic", a): getattr(pin, f"JointModelP{a.upper()}") for a in "xyz"}
+        ("prismatic", a): getattr(pin, f"JointModelP{a.upper()}") for a in "xyz"
+    }
     for joint in _depth_first(mechanism):
-        number = model.addJoint(ids[joint.parent], kinds[joint.kind, joint.axis](), placed(joint.placement), joint.name)
+        number = model.addJoint(
+            ids[joint.parent], kinds[joint.kind, joint.axis](), placed(joint.placement), joint.name
+        )
         values = mechanism.body(joint.child).values
         vector = np.array([values.get(p, 0.0) for p in INERTIAL])
         if vector[0] > 0:
-            model.appendBodyToJoint(number, pin.Inertia.FromDynamicParameters(vector), pin.SE3.Identity())
+            model.appendBodyToJoint(
+                number, pin.Inertia.FromDynamicParameters(vector), pin.SE3.Identity()
+            )
         ids[joint.child] = number
     order = [model.joints[ids[joint.child]].idx_v for joint in mechanism.joints]
     return model, ids, order
 
 
-def constrained_acceleration(mechanism: Mechanism, q: np.ndarray, qd: np.ndarray, effort: np.ndarray) -> np.ndarray:
-    """Return all accelerations of the closed chain under joint efforts (n,), by a KKT system of Pinocchio's quantities.
+def constrained_acceleration(
+    mechanism: Mechanism, q: np.ndarray, qd: np.ndarray, effort: np.ndarray
+) -> np.ndarray:
+    """Return all accelerations of the closed chain under joint efforts (n,), by a KKT system of
+    Pinocchio's quantities.
 
-    Point, revolute, weld, distance and parallel closures and couplings; drift terms from classical accelerations.
-    Rotor inertias are added to the mass matrix; friction must already be in `effort`.
+    Point, revolute, weld, distance and parallel closures and couplings; drift terms from classical
+    accelerations. Rotor inertias are added to the mass matrix; friction must already be in
+    `effort`.
     """
     model, ids, order = tree(mechanism)
     data = model.createData()
@@ -76,9 +89,18 @@ def constrained_acceleration(mechanism: Mechanism, q: np.ndarray, qd: np.ndarray
     return solution[:n][order]
 
 
-def closure_rows(mechanism: Mechanism, model: pin.Model, data: pin.Data, ids: dict[str, int], order: list[int],
-                 position: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how far closures are open (c,), K = d of that / dq (c, n) and (dK/dt) v (c,), in Pinocchio's order."""
+def closure_rows(
+    mechanism: Mechanism,
+    model: pin.Model,
+    data: pin.Data,
+    ids: dict[str, int],
+    order: list[int],
+    position: np.ndarray,
+    velocity: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return how far closures are open (c,), K = d of that / dq (c, n) and (dK/dt) v (c,), in
+    Pinocchio's order.
+    """
     n = len(order)
     pin.forwardKinematics(model, data, position, velocity, np.zeros(n))
     pin.computeJointJacobians(model, data, position)
@@ -92,7 +114,10 @@ def closure_rows(mechanism: Mechanism, model: pin.Model, data: pin.Data, ids: di
             rows.append(row[None])
             drift.append(np.zeros(1))
             continue
-        ends = [_end(model, data, ids[frame.body], placed(frame.placement)) for frame in (closure.a, closure.b)]
+        ends = [
+            _end(model, data, ids[frame.body], placed(frame.placement))
+            for frame in (closure.a, closure.b)
+        ]
         a, b = ends
         J = b["J"] - a["J"]
         gamma = b["acc"] - a["acc"]
@@ -121,23 +146,40 @@ def closure_rows(mechanism: Mechanism, model: pin.Model, data: pin.Data, ids: di
                 opened.append(np.array([z @ e]))
                 rows.append(row[None])
                 drift.append(np.array([zdd @ e + 2 * zd @ ed + z @ edd]))
-    return (np.concatenate(opened), np.vstack(rows), np.concatenate(drift)) if rows else (
-        np.zeros(0), np.zeros((0, n)), np.zeros(0))
+    return (
+        (np.concatenate(opened), np.vstack(rows), np.concatenate(drift))
+        if rows
+        else (np.zeros(0), np.zeros((0, n)), np.zeros(0))
+    )
 
 
 def _end(model: pin.Model, data: pin.Data, joint: int, offset: pin.SE3) -> dict[str, np.ndarray]:
     pose = data.oMi[joint] * offset
     if joint == 0:
-        return {"p": pose.translation, "R": pose.rotation, "J": np.zeros((6, model.nv)), "w": np.zeros(3),
-                "acc": np.zeros(6)}
+        return {
+            "p": pose.translation,
+            "R": pose.rotation,
+            "J": np.zeros((6, model.nv)),
+            "w": np.zeros(3),
+            "acc": np.zeros(6),
+        }
     J = pin.getJointJacobian(model, data, joint, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
     r = pose.translation - data.oMi[joint].translation
     v = pin.getVelocity(model, data, joint, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
     a = pin.getClassicalAcceleration(model, data, joint, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
     skew = pin.skew(r)
-    return {"p": pose.translation, "R": pose.rotation, "J": np.vstack([J[:3] - skew @ J[3:], J[3:]]), "w": v.angular,
-            "acc": np.concatenate([a.linear + np.cross(a.angular, r) + np.cross(v.angular, np.cross(v.angular, r)),
-                                   a.angular])}
+    return {
+        "p": pose.translation,
+        "R": pose.rotation,
+        "J": np.vstack([J[:3] - skew @ J[3:], J[3:]]),
+        "w": v.angular,
+        "acc": np.concatenate(
+            [
+                a.linear + np.cross(a.angular, r) + np.cross(v.angular, np.cross(v.angular, r)),
+                a.angular,
+            ]
+        ),
+    }
 
 
 def term_value(term: str, q: float, qd: float, qdd: float) -> float:

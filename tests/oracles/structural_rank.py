@@ -1,4 +1,6 @@
-"""How many parameters a mechanism's motion can tell apart: Pinocchio's tree, its closures and a walk of our own."""
+"""How many parameters a mechanism's motion can tell apart: Pinocchio's tree, its closures and a
+walk of our own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from pin_tree import closure_rows, term_value, tree
 from gough.core.parameters import INERTIAL
 from gough.mechanism.types import Mechanism
 
-ORDER = {"m": 0, "mx": 1, "my": 1, "mz": 1}  # power of a length in a parameter; moments of inertia 2
+ORDER = {
+    "m": 0,
+    "mx": 1,
+    "my": 1,
+    "mz": 1,
+}  # power of a length in a parameter; moments of inertia 2
 
 
 class Walker:
@@ -24,12 +31,18 @@ class Walker:
         fast: How many times as fast as the others some coordinates move: rotors behind gears.
     """
 
-    def __init__(self, mechanism: Mechanism, home: np.ndarray, length: float, fast: Mapping[str, float]) -> None:
+    def __init__(
+        self, mechanism: Mechanism, home: np.ndarray, length: float, fast: Mapping[str, float]
+    ) -> None:
         self.mechanism, self.home, self.length = mechanism, home, length
         self.robot, self.ids, self.order = tree(mechanism)
         self.data = self.robot.createData()
-        self.unit = np.array([fast.get(j.name, 1.0) * (1.0 if j.kind == "revolute" else length)
-                              for j in mechanism.joints])
+        self.unit = np.array(
+            [
+                fast.get(j.name, 1.0) * (1.0 if j.kind == "revolute" else length)
+                for j in mechanism.joints
+            ]
+        )
         values = np.linalg.svd(self.closures(home, 0 * home)[1] * self.unit, compute_uv=False)
         self.rank = int((values > 1e-9 * values[0]).sum()) if values.size else 0
         self.margin = values[self.rank - 1] if self.rank else 0.0
@@ -38,20 +51,29 @@ class Walker:
         """Return how far closures are open (c,), K (c, n) and (dK/dt) qd (c,), rows of one size."""
         position, velocity = np.zeros((2, len(q)))
         position[self.order], velocity[self.order] = q, qd
-        phi, K, drift = closure_rows(self.mechanism, self.robot, self.data, self.ids, self.order, position, velocity)
+        phi, K, drift = closure_rows(
+            self.mechanism, self.robot, self.data, self.ids, self.order, position, velocity
+        )
         K = K[:, self.order]
         rows: list[float] = []
         for closure in self.mechanism.closures:
-            own = np.abs(K[len(rows)] * self.unit).max()  # of a coupling, whose coefficients are constant
-            rows += {"point": [self.length] * 3, "distance": [self.length**2], "weld": [self.length] * 3 + [1.0] * 3,
-                     "revolute": [self.length] * 3 + [1.0] * 2, "parallel": [1.0] * 2}.get(closure.kind, [own])
+            own = np.abs(
+                K[len(rows)] * self.unit
+            ).max()  # of a coupling, whose coefficients are constant
+            rows += {
+                "point": [self.length] * 3,
+                "distance": [self.length**2],
+                "weld": [self.length] * 3 + [1.0] * 3,
+                "revolute": [self.length] * 3 + [1.0] * 2,
+                "parallel": [1.0] * 2,
+            }.get(closure.kind, [own])
         return phi / rows, K / np.array(rows)[:, None], drift / rows
 
     def free(self, q: np.ndarray) -> np.ndarray:
         """Return orthonormal free motions (n, m) in units of `unit`."""
         if not self.mechanism.closures:
             return np.eye(len(q))
-        return np.linalg.svd(self.closures(q, 0 * q)[1] * self.unit)[2][self.rank:].T
+        return np.linalg.svd(self.closures(q, 0 * q)[1] * self.unit)[2][self.rank :].T
 
     def closed(self, q: np.ndarray) -> np.ndarray:
         """Return the nearest configuration with the loops closed, by Gauss-Newton steps."""
@@ -60,11 +82,14 @@ class Walker:
             q = q - self.unit * np.linalg.lstsq(K * self.unit, phi, rcond=1e-9)[0]
         return q
 
-    def sample(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return a configuration reached from home along free motions, velocities, accelerations and the free motions.
+    def sample(
+        self, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return a configuration reached from home along free motions, velocities, accelerations
+        and the free motions.
 
-        One to eight steps, each of 0.05 rad (or lengths of the robot) for the coordinate that moves most, as long as
-        the closures stay half as far from losing rank as they are at home.
+        One to eight steps, each of 0.05 rad (or lengths of the robot) for the coordinate that moves
+        most, as long as the closures stay half as far from losing rank as they are at home.
         """
         q = self.home.copy()
         way = rng.standard_normal(len(q))
@@ -72,12 +97,19 @@ class Walker:
             N = self.free(q)
             way = N @ (N.T @ way)
             after = self.closed(q + 0.05 * self.unit * way / np.abs(way).max())
-            if self.rank and np.linalg.svd(self.closures(after, 0 * q)[1] * self.unit,
-                                           compute_uv=False)[self.rank - 1] < self.margin / 2:
+            if (
+                self.rank
+                and np.linalg.svd(self.closures(after, 0 * q)[1] * self.unit, compute_uv=False)[
+                    self.rank - 1
+                ]
+                < self.margin / 2
+            ):
                 break
             q = after
         N = self.free(q)
-        pace = np.sqrt(max(np.linalg.norm(self.mechanism.gravity), 1e-3) / self.length)  # all terms of one size
+        pace = np.sqrt(
+            max(np.linalg.norm(self.mechanism.gravity), 1e-3) / self.length
+        )  # all terms of one size
         qd = pace * self.unit * (N @ rng.standard_normal(N.shape[1]))
         qdd = pace**2 * self.unit * (N @ rng.standard_normal(N.shape[1]))
         if self.mechanism.closures:
@@ -89,7 +121,9 @@ class Walker:
         """Return the tree's regressor of the standard parameters, (n, p)."""
         position, velocity, acceleration = np.zeros((3, len(q)))
         position[self.order], velocity[self.order], acceleration[self.order] = q, qd, qdd
-        full = pin.computeJointTorqueRegressor(self.robot, self.data, position, velocity, acceleration)[self.order]
+        full = pin.computeJointTorqueRegressor(
+            self.robot, self.data, position, velocity, acceleration
+        )[self.order]
         found = np.zeros((len(q), len(self.mechanism.standard)))
         for k, name in enumerate(self.mechanism.standard.names):
             owner, _, kind = name.rpartition(".")
@@ -102,8 +136,9 @@ class Walker:
         return found
 
 
-def structural_rank(mechanism: Mechanism, home: np.ndarray, length: float,
-                    fast: Mapping[str, float] | None = None) -> tuple[int, float]:
+def structural_rank(
+    mechanism: Mechanism, home: np.ndarray, length: float, fast: Mapping[str, float] | None = None
+) -> tuple[int, float]:
     """Return the rank of the closed chain's regressor over random motion, and the gap behind it."""
     walker, rng = Walker(mechanism, home, length, fast or {}), np.random.default_rng(11)
     count = 2 * len(mechanism.standard) // walker.free(home).shape[1] + 20

@@ -1,4 +1,6 @@
-"""Platforms with more coordinates than mobility: led by independent ones, against Pinocchio and its plant."""
+"""Platforms with more coordinates than mobility: led by independent ones, against Pinocchio and its
+plant.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from pin_tree import tree
 from test_unbundled_robots import gaps
 
 FOLDER = Path(__file__).parent / "robots"
-LED_BY = {"spatial_3rps": ("z", "rx", "ry"), "spatial_3prs": ("z", "rx", "ry"), "exechon": ("x", "y", "z")}
+LED_BY = {
+    "spatial_3rps": ("z", "rx", "ry"),
+    "spatial_3prs": ("z", "rx", "ry"),
+    "exechon": ("x", "y", "z"),
+}
 
 
 @pytest.fixture(params=sorted(LED_BY), scope="module")
@@ -29,9 +35,17 @@ def model(request: pytest.FixtureRequest) -> Model:
 
 
 def ratio(model: Model, q: np.ndarray, held: tuple[str, ...]) -> float:
-    """Smallest over largest singular value of Pinocchio's closures by what is not held, lengths over the robot's."""
+    """Smallest over largest singular value of Pinocchio's closures by what is not held, lengths
+    over the robot's.
+    """
     parts, steps = tree(model.mechanism), 1e-6 * np.eye(len(q))
-    K = np.stack([gaps(model.mechanism, *parts, q + s) - gaps(model.mechanism, *parts, q - s) for s in steps], axis=1)
+    K = np.stack(
+        [
+            gaps(model.mechanism, *parts, q + s) - gaps(model.mechanism, *parts, q - s)
+            for s in steps
+        ],
+        axis=1,
+    )
     free = [i for i, name in enumerate(model.mechanism.coordinates) if name not in held]
     values = np.linalg.svd((K * model.loops.units)[:, free] / 2e-6, compute_uv=False)
     return float(values[-1] / values[0])
@@ -43,12 +57,18 @@ def test_the_coordinates_that_lead_are_independent_and_the_others_follow(model: 
     assert set(names) < set(model.mechanism.task)
     parts, motion = tree(model.mechanism), random_motion(model, 4, seed=7)
     rows = list(model.loops.partitions["task"].independent)
-    again = model.kinematics.motion(motion.time, *(x[:, rows] for x in (motion.q, motion.qd, motion.qdd)), "task",
-                                    start=motion.q)
+    again = model.kinematics.motion(
+        motion.time,
+        *(x[:, rows] for x in (motion.q, motion.qd, motion.qdd)),
+        "task",
+        start=motion.q,
+    )
     np.testing.assert_allclose(again.q, motion.q, atol=1e-9)
     for q, qd in zip(again.q, again.qd):
         assert np.abs(gaps(model.mechanism, *parts, q)).max() < 1e-10
-        drift = gaps(model.mechanism, *parts, q + 1e-7 * qd) - gaps(model.mechanism, *parts, q - 1e-7 * qd)
+        drift = gaps(model.mechanism, *parts, q + 1e-7 * qd) - gaps(
+            model.mechanism, *parts, q - 1e-7 * qd
+        )
         assert np.abs(drift).max() / 2e-7 < 1e-6 * np.abs(qd).max()
 
 
@@ -86,8 +106,12 @@ def test_a_coordinate_that_follows_cannot_lead(model: Model) -> None:
 
 
 def test_a_motor_beside_the_platform_leaves_the_platform_unable_to_lead() -> None:
-    """A gripper moves with the platform locked: six coordinates, four degrees of freedom, three of the platform."""
-    text = (FOLDER / "spatial_3rps.toml").read_text(encoding="utf-8") + """
+    """A gripper moves with the platform locked: six coordinates, four degrees of freedom, three of
+    the platform.
+    """
+    text = (
+        (FOLDER / "spatial_3rps.toml").read_text(encoding="utf-8")
+        + """
 [[body]]
 name = "jaw"
 m = 0.2
@@ -98,6 +122,7 @@ parent = "platform"
 child = "jaw"
 actuated = true
 """
+    )
     model = Model(parse_robot(text, "with_gripper"))
     assert model.degrees_of_freedom == 4
     assert model.loops.names("task") == ()

@@ -32,8 +32,12 @@ def test_body_poses_equal_pinocchio(name: str) -> None:
         position[order] = motion.q[t]
         pin.forwardKinematics(robot, data, position)
         for b, body in enumerate(model.mechanism.bodies):
-            np.testing.assert_allclose(rotation[t, b], data.oMi[ids[body.name]].rotation, atol=1e-13)
-            np.testing.assert_allclose(origin[t, b], data.oMi[ids[body.name]].translation, atol=1e-13)
+            np.testing.assert_allclose(
+                rotation[t, b], data.oMi[ids[body.name]].rotation, atol=1e-13
+            )
+            np.testing.assert_allclose(
+                origin[t, b], data.oMi[ids[body.name]].translation, atol=1e-13
+            )
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -43,18 +47,29 @@ def test_projected_tree_regressor_equals_pinocchio(name: str) -> None:
     motion = random_motion(model, 5, seed=2)
     robot, ids, order = tree(model.mechanism)
     data = robot.createData()
-    names = [f"{body.name}.{p}" for body in model.mechanism.bodies for p in INERTIAL if p in body.parameters]
+    names = [
+        f"{body.name}.{p}"
+        for body in model.mechanism.bodies
+        for p in INERTIAL
+        if p in body.parameters
+    ]
     ours = model.regressor(motion, names)
     E = model.kinematics.closure_map(motion.q)
     for t in range(5):
         position, velocity, acceleration = np.zeros((3, len(order)))
-        position[order], velocity[order], acceleration[order] = motion.q[t], motion.qd[t], motion.qdd[t]
+        position[order], velocity[order], acceleration[order] = (
+            motion.q[t],
+            motion.qd[t],
+            motion.qdd[t],
+        )
         full = pin.computeJointTorqueRegressor(robot, data, position, velocity, acceleration)[order]
         for k, name_k in enumerate(names):
             body, _, parameter = name_k.rpartition(".")
             column = full[:, 10 * (ids[body] - 1) + INERTIAL.index(parameter)]
             scale = max(1.0, np.abs(ours[t]).max())
-            np.testing.assert_allclose(ours[t, :, k], E[t].T @ column, atol=1e-10 * scale, err_msg=name_k)
+            np.testing.assert_allclose(
+                ours[t, :, k], E[t].T @ column, atol=1e-10 * scale, err_msg=name_k
+            )
 
 
 @pytest.mark.parametrize("name", [n for n in ROBOTS if n not in MASSLESS])

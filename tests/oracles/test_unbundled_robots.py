@@ -1,4 +1,6 @@
-"""Robots that do not come with Gough, each against Pinocchio and finite differences of its closures alone."""
+"""Robots that do not come with Gough, each against Pinocchio and finite differences of its closures
+alone.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,22 @@ from pin_tree import constrained_acceleration, placed, term_value, tree
 
 FOLDER = Path(__file__).parent / "robots"
 ROBOTS = sorted(path.stem for path in FOLDER.glob("*.toml"))
-FREEDOM = {"agile_eye": 3, "all_closures": 2, "delta_bars": 3, "delta_bars_full": 3, "exechon": 3, "geared_five_bar": 2,
-           "hexaglide": 6, "hybrid_arm": 4, "planar_3prr": 3, "planar_3rrr": 3, "slider_crank": 1, "spatial_3prs": 3,
-           "spatial_3rps": 3, "welded_arm": 6}
+FREEDOM = {
+    "agile_eye": 3,
+    "all_closures": 2,
+    "delta_bars": 3,
+    "delta_bars_full": 3,
+    "exechon": 3,
+    "geared_five_bar": 2,
+    "hexaglide": 6,
+    "hybrid_arm": 4,
+    "planar_3prr": 3,
+    "planar_3rrr": 3,
+    "slider_crank": 1,
+    "spatial_3prs": 3,
+    "spatial_3rps": 3,
+    "welded_arm": 6,
+}
 
 
 @pytest.fixture(params=ROBOTS, scope="module")
@@ -28,22 +43,30 @@ def model(request: pytest.FixtureRequest) -> Model:
     return Model(load_robot(FOLDER / f"{request.param}.toml"))
 
 
-def gaps(mechanism: Mechanism, robot: pin.Model, ids: dict[str, int], order: list[int], q: np.ndarray) -> np.ndarray:
-    """Return how far every closure is open, from Pinocchio's poses; orientation by cross product and logarithm."""
+def gaps(
+    mechanism: Mechanism, robot: pin.Model, ids: dict[str, int], order: list[int], q: np.ndarray
+) -> np.ndarray:
+    """Return how far every closure is open, from Pinocchio's poses; orientation by cross product
+    and logarithm.
+    """
     data, position = robot.createData(), np.zeros(len(order))
     position[order] = q
     pin.forwardKinematics(robot, data, position)
     found: list[np.ndarray] = []
     for closure in mechanism.closures:
         if closure.kind == "coupling":
-            value = sum(c * q[mechanism.coordinates.index(j)] for j, c in closure.coefficients.items())
+            value = sum(
+                c * q[mechanism.coordinates.index(j)] for j, c in closure.coefficients.items()
+            )
             found.append(np.array([value + closure.constant]))
             continue
         a, b = (data.oMi[ids[end.body]] * placed(end.placement) for end in (closure.a, closure.b))
         if closure.kind in ("point", "revolute", "weld"):
             found.append(b.translation - a.translation)
         if closure.kind == "distance":
-            found.append(np.array([np.linalg.norm(b.translation - a.translation) - closure.values["length"]]))
+            found.append(
+                np.array([np.linalg.norm(b.translation - a.translation) - closure.values["length"]])
+            )
         if closure.kind in ("revolute", "parallel"):
             found.append(np.cross(a.rotation[:, 2], b.rotation[:, 2]))
         if closure.kind == "weld":
@@ -51,12 +74,19 @@ def gaps(mechanism: Mechanism, robot: pin.Model, ids: dict[str, int], order: lis
     return np.concatenate(found)
 
 
-def null_space(mechanism: Mechanism, parts: tuple[pin.Model, dict[str, int], list[int]], q: np.ndarray) -> np.ndarray:
+def null_space(
+    mechanism: Mechanism, parts: tuple[pin.Model, dict[str, int], list[int]], q: np.ndarray
+) -> np.ndarray:
     """Return the free motions (n, m) of the closed chain by central differences of the gaps."""
     steps = 1e-6 * np.eye(len(q))
-    K = np.stack([gaps(mechanism, *parts, q + s) - gaps(mechanism, *parts, q - s) for s in steps], axis=1) / 2e-6
+    K = (
+        np.stack(
+            [gaps(mechanism, *parts, q + s) - gaps(mechanism, *parts, q - s) for s in steps], axis=1
+        )
+        / 2e-6
+    )
     _, values, vt = np.linalg.svd(K)
-    return vt[int((values > 1e-5 * values[0]).sum()):].T
+    return vt[int((values > 1e-5 * values[0]).sum()) :].T
 
 
 def test_mobility_and_closures(model: Model) -> None:
@@ -92,7 +122,9 @@ def test_number_of_base_parameters_is_the_rank_of_pinocchios_regressor(model: Mo
     parts = tree(mechanism)
     robot, ids, order = parts
     data, blocks = robot.createData(), []
-    motion = random_motion(model, 3 * len(mechanism.standard) // model.degrees_of_freedom + 20, seed=3)
+    motion = random_motion(
+        model, 3 * len(mechanism.standard) // model.degrees_of_freedom + 20, seed=3
+    )
     for t in range(len(motion)):
         position, velocity, acceleration = np.zeros((3, len(order)))
         q, qd, qdd = motion.q[t], motion.qd[t], motion.qdd[t]
@@ -109,7 +141,9 @@ def test_number_of_base_parameters_is_the_rank_of_pinocchios_regressor(model: Mo
         blocks.append(null_space(mechanism, parts, q).T @ columns)
     W = np.concatenate(blocks)
     size = np.linalg.norm(W, axis=0)
-    values = np.linalg.svd(W / np.where(size > 1e-7 * size.max(), size, size.max()), compute_uv=False)
+    values = np.linalg.svd(
+        W / np.where(size > 1e-7 * size.max(), size, size.max()), compute_uv=False
+    )
     count = len(base_parameters(model))
     assert values[count - 1] > 5 * values[count]  # differences leave 1e-8 of noise
     assert values[count] < 1e-6
@@ -117,11 +151,17 @@ def test_number_of_base_parameters_is_the_rank_of_pinocchios_regressor(model: Mo
 
 def test_both_ways_to_write_the_delta_are_one_robot() -> None:
     """A platform that cannot turn, closed redundantly, and one that could, closed just so."""
-    still, free = (Model(load_robot(FOLDER / f"{name}.toml")) for name in ("delta_bars", "delta_bars_full"))
+    still, free = (
+        Model(load_robot(FOLDER / f"{name}.toml")) for name in ("delta_bars", "delta_bars_full")
+    )
     motion = random_motion(still, 6, seed=5)
     rows = list(still.independent)
-    same = free.kinematics.motion(motion.time, motion.q[:, rows], motion.qd[:, rows], motion.qdd[:, rows])
-    np.testing.assert_allclose(free.inverse_dynamics(same), still.inverse_dynamics(motion), rtol=1e-9, atol=1e-9)
+    same = free.kinematics.motion(
+        motion.time, motion.q[:, rows], motion.qd[:, rows], motion.qdd[:, rows]
+    )
+    np.testing.assert_allclose(
+        free.inverse_dynamics(same), still.inverse_dynamics(motion), rtol=1e-9, atol=1e-9
+    )
     assert len(base_parameters(still)) == len(base_parameters(free))
 
 
@@ -137,7 +177,9 @@ def test_a_start_at_a_position_limit_does_not_change_the_base_parameters(tmp_pat
     text = (FOLDER / "slider_crank.toml").read_text(encoding="utf-8")
     whole = base_parameters(Model(load_robot(FOLDER / "slider_crank.toml")))
     (tmp_path / "edge.toml").write_text(
-        text.replace("start = 30\n", "start = 30\nlimits = { position = [30, 120] }\n"), encoding="utf-8")
+        text.replace("start = 30\n", "start = 30\nlimits = { position = [30, 120] }\n"),
+        encoding="utf-8",
+    )
     edge = base_parameters(Model(load_robot(tmp_path / "edge.toml")))
     assert edge.names == whole.names
     assert edge.gap > 1e11
@@ -146,7 +188,9 @@ def test_a_start_at_a_position_limit_does_not_change_the_base_parameters(tmp_pat
 
 def test_a_robot_of_millimetres_has_the_base_parameters_of_a_large_one(tmp_path: Path) -> None:
     text = (FOLDER / "spatial_3prs.toml").read_text(encoding="utf-8")
-    (tmp_path / "small.toml").write_text(text.replace('length = "m"', 'length = "cm"'), encoding="utf-8")
+    (tmp_path / "small.toml").write_text(
+        text.replace('length = "m"', 'length = "cm"'), encoding="utf-8"
+    )
     large = base_parameters(Model(load_robot(FOLDER / "spatial_3prs.toml")))
     small = base_parameters(Model(load_robot(tmp_path / "small.toml")))
     assert small.names == large.names

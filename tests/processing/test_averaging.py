@@ -1,4 +1,6 @@
-"""Period averages: covariances by Monte Carlo; the noise checks of an example against SciPy and statsmodels."""
+"""Period averages: covariances by Monte Carlo; the noise checks of an example against SciPy and
+statsmodels.
+"""
 
 from dataclasses import replace
 
@@ -13,17 +15,26 @@ from gough.logs.recording import Recording
 from gough.processing.averaging import PeriodAverage, average_periods, check_repeats
 from gough.processing.ready import signal_of, unsettled_periods
 
-COVARIANCE = np.array([[2.0, 0.5, 0.8, -0.3], [0.5, 1.0, 0.1, 0.4], [0.8, 0.1, 3.0, 1.1], [-0.3, 0.4, 1.1, 1.5]])
+COVARIANCE = np.array(
+    [[2.0, 0.5, 0.8, -0.3], [0.5, 1.0, 0.1, 0.4], [0.8, 0.1, 3.0, 1.1], [-0.3, 0.4, 1.1, 1.5]]
+)
 
 
 def repeated(noise: np.ndarray, n: int, **changes: object) -> Recording:
     """Two joints, positions and efforts of a fixed motion plus noise, (Nm N, 4)."""
     phase = 2 * np.pi * np.arange(len(noise)) / n
-    motion = np.column_stack([np.sin(phase), np.cos(2 * phase), 5 * np.cos(phase), 9 + np.sin(3 * phase)])
+    motion = np.column_stack(
+        [np.sin(phase), np.cos(2 * phase), 5 * np.cos(phase), 9 + np.sin(3 * phase)]
+    )
     data = motion + noise
     fields: dict[str, object] = {
-        "joints": ("a", "b"), "time": np.arange(len(noise)) / 100.0, "position": data[:, :2],
-        "position_units": ("m", "m"), "effort": data[:, 2:], "period_samples": n}
+        "joints": ("a", "b"),
+        "time": np.arange(len(noise)) / 100.0,
+        "position": data[:, :2],
+        "position_units": ("m", "m"),
+        "effort": data[:, 2:],
+        "period_samples": n,
+    }
     return Recording(**(fields | changes))  # type: ignore[arg-type]
 
 
@@ -41,7 +52,9 @@ def whole(average: PeriodAverage) -> np.ndarray:
 def test_full_covariances_are_unbiased_in_monte_carlo(count: int) -> None:
     rng = np.random.default_rng(count)
     trials, n = 400, 25
-    found = np.array([whole(average_periods(repeated(draw(rng, count, n), n))) for _ in range(trials)])
+    found = np.array(
+        [whole(average_periods(repeated(draw(rng, count, n), n))) for _ in range(trials)]
+    )
     standard = found.std(axis=0) / np.sqrt(trials)
     assert np.all(np.abs(found.mean(axis=0) - COVARIANCE) < 4 * standard)
     # The factor AH09 prints for the efforts would be low by (Nm - 1) / Nm, far outside.
@@ -55,7 +68,10 @@ def test_covariance_equals_the_sum_written_out() -> None:
     x, y = average.position_periods, average.effort_periods
     for i in range(2):
         for j in range(2):
-            total = sum((x[k, :, i] - x[:, :, i].mean(0)) @ (y[k, :, j] - y[:, :, j].mean(0)) for k in range(4))
+            total = sum(
+                (x[k, :, i] - x[:, :, i].mean(0)) @ (y[k, :, j] - y[:, :, j].mean(0))
+                for k in range(4)
+            )
             assert average.cross_covariance[i, j] == pytest.approx(total / (30 * 3))
     assert average.effort_covariance[0, 1] == pytest.approx(average.effort_covariance[1, 0])
 
@@ -67,7 +83,9 @@ def test_averaged_data_carry_the_covariance_over_the_number_of_periods() -> None
     errors = []
     for _ in range(200):
         average = average_periods(repeated(draw(rng, count, n), n))
-        truth = np.column_stack([np.sin(phase), np.cos(2 * phase), 5 * np.cos(phase), 9 + np.sin(3 * phase)])
+        truth = np.column_stack(
+            [np.sin(phase), np.cos(2 * phase), 5 * np.cos(phase), 9 + np.sin(3 * phase)]
+        )
         errors.append(np.column_stack([average.position, average.effort]) - truth)
     scatter = np.cov(np.concatenate(errors).T)
     assert scatter == pytest.approx(COVARIANCE / count, abs=0.012)
@@ -88,7 +106,9 @@ def test_one_period_part_of_one_and_no_effort_are_refused() -> None:
 def test_currents_are_averaged_where_there_are_no_efforts() -> None:
     noise = draw(np.random.default_rng(0), 3, 30)
     current = repeated(noise, 30).effort
-    average = average_periods(repeated(noise, 30, effort=None, current=current, current_units=("A", "V")))
+    average = average_periods(
+        repeated(noise, 30, effort=None, current=current, current_units=("A", "V"))
+    )
     assert np.allclose(average.effort, current.reshape(3, 30, 2).mean(axis=0))
     assert signal_of(average.recording) == "current"
 
@@ -102,7 +122,9 @@ def test_a_first_period_that_is_still_settling_is_reported() -> None:
 
 
 def test_periods_that_still_settle_are_told_from_noise_drift_and_change() -> None:
-    """Fading is unsettled; noise with memory, what differs all the time and what happens later are not."""
+    """Fading is unsettled; noise with memory, what differs all the time and what happens later are
+    not.
+    """
     settling, false = 0, 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -114,13 +136,19 @@ def test_periods_that_still_settle_are_told_from_noise_drift_and_change() -> Non
         settling += unsettled_periods(repeated(noise + fading, 400))
     assert settling >= 40  # after one period 0.013 is left, as much as there is noise
     assert false <= 2
-    for change in (np.arange(1600) // 400 == 0, np.arange(1600) < 250, np.arange(1600) // 400 * 0.3):
+    for change in (
+        np.arange(1600) // 400 == 0,
+        np.arange(1600) < 250,
+        np.arange(1600) // 400 * 0.3,
+    ):
         assert unsettled_periods(repeated(noise + np.outer(change, [0.0, 0.0, 0.0, 1.0]), 400)) == 0
 
 
 def rejections(kind: str, make, trials: int = 200) -> float:
     rng = np.random.default_rng(2)
-    return float(np.mean([getattr(check_noise(make(rng), ("x",)), kind)[0] < 0.05 for _ in range(trials)]))
+    return float(
+        np.mean([getattr(check_noise(make(rng), ("x",)), kind)[0] < 0.05 for _ in range(trials)])
+    )
 
 
 @pytest.mark.parametrize("count", [2, 3, 10])
@@ -140,7 +168,9 @@ def coloured(rng: np.random.Generator, pole: float = 0.9) -> np.ndarray:
 def test_coloured_noise_is_not_white_but_may_still_be_gaussian() -> None:
     assert rejections("whiteness", coloured, 50) == 1.0
     assert rejections("normality", coloured) < 0.12
-    assert check_noise(coloured(np.random.default_rng(0)), ("x",)).autocorrelation[0] == pytest.approx(0.9, abs=0.05)
+    assert check_noise(coloured(np.random.default_rng(0)), ("x",)).autocorrelation[
+        0
+    ] == pytest.approx(0.9, abs=0.05)
 
 
 def test_uniform_and_skewed_noise_is_not_gaussian() -> None:
@@ -153,7 +183,9 @@ def test_uniform_and_skewed_noise_is_not_gaussian() -> None:
 
 def test_two_opposite_periods_are_tested_as_scipy_and_statsmodels_test_one_record() -> None:
     x = np.random.default_rng(4).normal(size=2000)
-    ours = check_noise(np.stack([x, -x])[:, :, None], ("x",))  # mean period exactly zero, one degree of freedom
+    ours = check_noise(
+        np.stack([x, -x])[:, :, None], ("x",)
+    )  # mean period exactly zero, one degree of freedom
     theirs = acorr_ljungbox(x, lags=[20], return_df=True)["lb_pvalue"].iloc[0]
     assert ours.whiteness[0] == pytest.approx(theirs, rel=0.15)
     assert ours.normality[0] == pytest.approx(stats.normaltest(x).pvalue, rel=1e-6)
@@ -171,9 +203,19 @@ def test_a_motion_that_does_not_repeat_after_its_period_is_refused() -> None:
     """A period of 200 samples declared as 150, one joint at rest; the right one is averaged."""
     time = np.arange(1200) * 1e-3
     rng = np.random.default_rng(3)
-    q = np.stack([np.sin(2 * np.pi * time / 0.2), 0 * time], axis=1) + 1e-5 * rng.standard_normal((1200, 2))
-    log = Recording(joints=("a", "b"), time=time, position=q, position_units=("rad", "rad"), effort=q,
-                    period_samples=200)
+    q = np.stack([np.sin(2 * np.pi * time / 0.2), 0 * time], axis=1) + 1e-5 * rng.standard_normal(
+        (1200, 2)
+    )
+    log = Recording(
+        joints=("a", "b"),
+        time=time,
+        position=q,
+        position_units=("rad", "rad"),
+        effort=q,
+        period_samples=200,
+    )
     check_repeats(average_periods(log))
-    with pytest.raises(InvalidRecording, match=r"does not repeat after the 150 samples.*a the periods differ by"):
+    with pytest.raises(
+        InvalidRecording, match=r"does not repeat after the 150 samples.*a the periods differ by"
+    ):
         check_repeats(average_periods(replace(log, period_samples=150)))

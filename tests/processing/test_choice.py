@@ -1,4 +1,6 @@
-"""The processing of an experiment is chosen by prediction: cut-off, dead bands, window, joints that stand."""
+"""The processing of an experiment is chosen by prediction: cut-off, dead bands, window, joints that
+stand.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +51,18 @@ def axis() -> Model:
     return Model(parse_robot(AXIS, "axis"))
 
 
-def run(seconds: float = 20.0, *, noise: float = 1e-5, step: float = 0.0, vibration: float = 0.0, seed: int = 0,
-        rest: float = 0.0) -> Recording:
-    """A car of 10 kg that never repeats itself; `vibration` shakes its encoder at 60 Hz, `rest` is stood at the end."""
+def run(
+    seconds: float = 20.0,
+    *,
+    noise: float = 1e-5,
+    step: float = 0.0,
+    vibration: float = 0.0,
+    seed: int = 0,
+    rest: float = 0.0,
+) -> Recording:
+    """A car of 10 kg that never repeats itself; `vibration` shakes its encoder at 60 Hz, `rest` is
+    stood at the end.
+    """
     rng = np.random.default_rng(seed)
     t = np.arange(round(seconds * RATE)) / RATE
     waves = [(f, p, 0.05 / f) for f, p in rng.uniform([0.2, 0], [1.5, 6], (4, 2))]
@@ -66,11 +77,19 @@ def run(seconds: float = 20.0, *, noise: float = 1e-5, step: float = 0.0, vibrat
         effort = np.concatenate([effort, np.full(len(t) - stop, 3.0)])
     q = q + vibration * np.sin(2 * np.pi * 60 * t) + noise * rng.standard_normal(len(t))
     q = np.round(q / step) * step if step else q
-    return Recording(joints=("slide",), time=t, position=q[:, None], position_units=("m",), effort=effort[:, None])
+    return Recording(
+        joints=("slide",),
+        time=t,
+        position=q[:, None],
+        position_units=("m",),
+        effort=effort[:, None],
+    )
 
 
 def slow_errors(log: Recording, cutoff: float, every: int = 1) -> float:
-    """The rule written out with whole arrays: five blocks, guard, decimated fit, recorded effort predicted."""
+    """The rule written out with whole arrays: five blocks, guard, decimated fit, recorded effort
+    predicted.
+    """
     _q, qd, qdd = differentiate(log.position, RATE, cutoff)
     W = np.column_stack([qdd, qd, np.sign(qd), np.ones_like(qd)])
     y, t, edge = log.effort[:, 0], log.time, int(np.ceil(3 * RATE / cutoff))
@@ -78,7 +97,7 @@ def slow_errors(log: Recording, cutoff: float, every: int = 1) -> float:
     factor = decimation_of(cutoff, RATE)
     half = (len(decimation_taps(factor)) - 1) // 2
     small, effort = lowpass(W[inner], factor), lowpass(y[inner], factor)
-    times = t[inner][half:half + (len(effort) - 1) * factor + 1:factor]
+    times = t[inner][half : half + (len(effort) - 1) * factor + 1 : factor]
     margin = 3 / (21 / (len(t) / RATE))
     borders = np.linspace(t[0] + margin, t[-1] - margin, 6)
     wrong = size = 0.0
@@ -92,7 +111,9 @@ def slow_errors(log: Recording, cutoff: float, every: int = 1) -> float:
 
 
 def test_candidates_have_the_errors_of_the_rule_written_out(axis: Model) -> None:
-    """Thinned grids and moments of folds in place of whole arrays: the same curve on the same samples to 2 %."""
+    """Thinned grids and moments of folds in place of whole arrays: the same curve on the same
+    samples to 2 %.
+    """
     log = run(40.0, noise=1e-4)
     tried = choose_processing(axis, [log], settings=Processing(window=0.0, dead_band=0.0)).cutoffs
     assert 8 <= len(tried) <= 15
@@ -106,7 +127,9 @@ def test_candidates_have_the_errors_of_the_rule_written_out(axis: Model) -> None
 
 @pytest.mark.parametrize("seed", range(3))
 def test_more_noise_asks_for_a_lower_cut_off(axis: Model, seed: int) -> None:
-    """The lowest of the last octave that predicts as well as the best; how high one may go falls with the noise."""
+    """The lowest of the last octave that predicts as well as the best; how high one may go falls
+    with the noise.
+    """
     highest = []
     for noise in (1e-6, 1e-4, 1e-3):
         choice = choose_processing(axis, [run(noise=noise, seed=seed)])
@@ -120,20 +143,32 @@ def test_more_noise_asks_for_a_lower_cut_off(axis: Model, seed: int) -> None:
     assert highest[0] > 2 * highest[1] > 2 * highest[2]
 
 
-def test_a_vibration_of_the_encoder_that_no_spectral_rule_expects_is_filtered_out(axis: Model) -> None:
+def test_a_vibration_of_the_encoder_that_no_spectral_rule_expects_is_filtered_out(
+    axis: Model,
+) -> None:
     chosen = choose_processing(axis, [run(vibration=2e-4)]).processing
     assert chosen.cutoff < 40.0
 
 
 def test_what_is_given_is_kept_and_the_rest_follows_from_it(axis: Model) -> None:
-    choice = choose_processing(axis, [run()], settings=Processing(cutoff=7.0, window=0.03, dead_band={"slide": 0.01}))
+    choice = choose_processing(
+        axis, [run()], settings=Processing(cutoff=7.0, window=0.03, dead_band={"slide": 0.01})
+    )
     used = choice.processing
-    assert (used.method, used.cutoff, used.window, used.dead_band) == ("time", 7.0, 0.03, {"slide": 0.01})
+    assert (used.method, used.cutoff, used.window, used.dead_band) == (
+        "time",
+        7.0,
+        0.03,
+        {"slide": 0.01},
+    )
     assert used.decimation == decimation_of(7.0, RATE) == 28
     assert choice.cutoffs == choice.windows == ()
     assert used.complete
     assert choose_processing(axis, [run()], settings=used).processing == used
-    assert choose_processing(axis, [run()], settings=Processing(decimation=5)).processing.decimation == 5
+    assert (
+        choose_processing(axis, [run()], settings=Processing(decimation=5)).processing.decimation
+        == 5
+    )
 
 
 def test_one_processing_for_several_logs_looks_at_all_of_them(axis: Model) -> None:
@@ -158,14 +193,22 @@ def test_a_dead_band_is_three_deviations_of_the_velocity_noise(axis: Model) -> N
     assert chosen.dead_band["slide"] == pytest.approx(expected, rel=0.1)
 
 
-def test_a_motor_that_mostly_stands_has_the_dead_band_of_its_encoder_and_stays_in_the_fit(axis: Model) -> None:
+def test_a_motor_that_mostly_stands_has_the_dead_band_of_its_encoder_and_stays_in_the_fit(
+    axis: Model,
+) -> None:
     settings = Processing(cutoff=10.0)
-    moving = choose_processing(axis, [run(10.0, noise=0.0, step=1e-4)], settings=settings).processing
-    mostly = choose_processing(axis, [run(10.0, noise=0.0, step=1e-4, rest=40.0)], settings=settings).processing
+    moving = choose_processing(
+        axis, [run(10.0, noise=0.0, step=1e-4)], settings=settings
+    ).processing
+    mostly = choose_processing(
+        axis, [run(10.0, noise=0.0, step=1e-4, rest=40.0)], settings=settings
+    ).processing
     assert mostly.dead_band["slide"] == pytest.approx(moving.dead_band["slide"], rel=0.5)
     assert mostly.dead_band["slide"] > 0
     assert mostly.standing == ()
-    nearly_always = choose_processing(axis, [run(5.0, noise=0.0, step=1e-4, rest=95.0)], settings=settings).processing
+    nearly_always = choose_processing(
+        axis, [run(5.0, noise=0.0, step=1e-4, rest=95.0)], settings=settings
+    ).processing
     assert nearly_always.standing == ("slide",)
 
 
@@ -181,7 +224,9 @@ def test_a_window_is_taken_where_reversals_are_not_coulomb_friction(axis: Model)
         lagged[k] = state
     slow = replace(log, effort=log.effort + 15 * (lagged - sign)[:, None])
     settings = Processing(cutoff=20.0)
-    assert choose_processing(axis, [log], settings=settings).processing.window == pytest.approx(2 / RATE)
+    assert choose_processing(axis, [log], settings=settings).processing.window == pytest.approx(
+        2 / RATE
+    )
     choice = choose_processing(axis, [slow], settings=settings)
     assert choice.processing.window >= 0.05
     errors = {c.window: c.error for c in choice.windows}
@@ -240,12 +285,22 @@ def test_there_must_be_a_log(axis: Model) -> None:
 
 
 def test_predictions_of_exact_data_are_exact(axis: Model) -> None:
-    """Second opinion on moments, folds and weights: without noise and friction every block is predicted to rounding."""
+    """Second opinion on moments, folds and weights: without noise and friction every block is
+    predicted to rounding.
+    """
     t = np.arange(10_000) / RATE
     w = 2 * np.pi * np.array([0.4, 1.1])
-    q, qd, qdd = (np.sin(np.outer(t, w)), np.cos(np.outer(t, w)) * w, -np.sin(np.outer(t, w)) * w**2)
-    log = replace(run(), time=t, position=q.sum(axis=1)[:, None],
-                  effort=(10 * qdd + 30 * qd).sum(axis=1)[:, None] + 4.0)
+    q, qd, qdd = (
+        np.sin(np.outer(t, w)),
+        np.cos(np.outer(t, w)) * w,
+        -np.sin(np.outer(t, w)) * w**2,
+    )
+    log = replace(
+        run(),
+        time=t,
+        position=q.sum(axis=1)[:, None],
+        effort=(10 * qdd + 30 * qd).sum(axis=1)[:, None] + 4.0,
+    )
     base = base_parameters(axis)
     trial = Trial(axis, [log], base, None)
     settings = Processing(method="time", cutoff=50.0, decimation=None, dead_band=0.0)

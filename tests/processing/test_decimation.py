@@ -1,4 +1,6 @@
-"""Decimation: one symmetric FIR low-pass, regressor and effort in parallel, what does not count left out of both."""
+"""Decimation: one symmetric FIR low-pass, regressor and effort in parallel, what does not count
+left out of both.
+"""
 
 import tracemalloc
 
@@ -19,8 +21,14 @@ def problem(samples: int = 3000, **changes: object) -> Regression:
     rng = np.random.default_rng(1)
     W = rng.normal(size=(samples, 2, 3)).cumsum(axis=0)
     fields: dict[str, object] = {
-        "regressor": W, "effort": W @ TRUTH, "rows": ("a", "b"), "row_units": ("N", "N"),
-        "parameters": ("x", "y", "z"), "units": ("", "", ""), "time": np.arange(samples) / 100.0}
+        "regressor": W,
+        "effort": W @ TRUTH,
+        "rows": ("a", "b"),
+        "row_units": ("N", "N"),
+        "parameters": ("x", "y", "z"),
+        "units": ("", "", ""),
+        "time": np.arange(samples) / 100.0,
+    }
     return Regression(**(fields | changes))  # type: ignore[arg-type]
 
 
@@ -54,17 +62,21 @@ def test_the_low_pass_equals_a_convolution_and_keeps_waves_in_place() -> None:
     np.testing.assert_allclose(lowpass(x, 4), full[::4], atol=1e-12)
     wave = np.sin(2 * np.pi * 0.01 * np.arange(2000))[:, None]
     made, middle = lowpass(wave, 4), (len(taps) - 1) // 2
-    assert np.abs(made - wave[middle:middle + 4 * len(made):4][:len(made)]).max() < 0.02
-    assert not len(lowpass(x[:len(taps) - 1], 4))
+    assert np.abs(made - wave[middle : middle + 4 * len(made) : 4][: len(made)]).max() < 0.02
+    assert not len(lowpass(x[: len(taps) - 1], 4))
     np.testing.assert_array_equal(lowpass(x, 1), x)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 5), st.lists(st.integers(0, 90), min_size=1, max_size=8), st.floats(0, 0.5))
-def test_streams_decimate_exactly_like_the_whole(factor: int, sizes: list[int], left_out: float) -> None:
+def test_streams_decimate_exactly_like_the_whole(
+    factor: int, sizes: list[int], left_out: float
+) -> None:
     samples = sum(sizes)
     rng = np.random.default_rng(samples)
-    full = problem(samples, mask=rng.uniform(size=(samples, 2)) >= left_out, sample=np.arange(samples))
+    full = problem(
+        samples, mask=rng.uniform(size=(samples, 2)) >= left_out, sample=np.arange(samples)
+    )
     blocks = [full.take(slice(end - size, end)) for size, end in zip(sizes, np.cumsum(sizes))]
     parts, once = list(decimated(blocks, factor)), list(decimated([full], factor))
     assert sum(len(part) for part in parts) == sum(len(part) for part in once)
@@ -76,8 +88,13 @@ def test_streams_decimate_exactly_like_the_whole(factor: int, sizes: list[int], 
 def test_streamed_regressions_carry_labels_noise_and_repetitions(size: int) -> None:
     rng = np.random.default_rng(0)
     root = rng.normal(size=(600, 2, 2))
-    full = problem(600, covariance=root @ root.swapaxes(1, 2), replicates=rng.normal(size=(4, 600, 2)),
-                   group=np.arange(600) // 100, sample=np.arange(600) + 7)
+    full = problem(
+        600,
+        covariance=root @ root.swapaxes(1, 2),
+        replicates=rng.normal(size=(4, 600, 2)),
+        group=np.arange(600) // 100,
+        sample=np.arange(600) + 7,
+    )
     parts = list(decimated(full.blocks(size), 5))
     taps = decimation_taps(5)
     count, middle = (600 - len(taps)) // 5 + 1, (len(taps) - 1) // 2
@@ -88,7 +105,9 @@ def test_streamed_regressions_carry_labels_noise_and_repetitions(size: int) -> N
         np.testing.assert_array_equal(whole(parts, name), getattr(full, name)[kept])
     replicates = np.concatenate([part.replicates for part in parts], axis=1)
     np.testing.assert_allclose(replicates[2], lowpass(full.replicates[2], 5), atol=1e-12)
-    expected = sum(h**2 * full.covariance[j:j + 5 * count:5][:count] for j, h in enumerate(taps))
+    expected = sum(
+        h**2 * full.covariance[j : j + 5 * count : 5][:count] for j, h in enumerate(taps)
+    )
     np.testing.assert_allclose(whole(parts, "covariance"), expected, rtol=1e-10)
 
 
@@ -111,15 +130,17 @@ def test_an_equation_counts_if_half_of_the_energy_of_its_filter_does() -> None:
     for width in range(0, len(taps), 6):
         mask = np.ones((len(taps), 2), bool)
         mask[:width, 0] = False
-        made, = decimated([problem(len(taps), mask=mask)], 10)
-        assert made.mask.tolist() == [[bool((taps[width:] ** 2).sum() >= 0.5 * (taps**2).sum()), True]]
+        (made,) = decimated([problem(len(taps), mask=mask)], 10)
+        assert made.mask.tolist() == [
+            [bool((taps[width:] ** 2).sum() >= 0.5 * (taps**2).sum()), True]
+        ]
 
 
 def test_what_does_not_count_is_still_shown_low_passed() -> None:
     mask = np.ones((3000, 2), bool)
     mask[1000:2000, 0] = False
-    made, = decimated([problem(mask=mask)], 10)
-    plain, = decimated([problem()], 10)
+    (made,) = decimated([problem(mask=mask)], 10)
+    (plain,) = decimated([problem()], 10)
     np.testing.assert_allclose(made.effort[~made.mask], plain.effort[~made.mask], rtol=1e-9)
     np.testing.assert_allclose(made.effort[:, 1], plain.effort[:, 1], rtol=1e-12)
 
@@ -133,7 +154,7 @@ def test_a_period_is_decimated_around_its_ends() -> None:
     parts = list(decimated(one.blocks(150), 8, around=True))
     np.testing.assert_array_equal(whole(parts, "sample"), np.arange(0, period, 8))
     half = (len(decimation_taps(8)) - 1) // 2
-    three = np.concatenate([W] * 3)[period - half:2 * period + half]
+    three = np.concatenate([W] * 3)[period - half : 2 * period + half]
     np.testing.assert_allclose(whole(parts, "regressor"), lowpass(three, 8), atol=1e-12)
     with pytest.raises(InvalidInput, match="cannot be decimated as one period"):
         list(decimated([one], 80, around=True))

@@ -1,4 +1,6 @@
-"""Regressions by the trajectory: derivatives of the efforts are those of the efforts, inside the dead band too."""
+"""Regressions by the trajectory: derivatives of the efforts are those of the efforts, inside the
+dead band too.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,17 @@ from gough.processing.families import TrajectoryFamily
 @pytest.fixture(scope="module")
 def family(five_bar: Model, five_bar_log: Recording) -> TrajectoryFamily:
     base = base_parameters(five_bar)
-    experiment = prepare(five_bar, [five_bar_log], base, processing=Processing(window=0.0, dead_band=0.2))
+    experiment = prepare(
+        five_bar, [five_bar_log], base, processing=Processing(window=0.0, dead_band=0.2)
+    )
     period = averaged_period(five_bar, experiment.processed, base)
     done = replace(period.processed, mask=np.ones_like(period.processed.mask))
     return TrajectoryFamily(period=replace(period, processed=done), harmonics=5)
 
 
-def test_the_derivative_of_friction_is_that_of_the_friction_that_is_fitted(family: TrajectoryFamily) -> None:
+def test_the_derivative_of_friction_is_that_of_the_friction_that_is_fitted(
+    family: TrajectoryFamily,
+) -> None:
     z = family.start()
     problem = family.regression(z)
     values = np.array([3.0 if name.kind == "fs" else 0.0 for name in problem.parameters])

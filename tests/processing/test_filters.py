@@ -5,7 +5,13 @@ import pytest
 from scipy import signal
 
 from gough.core.errors import InvalidInput
-from gough.processing.filters import derivative, differentiate, edge_samples, memory_samples, zero_phase
+from gough.processing.filters import (
+    derivative,
+    differentiate,
+    edge_samples,
+    memory_samples,
+    zero_phase,
+)
 from gough.processing.masks import position_noise, velocity_noise
 
 RATE = 500.0
@@ -25,7 +31,9 @@ def test_zero_phase_is_the_filtfilt_of_the_field_with_longer_ends() -> None:
     x = np.random.default_rng(0).normal(size=(300, 2)).cumsum(axis=0)
     b, a = signal.butter(4, 0.2)
     reach = edge_samples(1000.0, 100.0)
-    np.testing.assert_allclose(zero_phase(x, 1000.0, 100.0), signal.filtfilt(b, a, x, axis=0, padlen=reach), atol=1e-9)
+    np.testing.assert_allclose(
+        zero_phase(x, 1000.0, 100.0), signal.filtfilt(b, a, x, axis=0, padlen=reach), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("cutoff", [250.0, 251.0, 0.0, -1.0, np.nan])
@@ -43,7 +51,9 @@ def test_too_few_samples_and_a_bad_rate_are_refused() -> None:
         derivative(np.zeros((1, 1)), RATE)
 
 
-def test_differences_are_exact_for_polynomials_of_degree_eight_inside_and_parabolas_near_the_ends() -> None:
+def test_differences_are_exact_for_polynomials_of_degree_eight_inside_and_parabolas_near_the_ends() -> (
+    None
+):
     t = np.linspace(-1, 1, 41)
     rate = 1 / (t[1] - t[0])
     slope = derivative((t**8)[:, None], rate)[:, 0]
@@ -53,7 +63,9 @@ def test_differences_are_exact_for_polynomials_of_degree_eight_inside_and_parabo
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
-def test_a_wave_up_to_a_tenth_of_the_rate_is_differentiated_to_a_ten_thousandth(share: float) -> None:
+def test_a_wave_up_to_a_tenth_of_the_rate_is_differentiated_to_a_ten_thousandth(
+    share: float,
+) -> None:
     w = 2 * np.pi * share * RATE
     slope = derivative(np.sin(w * TIME)[:, None], RATE)[MIDDLE, 0]
     assert np.abs(slope - w * np.cos(w * TIME[MIDDLE])).max() < 1e-4 * w
@@ -74,7 +86,9 @@ def test_without_a_cut_off_noise_is_amplified_as_the_differences_do() -> None:
     weights = np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
     both = np.concatenate([-weights[::-1], [0.0], weights])
     assert velocity.std() == pytest.approx(RATE * np.sqrt((both**2).sum()), rel=0.01)
-    assert acceleration.std() == pytest.approx(RATE**2 * np.sqrt((np.convolve(both, both) ** 2).sum()), rel=0.01)
+    assert acceleration.std() == pytest.approx(
+        RATE**2 * np.sqrt((np.convolve(both, both) ** 2).sum()), rel=0.01
+    )
     assert differentiate(noise, RATE, cutoff=20.0)[2].std() < 0.02 * acceleration.std()
 
 
@@ -120,7 +134,9 @@ def test_a_joint_that_stands_most_of_the_time_has_the_noise_of_its_encoder() -> 
     mostly = np.concatenate([np.zeros(12_000), moving, np.full(8000, moving[-1])])[:, None]
     assert position_noise(mostly)[0] == pytest.approx(position_noise(moving[:, None])[0], rel=0.5)
     assert position_noise(mostly)[0] > 0.25 * step
-    assert position_noise(np.full((100, 1), 2.0))[0] > 0  # a joint that never moves: no sign of its velocity
+    assert (
+        position_noise(np.full((100, 1), 2.0))[0] > 0
+    )  # a joint that never moves: no sign of its velocity
 
 
 def test_velocity_noise_is_that_of_filtered_differences() -> None:
@@ -132,9 +148,14 @@ def test_velocity_noise_is_that_of_filtered_differences() -> None:
 
 
 def test_two_derivatives_spoil_no_more_than_the_edge_at_a_cut_off_near_nyquist() -> None:
-    """The filter forgets within a few samples there, the stencils reach eight: their low order at the ends shows."""
+    """The filter forgets within a few samples there, the stencils reach eight: their low order at
+    the ends shows.
+    """
     wave = np.cos(2 * np.pi * 3.0 * np.arange(-200, 4200) / RATE)[:, None]
-    long, short = differentiate(wave, RATE, 200.0)[2][200:4200], differentiate(wave[200:4200], RATE, 200.0)[2]
+    long, short = (
+        differentiate(wave, RATE, 200.0)[2][200:4200],
+        differentiate(wave[200:4200], RATE, 200.0)[2],
+    )
     error, edge = np.abs(long - short).ravel() / np.abs(long).max(), edge_samples(RATE, 200.0)
     assert error[edge:-edge].max() < 3e-3
     assert error[6:-6].max() > 1e-2  # what the filter alone spoils: 3 / cut-off

@@ -1,4 +1,6 @@
-"""Frequency-domain filtering: exact on known series, equal to NumPy's DFT, no leakage where the implicit fit leaks."""
+"""Frequency-domain filtering: exact on known series, equal to NumPy's DFT, no leakage where the
+implicit fit leaks.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ RATE, N = 100.0, 309
 F = RATE / N
 
 
-def series(time: np.ndarray, mu: np.ndarray, nu: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, ...]:
+def series(
+    time: np.ndarray, mu: np.ndarray, nu: np.ndarray, offset: np.ndarray
+) -> tuple[np.ndarray, ...]:
     """AH09 (12), (14), (15) written out term by term."""
     x, v, a = (np.zeros((len(time), mu.shape[1])) for _ in range(3))
     for k in range(1, len(mu) + 1):
@@ -53,8 +57,12 @@ def test_the_harmonic_at_the_cut_off_stays_and_all_above_go() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(3, 40), st.integers(1, 4), st.integers(0, 1000), st.floats(0.05, 0.49))
-def test_filtering_equals_a_sum_over_harmonics_for_any_signal(n: int, periods: int, seed: int, part: float) -> None:
-    """Second opinion without an FFT: projections on sines and cosines, differentiated term by term."""
+def test_filtering_equals_a_sum_over_harmonics_for_any_signal(
+    n: int, periods: int, seed: int, part: float
+) -> None:
+    """Second opinion without an FFT: projections on sines and cosines, differentiated term by
+    term.
+    """
     x = np.random.default_rng(seed).normal(size=(n * periods, 1))
     t = np.arange(len(x)) / RATE
     cutoff = max(part * RATE, RATE / n)
@@ -73,11 +81,21 @@ def test_filtering_equals_a_sum_over_harmonics_for_any_signal(n: int, periods: i
     assert np.allclose(made[1], v, atol=1e-7)
 
 
-@pytest.mark.parametrize(("samples", "cutoff", "words"), [
-    (3 * N - 1, 5 * F, "2.9968 periods"), (100, 5 * F, "whole"), (0, 5 * F, "whole"),
-    (N, 50.0, "Nyquist"), (N, 80.0, "Nyquist"), (N, 0.9 * F, "below the fundamental"), (N, -1.0, "Nyquist"),
-])
-def test_parts_of_periods_and_wrong_cut_offs_are_refused(samples: int, cutoff: float, words: str) -> None:
+@pytest.mark.parametrize(
+    ("samples", "cutoff", "words"),
+    [
+        (3 * N - 1, 5 * F, "2.9968 periods"),
+        (100, 5 * F, "whole"),
+        (0, 5 * F, "whole"),
+        (N, 50.0, "Nyquist"),
+        (N, 80.0, "Nyquist"),
+        (N, 0.9 * F, "below the fundamental"),
+        (N, -1.0, "Nyquist"),
+    ],
+)
+def test_parts_of_periods_and_wrong_cut_offs_are_refused(
+    samples: int, cutoff: float, words: str
+) -> None:
     with pytest.raises(InvalidInput, match=words):
         lowpass_periodic(np.zeros((samples, 1)), RATE, N, cutoff)
 
@@ -138,9 +156,15 @@ def test_processing_in_the_frequency_domain_beats_time_domain_and_raw_derivative
     assert explicit < 0.5 * filtered < 0.1 * raw
 
 
-@pytest.mark.parametrize(("frequency", "harmonics", "words"), [
-    (F, 0, "harmonics"), (F, 200, "harmonics"), (0.0, 5, "positive"), (20.0, 5, "Nyquist"),
-])
+@pytest.mark.parametrize(
+    ("frequency", "harmonics", "words"),
+    [
+        (F, 0, "harmonics"),
+        (F, 200, "harmonics"),
+        (0.0, 5, "positive"),
+        (20.0, 5, "Nyquist"),
+    ],
+)
 def test_impossible_fits_are_refused(frequency: float, harmonics: int, words: str) -> None:
     time = np.arange(N) / RATE
     with pytest.raises(InvalidInput, match=words):
@@ -150,7 +174,9 @@ def test_impossible_fits_are_refused(frequency: float, harmonics: int, words: st
 def test_amplitudes_are_those_of_the_waves() -> None:
     for n in (40, 41):
         t = np.arange(n)
-        wave = 3.0 + 2.0 * np.cos(2 * np.pi * 4 * t / n + 1) + (0.5 * (-1.0) ** t if n == 40 else 0.0)
+        wave = (
+            3.0 + 2.0 * np.cos(2 * np.pi * 4 * t / n + 1) + (0.5 * (-1.0) ** t if n == 40 else 0.0)
+        )
         found = amplitude_spectrum(wave[:, None])[:, 0]
         assert found[0] == pytest.approx(3.0)
         assert found[4] == pytest.approx(2.0)
@@ -159,10 +185,14 @@ def test_amplitudes_are_those_of_the_waves() -> None:
 
 
 def kept(noise: float, periods: int, seed: int, harmonics: int = 5, rounding: float = 0.0) -> int:
-    """Harmonics that Akaike's criterion keeps of a series in noise that correlates between coordinates."""
+    """Harmonics that Akaike's criterion keeps of a series in noise that correlates between
+    coordinates.
+    """
     time, mu, nu, offset = known(harmonics, periods)
     x = series(time, mu, nu, offset)[0]
-    mixed = np.random.default_rng(seed).normal(scale=noise, size=x.shape) @ np.array([[1.0, 0.6], [0.0, 0.5]])
+    mixed = np.random.default_rng(seed).normal(scale=noise, size=x.shape) @ np.array(
+        [[1.0, 0.6], [0.0, 0.5]]
+    )
     x = x + mixed
     if rounding:
         x = np.round(x / rounding) * rounding
@@ -172,10 +202,14 @@ def kept(noise: float, periods: int, seed: int, harmonics: int = 5, rounding: fl
     return round(pose_cutoff(mean, each - mean, RATE, floor) / F)
 
 
-@pytest.mark.parametrize(("noise", "periods", "share"), [
-    (1e-4, 2, 0.6), (1e-3, 3, 0.75), (1e-2, 6, 0.75), (1e-2, 40, 0.8)])
+@pytest.mark.parametrize(
+    ("noise", "periods", "share"),
+    [(1e-4, 2, 0.6), (1e-3, 3, 0.75), (1e-2, 6, 0.75), (1e-2, 40, 0.8)],
+)
 def test_the_harmonics_there_are_are_kept(noise: float, periods: int, share: float) -> None:
-    """Two parameters a coordinate and harmonic: chance keeps some too many, more often if the noise is known badly."""
+    """Two parameters a coordinate and harmonic: chance keeps some too many, more often if the noise
+    is known badly.
+    """
     found = np.array([kept(noise, periods, seed) for seed in range(100)])
     assert np.mean(found == 5) >= share
     assert found.min() == 5
@@ -183,11 +217,17 @@ def test_the_harmonics_there_are_are_kept(noise: float, periods: int, share: flo
 
 
 def test_the_leaks_of_a_transient_are_no_harmonics() -> None:
-    """Without noise, all coordinates settle together: the jump from the end of the mean period to its start leaks."""
+    """Without noise, all coordinates settle together: the jump from the end of the mean period to
+    its start leaks.
+    """
     time, mu, nu, offset = known(5, 3)
     x = series(time, mu, nu, offset)[0] + np.exp(-time[:, None] / time[-1] * [8, 12]) * [1e-3, 2e-3]
     each = x.reshape(3, N, 2)
-    assert 5 <= round(pose_cutoff(each.mean(axis=0), each - each.mean(axis=0), RATE, np.zeros(2)) / F) <= 8
+    assert (
+        5
+        <= round(pose_cutoff(each.mean(axis=0), each - each.mean(axis=0), RATE, np.zeros(2)) / F)
+        <= 8
+    )
 
 
 def test_rounding_that_repeats_in_every_period_is_noise_too() -> None:
@@ -196,7 +236,9 @@ def test_rounding_that_repeats_in_every_period_is_noise_too() -> None:
 
 
 def test_a_harmonic_is_kept_if_it_raises_the_likelihood_by_more_than_its_parameters() -> None:
-    """One coordinate, white noise: |X|^2 / V against 2, those in between against the 1 that chance gives them."""
+    """One coordinate, white noise: |X|^2 / V against 2, those in between against the 1 that chance
+    gives them.
+    """
     n, count, scale = 1001, 50, 1e-3
     phase = 2 * np.pi * np.arange(count * n) / n
     noise = np.random.default_rng(0).normal(scale=scale, size=count * n)

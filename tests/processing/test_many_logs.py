@@ -1,4 +1,6 @@
-"""Many logs through factor files: any number of workers, any order, workers that die, bad logs, copies, clusters."""
+"""Many logs through factor files: any number of workers, any order, workers that die, bad logs,
+copies, clusters.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ LOGS = 6
 
 
 @pytest.fixture(scope="module")
-def logs(five_bar: Model, five_bar_run: Simulation, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def logs(
+    five_bar: Model, five_bar_run: Simulation, tmp_path_factory: pytest.TempPathFactory
+) -> list[str]:
     """Short logs of one motion with other noise each, without stated periods."""
     folder = tmp_path_factory.mktemp("logs")
     found = []
@@ -50,7 +54,9 @@ def job(five_bar: Model, logs: list[str]) -> Job:
 
 
 @pytest.fixture(scope="module")
-def alone(job: Job, logs: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], bytes]:
+def alone(
+    job: Job, logs: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, bytes], bytes]:
     """The factor files made one after the other, and what they merge to."""
     folder = tmp_path_factory.mktemp("alone")
     merged = collect(job, logs, folder, InProcess()).merged().to_bytes()
@@ -62,12 +68,15 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_factors_of_logs_are_what_condensing_them_together_gives(
-        five_bar: Model, job: Job, logs: list[str], tmp_path: Path) -> None:
+    five_bar: Model, job: Job, logs: list[str], tmp_path: Path
+) -> None:
     from gough.engine import base_parameters
     from gough.logs.readers import read_recording
 
     merged = collect(job, logs, tmp_path, InProcess()).merged().condensed
-    whole = condense_log(five_bar, [read_recording(log) for log in logs], base_parameters(five_bar), job.settings)
+    whole = condense_log(
+        five_bar, [read_recording(log) for log in logs], base_parameters(five_bar), job.settings
+    )
     gram = [np.einsum("rki,rkj->rij", each.factors, each.factors) for each in (merged, whole)]
     assert gram[0] == pytest.approx(gram[1], rel=1e-9, abs=1e-9 * np.abs(gram[1]).max())
 
@@ -75,7 +84,8 @@ def test_factors_of_logs_are_what_condensing_them_together_gives(
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 4])
 def test_workers_and_order_do_not_change_a_bit(
-        workers: int, job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path) -> None:
+    workers: int, job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path
+) -> None:
     collected = collect(job, logs[::-1], tmp_path, Processes(workers=workers))
     assert files(tmp_path) == alone[0]
     assert collected.merged().to_bytes() == alone[1]
@@ -83,13 +93,20 @@ def test_workers_and_order_do_not_change_a_bit(
 
 @pytest.mark.slow
 def test_a_killed_worker_costs_no_log_and_no_bit(
-        job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path) -> None:
+    job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path
+) -> None:
     def kill() -> None:
         """Kill the first worker process that has been seen at work."""
         for _ in range(600):
             me = os.getpid()
-            for pid in map(int, Path(f"/proc/{me}/task/{me}/children").read_text(encoding="utf-8").split()):
-                command = Path(f"/proc/{pid}/cmdline").read_bytes() if Path(f"/proc/{pid}").exists() else b""
+            for pid in map(
+                int, Path(f"/proc/{me}/task/{me}/children").read_text(encoding="utf-8").split()
+            ):
+                command = (
+                    Path(f"/proc/{pid}/cmdline").read_bytes()
+                    if Path(f"/proc/{pid}").exists()
+                    else b""
+                )
                 if b"spawn_main" in command:
                     time.sleep(1.0)
                     os.kill(pid, signal.SIGKILL)
@@ -116,15 +133,20 @@ def die(task: int) -> int:
 
 @pytest.mark.slow
 def test_work_that_kills_every_worker_ends_with_a_clear_error() -> None:
-    with pytest.raises(WorkersLost, match="died 3 times in a row without finishing anything, 2 of 2"):
+    with pytest.raises(
+        WorkersLost, match="died 3 times in a row without finishing anything, 2 of 2"
+    ):
         list(Processes(workers=1).run(die, [1, 2]))
 
 
 @pytest.mark.slow
 def test_a_real_cluster_gives_the_same_bits(
-        job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path) -> None:
+    job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path
+) -> None:
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
         merged = collect(job, logs, tmp_path, Cluster(address=cluster.scheduler_address)).merged()
     assert files(tmp_path) == alone[0]
     assert merged.to_bytes() == alone[1]
@@ -161,7 +183,8 @@ class Counting:
 
 
 def test_what_is_finished_is_not_done_again(
-        job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path) -> None:
+    job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path
+) -> None:
     stopped = Counting(most=2)
     with pytest.raises(KeyboardInterrupt):
         collect(job, logs, tmp_path, stopped)
@@ -172,7 +195,9 @@ def test_what_is_finished_is_not_done_again(
     assert collected.skipped == 2
     assert collected.merged().to_bytes() == alone[1]
     other = Counting()
-    collect(replace(job, tie_legs=True), logs[:1], tmp_path, other)  # other parameters are other work
+    collect(
+        replace(job, tie_legs=True), logs[:1], tmp_path, other
+    )  # other parameters are other work
     assert other.done == 1
 
 
@@ -198,7 +223,9 @@ def bad_logs(logs: list[str], five_bar_log: Recording, tmp_path: Path) -> dict[s
     return names | {"missing.npz": str(folder / "missing.npz")}
 
 
-def test_bad_logs_are_all_named_and_the_others_kept(job: Job, bad_logs: dict[str, str], tmp_path: Path) -> None:
+def test_bad_logs_are_all_named_and_the_others_kept(
+    job: Job, bad_logs: dict[str, str], tmp_path: Path
+) -> None:
     with pytest.raises(InvalidRecording) as error:
         collect(job, list(bad_logs.values()), tmp_path / "factors", InProcess())
     for name in ("half.npz", "foreign.csv", "missing.npz"):
@@ -211,10 +238,13 @@ def test_bad_logs_are_all_named_and_the_others_kept(job: Job, bad_logs: dict[str
 
 
 def test_bad_logs_are_skipped_if_asked_and_copies_count_once(
-        job: Job, bad_logs: dict[str, str], tmp_path: Path) -> None:
+    job: Job, bad_logs: dict[str, str], tmp_path: Path
+) -> None:
     collected = collect(job, list(bad_logs.values()), tmp_path / "factors", InProcess(), bad="skip")
     assert {Path(path).name for path in collected.bad} == {"half.npz", "foreign.csv", "missing.npz"}
-    assert {Path(a).name: Path(b).name for a, b in collected.twice.items()} == {"log1.npz": "copy.npz"}
+    assert {Path(a).name: Path(b).name for a, b in collected.twice.items()} == {
+        "log1.npz": "copy.npz"
+    }
     assert len(collected.keys) == 3
     assert len(collected.merged().logs) == 3
     assert sum("left out" in note for note in collected.notes) == 3
@@ -230,8 +260,12 @@ def test_a_damaged_factor_is_refused_by_name(job: Job, logs: list[str], tmp_path
 
 
 def test_a_disk_that_is_full_loses_nothing(
-        job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch) -> None:
+    job: Job,
+    logs: list[str],
+    alone: tuple[dict[str, bytes], bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import gough.core.files as files_module
 
     settle, written = files_module._settle, []
@@ -259,15 +293,34 @@ def test_processing_is_frozen_first() -> None:
 
 
 @pytest.mark.slow
-def test_identification_is_the_same_byte_for_byte_with_any_number_of_workers(logs: list[str], tmp_path: Path) -> None:
+def test_identification_is_the_same_byte_for_byte_with_any_number_of_workers(
+    logs: list[str], tmp_path: Path
+) -> None:
     """Whole commands in processes of their own, files in another order, a cluster among them."""
+
     def command(name: str, *words: str, order: int = 1) -> bytes:
-        subprocess.run([sys.executable, "-m", "gough", "identify", "five_bar", *logs[::order], "-o",
-                        str(tmp_path / name), "--factors", str(tmp_path / f"{name}.factors"), *words],
-                       check=True, capture_output=True)
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "gough",
+                "identify",
+                "five_bar",
+                *logs[::order],
+                "-o",
+                str(tmp_path / name),
+                "--factors",
+                str(tmp_path / f"{name}.factors"),
+                *words,
+            ],
+            check=True,
+            capture_output=True,
+        )
         content = json.loads((tmp_path / name / "estimate.json").read_text(encoding="utf-8"))
         assert len(content["logs"]["identification"]) == LOGS
-        return (tmp_path / name / "estimate.json").read_bytes() + (tmp_path / name / "fits.npz").read_bytes()
+        return (tmp_path / name / "estimate.json").read_bytes() + (
+            tmp_path / name / "fits.npz"
+        ).read_bytes()
 
     first = command("one", "--workers", "1")
     assert command("two", "--workers", "2", order=-1) == first
@@ -277,9 +330,9 @@ def test_identification_is_the_same_byte_for_byte_with_any_number_of_workers(log
 def test_estimators_that_need_samples_say_so(logs: list[str], tmp_path: Path) -> None:
     for name in ("robust", "ml", "tls"):
         with pytest.raises(InvalidInput, match=f"'{name}' needs the samples of all logs at once"):
-            identify_logs("five_bar", logs, work=FactorSettings(factors=str(tmp_path)), estimator=name)
-
-
+            identify_logs(
+                "five_bar", logs, work=FactorSettings(factors=str(tmp_path)), estimator=name
+            )
 
 
 class Vanishing:
@@ -288,7 +341,9 @@ class Vanishing:
     def run(self, function, tasks):
         from distributed import LocalCluster
 
-        cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+        cluster = LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        )
         for k, item in enumerate(Cluster(address=cluster.scheduler_address).run(function, tasks)):
             if k == 1:
                 threading.Thread(target=cluster.close).start()
@@ -298,9 +353,12 @@ class Vanishing:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Dask's own, of connections that break
 def test_a_scheduler_that_goes_away_costs_nothing_that_is_finished(
-        job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path) -> None:
+    job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path
+) -> None:
     pytest.importorskip("distributed")
-    with pytest.raises(WorkersLost, match=r"went away after \d of 6 tasks; what is finished was kept"):
+    with pytest.raises(
+        WorkersLost, match=r"went away after \d of 6 tasks; what is finished was kept"
+    ):
         collect(job, logs, tmp_path, Vanishing())
     kept = len(files(tmp_path))
     assert 1 <= kept < LOGS

@@ -1,4 +1,6 @@
-"""Equations that do not count: those that contain the friction of a joint that reverses or stands, and no others."""
+"""Equations that do not count: those that contain the friction of a joint that reverses or stands,
+and no others.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,15 @@ def test_a_reversal_spoils_its_neighbours_only_with_a_window() -> None:
     speed = np.linspace(1.0, -1.0, 20)[:, None]  # passes zero between samples 9 and 10
     assert not spoilt_samples(speed, np.zeros(1), 0).any()
     for reach in (1, 3):
-        assert np.flatnonzero(spoilt_samples(speed, np.zeros(1), reach)).tolist() == list(range(9 - reach, 11 + reach))
+        assert np.flatnonzero(spoilt_samples(speed, np.zeros(1), reach)).tolist() == list(
+            range(9 - reach, 11 + reach)
+        )
 
 
 def test_a_standstill_ends_later_by_what_filters_smear_and_a_reversal_does_not() -> None:
-    speed = np.concatenate([np.full(20, 2.0), np.zeros(15), np.full(20, 2.0), np.zeros(3), np.full(20, -2.0)])[:, None]
+    speed = np.concatenate(
+        [np.full(20, 2.0), np.zeros(15), np.full(20, 2.0), np.zeros(3), np.full(20, -2.0)]
+    )[:, None]
     spoilt = spoilt_samples(speed, np.array([0.3]), 0, smear=4)[:, 0]
     assert np.flatnonzero(spoilt).tolist() == [*range(16, 39), 55, 56, 57]
     assert smeared_samples(Processing(cutoff=5.0), 1000.0) == 100
@@ -44,7 +50,9 @@ def test_half_a_sample_is_rounded_alike_in_all_pieces_of_a_log() -> None:
 
 
 def test_windows_reach_around_the_ends_of_a_period() -> None:
-    speed = np.array([1.0, 1, 1, 1, -1, -1, -1, -1])[:, None]  # the second reversal is where the period begins again
+    speed = np.array([1.0, 1, 1, 1, -1, -1, -1, -1])[
+        :, None
+    ]  # the second reversal is where the period begins again
     once = spoilt_samples(speed, np.zeros(1), 1)[:, 0]
     again = spoilt_samples(speed, np.zeros(1), 1, around=True)[:, 0]
     assert np.flatnonzero(once).tolist() == [2, 3, 4, 5]
@@ -59,7 +67,9 @@ def test_a_motor_spoils_its_own_row_and_a_passive_joint_those_it_moves_with() ->
             own = rows[model.mechanism.coordinates.index(name)]
             assert np.flatnonzero(own).tolist() == [k]
     robot = palida.mechanism
-    passive = [i for i, joint in enumerate(robot.joints) if robot.rubs(joint) and not joint.actuated]
+    passive = [
+        i for i, joint in enumerate(robot.joints) if robot.rubs(joint) and not joint.actuated
+    ]
     assert len(passive) == 12
     assert rubbed_rows(palida)[passive].all()
 
@@ -73,14 +83,17 @@ def test_a_motor_that_is_no_row_spoils_the_rows_it_is_in() -> None:
     assert sorted(rows.sum(axis=1).tolist())[-1] == 2
 
 
-COUPLED = """
+COUPLED = (
+    """
 format = 1
 name = "wrist"
 [units]
 length = "m"
 angle = "rad"
 mass = "kg"
-""" + "".join(f"""
+"""
+    + "".join(
+        f"""
 [[body]]
 name = "b{k}"
 m = 1.0
@@ -89,12 +102,15 @@ about = "com"
 [[joint]]
 name = "q{k}"
 type = "revolute"
-parent = "{'base' if k == 1 else f'b{k - 1}'}"
+parent = "{"base" if k == 1 else f"b{k - 1}"}"
 child = "b{k}"
 xyz = [0.2, 0, 0]
 actuated = true
 terms = ["fv"]
-""" for k in (1, 2, 3)) + """
+"""
+        for k in (1, 2, 3)
+    )
+    + """
 [[body]]
 name = "rotor"
 parameters = []
@@ -109,6 +125,7 @@ name = "gear"
 kind = "coupling"
 coefficients = { motor = 1, q2 = -1, q3 = -1 }
 """
+)
 
 
 def test_a_motor_geared_to_two_joints_spoils_their_rows_only() -> None:
@@ -125,12 +142,20 @@ def test_joints_that_hardly_ever_move_may_be_told_to_count(five_bar: Model) -> N
     motion = random_motion(five_bar, 40, seed=2)
     rest = np.array(motion.qd)
     rest[:, motion.column("left.motor")] = 0.0
-    motion = Motion(coordinates=motion.coordinates, time=motion.time, q=motion.q, qd=rest, qdd=motion.qdd,
-                    closure_residual=motion.closure_residual)
+    motion = Motion(
+        coordinates=motion.coordinates,
+        time=motion.time,
+        q=motion.q,
+        qd=rest,
+        qdd=motion.qdd,
+        closure_residual=motion.closure_residual,
+    )
     bands = {"left.motor": 1e-3, "right.motor": 0.0}
     left = five_bar.rows.index("left.motor")
     assert not counting_rows(five_bar, motion, Processing(dead_band=bands), 0)[:, left].any()
-    assert counting_rows(five_bar, motion, Processing(dead_band=bands, standing=("left.motor",)), 0).all()
+    assert counting_rows(
+        five_bar, motion, Processing(dead_band=bands, standing=("left.motor",)), 0
+    ).all()
 
 
 def test_a_joint_without_coulomb_friction_spoils_nothing() -> None:

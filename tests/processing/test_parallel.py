@@ -17,14 +17,19 @@ from tests_support import fourier
 
 
 def test_friction_reversals_need_no_window_and_cost_no_samples(five_bar: Model) -> None:
-    """A PID lets friction shake the robot at reversals: intervals hold, tighter than with these samples left out."""
+    """A PID lets friction shake the robot at reversals: intervals hold, tighter than with these
+    samples left out.
+    """
     run = simulate(five_bar, fourier(five_bar, 0.4, 0.5, harmonics=5), controller="pid+", periods=5)
     band = dict(zip(five_bar.mechanism.coordinates, run.dead_band.tolist()))
     held, ratios = [], []
     for seed in range(8):
         log = record(run, seed=50 + seed)
-        whole = identify(five_bar, [log], processing=Processing(cutoff=100.0, decimation=20, dead_band=band,
-                                                                  window=0.0))
+        whole = identify(
+            five_bar,
+            [log],
+            processing=Processing(cutoff=100.0, decimation=20, dead_band=band, window=0.0),
+        )
         held += [within for *_, within in truth_table("five_bar", whole.estimate, False)]
         ratios.append(whole.estimate.white_std / identify(five_bar, [log]).estimate.white_std)
     assert np.mean(held) > 0.88
@@ -43,10 +48,13 @@ def test_a_dead_band_can_be_given_by_joint(five_bar: Model, five_bar_log: Record
         Processing(dead_band=-1.0)
 
 
-def test_rounding_that_repeats_in_every_period_makes_a_dead_band(five_bar: Model, five_bar_run: Simulation) -> None:
+def test_rounding_that_repeats_in_every_period_makes_a_dead_band(
+    five_bar: Model, five_bar_run: Simulation
+) -> None:
     step = 1e-4  # [rad]
     coarse = record(five_bar_run, noise=Noise(effort=0.1, resolution=step), seed=1)
     band = process(five_bar, coarse, Processing(cutoff=20.0)).dead_band[list(five_bar.actuated)]
-    # White rounding of variance step^2 / 12 at 1 kHz through 20 Hz: 2 pi 20 / sqrt(3) sqrt(20 / 500).
+    # White rounding of variance step^2 / 12 at 1 kHz through 20 Hz: 2 pi 20 / sqrt(3) sqrt(20 /
+    # 500).
     expected = 3 * step / np.sqrt(12) * 2 * np.pi * 20 / np.sqrt(3) * np.sqrt(20 / 500)
     np.testing.assert_allclose(band, expected, rtol=0.1)

@@ -17,7 +17,14 @@ from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.logs.readers import open_recording, read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
-from gough.processing import Processing, choose_processing, condense_log, process, regression, regression_blocks
+from gough.processing import (
+    Processing,
+    choose_processing,
+    condense_log,
+    process,
+    regression,
+    regression_blocks,
+)
 from gough.virtual import Simulation
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "upv_3ups_rpu"
@@ -25,8 +32,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.mark.parametrize(("method", "share"), [("explicit", 0.05), ("time", 0.2)])
-def test_the_motion_is_recovered_from_noisy_positions(five_bar: Model, five_bar_run: Simulation,
-                                                      five_bar_log: Recording, method: str, share: float) -> None:
+def test_the_motion_is_recovered_from_noisy_positions(
+    five_bar: Model, five_bar_run: Simulation, five_bar_log: Recording, method: str, share: float
+) -> None:
     done = process(five_bar, five_bar_log, Processing(method=method))
     true = five_bar_run.motion()
     at = np.searchsorted(true.time, done.motion.time - 1e-9)
@@ -34,24 +42,33 @@ def test_the_motion_is_recovered_from_noisy_positions(five_bar: Model, five_bar_
         got, expected = getattr(done.motion, name), getattr(true, name)[at]
         wide = Processing(method=method, cutoff=done.cutoff, window=0.05)
         away = process(five_bar, five_bar_log, wide).mask.all(axis=1)
-        error = np.sqrt(np.mean((got - expected)[away] ** 2, axis=0)) / np.sqrt(np.mean(expected[away] ** 2, axis=0))
+        error = np.sqrt(np.mean((got - expected)[away] ** 2, axis=0)) / np.sqrt(
+            np.mean(expected[away] ** 2, axis=0)
+        )
         assert error.max() < share, (name, error)
 
 
-def test_filtering_in_time_is_less_accurate_than_over_whole_periods(five_bar: Model, five_bar_run: Simulation,
-                                                                    five_bar_log: Recording) -> None:
-    """AH09 Fig. 4: raw is worse than time-domain filtering, which is worse than the frequency domain."""
+def test_filtering_in_time_is_less_accurate_than_over_whole_periods(
+    five_bar: Model, five_bar_run: Simulation, five_bar_log: Recording
+) -> None:
+    """AH09 Fig. 4: raw is worse than time-domain filtering, which is worse than the frequency
+    domain.
+    """
     true = five_bar_run.motion()
     errors = {}
     for method in ("explicit", "time", "raw"):
-        done = process(five_bar, five_bar_log, Processing(method=method, window=0.05, dead_band=1e-3))
+        done = process(
+            five_bar, five_bar_log, Processing(method=method, window=0.05, dead_band=1e-3)
+        )
         at = np.searchsorted(true.time, done.motion.time - 1e-9)
         away = done.mask.all(axis=1)
         errors[method] = float(np.sqrt(np.mean((done.motion.qd - true.qd[at])[away] ** 2)))
     assert errors["explicit"] < errors["time"] < errors["raw"]
 
 
-def test_averaged_efforts_carry_their_replicates_and_covariance(five_bar: Model, five_bar_log: Recording) -> None:
+def test_averaged_efforts_carry_their_replicates_and_covariance(
+    five_bar: Model, five_bar_log: Recording
+) -> None:
     done = process(five_bar, five_bar_log)
     problem = regression(five_bar, done, base_parameters(five_bar))
     assert problem.replicates is not None
@@ -69,7 +86,7 @@ def test_filtering_the_efforts_biases_friction(five_bar: Model, five_bar_log: Re
     done = process(five_bar, five_bar_log)
     sections = butter(4, 2 * 2.5, fs=five_bar_log.rate, output="sos")
     three = np.concatenate([done.effort] * 3)
-    smooth = sosfiltfilt(sections, three, axis=0)[len(done.effort): 2 * len(done.effort)]
+    smooth = sosfiltfilt(sections, three, axis=0)[len(done.effort) : 2 * len(done.effort)]
     errors = []
     for effort in (done.effort, smooth):
         problem = replace(regression(five_bar, done, base), replicates=None)
@@ -78,14 +95,23 @@ def test_filtering_the_efforts_biases_friction(five_bar: Model, five_bar_log: Re
     assert errors[1] > 3 * errors[0]
 
 
-SETTINGS = Processing(method="time", cutoff=30.0, decimation=6, dead_band={"left.motor": 1e-2, "right.motor": 1e-2},
-                      window=0.02, standing=())
+SETTINGS = Processing(
+    method="time",
+    cutoff=30.0,
+    decimation=6,
+    dead_band={"left.motor": 1e-2, "right.motor": 1e-2},
+    window=0.02,
+    standing=(),
+)
 
 
 @pytest.mark.parametrize("decimation", [1, 6])
-def test_blocks_equal_the_whole_log_to_rounding(five_bar: Model, five_bar_log: Recording,
-                                                monkeypatch: pytest.MonkeyPatch, decimation: int) -> None:
-    """Regressor, effort, masks, groups and samples; with factors, counts and standard deviations that follow."""
+def test_blocks_equal_the_whole_log_to_rounding(
+    five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch, decimation: int
+) -> None:
+    """Regressor, effort, masks, groups and samples; with factors, counts and standard deviations
+    that follow.
+    """
     monkeypatch.setattr("gough.processing.stream.WINDOW", 2500)
     monkeypatch.setattr("gough.processing.stream.BLOCK", 700)
     base = base_parameters(five_bar)
@@ -95,7 +121,9 @@ def test_blocks_equal_the_whole_log_to_rounding(five_bar: Model, five_bar_log: R
     parts = list(regression_blocks(five_bar, log, base, settings))
     assert len(parts) > 5
     for name in ("time", "sample", "mask"):
-        np.testing.assert_array_equal(np.concatenate([getattr(p, name) for p in parts]), getattr(whole, name))
+        np.testing.assert_array_equal(
+            np.concatenate([getattr(p, name) for p in parts]), getattr(whole, name)
+        )
     assert 0.1 < 1 - whole.mask.mean() < 0.5
     for name in ("regressor", "effort"):
         expected = getattr(whole, name)
@@ -112,8 +140,9 @@ def test_blocks_equal_the_whole_log_to_rounding(five_bar: Model, five_bar_log: R
 
 
 @pytest.mark.parametrize("samples", [40, 100, 300, 1000, 2600])
-def test_short_logs_lose_the_same_ends_whole_and_in_blocks(five_bar: Model, five_bar_log: Recording,
-                                                           monkeypatch: pytest.MonkeyPatch, samples: int) -> None:
+def test_short_logs_lose_the_same_ends_whole_and_in_blocks(
+    five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch, samples: int
+) -> None:
     monkeypatch.setattr("gough.processing.stream.WINDOW", 600)
     log = replace(five_bar_log.take(slice(0, samples)), period_samples=None)
     settings = replace(SETTINGS, decimation=1)
@@ -124,8 +153,9 @@ def test_short_logs_lose_the_same_ends_whole_and_in_blocks(five_bar: Model, five
     assert len(whole) >= 0.75 * samples
 
 
-def test_what_is_complete_chooses_nothing(five_bar: Model, five_bar_log: Recording,
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_complete_chooses_nothing(
+    five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = choose_processing(five_bar, [five_bar_log]).processing
     assert chosen.complete
 
@@ -140,18 +170,29 @@ def test_what_is_complete_chooses_nothing(five_bar: Model, five_bar_log: Recordi
 def test_a_log_that_cannot_be_filtered_is_named(five_bar: Model, five_bar_log: Recording) -> None:
     few = replace(five_bar_log.take(slice(0, 10)), period_samples=None, source="run7.csv")
     bare = replace(five_bar_log, effort=None, period_samples=None, source="run7.csv")
-    for log, words in ((few, "10 samples are too few to filter"), (bare, "neither effort nor current")):
+    for log, words in (
+        (few, "10 samples are too few to filter"),
+        (bare, "neither effort nor current"),
+    ):
         with pytest.raises(InvalidRecording, match=rf"run7\.csv: .*{words}"):
             process(five_bar, log, SETTINGS)
         with pytest.raises(InvalidRecording, match=rf"run7\.csv: .*{words}"):
             condense_log(five_bar, [log], base_parameters(five_bar), SETTINGS)
 
 
-def test_a_few_lost_samples_leave_a_periodic_log_periodic(five_bar: Model, five_bar_log: Recording) -> None:
+def test_a_few_lost_samples_leave_a_periodic_log_periodic(
+    five_bar: Model, five_bar_log: Recording
+) -> None:
     lost = [700, 701, 2500]
     time = np.delete(five_bar_log.time, lost)
-    log = replace(five_bar_log, time=time, position=np.delete(five_bar_log.position, lost, axis=0), velocity=None,
-                  effort=np.delete(five_bar_log.effort, lost, axis=0), reference=None)
+    log = replace(
+        five_bar_log,
+        time=time,
+        position=np.delete(five_bar_log.position, lost, axis=0),
+        velocity=None,
+        effort=np.delete(five_bar_log.effort, lost, axis=0),
+        reference=None,
+    )
     found, whole = process(five_bar, log), process(five_bar, five_bar_log)
     assert (found.method, found.periods) == ("explicit", whole.periods)
     assert [f.kind for f in found.findings if f.kind == "resampled"] == ["resampled"]
@@ -160,19 +201,23 @@ def test_a_few_lost_samples_leave_a_periodic_log_periodic(five_bar: Model, five_
     assert np.abs(found.effort - whole.effort).max() < 5 * np.sqrt(np.diag(whole.covariance).max())
 
 
-def test_a_long_gap_is_refused_whole_and_in_blocks(five_bar: Model, five_bar_log: Recording,
-                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_gap_is_refused_whole_and_in_blocks(
+    five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gough.processing.stream.WINDOW", 1000)
     first = len(five_bar_log) - 600  # far behind the first window
     log = five_bar_log.take(np.delete(np.arange(len(five_bar_log)), np.arange(first, first + 100)))
     with pytest.raises(InvalidRecording, match=rf"no samples for .* after sample {first - 1}"):
         process(five_bar, log)
     with pytest.raises(InvalidRecording, match=rf"no samples for .* after sample {first - 1}"):
-        condense_log(five_bar, [replace(log, period_samples=None)], base_parameters(five_bar), SETTINGS)
+        condense_log(
+            five_bar, [replace(log, period_samples=None)], base_parameters(five_bar), SETTINGS
+        )
 
 
-def test_memory_does_not_grow_with_the_log(five_bar: Model, five_bar_log: Recording, tmp_path: Path,
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_does_not_grow_with_the_log(
+    five_bar: Model, five_bar_log: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gough.processing.stream.WINDOW", 2048)
     monkeypatch.setattr("gough.processing.stream.BLOCK", 1024)
     base = base_parameters(five_bar)
@@ -181,9 +226,16 @@ def test_memory_does_not_grow_with_the_log(five_bar: Model, five_bar_log: Record
     one = five_bar_log.take(slice(0, five_bar_log.period_samples))
     for repeats in (2, 8):
         count = len(one) * repeats
-        long = replace(one, time=np.arange(count) / one.rate, position=np.tile(one.position, (repeats, 1)),
-                       effort=np.tile(one.effort, (repeats, 1)), velocity=None,
-                       reference=None, period_samples=None, quality=())
+        long = replace(
+            one,
+            time=np.arange(count) / one.rate,
+            position=np.tile(one.position, (repeats, 1)),
+            effort=np.tile(one.effort, (repeats, 1)),
+            velocity=None,
+            reference=None,
+            period_samples=None,
+            quality=(),
+        )
         path = long.save(tmp_path / f"log{repeats}.npz")
         del long
         source = open_recording(path)
@@ -195,12 +247,20 @@ def test_memory_does_not_grow_with_the_log(five_bar: Model, five_bar_log: Record
     assert peaks[1] < 1.3 * peaks[0]
 
 
-def test_joints_in_another_order_give_the_same_regression(five_bar: Model, five_bar_log: Recording) -> None:
-    swapped = replace(five_bar_log, joints=five_bar_log.joints[::-1], position=five_bar_log.position[:, ::-1],
-                      effort=five_bar_log.effort[:, ::-1],
-                      reference=None if five_bar_log.reference is None else five_bar_log.reference[:, ::-1])
+def test_joints_in_another_order_give_the_same_regression(
+    five_bar: Model, five_bar_log: Recording
+) -> None:
+    swapped = replace(
+        five_bar_log,
+        joints=five_bar_log.joints[::-1],
+        position=five_bar_log.position[:, ::-1],
+        effort=five_bar_log.effort[:, ::-1],
+        reference=None if five_bar_log.reference is None else five_bar_log.reference[:, ::-1],
+    )
     base = base_parameters(five_bar)
-    first, second = (regression(five_bar, process(five_bar, r), base) for r in (five_bar_log, swapped))
+    first, second = (
+        regression(five_bar, process(five_bar, r), base) for r in (five_bar_log, swapped)
+    )
     np.testing.assert_array_equal(first.regressor, second.regressor)
     np.testing.assert_array_equal(first.effort, second.effort)
 
@@ -220,7 +280,9 @@ def test_an_unknown_payload_is_refused(five_bar: Model, five_bar_log: Recording)
         process(five_bar, replace(five_bar_log, payload="brick"))
 
 
-def test_explicit_processing_refuses_a_log_without_periods(five_bar: Model, five_bar_log: Recording) -> None:
+def test_explicit_processing_refuses_a_log_without_periods(
+    five_bar: Model, five_bar_log: Recording
+) -> None:
     with pytest.raises(InvalidRecording, match="hold 0 whole periods"):
         process(five_bar, replace(five_bar_log, period_samples=None), Processing(method="explicit"))
 
@@ -238,7 +300,11 @@ def test_upv_forward_kinematics_meets_controller_and_camera() -> None:
     q = model.kinematics.assemble(log.position, "actuated", time=log.time)
     for k, name in enumerate(log.pose.names):
         gap = log.pose.values[:, k] - q[:, model.mechanism.coordinates.index(name)]
-        assert np.sqrt(np.mean(gap**2)) < 2e-5, name  # the controller's own forward kinematics: micrometres
+        assert np.sqrt(np.mean(gap**2)) < 2e-5, (
+            name
+        )  # the controller's own forward kinematics: micrometres
     for k, name in enumerate(log.mocap.names):
         gap = log.mocap.values[:, k] - q[:, model.mechanism.coordinates.index(name)]
-        assert gap.std() < 4e-3, name  # an outside instrument in a frame of its own: millimetres, milliradians
+        assert gap.std() < 4e-3, (
+            name
+        )  # an outside instrument in a frame of its own: millimetres, milliradians

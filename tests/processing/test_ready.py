@@ -19,40 +19,47 @@ def kinds(log: Recording) -> list[str]:
 
 
 @pytest.mark.parametrize("left", [1, 700, 1999])
-def test_a_log_that_stops_in_mid_period_is_used_without_it_and_says_so(five_bar: Model, five_bar_log: Recording,
-                                                                       left: int) -> None:
+def test_a_log_that_stops_in_mid_period_is_used_without_it_and_says_so(
+    five_bar: Model, five_bar_log: Recording, left: int
+) -> None:
     cut = five_bar_log.take(slice(0, 3 * 2000 + left))
     done = process(five_bar, cut)
     whole = process(five_bar, five_bar_log.take(slice(0, 6000)))
     assert (done.method, done.periods) == ("explicit", 3)
     np.testing.assert_array_equal(done.motion.q, whole.motion.q)
-    found, = (f for f in done.findings if f.kind == "incomplete")
+    (found,) = (f for f in done.findings if f.kind == "incomplete")
     assert f"the last period stops after {left} of 2000 samples" in found.message
     assert not [f for f in whole.findings if f.kind == "incomplete"]
     assert any("left out" in note for note in identify(five_bar, [cut]).notes)
 
 
-def test_a_period_that_still_settles_is_left_out_and_said(five_bar: Model, five_bar_log: Recording) -> None:
+def test_a_period_that_still_settles_is_left_out_and_said(
+    five_bar: Model, five_bar_log: Recording
+) -> None:
     fading = 0.1 * np.exp(-np.arange(len(five_bar_log)) / 200.0)[:, None]
     done = process(five_bar, replace(five_bar_log, position=five_bar_log.position + fading))
     later = process(five_bar, five_bar_log.take(slice(2000, None)))
     assert done.periods == five_bar_log.period_count - 1
     np.testing.assert_allclose(done.motion.q, later.motion.q, atol=1e-4)
-    found, = (f for f in done.findings if f.kind == "transient")
+    (found,) = (f for f in done.findings if f.kind == "transient")
     assert "still settles in the first 1 of 5 periods" in found.message
 
 
-def test_less_than_two_periods_are_processed_in_time(five_bar: Model, five_bar_log: Recording) -> None:
+def test_less_than_two_periods_are_processed_in_time(
+    five_bar: Model, five_bar_log: Recording
+) -> None:
     done = process(five_bar, five_bar_log.take(slice(0, 3999)))
     assert (done.method, done.periods) == ("time", 0)
 
 
-def test_a_motion_that_repeats_undeclared_is_said_and_used_if_asked(five_bar: Model, five_bar_log: Recording) -> None:
+def test_a_motion_that_repeats_undeclared_is_said_and_used_if_asked(
+    five_bar: Model, five_bar_log: Recording
+) -> None:
     undeclared = replace(five_bar_log, period_samples=None)
     assert repetition(undeclared) == pytest.approx(2.0, abs=1e-2)
     usual = process(five_bar, undeclared)
     assert usual.method == "time"
-    said, = (f for f in usual.findings if f.kind == "period")
+    (said,) = (f for f in usual.findings if f.kind == "period")
     assert said.numbers["seconds"] == pytest.approx(2.0, abs=1e-2)
     asked = process(five_bar, undeclared, Processing(repeats="found"))
     assert (asked.method, asked.periods) == ("explicit", 5)
@@ -61,10 +68,13 @@ def test_a_motion_that_repeats_undeclared_is_said_and_used_if_asked(five_bar: Mo
     assert np.abs((asked.motion.qdd - declared.motion.qdd) / scale).max() < 0.02
 
 
-def test_the_processing_of_a_found_repetition_finds_it_in_other_logs_too(five_bar: Model, five_bar_log: Recording,
-                                                                        five_bar_other: Recording) -> None:
+def test_the_processing_of_a_found_repetition_finds_it_in_other_logs_too(
+    five_bar: Model, five_bar_log: Recording, five_bar_other: Recording
+) -> None:
     logs = [replace(log, period_samples=None) for log in (five_bar_log, five_bar_other)]
-    chosen = prepare(five_bar, logs[:1], base_parameters(five_bar), processing=Processing(repeats="found")).processing
+    chosen = prepare(
+        five_bar, logs[:1], base_parameters(five_bar), processing=Processing(repeats="found")
+    ).processing
     assert chosen.complete
     assert process(five_bar, logs[1], chosen).periods == 3
 
@@ -90,6 +100,8 @@ def test_one_joint_that_does_not_repeat_is_enough(five_bar_log: Recording) -> No
 def test_uneven_clocks_are_put_right_and_said(five_bar: Model, five_bar_log: Recording) -> None:
     time = np.array(five_bar_log.time)
     time[1::7] += 3e-4
-    log = ready(five_bar, replace(five_bar_log, time=time, period_samples=None), Processing(method="time"))
+    log = ready(
+        five_bar, replace(five_bar_log, time=time, period_samples=None), Processing(method="time")
+    )
     assert "resampled" in kinds(log)
     assert np.abs(np.diff(log.time) * log.rate - 1).max() < 1e-9

@@ -1,4 +1,6 @@
-"""Random trees and random planar and spatial loops: the engine must not only work on the robots it was tried on."""
+"""Random trees and random planar and spatial loops: the engine must not only work on the robots it
+was tried on.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
 from pin_tree import constrained_acceleration, placed, tree
 
-FEW = settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(
+    max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 
 
 def random_body(rng: np.random.Generator, name: str) -> Body:
@@ -26,8 +30,21 @@ def random_body(rng: np.random.Generator, name: str) -> Body:
     masses = rng.uniform(0.1, 1.0, 6)
     first = masses @ points
     inertia = sum(m * (p @ p * np.eye(3) - np.outer(p, p)) for m, p in zip(masses, points))
-    values = dict(zip(INERTIAL, [masses.sum(), *first, inertia[0, 0], inertia[0, 1], inertia[1, 1], inertia[0, 2],
-                                 inertia[1, 2], inertia[2, 2]]))
+    values = dict(
+        zip(
+            INERTIAL,
+            [
+                masses.sum(),
+                *first,
+                inertia[0, 0],
+                inertia[0, 1],
+                inertia[1, 1],
+                inertia[0, 2],
+                inertia[1, 2],
+                inertia[2, 2],
+            ],
+        )
+    )
     return Body(name=name, values=values)
 
 
@@ -38,17 +55,30 @@ def random_placement(rng: np.random.Generator, planar: bool) -> Placement:
     return Placement.xyz_rpy(tuple(xyz), tuple(rpy))
 
 
-def random_tree(rng: np.random.Generator, parents: list[int], actuated: set[int], planar: bool = False) -> Mechanism:
+def random_tree(
+    rng: np.random.Generator, parents: list[int], actuated: set[int], planar: bool = False
+) -> Mechanism:
     bodies, joints = [], []
     for i, parent in enumerate(parents):
         bodies.append(random_body(rng, f"b{i}"))
         kind = "revolute" if planar or rng.random() < 0.7 else "prismatic"
-        joints.append(Joint(
-            name=f"j{i}", kind=kind, parent="base" if parent < 0 else f"b{parent}", child=f"b{i}",
-            axis="z" if planar else "xyz"[rng.integers(3)], placement=random_placement(rng, planar),
-            actuated=i in actuated, start=float(rng.uniform(-0.5, 0.5)), terms=("ia", "fv", "fs", "off", "k"),
-            values={t: float(rng.uniform(0.1, 1)) for t in ("ia", "fv", "fs", "off", "k")}))
-    return Mechanism(name="random", bodies=tuple(bodies), joints=tuple(joints), gravity=(0.3, -9.0, 2.0))
+        joints.append(
+            Joint(
+                name=f"j{i}",
+                kind=kind,
+                parent="base" if parent < 0 else f"b{parent}",
+                child=f"b{i}",
+                axis="z" if planar else "xyz"[rng.integers(3)],
+                placement=random_placement(rng, planar),
+                actuated=i in actuated,
+                start=float(rng.uniform(-0.5, 0.5)),
+                terms=("ia", "fv", "fs", "off", "k"),
+                values={t: float(rng.uniform(0.1, 1)) for t in ("ia", "fv", "fs", "off", "k")},
+            )
+        )
+    return Mechanism(
+        name="random", bodies=tuple(bodies), joints=tuple(joints), gravity=(0.3, -9.0, 2.0)
+    )
 
 
 @FEW
@@ -71,7 +101,9 @@ def test_random_trees_equal_pinocchio(seed: int, parents: list[int]) -> None:
         for i, joint in enumerate(mechanism.joints):
             q, qd, qdd = motion.q[t, i], motion.qd[t, i], motion.qdd[t, i]
             v = joint.values
-            expected[i] += v["ia"] * qdd + v["fv"] * qd + v["fs"] * np.sign(qd) + v["off"] + v["k"] * q
+            expected[i] += (
+                v["ia"] * qdd + v["fv"] * qd + v["fs"] * np.sign(qd) + v["off"] + v["k"] * q
+            )
         np.testing.assert_allclose(effort[t], expected, atol=1e-9 * np.abs(expected).max())
 
 
@@ -88,10 +120,19 @@ def closed(mechanism: Mechanism, ends: tuple[int, int], kind: str) -> Mechanism:
     tip = placed(Placement((("Tx", 0.3), ("Ty", 0.1))))
     gap = data.oMi[ids[b]].inverse() * (data.oMi[ids[a]] * tip)
     rpy = pin.rpy.matrixToRpy(gap.rotation)
-    closure = Closure(name="loop", kind=kind, a=Frame(body=a, placement=Placement((("Tx", 0.3), ("Ty", 0.1)))),
-                      b=Frame(body=b, placement=Placement.xyz_rpy(tuple(gap.translation), tuple(rpy))))
-    return Mechanism(name="random", bodies=mechanism.bodies, joints=mechanism.joints, closures=(closure,),
-                     gravity=mechanism.gravity)
+    closure = Closure(
+        name="loop",
+        kind=kind,
+        a=Frame(body=a, placement=Placement((("Tx", 0.3), ("Ty", 0.1)))),
+        b=Frame(body=b, placement=Placement.xyz_rpy(tuple(gap.translation), tuple(rpy))),
+    )
+    return Mechanism(
+        name="random",
+        bodies=mechanism.bodies,
+        joints=mechanism.joints,
+        closures=(closure,),
+        gravity=mechanism.gravity,
+    )
 
 
 def check_closed_chain(model: Model, seed: int) -> None:
@@ -100,8 +141,11 @@ def check_closed_chain(model: Model, seed: int) -> None:
     mechanism, rows = model.mechanism, list(model.independent)
     assert motion.closure_residual.max() < 1e-10
     E = model.kinematics.closure_map(motion.q)
-    np.testing.assert_allclose(np.einsum("tnm,tm->tn", E, motion.qd[:, rows]), motion.qd,
-                               atol=1e-9 * np.abs(motion.qd).max())
+    np.testing.assert_allclose(
+        np.einsum("tnm,tm->tn", E, motion.qd[:, rows]),
+        motion.qd,
+        atol=1e-9 * np.abs(motion.qd).max(),
+    )
     effort = model.inverse_dynamics(motion)
     for t in range(4):
         applied = np.zeros(len(mechanism.joints))
@@ -130,17 +174,24 @@ def margin_or_skip(mechanism: Mechanism) -> Model:
 @FEW
 @given(seed=st.integers(0, 10**6), left=st.integers(1, 2), right=st.integers(2, 3))
 def test_random_planar_loops(seed: int, left: int, right: int) -> None:
-    """A planar loop written with spatial closures: the out-of-plane equation is redundant but consistent."""
+    """A planar loop written with spatial closures: the out-of-plane equation is redundant but
+    consistent.
+    """
     rng = np.random.default_rng(seed)
     parents = [-1, *range(left - 1), -1, *range(left, left + right - 1)]
     n = left + right
-    mechanism = closed(random_tree(rng, parents, set(range(n - 2)), planar=True), (left - 1, n - 1), "point")
+    mechanism = closed(
+        random_tree(rng, parents, set(range(n - 2)), planar=True), (left - 1, n - 1), "point"
+    )
     check_closed_chain(margin_or_skip(mechanism), seed)
 
 
 @FEW
-@given(seed=st.integers(0, 10**6), kind=st.sampled_from(["point", "revolute", "parallel", "weld"]),
-       freedom=st.integers(1, 2))
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["point", "revolute", "parallel", "weld"]),
+    freedom=st.integers(1, 2),
+)
 def test_random_spatial_loops(seed: int, kind: str, freedom: int) -> None:
     rng = np.random.default_rng(seed)
     equations = {"point": 3, "revolute": 5, "parallel": 2, "weld": 6}[kind]

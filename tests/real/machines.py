@@ -1,6 +1,8 @@
-"""Real robots whose logs lie beside the project: their robot files, made here, and their recordings.
+"""Real robots whose logs lie beside the project: their robot files, made here, and their
+recordings.
 
-The measurements are not ours to hand on (see PROVENANCE.md beside each); where they are absent, `available` says so.
+The measurements are not ours to hand on (see PROVENANCE.md beside each); where they are absent,
+`available` says so.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 EXAMPLES = ROOT / "examples"
 
-UPV_RUNS = {"exp_20_01_2021-16_15_33": "upv_run.toml", "exp_01_02_2021-10_29_52": "upv_run_mocap.toml",
-            "exp_20_01_2021-13_37_26": "upv_run_voltage.toml"}
+UPV_RUNS = {
+    "exp_20_01_2021-16_15_33": "upv_run.toml",
+    "exp_01_02_2021-10_29_52": "upv_run_mocap.toml",
+    "exp_20_01_2021-13_37_26": "upv_run_voltage.toml",
+}
 PENDULUM_LOGS = ("143339", "143524", "143601", "143704", "143747")
 TX40_GEAR = np.array([32.0, 32.0, 45.0, -48.0, 45.0, 32.0])
 TX40_JOINTS = tuple(f"joint_{k}" for k in range(1, 7))
@@ -52,7 +57,9 @@ def _table(**keys: object) -> str:
 
 
 def tx40() -> Model:
-    """The arm of its URDF; motor 6 turns with joints 5 and 6, so it rubs at a coordinate of its own."""
+    """The arm of its URDF; motor 6 turns with joints 5 and 6, so it rubs at a coordinate of its
+    own.
+    """
     root = ET.parse(DATA / "staubli_tx40" / "tx40.urdf").getroot()
     parts = ['format = 1\nname = "tx40"\n[units]\nlength = "m"\nangle = "rad"\nmass = "kg"']
     links = {link.get("name"): link for link in root.findall("link")}
@@ -62,26 +69,51 @@ def tx40() -> Model:
         parent, child = (str(joint.find(end).get("link")) for end in ("parent", "child"))  # type: ignore[union-attr]
         inertial = links[child].find("inertial")
         origin, inertia = inertial.find("origin"), inertial.find("inertia")  # type: ignore[union-attr]
-        values = {f"I{a}{b}": float(inertia.get(f"i{a}{b}"))  # type: ignore[union-attr, arg-type]
-                  for a, b in ("xx", "xy", "xz", "yy", "yz", "zz")}
-        parts.append("[[body]]\n" + _table(
-            name=child, m=float(inertial.find("mass").get("value")),  # type: ignore[union-attr, arg-type]
-            com=_numbers(origin.get("xyz")), about="com", **values))  # type: ignore[union-attr, arg-type]
+        values = {
+            f"I{a}{b}": float(inertia.get(f"i{a}{b}"))  # type: ignore[union-attr, arg-type]
+            for a, b in ("xx", "xy", "xz", "yy", "yz", "zz")
+        }
+        parts.append(
+            "[[body]]\n"
+            + _table(
+                name=child,
+                m=float(inertial.find("mass").get("value")),  # type: ignore[union-attr, arg-type]
+                com=_numbers(origin.get("xyz")),
+                about="com",
+                **values,
+            )
+        )  # type: ignore[union-attr, arg-type]
         place = joint.find("origin")
-        parts.append("[[joint]]\n" + _table(
-            name=str(joint.get("name")), type="revolute", parent="base" if parent == "base_link" else parent,
-            child=child, xyz=_numbers(place.get("xyz")), rpy=_numbers(place.get("rpy")),  # type: ignore[union-attr, arg-type]
-            actuated=True, terms=["ia", "fv", "fs", "off"]))
+        parts.append(
+            "[[joint]]\n"
+            + _table(
+                name=str(joint.get("name")),
+                type="revolute",
+                parent="base" if parent == "base_link" else parent,
+                child=child,
+                xyz=_numbers(place.get("xyz")),
+                rpy=_numbers(place.get("rpy")),  # type: ignore[union-attr, arg-type]
+                actuated=True,
+                terms=["ia", "fv", "fs", "off"],
+            )
+        )
     parts.append("[[body]]\n" + _table(name="rotor", parameters=[]))
-    parts.append("[[joint]]\n" + _table(name="motor_6", type="revolute", parent="base", child="rotor",
-                                        terms=["ia", "fv", "fs"]))
-    parts.append('[[closure]]\nname = "wrist"\nkind = "coupling"\n'
-                 "coefficients = { motor_6 = 1, joint_5 = -1, joint_6 = -1 }")
+    parts.append(
+        "[[joint]]\n"
+        + _table(
+            name="motor_6", type="revolute", parent="base", child="rotor", terms=["ia", "fv", "fs"]
+        )
+    )
+    parts.append(
+        '[[closure]]\nname = "wrist"\nkind = "coupling"\n'
+        "coefficients = { motor_6 = 1, joint_5 = -1, joint_6 = -1 }"
+    )
     return Model(parse_robot("\n\n".join(parts), "tx40"))
 
 
 def tx40_log() -> Recording:
     """The run on the joints' side: positions and torques of joints from those of motors."""
+
     def columns(name: str) -> np.ndarray:
         return np.loadtxt(DATA / "staubli_tx40" / name, delimiter=",", skiprows=1)
 
@@ -91,8 +123,14 @@ def tx40_log() -> Recording:
     q += np.array([0.0, -np.pi / 2, np.pi / 2, 0.0, 0.0, 0.0])
     effort = torque * TX40_GEAR
     effort[:, 4] += 32.0 * torque[:, 5]
-    return Recording(joints=TX40_JOINTS, time=np.arange(len(q)) * 2e-4, position=q, position_units=("rad",) * 6,
-                     effort=effort, source="tx40")
+    return Recording(
+        joints=TX40_JOINTS,
+        time=np.arange(len(q)) * 2e-4,
+        position=q,
+        position_units=("rad",) * 6,
+        effort=effort,
+        source="tx40",
+    )
 
 
 PENDULUM = """
@@ -146,9 +184,14 @@ def pendulum_log(name: str) -> Recording:
     def columns(*names: str) -> np.ndarray:
         return np.array([[float(row[n]) for n in names] for row in rows])
 
-    return Recording(joints=("shoulder", "elbow"), time=columns("time")[:, 0],
-                     position=columns("pos_meas1", "pos_meas2"), position_units=("rad", "rad"),
-                     effort=columns("tau_meas1", "tau_meas2"), source=name)
+    return Recording(
+        joints=("shoulder", "elbow"),
+        time=columns("time")[:, 0],
+        position=columns("pos_meas1", "pos_meas2"),
+        position_units=("rad", "rad"),
+        effort=columns("tau_meas1", "tau_meas2"),
+        source=name,
+    )
 
 
 EMPS = """

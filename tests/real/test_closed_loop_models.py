@@ -1,4 +1,6 @@
-"""Closed-chain models that others wrote, where they are beside the project: they import, assemble, pass check."""
+"""Closed-chain models that others wrote, where they are beside the project: they import, assemble,
+pass check.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,17 @@ pytestmark = pytest.mark.skipif(not MODELS.is_dir(), reason="the models are not 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "freedoms", "held"), [
-    ("5bar_linkage", 2, 1), ("robot_delta", 2, 3), ("digit_like", 6, 3)])
-def test_a_model_with_its_yaml_imports_assembles_and_passes_check(name: str, freedoms: int, held: int,
-                                                                  tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "freedoms", "held"),
+    [("5bar_linkage", 2, 1), ("robot_delta", 2, 3), ("digit_like", 6, 3)],
+)
+def test_a_model_with_its_yaml_imports_assembles_and_passes_check(
+    name: str, freedoms: int, held: int, tmp_path: Path
+) -> None:
     source = MODELS / "gepetto" / name / "robot.urdf"
-    done = run(f"gough import {source} --loops {source.with_suffix('.yaml')} -o robot.toml", tmp_path)
+    done = run(
+        f"gough import {source} --loops {source.with_suffix('.yaml')} -o robot.toml", tmp_path
+    )
     assert done.code == 0, done.err
     found = check(Model(load_robot(tmp_path / "robot.toml")))
     assert found.model.degrees_of_freedom == freedoms
@@ -37,7 +44,11 @@ def test_a_gripper_with_springs_says_what_is_missing_and_locks_answer_it(tmp_pat
     assert "3 degrees of freedom but 1 motors" in asked.err
     assert "--lock" in asked.err
     assert not (tmp_path / "robot.toml").exists()
-    done = run(f"gough import {source} --lock left_spring_link_joint,right_spring_link_joint -o robot.toml", tmp_path)
+    done = run(
+        f"gough import {source} --lock left_spring_link_joint,right_spring_link_joint -o "
+        f"robot.toml",
+        tmp_path,
+    )
     assert done.code == 0, done.err
     assert "1 degrees of freedom" in done.out
     assert Model(load_robot(tmp_path / "robot.toml")).degrees_of_freedom == 1

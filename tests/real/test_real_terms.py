@@ -15,7 +15,9 @@ from gough.mechanism import parse_robot
 
 
 def needs(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(not machines.available(name), reason=f"the logs of {name} are not here")
+    return pytest.mark.skipif(
+        not machines.available(name), reason=f"the logs of {name} are not here"
+    )
 
 
 def chosen(model: Model, logs: list[Recording], left_out: int) -> TermChoice:
@@ -27,10 +29,17 @@ def chosen(model: Model, logs: list[Recording], left_out: int) -> TermChoice:
 
 @needs("double_pendulum")
 @pytest.mark.parametrize("left_out", range(5))
-def test_the_pendulum_asks_for_friction_with_memory_whichever_log_is_left_out(left_out: int) -> None:
-    model, logs = machines.pendulum(), [machines.pendulum_log(name) for name in machines.PENDULUM_LOGS]
+def test_the_pendulum_asks_for_friction_with_memory_whichever_log_is_left_out(
+    left_out: int,
+) -> None:
+    model, logs = (
+        machines.pendulum(),
+        [machines.pendulum_log(name) for name in machines.PENDULUM_LOGS],
+    )
     found = chosen(model, logs, left_out)
-    assert any("with memory over time" in step.label and "shoulder" in step.joints for step in found.steps)
+    assert any(
+        "with memory over time" in step.label and "shoulder" in step.joints for step in found.steps
+    )
     without, with_ = (np.array(errors) for errors in zip(*found.held_out.values()))
     if left_out in (1, 4):  # the fifth log, and one in which both motors work
         assert (with_ < 0.95 * without).all()
@@ -44,7 +53,9 @@ def test_ball_screws_of_the_upv_robot_ripple_and_a_run_left_out_shows_it() -> No
     errors = []
     for k in range(3):
         found = chosen(model, logs, k)
-        rippling = {joint for step in found.steps if step.label == "ripple" for joint in step.joints}
+        rippling = {
+            joint for step in found.steps if step.label == "ripple" for joint in step.joints
+        }
         assert {"leg1.slider", "leg2.slider", "leg3.slider"} <= rippling
         errors.append([found.held_out[f"leg{i}.slider"] for i in (1, 2, 3)])
     before, after = np.sqrt(np.mean(np.square(errors), axis=0)).T
@@ -64,7 +75,9 @@ def test_the_emps_axis_asks_for_viscous_friction_that_differs_by_direction() -> 
 @needs("emps")
 def test_the_emps_axis_gets_its_published_asymmetric_friction() -> None:
     """166.7 and 240.4 N s/m; that recipe decimates otherwise, so the digits differ."""
-    text = machines.EMPS.replace('["fv", "fs", "off"]', '["fv_plus", "fv_minus", "fs_plus", "fs_minus"]')
+    text = machines.EMPS.replace(
+        '["fv", "fs", "off"]', '["fv_plus", "fv_minus", "fs_plus", "fs_minus"]'
+    )
     result = identify(Model(parse_robot(text, "emps")), [machines.emps_log()])
     assert result.estimate["slider.fv_plus"] == pytest.approx(166.7, rel=0.05)
     assert result.estimate["slider.fv_minus"] == pytest.approx(240.4, rel=0.05)

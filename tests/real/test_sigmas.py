@@ -39,10 +39,17 @@ def test_halves_of_the_arm_agree_within_what_they_say() -> None:
     assert a.uncertainty == b.uncertainty == "stretches"
 
 
-@pytest.mark.skipif(not machines.available("double_pendulum"), reason="the pendulum's logs are not here")
+@pytest.mark.skipif(
+    not machines.available("double_pendulum"), reason="the pendulum's logs are not here"
+)
 def test_pairs_of_pendulum_logs_agree_and_say_that_the_model_does_not_carry() -> None:
-    """Every way to choose, but for the two logs in which the shoulder's motor is off: they do not tell of it."""
-    model, logs = machines.pendulum(), [machines.pendulum_log(name) for name in machines.PENDULUM_LOGS]
+    """Every way to choose, but for the two logs in which the shoulder's motor is off: they do not
+    tell of it.
+    """
+    model, logs = (
+        machines.pendulum(),
+        [machines.pendulum_log(name) for name in machines.PENDULUM_LOGS],
+    )
     pairs = [pair for pair in combinations(range(5), 2) if pair != (3, 4)]
     found = dict(zip(pairs, estimates(model, [[logs[k] for k in pair] for pair in pairs])))
     apart = [rms_z(found[a], found[b]) for a, b in combinations(found, 2) if not set(a) & set(b)]
@@ -52,9 +59,11 @@ def test_pairs_of_pendulum_logs_agree_and_say_that_the_model_does_not_carry() ->
     assert all(says_that_it_does_not_carry(estimate) for estimate in found.values())
 
 
-@pytest.mark.skipif(not machines.available("upv_3ups_rpu"), reason="the runs of the UPV robot are not here")
+@pytest.mark.skipif(
+    not machines.available("upv_3ups_rpu"), reason="the runs of the UPV robot are not here"
+)
 def test_each_run_of_the_upv_robot_agrees_with_the_other_two() -> None:
     logs = [machines.upv_log(run) for run in machines.UPV_RUNS]
     for k, log in enumerate(logs):
-        a, b = estimates(machines.upv(), [[log], [*logs[:k], *logs[k + 1:]]])
+        a, b = estimates(machines.upv(), [[log], [*logs[:k], *logs[k + 1 :]]])
         assert rms_z(a, b) <= 1.5

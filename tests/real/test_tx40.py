@@ -15,11 +15,17 @@ from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing import matched
 
-pytestmark = pytest.mark.skipif(not machines.available("staubli_tx40"), reason="the log is not there")
+pytestmark = pytest.mark.skipif(
+    not machines.available("staubli_tx40"), reason="the log is not there"
+)
 FRICTION = {  # published, joint side: fv, fs, ia, off
-    "joint_1": (8.05, 7.14, 0.362, 0.392), "joint_2": (5.53, 8.26, 0.362, 1.37), "joint_3": (1.97, 6.34, 0.0988, 0.326),
-    "joint_4": (1.11, 2.48, 0.0313, -0.102), "joint_5": (1.86, 3.03, 0.0468, -0.0288),
-    "joint_6": (0.65, 0.282, 0.0105, 0.127)}
+    "joint_1": (8.05, 7.14, 0.362, 0.392),
+    "joint_2": (5.53, 8.26, 0.362, 1.37),
+    "joint_3": (1.97, 6.34, 0.0988, 0.326),
+    "joint_4": (1.11, 2.48, 0.0313, -0.102),
+    "joint_5": (1.86, 3.03, 0.0468, -0.0288),
+    "joint_6": (0.65, 0.282, 0.0105, 0.127),
+}
 ZERO = np.array([0.0, -np.pi / 2, np.pi / 2, 0.0, 0.0, 0.0])  # of the encoders
 ROTOR = (0.616, 1.95, 0.00964)  # of motor 6: fv, fs, ia
 
@@ -36,8 +42,14 @@ def motor_log() -> Recording:
     q -= ZERO
     q[:, 5] += q[:, 4]
     effort[:, 4] -= effort[:, 5]
-    return Recording(joints=("joint_1", "joint_2", "joint_3", "joint_4", "motor_5", "motor_6"), time=joints.time,
-                     position=q, position_units=("rad",) * 6, effort=effort, source="tx40")
+    return Recording(
+        joints=("joint_1", "joint_2", "joint_3", "joint_4", "motor_5", "motor_6"),
+        time=joints.time,
+        position=q,
+        position_units=("rad",) * 6,
+        effort=effort,
+        source="tx40",
+    )
 
 
 def test_the_log_of_the_joints_becomes_that_of_the_motors(model: Model) -> None:
@@ -53,7 +65,9 @@ def test_sixty_one_base_parameters_and_the_payload_on_the_last_link(model: Model
     assert model.load_body == "link_6"
 
 
-def test_efforts_of_the_motors_are_those_of_pinocchio_and_the_published_friction(model: Model) -> None:
+def test_efforts_of_the_motors_are_those_of_pinocchio_and_the_published_friction(
+    model: Model,
+) -> None:
     pin = pytest.importorskip("pinocchio")
     arm = pin.buildModelFromUrdf(str(machines.DATA / "staubli_tx40" / "tx40.urdf"))
     arm.gravity.linear = np.array(model.mechanism.gravity)
@@ -62,11 +76,18 @@ def test_efforts_of_the_motors_are_those_of_pinocchio_and_the_published_friction
     q, qd, qdd = (draw.uniform(-1, 1, (t, 6)) for _ in range(3))  # of the joints
     turn = np.eye(8, 6)
     turn[6], turn[7] = [0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 1, 1]  # motor_5, motor_6
-    motion = Motion(coordinates=model.mechanism.coordinates, time=np.arange(t) * 0.01,
-                    q=(q - ZERO) @ turn.T, qd=qd @ turn.T, qdd=qdd @ turn.T, closure_residual=np.zeros(t))
+    motion = Motion(
+        coordinates=model.mechanism.coordinates,
+        time=np.arange(t) * 0.01,
+        q=(q - ZERO) @ turn.T,
+        qd=qd @ turn.T,
+        qdd=qdd @ turn.T,
+        closure_residual=np.zeros(t),
+    )
     point = 0.2 * 0.042**2  # link 6 is a point mass in that model
-    own = model.inverse_dynamics(motion, model.standard_values(
-        {"link_6.Ixx": point, "link_6.Iyy": point, "link_6.Izz": 0.0}))
+    own = model.inverse_dynamics(
+        motion, model.standard_values({"link_6.Ixx": point, "link_6.Iyy": point, "link_6.Izz": 0.0})
+    )
     data = arm.createData()
     joint = np.array([pin.rnea(arm, data, *state) for state in zip(q, qd, qdd)])
     fv, fs, ia, off = np.array(list(FRICTION.values())).T

@@ -54,27 +54,68 @@ def result(name: str) -> Identification:
     for move in motions:
         clean = model.regression(move, np.zeros((len(move), len(model.actuated))), base)
         tau = clean.regressor @ values
-        parts.append(replace(clean, effort=tau + 0.03 * np.abs(tau).max() * rng.standard_normal(tau.shape)))
+        parts.append(
+            replace(clean, effort=tau + 0.03 * np.abs(tau).max() * rng.standard_normal(tau.shape))
+        )
     # Keep only what these short recordings determine.
     R = np.linalg.qr(parts[0].regressor.reshape(-1, len(base)), mode="r")
-    kept = [n for n, size in zip(base.names, np.abs(np.diag(R))) if size > 1e-3 * np.abs(np.diag(R)).max()]
-    estimates = {"ls": LeastSquares().fit(parts[0].select(kept)), "gm": GaussMarkov().fit(parts[0].select(kept))}
+    kept = [
+        n
+        for n, size in zip(base.names, np.abs(np.diag(R)))
+        if size > 1e-3 * np.abs(np.diag(R)).max()
+    ]
+    estimates = {
+        "ls": LeastSquares().fit(parts[0].select(kept)),
+        "gm": GaussMarkov().fit(parts[0].select(kept)),
+    }
     estimate = estimates["gm"]
     fits = []
     for move, part, unseen in zip(motions, parts, (False, True)):
-        fits.append(Fit(label=f"{'held-out' if unseen else 'identification'}: log{int(unseen)}.csv", held_out=unseen,
-                        time=move.time, measured=part.effort, predicted=estimate.predict(part), q=move.q,
-                        used=np.repeat(np.arange(len(move))[:, None] % 100 >= 10, part.effort.shape[1], axis=1)))
+        fits.append(
+            Fit(
+                label=f"{'held-out' if unseen else 'identification'}: log{int(unseen)}.csv",
+                held_out=unseen,
+                time=move.time,
+                measured=part.effort,
+                predicted=estimate.predict(part),
+                q=move.q,
+                used=np.repeat(
+                    np.arange(len(move))[:, None] % 100 >= 10, part.effort.shape[1], axis=1
+                ),
+            )
+        )
     wide = 6 * estimate.std
-    box = Enclosure(parameters=estimate.parameters, units=estimate.units, lower=estimate.values - wide,
-                    upper=estimate.values + wide, method="exact box", certificate={"error bound": 3.0})
+    box = Enclosure(
+        parameters=estimate.parameters,
+        units=estimate.units,
+        lower=estimate.values - wide,
+        upper=estimate.values + wide,
+        method="exact box",
+        certificate={"error bound": 3.0},
+    )
     return Identification(
-        robot=name, estimator="gm", estimate=estimate, base=base, tied=bool(model.mechanism.ties),
-        estimates=estimates, enclosures={"lp": box}, validation=validate(estimate, parts[1:], source="log1.csv"),
-        fits=tuple(fits), quality={"log0.csv": {"closure residual": 1.2e-12, "samples": 400.0},
-                                   "log1.csv": {"closure residual": 1.5e-12, "samples": 400.0}},
-        history=("  9 parameters, all base parameters: ratio 40.0",), notes=("log0.csv: three samples are missing",),
-        settings={"recordings": ["log0.csv"], "validate": ["log1.csv"], "estimator": "gm", "essential": False})
+        robot=name,
+        estimator="gm",
+        estimate=estimate,
+        base=base,
+        tied=bool(model.mechanism.ties),
+        estimates=estimates,
+        enclosures={"lp": box},
+        validation=validate(estimate, parts[1:], source="log1.csv"),
+        fits=tuple(fits),
+        quality={
+            "log0.csv": {"closure residual": 1.2e-12, "samples": 400.0},
+            "log1.csv": {"closure residual": 1.5e-12, "samples": 400.0},
+        },
+        history=("  9 parameters, all base parameters: ratio 40.0",),
+        notes=("log0.csv: three samples are missing",),
+        settings={
+            "recordings": ["log0.csv"],
+            "validate": ["log1.csv"],
+            "estimator": "gm",
+            "essential": False,
+        },
+    )
 
 
 def hostile() -> Identification:
@@ -84,24 +125,59 @@ def hostile() -> Identification:
     names = (f"{HOSTILE}.m", *e.parameters[1:])
 
     def renamed(estimate: Estimate) -> Estimate:
-        return replace(estimate, parameters=names, method=HOSTILE, notes=(HOSTILE,), uncertainty=HOSTILE,
-                       units=(HOSTILE, *estimate.units[1:]))
+        return replace(
+            estimate,
+            parameters=names,
+            method=HOSTILE,
+            notes=(HOSTILE,),
+            uncertainty=HOSTILE,
+            units=(HOSTILE, *estimate.units[1:]),
+        )
 
     fits = tuple(replace(fit, label=f"identification: {HOSTILE}") for fit in good.fits)
     return replace(
-        good, robot=HOSTILE, estimate=renamed(e), estimates={HOSTILE: renamed(good.estimates["ls"])},
-        enclosures={HOSTILE: replace(good.enclosures["lp"], method=HOSTILE, certificate={HOSTILE: HOSTILE})}, fits=fits,
-        validation=replace(v, doubts=(HOSTILE,)), notes=(HOSTILE,), history=(HOSTILE,),
-        quality={HOSTILE: {HOSTILE: 1.0}}, settings={HOSTILE: [HOSTILE]}, structures=choice(HOSTILE))
+        good,
+        robot=HOSTILE,
+        estimate=renamed(e),
+        estimates={HOSTILE: renamed(good.estimates["ls"])},
+        enclosures={
+            HOSTILE: replace(good.enclosures["lp"], method=HOSTILE, certificate={HOSTILE: HOSTILE})
+        },
+        fits=fits,
+        validation=replace(v, doubts=(HOSTILE,)),
+        notes=(HOSTILE,),
+        history=(HOSTILE,),
+        quality={HOSTILE: {HOSTILE: 1.0}},
+        settings={HOSTILE: [HOSTILE]},
+        structures=choice(HOSTILE),
+    )
 
 
 def choice(name: str) -> ModelChoice:
     """What data may say about the model."""
     return ModelChoice(
-        friction=(FrictionStructure(name="none", parameters=9, correlation_condition=12.5, residual=0.3, held_out=0.4),
-                  FrictionStructure(name=name, parameters=13, correlation_condition=50.0, residual=0.02, held_out=0.03),
-                  FrictionStructure(name="too much", parameters=99, correlation_condition=None, residual=None,
-                                    held_out=None, reason=f"rank lost at {name}")),
-        symmetry=(Symmetry(name=f"*.{name}", f=40.0, constraints=1.0, degrees_of_freedom=811.3, p=1e-9),
-                  Symmetry(name="*.proximal.IzzR", f=0.4, constraints=1.0, degrees_of_freedom=811.3, p=0.53)),
-        weak=(WeakDirection(relative=0.02, direction=f"0.70 {name}"),), notes=(name,))
+        friction=(
+            FrictionStructure(
+                name="none", parameters=9, correlation_condition=12.5, residual=0.3, held_out=0.4
+            ),
+            FrictionStructure(
+                name=name, parameters=13, correlation_condition=50.0, residual=0.02, held_out=0.03
+            ),
+            FrictionStructure(
+                name="too much",
+                parameters=99,
+                correlation_condition=None,
+                residual=None,
+                held_out=None,
+                reason=f"rank lost at {name}",
+            ),
+        ),
+        symmetry=(
+            Symmetry(name=f"*.{name}", f=40.0, constraints=1.0, degrees_of_freedom=811.3, p=1e-9),
+            Symmetry(
+                name="*.proximal.IzzR", f=0.4, constraints=1.0, degrees_of_freedom=811.3, p=0.53
+            ),
+        ),
+        weak=(WeakDirection(relative=0.02, direction=f"0.70 {name}"),),
+        notes=(name,),
+    )

@@ -41,11 +41,18 @@ def test_it_opens_silently_and_shows_everything(browser: Browser, reports: Path,
     browser.open(reports / f"{name}.html")
     assert browser.complaints == []
     assert browser.requests == [(reports / f"{name}.html").as_uri()]
-    sizes = browser.run("[...document.querySelectorAll('table, svg.chart, canvas')].map(e => e.getBoundingClientRect())"
-                        ".filter(r => r.width < 20 || r.height < 6).length")
+    sizes = browser.run(
+        "[...document.querySelectorAll('table, svg.chart, canvas')].map(e => "
+        "e.getBoundingClientRect())"
+        ".filter(r => r.width < 20 || r.height < 6).length"
+    )
     assert sizes == 0
-    assert browser.run("document.querySelectorAll('svg.effort').length") == 2 * len(robot(name).rows)
-    assert browser.run("document.querySelectorAll('table.parameters tbody tr').length") == len(result(name).estimate)
+    assert browser.run("document.querySelectorAll('svg.effort').length") == 2 * len(
+        robot(name).rows
+    )
+    assert browser.run("document.querySelectorAll('table.parameters tbody tr').length") == len(
+        result(name).estimate
+    )
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
     colours = browser.run("""(() => { const c = document.querySelector('[data-scene=robot] canvas');
         const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
@@ -56,7 +63,13 @@ def test_it_opens_silently_and_shows_everything(browser: Browser, reports: Path,
 
 @pytest.mark.parametrize("name", ["palida", "five_bar"])
 def test_it_fits_a_phone(browser: Browser, reports: Path, name: str) -> None:
-    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+    browser.call(
+        "Emulation.setDeviceMetricsOverride",
+        width=390,
+        height=844,
+        deviceScaleFactor=1,
+        mobile=True,
+    )
     try:
         browser.open(reports / f"{name}.html")
         assert browser.run("document.documentElement.scrollWidth") <= 390
@@ -89,8 +102,10 @@ def test_the_slider_shows_the_robot_at_its_time(browser: Browser, reports: Path)
     pictures = []
     last = result("palida").fits[0].time[-1]
     for value, time in ((0, 0.0), (500, last / 2), (0, 0.0)):
-        browser.run(f"(() => {{ const s = document.querySelector('input'); s.value = {value};"
-                    "s.dispatchEvent(new Event('input')); })()")
+        browser.run(
+            f"(() => {{ const s = document.querySelector('input'); s.value = {value};"
+            "s.dispatchEvent(new Event('input')); })()"
+        )
         pictures.append(browser.run(PICTURE))
         shown = browser.run("document.querySelector('output').textContent")
         assert float(shown.removesuffix(" s")) == pytest.approx(time, abs=0.006)
@@ -120,8 +135,10 @@ def test_an_effort_picture_is_read_and_zoomed(browser: Browser, reports: Path) -
     assert predicted == pytest.approx(fit.predicted[k, 0], abs=3e-3 * reach)
     assert residual == pytest.approx(fit.measured[k, 0] - fit.predicted[k, 0], abs=3e-3 * reach)
     drag(browser, "svg.effort .window", 0.25, 0.5)
-    boxes = ("[...document.querySelectorAll('.efforts')].map(g => [...g.querySelectorAll('.window')]"
-             ".map(w => w.getAttribute('viewBox')))")
+    boxes = (
+        "[...document.querySelectorAll('.efforts')].map(g => [...g.querySelectorAll('.window')]"
+        ".map(w => w.getAttribute('viewBox')))"
+    )
     zoomed, other = browser.run(boxes)
     assert len(set(zoomed)) == 1  # both motors of the recording together
     start, _, width, _ = (float(x) for x in zoomed[0].split())
@@ -129,9 +146,14 @@ def test_an_effort_picture_is_read_and_zoomed(browser: Browser, reports: Path) -
     assert set(other) == {"0 0 4000 1000"}
     ticks = browser.run("[...document.querySelectorAll('svg.effort .x-ticks')][0].textContent")
     assert ticks.startswith("0.5")
-    browser.run("document.querySelector('svg.effort').dispatchEvent(new MouseEvent('dblclick', {bubbles: true}))")
+    browser.run(
+        "document.querySelector('svg.effort').dispatchEvent(new MouseEvent('dblclick', {bubbles: "
+        "true}))"
+    )
     assert set(browser.run(boxes)[0]) == {"0 0 4000 1000"}
-    browser.run("document.querySelector('svg.effort').dispatchEvent(new PointerEvent('pointerleave'))")
+    browser.run(
+        "document.querySelector('svg.effort').dispatchEvent(new PointerEvent('pointerleave'))"
+    )
     assert browser.run(note) == usual
 
 
@@ -144,14 +166,19 @@ def test_pointing_at_the_correlation_reads_it(browser: Browser, reports: Path) -
         const at = new DOMPoint(margin + 0.5 * cell, ({p} - 0.5) * cell).matrixTransform(m.getScreenCTM());
         m.dispatchEvent(new PointerEvent('pointermove', {{clientX: at.x, clientY: at.y}})); }})()""")
     text = browser.run("document.querySelector('.readout').textContent").replace("−", "-")
-    assert text == f"{estimate.parameters[-1]} and {estimate.parameters[0]}: {estimate.correlation[-1, 0]:.3f}"
+    assert (
+        text == f"{estimate.parameters[-1]} and {estimate.parameters[0]}: "
+        f"{estimate.correlation[-1, 0]:.3f}"
+    )
 
 
 def test_it_prints_with_everything_open(browser: Browser, reports: Path, tmp_path: Path) -> None:
     browser.open(reports / "serial6.html")
     browser.run("document.querySelectorAll('details').forEach(d => { d.open = false; })")
-    browser.run("addEventListener('beforeprint', () => { window.open_on_paper = "
-                "[...document.querySelectorAll('details')].every(d => d.open); })")
+    browser.run(
+        "addEventListener('beforeprint', () => { window.open_on_paper = "
+        "[...document.querySelectorAll('details')].every(d => d.open); })"
+    )
     browser.pdf(tmp_path / "report.pdf")
     content = (tmp_path / "report.pdf").read_bytes()
     assert content.startswith(b"%PDF")
@@ -172,14 +199,23 @@ def test_hostile_names_do_nothing(browser: Browser, reports: Path) -> None:
 def centre(browser: Browser, selector: str) -> dict[str, float]:
     box: dict[str, float] = browser.run(
         f"(() => {{ const e = document.querySelector('{selector}'); e.scrollIntoView({{block: 'center'}});"
-        "const r = e.getBoundingClientRect(); return {x: r.x, y: r.y, width: r.width, height: r.height}; })()")
+        "const r = e.getBoundingClientRect(); return {x: r.x, y: r.y, width: r.width, height: "
+        "r.height}; })()"
+    )
     return box
 
 
-def move(browser: Browser, selector: str, share: float, kind: str = "mouseMoved", **more: object) -> None:
+def move(
+    browser: Browser, selector: str, share: float, kind: str = "mouseMoved", **more: object
+) -> None:
     box = centre(browser, selector)
-    browser.call("Input.dispatchMouseEvent", type=kind, x=box["x"] + share * box["width"],
-                 y=box["y"] + 0.5 * box["height"], **more)
+    browser.call(
+        "Input.dispatchMouseEvent",
+        type=kind,
+        x=box["x"] + share * box["width"],
+        y=box["y"] + 0.5 * box["height"],
+        **more,
+    )
 
 
 def drag(browser: Browser, selector: str, start: float, end: float) -> None:
@@ -190,7 +226,8 @@ def drag(browser: Browser, selector: str, start: float, end: float) -> None:
     move(browser, selector, end, "mouseReleased", button="left", clickCount=1)
 
 
-# Every text and what is behind it, as contrast by WCAG 2: (L1 + 0.05) / (L2 + 0.05) of relative luminances.
+# Every text and what is behind it, as contrast by WCAG 2: (L1 + 0.05) / (L2 + 0.05) of relative
+# luminances.
 CONTRASTS = """(() => {
   const pen = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
   const rgb = (text) => { pen.clearRect(0, 0, 1, 1); pen.fillStyle = text; pen.fillRect(0, 0, 1, 1);
@@ -217,8 +254,12 @@ CONTRASTS = """(() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["palida", "five_bar", "hostile"])
-def test_every_text_stands_out_from_what_is_behind_it(browser: Browser, reports: Path, name: str, scheme: str) -> None:
-    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+def test_every_text_stands_out_from_what_is_behind_it(
+    browser: Browser, reports: Path, name: str, scheme: str
+) -> None:
+    browser.call(
+        "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
+    )
     try:
         browser.open(reports / f"{name}.html")
         paper = browser.run("getComputedStyle(document.body).backgroundColor")
@@ -249,15 +290,26 @@ def test_everything_can_be_reached_and_read_with_keys(browser: Browser, reports:
     press(browser, "ArrowRight")
     assert len({usual, first, browser.run(note)}) == 3
     whole = browser.run("document.querySelector('svg.effort .window').getAttribute('viewBox')")
-    browser.run("document.querySelector('svg.effort').dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))")
-    assert browser.run("document.querySelector('svg.effort .window').getAttribute('viewBox')") != whole
+    browser.run(
+        "document.querySelector('svg.effort').dispatchEvent(new KeyboardEvent('keydown', {key: "
+        "'+'}))"
+    )
+    assert (
+        browser.run("document.querySelector('svg.effort .window').getAttribute('viewBox')") != whole
+    )
     press(browser, "Escape")
-    assert browser.run("document.querySelector('svg.effort .window').getAttribute('viewBox')") == whole
+    assert (
+        browser.run("document.querySelector('svg.effort .window').getAttribute('viewBox')") == whole
+    )
     browser.run("document.querySelector('.correlation').focus()")
     press(browser, "ArrowDown")
     names = result("five_bar").estimate.parameters
-    assert browser.run("document.querySelector('.readout').textContent").startswith(f"{names[1]} and {names[0]}: ")
-    unreached = browser.run("[...document.querySelectorAll('*')].filter((e) => e.scrollWidth > e.clientWidth + 1 && "
-                            "['auto', 'scroll'].includes(getComputedStyle(e).overflowX) && e.tabIndex < 0 && "
-                            "!e.querySelector('a, button')).length")
+    assert browser.run("document.querySelector('.readout').textContent").startswith(
+        f"{names[1]} and {names[0]}: "
+    )
+    unreached = browser.run(
+        "[...document.querySelectorAll('*')].filter((e) => e.scrollWidth > e.clientWidth + 1 && "
+        "['auto', 'scroll'].includes(getComputedStyle(e).overflowX) && e.tabIndex < 0 && "
+        "!e.querySelector('a, button')).length"
+    )
     assert unreached == 0

@@ -1,4 +1,6 @@
-"""The report says what the result says, needs nothing but itself, and lets no name out of its text."""
+"""The report says what the result says, needs nothing but itself, and lets no name out of its
+text.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,22 @@ sys.path.insert(0, str(Path(__file__).parent))
 from examples import HOSTILE, choice, hostile, motion, result, robot
 
 KINDS = ["five_bar", "palida", "serial6", "redundant", "h4", "orthoglide"]
-SECTIONS = ["verdict", "parameters", "prediction", "residuals", "correlation", "comparison", "experiment", "essential"]
+SECTIONS = [
+    "verdict",
+    "parameters",
+    "prediction",
+    "residuals",
+    "correlation",
+    "comparison",
+    "experiment",
+    "essential",
+]
 
 
 class Page(HTMLParser):
-    """Elements of a page with their attributes, the text of its cells, and the contents of its scripts."""
+    """Elements of a page with their attributes, the text of its cells, and the contents of its
+    scripts.
+    """
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -90,7 +103,7 @@ def page() -> Page:
     return Page(render(robot("five_bar"), result("five_bar")))
 
 
-# -- what it says ----------------------------------------------------------------------------------------------------
+# -- what it says
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -111,18 +124,32 @@ def test_the_parameter_table_equals_the_estimate(page: Page) -> None:
     assert [name for name, _, _ in names] == list(estimate.parameters)
     formulas = result("five_bar").base.regrouping()
     for name, _, formula in names:  # what is no parameter of one body or joint says so
-        assert formulas[name].startswith(formula.removesuffix("...")) if formula else formulas[name] == name
-    for (_, cells), value, std, name in zip(rows, estimate.values, estimate.std, estimate.parameters):
+        assert (
+            formulas[name].startswith(formula.removesuffix("..."))
+            if formula
+            else formulas[name] == name
+        )
+    for (_, cells), value, std, name in zip(
+        rows, estimate.values, estimate.std, estimate.parameters
+    ):
         assert value_of(cells[1]) == pytest.approx(value, abs=0.06 * std), name
         assert value_of(cells[2]) == pytest.approx(std, rel=0.06), name
         low, high = (value_of(edge) for edge in cells[6].split("…"))
-        assert (low, high) == pytest.approx((value - 6 * std, value + 6 * std), rel=1e-3, abs=1e-3 * abs(value))
+        assert (low, high) == pytest.approx(
+            (value - 6 * std, value + 6 * std), rel=1e-3, abs=1e-3 * abs(value)
+        )
 
 
 def test_exactly_the_doubtful_parameters_are_marked(page: Page) -> None:
     estimate = result("five_bar").estimate
-    named = {word.strip(",;:") for doubt in estimate.doubts for word in doubt.split()} & set(estimate.parameters)
-    assert {cells[0].partition("combination: ")[0] for kind, cells in page.tables[0] if kind == "doubtful"} == named
+    named = {word.strip(",;:") for doubt in estimate.doubts for word in doubt.split()} & set(
+        estimate.parameters
+    )
+    assert {
+        cells[0].partition("combination: ")[0]
+        for kind, cells in page.tables[0]
+        if kind == "doubtful"
+    } == named
     assert named
     assert named != set(estimate.parameters)
 
@@ -132,20 +159,29 @@ def test_a_value_outside_its_guaranteed_bounds_is_marked() -> None:
     box = good.enclosures["lp"]
     moved = replace(box, lower=box.lower + 1e3, upper=box.upper + 1e3)
     page = Page(render(robot("five_bar"), replace(good, enclosures={"lp": moved})))
-    assert all(kind == "doubtful" and "outside the bounds of lp" in cells[-1] for kind, cells in page.tables[0][1:])
+    assert all(
+        kind == "doubtful" and "outside the bounds of lp" in cells[-1]
+        for kind, cells in page.tables[0][1:]
+    )
     assert page.text.count("the value is outside the box") == 2 * len(good.estimate)
 
 
-@pytest.mark.parametrize(("predicts", "numerics", "words", "colours"), [
-    ("good", True, ["Good prediction", "Numerics fine"], ["good", "good"]),
-    ("fair", True, ["Fair prediction", "Numerics fine"], ["warn", "good"]),
-    ("poor", False, ["Poor prediction", "Numerics doubtful"], ["bad", "bad"]),
-    ("not tested", True, ["Prediction not tested", "Numerics fine"], ["open", "good"]),
-])
+@pytest.mark.parametrize(
+    ("predicts", "numerics", "words", "colours"),
+    [
+        ("good", True, ["Good prediction", "Numerics fine"], ["good", "good"]),
+        ("fair", True, ["Fair prediction", "Numerics fine"], ["warn", "good"]),
+        ("poor", False, ["Poor prediction", "Numerics doubtful"], ["bad", "bad"]),
+        ("not tested", True, ["Prediction not tested", "Numerics fine"], ["open", "good"]),
+    ],
+)
 def test_the_verdict_comes_first_and_separates_prediction_from_numerics(
-        predicts: str, numerics: bool, words: list[str], colours: list[str]) -> None:
+    predicts: str, numerics: bool, words: list[str], colours: list[str]
+) -> None:
     good = result("five_bar")
-    changed = replace(good, validation=replace(good.validation, predicts=predicts, numerics=numerics))
+    changed = replace(
+        good, validation=replace(good.validation, predicts=predicts, numerics=numerics)
+    )
     page = Page(render(robot("five_bar"), changed))
     articles = [str(attributes["class"]) for tag, attributes in page.elements if tag == "article"]
     assert articles == colours
@@ -159,11 +195,16 @@ def test_drive_gains_and_payload_have_their_own_tables() -> None:
     names = (*(f"leg{k}.q1.gain" for k in (1, 2)), "payload.calibration.m", *e.parameters[3:])
     values = np.concatenate([[2170.0, 2100.0, 1.9], e.values[3:]])
     renamed = replace(e, parameters=names, values=values)
-    changed = replace(good, estimate=renamed, estimates={}, enclosures={}, nominal_gains={"leg3.q1": 2070.0})
+    changed = replace(
+        good, estimate=renamed, estimates={}, enclosures={}, nominal_gains={"leg3.q1": 2070.0}
+    )
     page = Page(render(robot("orthoglide"), changed))
     gains = next(table for table in page.tables if table[0][1][0] == "Motor")
     assert [(cells[0], value_of(cells[1])) for _, cells in gains[1:]] == [
-        ("leg1.q1", 2170), ("leg2.q1", 2100), ("leg3.q1", 2070)]
+        ("leg1.q1", 2170),
+        ("leg2.q1", 2100),
+        ("leg3.q1", 2070),
+    ]
     assert gains[3][1][2] == "as given"
     listed = [cells[0] for table in page.tables for _, cells in table]
     assert listed.count("payload.calibration.m") == 1
@@ -173,19 +214,28 @@ def test_drive_gains_and_payload_have_their_own_tables() -> None:
 def test_what_was_known_of_the_payload_is_told() -> None:
     good = result("orthoglide")
     e = good.estimate
-    changed = replace(good, estimate=replace(e, parameters=("payload.calibration.mz", *e.parameters[1:])))
-    for known, words in (({"payload.calibration.m": 1.983}, "Known beforehand: m = 1.983 kg."), ({}, None)):
+    changed = replace(
+        good, estimate=replace(e, parameters=("payload.calibration.mz", *e.parameters[1:]))
+    )
+    for known, words in (
+        ({"payload.calibration.m": 1.983}, "Known beforehand: m = 1.983 kg."),
+        ({}, None),
+    ):
         page = Page(render(robot("orthoglide"), replace(changed, known=known)))
         assert words in page.text if words else "Known beforehand" not in page.text
-        payload = next(t for t in page.tables if any(cells[0] == "payload.calibration.mz" for _, cells in t))
+        payload = next(
+            t for t in page.tables if any(cells[0] == "payload.calibration.mz" for _, cells in t)
+        )
         assert "Bounds, lp" not in payload[0][1]  # which say nothing about a payload
 
 
 def test_the_choice_of_the_model_is_told_if_it_was_asked_for(page: Page) -> None:
     assert "Choice of the model" not in page.text
     asked = Page(render(robot("five_bar"), replace(result("five_bar"), structures=choice("both"))))
-    friction, symmetry, weak = (next(table for table in asked.tables if word in table[0][1])
-                                for word in ("Friction", "F", "Relative"))
+    friction, symmetry, weak = (
+        next(table for table in asked.tables if word in table[0][1])
+        for word in ("Friction", "F", "Relative")
+    )
     assert [cells[0] for _, cells in friction[1:]] == ["none", "both", "too much"]
     assert [cells[5] for _, cells in friction[1:]] == ["", "advised", "rank lost at both"]
     assert [kind for kind, _ in symmetry[1:]] == ["doubtful", ""]
@@ -202,7 +252,7 @@ def test_a_difference_the_robot_file_makes_zero_is_zero(page: Page) -> None:
 def test_pictures_of_many_parameters_are_of_equal_length() -> None:
     good = result("palida")
     answers = {str(k): good.estimate for k in range(6)}
-    count = [chart.count('label end') for chart in comparison_charts(good.estimate, answers)]
+    count = [chart.count("label end") for chart in comparison_charts(good.estimate, answers)]
     assert len(count) > 1
     assert sum(count) == len(good.estimate)
     assert max(count) - min(count) < len(count)
@@ -215,21 +265,36 @@ def test_regroupings_and_history_and_quality_and_settings_are_told(page: Page) -
     assert told
     for name in told:
         assert formulas[name] in page.text
-    for words in (*good.history, *good.notes, "closure residual", "log0.csv", "recordings", "Gough 0."):
+    for words in (
+        *good.history,
+        *good.notes,
+        "closure residual",
+        "log0.csv",
+        "recordings",
+        "Gough 0.",
+    ):
         assert words.strip() in page.text
 
 
 def test_what_guaranteed_bounds_rest_on_is_told() -> None:
     good = result("five_bar")
-    box = replace(good.enclosures["lp"], certificate={"error_bound": [1.5, 1.5], "removed": [], "gap": 3.55e-15},
-                  notes=("conditional on two rows",))
+    box = replace(
+        good.enclosures["lp"],
+        certificate={"error_bound": [1.5, 1.5], "removed": [], "gap": 3.55e-15},
+        notes=("conditional on two rows",),
+    )
     page = Page(render(robot("five_bar"), replace(good, enclosures={"bounds_slow": box})))
-    assert "Bounds slow: exact box; error bound 1.50; gap 3.55·10⁻¹⁵; conditional on two rows" in page.text
+    assert (
+        "Bounds slow: exact box; error bound 1.50; gap 3.55·10⁻¹⁵; conditional on two rows"
+        in page.text
+    )
     assert page.tables[0][0][1][6] == "Bounds slow"
 
 
 def test_a_result_without_recordings_still_has_a_report() -> None:
-    page = Page(render(robot("five_bar"), replace(result("five_bar"), fits=(), estimates={}, enclosures={})))
+    page = Page(
+        render(robot("five_bar"), replace(result("five_bar"), fits=(), estimates={}, enclosures={}))
+    )
     assert not any(tag == "canvas" for tag, _ in page.elements)
     assert "Parameters" in page.text
 
@@ -238,15 +303,31 @@ def test_one_parameter_without_noise_and_one_sample_are_enough() -> None:
     good = result("five_bar")
     single = good.estimate.select(good.estimate.parameters[:1])
     exact = replace(single, covariance=np.zeros((1, 1)))
-    short = Fit(label="identification: x", held_out=False, time=good.fits[0].time[:1], q=good.fits[0].q[:1],
-                measured=good.fits[0].measured[:1], predicted=good.fits[0].predicted[:1],
-                used=good.fits[0].used[:1])
-    page = Page(render(robot("five_bar"), replace(good, estimate=exact, estimates={"a": exact, "b": exact},
-                                                  enclosures={}, fits=(short,))))
+    short = Fit(
+        label="identification: x",
+        held_out=False,
+        time=good.fits[0].time[:1],
+        q=good.fits[0].q[:1],
+        measured=good.fits[0].measured[:1],
+        predicted=good.fits[0].predicted[:1],
+        used=good.fits[0].used[:1],
+    )
+    page = Page(
+        render(
+            robot("five_bar"),
+            replace(
+                good,
+                estimate=exact,
+                estimates={"a": exact, "b": exact},
+                enclosures={},
+                fits=(short,),
+            ),
+        )
+    )
     assert page.tables[0][1][1][0].partition("combination: ")[0] == single.parameters[0]
 
 
-# -- that it needs nothing and lets nothing out ----------------------------------------------------------------------
+# -- that it needs nothing and lets nothing out
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -259,10 +340,12 @@ def test_the_file_is_light_and_refers_to_nothing_outside(name: str) -> None:
         assert not {"src", "srcset", "action", "data"} & set(attributes)
         assert (attributes.get("href") or "#").startswith("#")
         assert not any(key.startswith("on") for key in attributes)
-    style = html[html.index("<style>"):html.index("</style>")]
+    style = html[html.index("<style>") : html.index("</style>")]
     assert "url(" not in style
     assert "@import" not in style
-    policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"
+    )
     assert str(policy).startswith("default-src 'none'")
 
 
@@ -294,7 +377,7 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
         write_report(robot("five_bar"), result("five_bar"), tmp_path / "nowhere" / "a.html")
 
 
-# -- its parts ------------------------------------------------------------------------------------------------------
+# -- its parts
 
 
 @pytest.mark.parametrize("name", [name for name, _ in bundled_robots()])
@@ -308,7 +391,9 @@ def test_links_and_plates_of_the_picture_are_rigid(name: str) -> None:
     motors = drawn.points[:, [k for k, kind in drawn.dots if kind == "motor"]]
     for joint in model.mechanism.joints:
         if joint.actuated and joint.kind == "revolute":  # it turns about its child's origin
-            gap = np.linalg.norm(motors - origins[:, [bodies.index(joint.child)]], axis=2).max(axis=0)
+            gap = np.linalg.norm(motors - origins[:, [bodies.index(joint.child)]], axis=2).max(
+                axis=0
+            )
             assert gap.min() < 1e-6 * drawn.size, joint.name
     assert 0 < motors.shape[1] <= len(model.actuated)
     rigid = [(a, b) for a, b, kind in drawn.links if kind in ("body", "rod")]
@@ -317,7 +402,9 @@ def test_links_and_plates_of_the_picture_are_rigid(name: str) -> None:
         length = np.linalg.norm(drawn.points[:, a] - drawn.points[:, b], axis=1)
         assert np.ptp(length) < 1e-8 * drawn.size
         assert length[0] > 1e-6 * drawn.size
-    reached = {k for a, b, _ in drawn.links for k in (a, b)} | {k for ring, _ in drawn.plates for k in ring}
+    reached = {k for a, b, _ in drawn.links for k in (a, b)} | {
+        k for ring, _ in drawn.plates for k in ring
+    }
     assert {k for k, _ in drawn.dots} <= reached | {drawn.tool}
 
 
@@ -327,22 +414,30 @@ def test_the_picture_of_a_five_bar_is_its_geometry() -> None:
     drawn = skeleton(model.kinematics, model.load_body, move.q)
     tool = move.q[:, [move.column("tool.x"), move.column("tool.y")]]
     np.testing.assert_allclose(drawn.points[:, drawn.tool, :2], tool, atol=1e-12)
-    lengths = sorted(float(np.linalg.norm(drawn.points[0, a] - drawn.points[0, b])) for a, b, _ in drawn.links)
+    lengths = sorted(
+        float(np.linalg.norm(drawn.points[0, a] - drawn.points[0, b])) for a, b, _ in drawn.links
+    )
     np.testing.assert_allclose(lengths, [0.2, 0.25, 0.25, 0.35, 0.35], atol=1e-9)
 
 
 def test_the_moving_picture_holds_the_poses_of_the_log() -> None:
     model, fit = robot("palida"), result("palida").fits[0]
     scene = robot_scene(model, fit)
-    packed = np.frombuffer(base64.b64decode(scene["points"]), "<i2").reshape(scene["frames"], scene["count"], 3)
+    packed = np.frombuffer(base64.b64decode(scene["points"]), "<i2").reshape(
+        scene["frames"], scene["count"], 3
+    )
     assert scene["frames"] * scene["step"] == pytest.approx(fit.time[-1], rel=0.1)
     middle = scene["frames"] // 3
     sample = int(np.abs(fit.time - middle * scene["step"]).argmin())
     rotation, origin = model.kinematics.body_poses(fit.q[[0, sample]])
     body = [b.name for b in model.mechanism.bodies].index("platform")
     tool = packed[[0, middle], scene["tool"]].astype(float)
-    scale = np.linalg.norm(tool[1] - tool[0]) / np.linalg.norm(origin[1, body] - origin[0, body])  # [steps/m]
-    assert np.abs((tool[1] - tool[0]) / scale - (origin[1, body] - origin[0, body])).max() < 10 / scale
+    scale = np.linalg.norm(tool[1] - tool[0]) / np.linalg.norm(
+        origin[1, body] - origin[0, body]
+    )  # [steps/m]
+    assert (
+        np.abs((tool[1] - tool[0]) / scale - (origin[1, body] - origin[0, body])).max() < 10 / scale
+    )
     assert np.abs(rotation[1, body] - rotation[1, body].T).max() > 0.02
     for k, tip in enumerate(scene["triad"]):
         axis = packed[middle, tip] - tool[1]
@@ -360,7 +455,9 @@ def test_frames_follow_the_log_and_bridge_what_it_lacks() -> None:
     times, q = frames(model, move.time[keep], move.q[keep])
     assert len(times) <= 160
     assert times[0] == 0
-    truth = np.stack([np.interp(times, move.time, move.q[:, i]) for i in range(move.q.shape[1])], axis=1)
+    truth = np.stack(
+        [np.interp(times, move.time, move.q[:, i]) for i in range(move.q.shape[1])], axis=1
+    )
     assert np.abs(q - truth).max() < 0.03 * np.ptp(move.q, axis=0).max()
 
 
@@ -374,11 +471,19 @@ def test_a_value_and_its_deviation_read_back(value: float, std: float) -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e200, max_value=1e200))
 def test_a_number_reads_back(value: float) -> None:
     assert value_of(number(value)) == pytest.approx(value, rel=6e-4, abs=1e-300)
-    assert value_of(percent(value).removesuffix("\u00a0%")) == pytest.approx(100 * value, rel=0.06, abs=1e-300)
+    assert value_of(percent(value).removesuffix("\u00a0%")) == pytest.approx(
+        100 * value, rel=0.06, abs=1e-300
+    )
 
 
 def test_numbers_and_units_are_written_as_people_do() -> None:
-    assert [number(x) for x in (0.0, -0.25, 1234567.0, np.inf, np.nan)] == ["0", "−0.2500", "1.235·10⁶", "∞", "–"]
+    assert [number(x) for x in (0.0, -0.25, 1234567.0, np.inf, np.nan)] == [
+        "0",
+        "−0.2500",
+        "1.235·10⁶",
+        "∞",
+        "–",
+    ]
     assert with_std(-0.001, 3.0) == ("0.0", "3.0")
     assert [unit(u) for u in ("kg m2", "N s/m", "1", "m/s2")] == ["kg m²", "N s/m", "", "m/s²"]
 
@@ -400,7 +505,9 @@ def test_a_packed_curve_unpacks_to_its_points() -> None:
     steps = [(int(a), int(b)) for a, b in re.findall(r"(-?\d+)[ ]?(-?\d+)", d[1])]
     found = np.cumsum(steps, axis=0)
     np.testing.assert_allclose(found[:, 0] * 7 / FINE, x, atol=0.6 * 7 / FINE)
-    np.testing.assert_allclose(y.max() - found[:, 1] * np.ptp(y) / TALL, y, atol=0.6 * np.ptp(y) / TALL)
+    np.testing.assert_allclose(
+        y.max() - found[:, 1] * np.ptp(y) / TALL, y, atol=0.6 * np.ptp(y) / TALL
+    )
     assert d[1].count("m") == 2
     assert len(d[1]) < 8 * 300
 
@@ -429,7 +536,7 @@ def test_the_amplitude_density_of_noise_with_gaps_adds_up_to_its_variance() -> N
     assert frequency[density.argmax()] == pytest.approx(35.0, rel=0.12)
 
 
-# -- verdict, diagnosis and processing, as plain tables ---------------------------------------------------------------
+# -- verdict, diagnosis and processing, as plain tables
 
 
 def judged(**fields: Any) -> str:
@@ -437,9 +544,16 @@ def judged(**fields: Any) -> str:
 
 
 def test_the_worst_remark_comes_first_and_nothing_is_green_beside_it() -> None:
-    page = Page(judged(verdict=Verdict(remarks=(
-        Remark(rule="fit", level="look", message="12 % is left"),
-        Remark(rule="physics", level="wrong", message="fs is <b>negative</b>")))))
+    page = Page(
+        judged(
+            verdict=Verdict(
+                remarks=(
+                    Remark(rule="fit", level="look", message="12 % is left"),
+                    Remark(rule="physics", level="wrong", message="fs is <b>negative</b>"),
+                )
+            )
+        )
+    )
     assert ("div", "headline wrong") in [(tag, a.get("class")) for tag, a in page.elements]
     assert page.text.index("fs is <b>negative</b>") < page.text.index("12\u00a0% is left")
     assert not [a for tag, a in page.elements if tag == "article" and "good" in str(a.get("class"))]
@@ -452,14 +566,36 @@ def test_a_verdict_without_remarks_is_good() -> None:
 
 
 def test_mistakes_are_told_with_size_and_cure() -> None:
-    mistake = Mistake(name="effort delay", place="left.motor", size=(1.9e-3,), sigma=(1e-4,), unit="s",
-                      text="left.motor: effort lags by 1.90 +- 0.10 ms", advice='put offset = "-1.9 ms"', share=0.81,
-                      before=0.061, after=0.023, alike=("a clock",))
-    limits = (Limit(name="tilt", place="base", unit="rad", size=np.inf),
-              Limit(name="effort delay", place="left.motor", unit="s", size=2.5e-4))
-    page = Page(judged(diagnosis=Diagnosis(robot="five_bar", mistakes=(mistake,), limits=limits,
-                                           notes=("one log only",))))
-    rows = [row for table in page.tables for _, row in table if row and row[0] in ("effort delay", "tilt")]
+    mistake = Mistake(
+        name="effort delay",
+        place="left.motor",
+        size=(1.9e-3,),
+        sigma=(1e-4,),
+        unit="s",
+        text="left.motor: effort lags by 1.90 +- 0.10 ms",
+        advice='put offset = "-1.9 ms"',
+        share=0.81,
+        before=0.061,
+        after=0.023,
+        alike=("a clock",),
+    )
+    limits = (
+        Limit(name="tilt", place="base", unit="rad", size=np.inf),
+        Limit(name="effort delay", place="left.motor", unit="s", size=2.5e-4),
+    )
+    page = Page(
+        judged(
+            diagnosis=Diagnosis(
+                robot="five_bar", mistakes=(mistake,), limits=limits, notes=("one log only",)
+            )
+        )
+    )
+    rows = [
+        row
+        for table in page.tables
+        for _, row in table
+        if row and row[0] in ("effort delay", "tilt")
+    ]
     assert rows[0][2:5] == ["81.0\u00a0%", "6.1\u00a0%", "2.3\u00a0%"]
     assert rows[0][1].startswith("left.motor: effort lags by 1.90 +- 0.10 ms")
     assert "or a clock: these cannot be told apart" in rows[0][1]
@@ -469,14 +605,26 @@ def test_mistakes_are_told_with_size_and_cure() -> None:
 
 
 def test_the_curves_of_cutoffs_and_windows_mark_the_chosen_ones() -> None:
-    tried = tuple(Candidate(cutoff=f, decimation=1, window=0.0, errors=(e, e))
-                  for f, e in ((3.0, 0.3), (10.0, 0.08), (30.0, 0.09)))
+    tried = tuple(
+        Candidate(cutoff=f, decimation=1, window=0.0, errors=(e, e))
+        for f, e in ((3.0, 0.3), (10.0, 0.08), (30.0, 0.09))
+    )
     wide = tuple(replace(tried[0], window=w) for w in (0.0, 0.002, 0.004))
-    choice = ProcessingChoice(processing=Processing(cutoff=10.0, window=0.002), rows=("left.motor", "right.motor"),
-                              cutoffs=tried, windows=wide)
+    choice = ProcessingChoice(
+        processing=Processing(cutoff=10.0, window=0.002),
+        rows=("left.motor", "right.motor"),
+        cutoffs=tried,
+        windows=wide,
+    )
     page = Page(render(robot("five_bar"), replace(result("five_bar"), choice=choice)))
-    dots = [a for tag, a in page.elements if tag == "circle" and a.get("class") in ("chosen", "kept")][-6:]
-    assert [a["class"] for a in dots] == ["kept", "chosen", "kept"] * 2  # cut-offs rising, windows rising
+    dots = [
+        a for tag, a in page.elements if tag == "circle" and a.get("class") in ("chosen", "kept")
+    ][-6:]
+    assert [a["class"] for a in dots] == [
+        "kept",
+        "chosen",
+        "kept",
+    ] * 2  # cut-offs rising, windows rising
     heights = [float(str(a["cy"])) for a in dots]
     assert heights[1] > heights[2] > heights[0]  # downwards: the smallest error is lowest
 
@@ -485,15 +633,27 @@ def test_shares_of_samples_stand_beside_the_residual() -> None:
     good = result("five_bar")
     few = replace(good.estimate, counts=np.array([300, 400]), samples=400)
     page = Page(render(robot("five_bar"), replace(good, estimate=few)))
-    rows = {row[0]: row for table in page.tables for _, row in table if row and row[0] in ("left.motor", "right.motor")}
-    assert [rows[name][3] for name in ("left.motor", "right.motor")] == ["75.0\u00a0%", "100\u00a0%"]
+    rows = {
+        row[0]: row
+        for table in page.tables
+        for _, row in table
+        if row and row[0] in ("left.motor", "right.motor")
+    }
+    assert [rows[name][3] for name in ("left.motor", "right.motor")] == [
+        "75.0\u00a0%",
+        "100\u00a0%",
+    ]
 
 
-def test_information_over_noise_stands_beside_each_parameter_and_below_three_it_is_not_observed() -> None:
+def test_information_over_noise_stands_beside_each_parameter_and_below_three_it_is_not_observed() -> (
+    None
+):
     base = result("five_bar")
     known = np.full(len(base.estimate), 420.0)
     known[1] = 1.2
-    page = render(robot("five_bar"), replace(base, estimate=replace(base.estimate, information=known)))
+    page = render(
+        robot("five_bar"), replace(base, estimate=replace(base.estimate, information=known))
+    )
     assert "over noise" in page
     assert page.count("not observed: position noise alone") == 1
     assert page.count(">420<") == len(known) - 1

@@ -1,4 +1,6 @@
-"""A robot that is moved by hand: loops stay closed, limits are kept, what cannot be done is said."""
+"""A robot that is moved by hand: loops stay closed, limits are kept, what cannot be done is
+said.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from gough.view.posture import Posture
 
 def far_apart(tmp_path: Path) -> Path:
     """Write a five-bar whose second base joint is too far away for its links."""
-    text = (Path(__file__).parents[2] / "src/gough/robots/five_bar.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "src/gough/robots/five_bar.toml").read_text(
+        encoding="utf-8"
+    )
     path = tmp_path / "apart.toml"
     path.write_text(text.replace("xyz = [0.1, 0, 0]", "xyz = [2.1, 0, 0]"), encoding="utf-8")
     return path
@@ -26,7 +30,8 @@ def test_the_platform_follows_the_hand_as_far_as_its_freedom_goes(name):
     place = posture.place()[1]
     length = posture.chain.loops.length
     E = posture.chain.closure_map(posture.q[None], "actuated")[0]
-    # A place that can be reached, found without the code under test: the motors move a little, the loops are closed.
+    # A place that can be reached, found without the code under test: the motors move a little, the
+    # loops are closed.
     there = Posture(load_robot(name))
     rng = np.random.default_rng(3)
     assert there.drive(there.positions + 0.03 * length * rng.uniform(-1, 1, E.shape[1])) == ""
@@ -65,7 +70,9 @@ def test_a_robot_that_does_not_assemble_shows_its_open_loop_and_every_joint(tmp_
     ends = np.linalg.norm(gap.ends[1] - gap.ends[0])
     assert gap.size <= ends * (1 + 1e-9)  # the largest component of the gap
     assert ends > 0.5
-    assert len(posture.sliders) == sum(not joint.virtual for joint in posture.chain.loops.mechanism.joints)
+    assert len(posture.sliders) == sum(
+        not joint.virtual for joint in posture.chain.loops.mechanism.joints
+    )
     before = posture.gaps()[0].size
     posture.drive(posture.positions + 0.1)
     assert posture.gaps()[0].size != before

@@ -1,4 +1,6 @@
-"""The window in a real browser: it shows the robot, moves it, plays a log, and asks nobody else for anything."""
+"""The window in a real browser: it shows the robot, moves it, plays a log, and asks nobody else for
+anything.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,15 @@ def made_up(model: Model) -> Fit:
     positions[:, 0] += 0.05 * np.sin(2 * np.pi * time)
     q = model.kinematics.assemble(positions)
     effort = np.column_stack([np.sin(2 * np.pi * time), np.cos(2 * np.pi * time)])
-    return Fit(label="made up", held_out=False, time=time, measured=effort, predicted=0.9 * effort, q=q,
-               used=np.ones(effort.shape, dtype=bool))
+    return Fit(
+        label="made up",
+        held_out=False,
+        time=time,
+        measured=effort,
+        predicted=0.9 * effort,
+        q=q,
+        used=np.ones(effort.shape, dtype=bool),
+    )
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
@@ -45,12 +54,20 @@ def test_the_page_shows_motors_margins_and_a_log_and_stays_on_this_machine(tmp_p
             if "Type-2 singularity" in text:
                 break
             browser.wait(0.5)
-        for word in ("five_bar", "left.motor", "right.motor", "Type-1 singularity", "measured", "play"):
+        for word in (
+            "five_bar",
+            "left.motor",
+            "right.motor",
+            "Type-1 singularity",
+            "measured",
+            "play",
+        ):
             assert word in text
         assert browser.run("document.querySelector('canvas') !== null")
         before = np.array(posture.q)
         # The user's own hand: the number beside the first motor's slider, as the page has it.
-        browser.run("""(() => {
+        browser.run(
+            """(() => {
             const fields = [...document.querySelectorAll('input[type=text]')];
             const field = fields.find(x => Math.abs(Number(x.value) - HOME) < 5e-3);
             const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set;
@@ -58,13 +75,16 @@ def test_the_page_shows_motors_margins_and_a_log_and_stays_on_this_machine(tmp_p
             field.dispatchEvent(new Event('input', {bubbles: true}));
             field.dispatchEvent(new Event('change', {bubbles: true}));
             field.blur();
-        })()""".replace("HOME", str(before[posture.sliders[0].index])))
+        })()""".replace("HOME", str(before[posture.sliders[0].index]))
+        )
         browser.wait(1.5)
         assert np.abs(posture.q - before).max() > 0.04
         assert posture.chain.residual(posture.q[None])[0] < 1e-9
         window.show_sample(12)
         np.testing.assert_allclose(posture.q, fit.q[12])
-        elsewhere = [r for r in browser.requests if not r.startswith((window.address, "data:", "blob:"))]
+        elsewhere = [
+            r for r in browser.requests if not r.startswith((window.address, "data:", "blob:"))
+        ]
         assert elsewhere == []
     finally:
         browser.close()
@@ -73,9 +93,13 @@ def test_the_page_shows_motors_margins_and_a_log_and_stays_on_this_machine(tmp_p
 
 def test_a_log_is_played_with_the_robot_files_values_and_with_a_result(tmp_path: Path):
     model = Model(load_robot("five_bar"))
-    log = gough.record(gough.simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=2), seed=4)
+    log = gough.record(
+        gough.simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=2), seed=4
+    )
     first = playback(model, log)
-    error = np.sqrt(((first.measured - first.predicted) ** 2).mean(axis=0) / (first.measured**2).mean(axis=0))
+    error = np.sqrt(
+        ((first.measured - first.predicted) ** 2).mean(axis=0) / (first.measured**2).mean(axis=0)
+    )
     assert (error < 0.1).all()  # the virtual robot is that of the file
     result = gough.identify(model, [log])
     second = playback(model, log, result)

@@ -28,23 +28,31 @@ def example(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_mass_matrix_of_the_stewart_platform_is_the_printed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mass_matrix_of_the_stewart_platform_is_the_printed_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """(18) of S20 with the misprints of its diagonal corrected."""
     stewart = example("stewart_hydraulic", monkeypatch)
     M = stewart.task_mass_matrix(model_of("stewart"), "load")
     np.testing.assert_allclose(M, stewart.printed_mass_matrix(), atol=1e-9)
 
 
-def test_palida_controllers_rank_as_in_figure_6_and_errors_grow_with_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_palida_controllers_rank_as_in_figure_6_and_errors_grow_with_speed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     palida = example("palida_control", monkeypatch)
     found = palida.errors(model_of("palida"), (0.35, 0.7))
-    slow, fast = np.array([found[name] for name in ("no model", "a-priori model", "identified model")]).T
+    slow, fast = np.array(
+        [found[name] for name in ("no model", "a-priori model", "identified model")]
+    ).T
     assert fast[0] > fast[1] > 100 * fast[2]
     assert min(slow[:2]) > 100 * slow[2]
     assert (fast[:2] > 2 * slow[:2]).all()
 
 
-def test_orthoglide_strategies_rank_as_in_table_4(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_orthoglide_strategies_rank_as_in_table_4(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Controllers as given; the identified ones are the example's own business."""
     orthoglide = example("orthoglide_control", monkeypatch)
     model = model_of("orthoglide")
@@ -53,14 +61,19 @@ def test_orthoglide_strategies_rank_as_in_table_4(monkeypatch: pytest.MonkeyPatc
     circle = orthoglide.trajectories(model)["trajectory 1"]
     monkeypatch.setattr(orthoglide, "trajectories", lambda _: {"circle": circle})
     true = np.array(orthoglide.IDENTIFIED)
-    strategies = {name: orthoglide.Strategy(law, true) for name, law in (
-        ("simple", PID(bandwidth=100.0)), ("advanced", PID(bandwidth=100.0, velocity_feedforward=True)),
-        ("ctc", ComputedTorque(bandwidth=100.0)))}
+    strategies = {
+        name: orthoglide.Strategy(law, true)
+        for name, law in (
+            ("simple", PID(bandwidth=100.0)),
+            ("advanced", PID(bandwidth=100.0, velocity_feedforward=True)),
+            ("ctc", ComputedTorque(bandwidth=100.0)),
+        )
+    }
     table, panels = orthoglide.compare(model, strategies)
     worst = {line.split()[0]: float(line.split()[1]) for line in table.splitlines()[2:]}
     assert worst["simple"] > 5 * worst["advanced"] > 25 * worst["ctc"]
     plot = example("line_plot", monkeypatch)
-    axes, = plot.draw(panels, logarithmic=True).axes
+    (axes,) = plot.draw(panels, logarithmic=True).axes
     assert [line.get_label() for line in axes.lines] == list(strategies)
     assert axes.get_yscale() == "log"
     for name in ("a.svg", "b.svg"):

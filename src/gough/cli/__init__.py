@@ -26,9 +26,13 @@ COMMANDS = ("robots", "schema", "view", *VERBS, "run", "demo")
 def build(wanted: str | None) -> typer.Typer:
     """Return the application; of verbs that are not wanted only the help is there."""
     app = typer.Typer(
-        name="gough", no_args_is_help=True, pretty_exceptions_enable=False,
+        name="gough",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
         rich_markup_mode="markdown",  # Rich's own markup would swallow units such as [s]
-        help="Find the dynamic model of a parallel robot from actuated positions and motor currents.")
+        help="Find the dynamic model of a parallel robot from actuated positions and motor "
+        "currents.",
+    )
     app.callback()(_root)
     for name in COMMANDS:
         function: Callable[..., None] = getattr(others, name, lambda: None)
@@ -46,22 +50,38 @@ def _tell_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _root(show_version: Annotated[bool, typer.Option(
-        "--version", callback=_tell_version, is_eager=True, help="Say which version this is.")] = False) -> None:
+def _root(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Say which version this is."
+        ),
+    ] = False,
+) -> None:
     """Find the dynamic model of a parallel robot from actuated positions and motor currents."""
 
 
 def main() -> None:
-    """Run the command line: exit 0 when done, 1 with one clear error on stderr, 2 on wrong usage."""
+    """Run the command line: exit 0 when done, 1 with one clear error on stderr, 2 on wrong
+    usage.
+    """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         # a shell that asks for completion hands over the line so far in its environment
         line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
-        build(next((word for word in line.split()[1:] or sys.argv[1:] if not word.startswith("-")), None))()
+        build(
+            next(
+                (word for word in line.split()[1:] or sys.argv[1:] if not word.startswith("-")),
+                None,
+            )
+        )()
     except GoughError as error:
         _fail(str(error))
     except OSError as error:
-        _fail(f"{error.strerror or error}" + ("" if error.filename is None else f": '{error.filename}'"))
+        _fail(
+            f"{error.strerror or error}"
+            + ("" if error.filename is None else f": '{error.filename}'")
+        )
     except SystemExit as stop:
         if stop.code != INTERRUPTED:  # what Typer makes of Ctrl-C
             raise

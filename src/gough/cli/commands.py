@@ -1,4 +1,6 @@
-"""Commands made from the verbs: every option of a verb is one of its command, declared nowhere else."""
+"""Commands made from the verbs: every option of a verb is one of its command, declared nowhere
+else.
+"""
 
 from __future__ import annotations
 
@@ -32,20 +34,39 @@ def verified(path: str | None) -> None:
     raise typer.Exit
 
 
-Verify = Annotated[str | None, typer.Option(is_eager=True, callback=verified, metavar="BOX", help=(
-    "Check a stored box (.json) in fractions, and nothing else."))]
+Verify = Annotated[
+    str | None,
+    typer.Option(
+        is_eager=True,
+        callback=verified,
+        metavar="BOX",
+        help=("Check a stored box (.json) in fractions, and nothing else."),
+    ),
+]
 
 
 def command(name: str) -> Callable[..., None]:
-    """Return a verb as a function that Typer understands: it runs, shows the result and says what was written."""
+    """Return a verb as a function that Typer understands: it runs, shows the result and says what
+    was written.
+    """
     known = options_of(verb(name))
-    arguments = {p.name for p in inspect.signature(verb(name)).parameters.values() if p.kind is not p.KEYWORD_ONLY}
+    arguments = {
+        p.name
+        for p in inspect.signature(verb(name)).parameters.values()
+        if p.kind is not p.KEYWORD_ONLY
+    }
 
     def call(as_json: bool, **words: Any) -> None:
         try:
-            options = {key: spoken(known[key], value) for key, value in words.items() if value is not None}
-            with progress(" ".join([name, *(str(options[key]) for key in ("robot", "folder") if key in options)]),
-                          quiet=as_json) as update:
+            options = {
+                key: spoken(known[key], value) for key, value in words.items() if value is not None
+            }
+            with progress(
+                " ".join(
+                    [name, *(str(options[key]) for key in ("robot", "folder") if key in options)]
+                ),
+                quiet=as_json,
+            ) as update:
                 result = run_step(name, options, progress=update)
         except GoughError as error:
             raise type(error)(in_options(str(error), known), **error.numbers) from None
@@ -53,29 +74,51 @@ def command(name: str) -> Callable[..., None]:
             print_json(result.to_dict() | {"settings": step_settings(name, options)})
         else:
             say(in_options(result.summary(), known))
-            written = [options[key] for key in ("output", "csv") if key in options and not hasattr(result, "files")]
+            written = [
+                options[key]
+                for key in ("output", "csv")
+                if key in options and not hasattr(result, "files")
+            ]
             for path in written:
-                say(f"wrote {path}" + (f"; next: gough report {path}" if name == "identify" else ""))
+                say(
+                    f"wrote {path}" + (f"; next: gough report {path}" if name == "identify" else "")
+                )
         if failed(result):
             raise typer.Exit(FAILED)
 
     hints = {option.name: parameter(option, option.name in arguments) for option in known.values()}
-    hints = dict(sorted(hints.items(), key=lambda item: item[1][1] is not REQUIRED))  # as Python wants it
+    hints = dict(
+        sorted(hints.items(), key=lambda item: item[1][1] is not REQUIRED)
+    )  # as Python wants it
     hints["as_json"] = Json, False
     if name == "bounds":
         hints["verify"] = Verify, None
-    call.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
-        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=hint,
-                          default=inspect.Parameter.empty if default is REQUIRED else default)
-        for key, (hint, default) in hints.items()])
+    signature = inspect.Signature(
+        [
+            inspect.Parameter(
+                key,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=hint,
+                default=inspect.Parameter.empty if default is REQUIRED else default,
+            )
+            for key, (hint, default) in hints.items()
+        ]
+    )
+    call.__signature__ = signature  # type: ignore[attr-defined]
     call.__annotations__ = {key: hint for key, (hint, _) in hints.items()}
     return call
 
 
 def known_robots(incomplete: str) -> list[str]:
-    """Return the bundled robots and the robot files that begin like this, for the shell to complete."""
+    """Return the bundled robots and the robot files that begin like this, for the shell to
+    complete.
+    """
     files = [path.as_posix() for path in Path(incomplete or ".").parent.glob("*.toml")]
-    return [name for name in (*(name for name, _ in bundled_robots()), *files) if name[:len(incomplete)] == incomplete]
+    return [
+        name
+        for name in (*(name for name, _ in bundled_robots()), *files)
+        if name[: len(incomplete)] == incomplete
+    ]
 
 
 def parameter(option: Option, argument: bool) -> tuple[Any, Any]:
@@ -83,11 +126,24 @@ def parameter(option: Option, argument: bool) -> tuple[Any, Any]:
     hint, default = spoken_type(option), option.default
     absent = default is None or default == ()
     flag = option.name.replace("_", "-")
-    names = [f"--{flag}/--no-{flag}" if default is True else f"--{flag}", *filter(None, [option.about.short])]
-    about: dict[str, Any] = {"help": option.help, "autocompletion": known_robots if option.name == "robot" else None}
-    info = typer.Argument(**about) if argument else typer.Option(
-        *names, **about, show_default=not absent and hint is not bool,
-        metavar="NAME=VALUE" if _is_table(option) and hint == list[str] else None)
+    names = [
+        f"--{flag}/--no-{flag}" if default is True else f"--{flag}",
+        *filter(None, [option.about.short]),
+    ]
+    about: dict[str, Any] = {
+        "help": option.help,
+        "autocompletion": known_robots if option.name == "robot" else None,
+    }
+    info = (
+        typer.Argument(**about)
+        if argument
+        else typer.Option(
+            *names,
+            **about,
+            show_default=not absent and hint is not bool,
+            metavar="NAME=VALUE" if _is_table(option) and hint == list[str] else None,
+        )
+    )
     return (Annotated[hint | None, info], None) if absent else (Annotated[hint, info], default)
 
 
@@ -111,7 +167,9 @@ def _is_table(option: Option) -> bool:
 
 
 def spoken(option: Option, value: Any) -> Any:
-    """Return what was written on a command line as the option's value: `a=1 b=2` is a mapping, a lone one itself."""
+    """Return what was written on a command line as the option's value: `a=1 b=2` is a mapping, a
+    lone one itself.
+    """
     if not isinstance(value, list):
         return value
     try:
@@ -126,7 +184,10 @@ def spoken(option: Option, value: Any) -> Any:
 
 
 def in_options(text: str, known: Mapping[str, Option]) -> str:
-    """Return a message of the library in the words of the command line: `cutoff=20` becomes --cutoff 20."""
+    """Return a message of the library in the words of the command line: `cutoff=20` becomes
+    --cutoff 20.
+    """
+
     def spoken_as(match: re.Match[str]) -> str:
         name, value = match.groups()
         if name not in known:

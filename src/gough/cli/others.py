@@ -42,14 +42,23 @@ def schema() -> None:
 
 def view(
     robot: Annotated[str, typer.Argument(help="Name of a bundled robot or path of a robot file.")],
-    log: Annotated[list[str] | None, typer.Option(help="A log to play; may be given again.")] = None,
-    result: Annotated[str | None, typer.Option(
-        help="Folder that `gough identify -o` wrote: its logs, or its prediction of `--log`.")] = None,
-    description: Annotated[str | None, typer.Option(help="TOML that says which column of a log is which.")] = None,
+    log: Annotated[
+        list[str] | None, typer.Option(help="A log to play; may be given again.")
+    ] = None,
+    result: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder that `gough identify -o` wrote: its logs, or its prediction of `--log`."
+        ),
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option(help="TOML that says which column of a log is which.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; the next free one if it is taken.")] = 8080,
 ) -> None:
-    """Show a robot in the browser, move it, and play a log with measured and predicted efforts beside it.
+    """Show a robot in the browser, move it, and play a log with measured and predicted efforts
+    beside it.
 
     Example:  gough view five_bar --log run.csv --result result
     """
@@ -72,8 +81,11 @@ def view(
     window.run()
 
 
-def run(study: Annotated[str, typer.Argument(help="Study file (TOML): section = verb, key = option.")],
-        force: Force = False, as_json: Json = False) -> None:
+def run(
+    study: Annotated[str, typer.Argument(help="Study file (TOML): section = verb, key = option.")],
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
     """Run the steps of a study file; paths are relative to it.
 
     Example:  gough run study.toml
@@ -83,7 +95,12 @@ def run(study: Annotated[str, typer.Argument(help="Study file (TOML): section = 
     done = []
     with progress(f"running {study}", quiet=as_json) as update:
         for verb, options, result in run_study(study, force=force, progress=update):
-            done.append({"verb": verb, "result": result.to_dict() | {"settings": step_settings(verb, options)}})
+            done.append(
+                {
+                    "verb": verb,
+                    "result": result.to_dict() | {"settings": step_settings(verb, options)},
+                }
+            )
             if not as_json:
                 say(f"{verb}: {result.summary().splitlines()[0]}")
             if failed(result):
@@ -95,11 +112,17 @@ def run(study: Annotated[str, typer.Argument(help="Study file (TOML): section = 
 
 
 def demo(
-    robot: Annotated[str, typer.Argument(help="palida, orthoglide, h4, stewart, five_bar or fleet.")] = "palida",
-    output: Annotated[str, typer.Option("-o", "--output", help="Folder for everything it makes.")] = "gough-demo",
-    force: Force = False, as_json: Json = False,
+    robot: Annotated[
+        str, typer.Argument(help="palida, orthoglide, h4, stewart, five_bar or fleet.")
+    ] = "palida",
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="Folder for everything it makes.")
+    ] = "gough-demo",
+    force: Force = False,
+    as_json: Json = False,
 ) -> None:
-    """Do the whole job on a bundled robot: design, experiments, identification, bounds, report, controller code.
+    """Do the whole job on a bundled robot: design, experiments, identification, bounds, report,
+    controller code.
 
     Example:  gough demo five_bar -o demo
     """
@@ -108,7 +131,10 @@ def demo(
     from gough.study.run import run_study
     from gough.study.trials import truth_table
 
-    studies = {file.name.removesuffix(".toml"): file for file in (resources.files("gough") / "demos").iterdir()}
+    studies = {
+        file.name.removesuffix(".toml"): file
+        for file in (resources.files("gough") / "demos").iterdir()
+    }
     if robot not in studies:
         raise InvalidInput(f"there is no demo of '{robot}'{nearest(robot, studies)}")
     text = studies[robot].read_text(encoding="utf-8")
@@ -120,7 +146,10 @@ def demo(
     tell = (lambda line: None) if as_json else say
     tell(f"{robot}: {text.splitlines()[0].lstrip('# ')}")
     source = "the independent plant (Pinocchio)" if '"pinocchio"' in text else "Gough's own plant"
-    tell(f"recordings come from {source if 'simulate]' in text else 'the inverse model along the motion'}")
+    tell(
+        f"recordings come from "
+        f"{source if 'simulate]' in text else 'the inverse model along the motion'}"
+    )
     started = monotonic()
     done: dict[str, Any] = {}
     rows = []
@@ -133,18 +162,35 @@ def demo(
     seconds = monotonic() - started
     identified, load, fleet = (done.get(verb) for verb in ("identify", "payload", "fleet"))
     if as_json:
-        print_json({"robot": robot, "seconds": seconds, "folder": output,
-                    "parameters": [dict(zip(("name", "true", "value", "std", "within"), row)) for row in rows],
-                    "verdict": identified and identified.verdict.to_dict(),
-                    "payload": load and load.to_dict(), "fleet": fleet and fleet.to_dict()})
+        print_json(
+            {
+                "robot": robot,
+                "seconds": seconds,
+                "folder": output,
+                "parameters": [
+                    dict(zip(("name", "true", "value", "std", "within"), row)) for row in rows
+                ],
+                "verdict": identified and identified.verdict.to_dict(),
+                "payload": load and load.to_dict(),
+                "fleet": fleet and fleet.to_dict(),
+            }
+        )
         return
     _show(rows, identified, load, fleet, folder)
     pages = [page for page in ("report.html", "result/fleet.html") if (folder / page).exists()]
-    say(f"{seconds:.0f} s; everything is in {output}/" + (f": open {output}/{pages[0]}" if pages else ""))
+    say(
+        f"{seconds:.0f} s; everything is in {output}/"
+        + (f": open {output}/{pages[0]}" if pages else "")
+    )
 
 
-def _show(rows: list[tuple[str, float, float, float, bool]], identified: Any, load: Any, fleet: Any, folder: Path,
-          ) -> None:
+def _show(
+    rows: list[tuple[str, float, float, float, bool]],
+    identified: Any,
+    load: Any,
+    fleet: Any,
+    folder: Path,
+) -> None:
     """Print what a demo found beside the truth."""
     from gough.core.showing import rounded
 
@@ -152,21 +198,40 @@ def _show(rows: list[tuple[str, float, float, float, bool]], identified: Any, lo
         best = sorted(rows, key=lambda row: row[3] / max(abs(row[2]), 1e-300))[:MOST_ROWS]
         more = f"; the {MOST_ROWS} best known of {len(rows)}" if len(rows) > MOST_ROWS else ""
         say(f"\n{identified.estimate.method}: 95 % intervals{more}")
-        table(["parameter", "true", "estimated", "sigma", "within?"],
-              [[n, rounded(t, s)[0], *rounded(v, s), "yes" if w else "no"] for n, t, v, s, w in rows
-               if any(n == row[0] for row in best)])
+        table(
+            ["parameter", "true", "estimated", "sigma", "within?"],
+            [
+                [n, rounded(t, s)[0], *rounded(v, s), "yes" if w else "no"]
+                for n, t, v, s, w in rows
+                if any(n == row[0] for row in best)
+            ],
+        )
         say(f"{sum(w for *_, w in rows)} of {len(rows)} intervals hold the truth")
         say(f"verdict: {identified.verdict}")
     if load is not None:
         say("\nload about the platform frame")
-        table(["parameter", "value", "sigma", "unit", "seen?"],
-              [[p["name"], *rounded(p["value"], p["std"]), p["unit"], "yes" if p["observed"] else "no"]
-               for p in load.to_dict()["parameters"]])
+        table(
+            ["parameter", "value", "sigma", "unit", "seen?"],
+            [
+                [
+                    p["name"],
+                    *rounded(p["value"], p["std"]),
+                    p["unit"],
+                    "yes" if p["observed"] else "no",
+                ]
+                for p in load.to_dict()["parameters"]
+            ],
+        )
     if fleet is not None:
         with open(folder / "truth.csv", encoding="utf-8", newline="") as stream:
             truth = {row["robot"]: row["text"] for row in csv.DictReader(stream)}
         say("\nwhat is wrong, and what was found")
-        table(["robot", "truth", "found"], [
-            [name, text, "; ".join(a.text for a in fleet.alerts if a.robot == name)] for name, text in truth.items()])
+        table(
+            ["robot", "truth", "found"],
+            [
+                [name, text, "; ".join(a.text for a in fleet.alerts if a.robot == name)]
+                for name, text in truth.items()
+            ],
+        )
         false = [f"{a.robot}: {a.text}" for a in fleet.alerts if a.robot not in truth]
         say("false alarms: " + ("; ".join(false) or "none"))

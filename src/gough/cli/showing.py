@@ -50,10 +50,19 @@ def failed(result: Any) -> bool:
 
 @contextmanager
 def progress(label: str, quiet: bool = False) -> Iterator[Callable[[float], None]]:
-    """Show a bar on standard error once a task takes more than a second; gives a function of the fraction done."""
+    """Show a bar on standard error once a task takes more than a second; gives a function of the
+    fraction done.
+    """
     started = monotonic()
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
-                   TimeElapsedColumn(), console=err, transient=True, disable=quiet)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        console=err,
+        transient=True,
+        disable=quiet,
+    )
     task = bar.add_task(escape(label), total=1.0)
 
     def update(fraction: float) -> None:

@@ -20,9 +20,14 @@ _DTYPES = {"FloatArray": np.float64, "IntArray": np.int64, "BoolArray": np.bool_
 
 
 def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
-    """Copy into a read-only C-ordered array; an array that already is one and owns its data is returned as is."""
-    if isinstance(values, np.ndarray) and values.dtype == dtype and not values.flags.writeable and (
-        values.flags.c_contiguous and values.base is None
+    """Copy into a read-only C-ordered array; an array that already is one and owns its data is
+    returned as is.
+    """
+    if (
+        isinstance(values, np.ndarray)
+        and values.dtype == dtype
+        and not values.flags.writeable
+        and (values.flags.c_contiguous and values.base is None)
     ):
         return values
     array = np.array(values, dtype=dtype, order="C", copy=True)
@@ -31,7 +36,9 @@ def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
 
 
 class Value(ShortRepr):
-    """Base of frozen dataclasses: by the types of their fields arrays, tuples and mappings are copied and read-only."""
+    """Base of frozen dataclasses: by the types of their fields arrays, tuples and mappings are
+    copied and read-only.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -42,11 +49,17 @@ class Value(ShortRepr):
             if value is not None and kind in _DTYPES:
                 object.__setattr__(self, field.name, frozen(value, _DTYPES[kind]))
             elif value is not None and kind in ("tuple", "Mapping"):
-                object.__setattr__(self, field.name, tuple(value) if kind == "tuple" else MappingProxyType(dict(value)))
+                object.__setattr__(
+                    self,
+                    field.name,
+                    tuple(value) if kind == "tuple" else MappingProxyType(dict(value)),
+                )
 
 
 def check_shapes(thing: object, **shapes: tuple[int | None, ...]) -> None:
-    """Raise `InvalidInput` unless attributes have these shapes; of a tuple that is its length, None has any."""
+    """Raise `InvalidInput` unless attributes have these shapes; of a tuple that is its length, None
+    has any.
+    """
     for name, shape in shapes.items():
         value = getattr(thing, name)
         if isinstance(value, tuple) and len(value) != shape[0]:
@@ -60,7 +73,9 @@ def check_shape(array: NDArray[Any], shape: tuple[int | None, ...], name: str) -
     fits = array.ndim == len(shape) and all(w is None or w == h for h, w in zip(array.shape, shape))
     if not fits:
         wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
-        raise InvalidInput(f"{name} has shape {array.shape}, expected {wanted}", shape=array.shape, expected=shape)
+        raise InvalidInput(
+            f"{name} has shape {array.shape}, expected {wanted}", shape=array.shape, expected=shape
+        )
 
 
 def check_finite(array: FloatArray, name: str) -> None:
@@ -68,5 +83,9 @@ def check_finite(array: FloatArray, name: str) -> None:
     bad = ~np.isfinite(array)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise InvalidInput(f"{name} is not finite at index {where} ({int(bad.sum())} such values); "
-                           "remove or repair these samples", index=where, count=int(bad.sum()))
+        raise InvalidInput(
+            f"{name} is not finite at index {where} ({int(bad.sum())} such values); "
+            "remove or repair these samples",
+            index=where,
+            count=int(bad.sum()),
+        )

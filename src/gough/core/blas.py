@@ -1,7 +1,8 @@
 """One BLAS thread for work on many small matrices.
 
-Gough spreads samples over the cores itself. BLAS threads on top of that gain nothing on matrices of this size, and on a
-busy machine they wait for each other: the triangular factors of a log then took seventy times as long.
+Gough spreads samples over the cores itself. BLAS threads on top of that gain nothing on matrices of
+this size, and on a busy machine they wait for each other: the triangular factors of a log then took
+seventy times as long.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ T = TypeVar("T")
 
 @lru_cache
 def _libraries(scipy: bool) -> ThreadpoolController:
-    """Return the BLAS libraries loaded so far; SciPy brings its own. Looking for them takes milliseconds."""
+    """Return the BLAS libraries loaded so far; SciPy brings its own.
+
+    Looking for them takes milliseconds.
+    """
     return ThreadpoolController()
 
 

@@ -1,8 +1,9 @@
 """TOML and JSON: texts of strangers, text for people, and values to the last bit.
 
-Texts are read by the standard library, after a look at what would hang or crash it: a dotted key of thirty thousand
-parts takes the TOML parser half a minute and gigabytes, deep nesting ends in a recursion error, a number of five
-thousand digits in an error about digits. No file of ours comes near these limits.
+Texts are read by the standard library, after a look at what would hang or crash it: a dotted key of
+thirty thousand parts takes the TOML parser half a minute and gigabytes, deep nesting ends in a
+recursion error, a number of five thousand digits in an error about digits. No file of ours comes
+near these limits.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ _NUMBER = re.compile(rf"[\d_]{{{DIGITS},}}")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = _parsed(text, tomllib.loads, LARGEST_TOML, {
-        _DOTTED: f"a key with more than {DEEPEST} parts"})
+    found: dict[str, Any] = _parsed(
+        text, tomllib.loads, LARGEST_TOML, {_DOTTED: f"a key with more than {DEEPEST} parts"}
+    )
     return found
 
 
@@ -43,10 +45,14 @@ def parse_json(text: str) -> Any:
     return _parsed(text, json.loads, LARGEST, {})
 
 
-def _parsed(text: str, load: Callable[[str], Any], largest: int, bad: Mapping[re.Pattern[str], str]) -> Any:
+def _parsed(
+    text: str, load: Callable[[str], Any], largest: int, bad: Mapping[re.Pattern[str], str]
+) -> Any:
     def refuse(what: str, position: int) -> None:
         line = text.count("\n", 0, position) + 1
-        raise InvalidInput(f"{what} in line {line}, column {position - text.rfind(chr(10), 0, position)}")
+        raise InvalidInput(
+            f"{what} in line {line}, column {position - text.rfind(chr(10), 0, position)}"
+        )
 
     if len(text) > largest:
         raise InvalidInput(f"{len(text)} characters, expected at most {largest}")
@@ -60,12 +66,17 @@ def _parsed(text: str, load: Callable[[str], Any], largest: int, bad: Mapping[re
             refuse(f"brackets nested more than {DEEPEST} deep", bracket.start())
     try:
         return load(text)
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError; so are dates like 2020-13-01
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # TOMLDecodeError is a ValueError; so are dates like 2020-13-01
         raise InvalidInput(str(error)) from error
 
 
 def toml_text(content: Mapping[str, Any]) -> str:
-    """Return a mapping as TOML: plain values first, then mappings as tables, lists of mappings as arrays of tables."""
+    """Return a mapping as TOML: plain values first, then mappings as tables, lists of mappings as
+    arrays of tables.
+    """
     plain, tables = {}, []
     for key, value in content.items():
         if isinstance(value, Mapping):
@@ -95,11 +106,15 @@ def toml_value(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         return repr(value)
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON strings, but TOML bars DEL
+    return json.dumps(str(value), ensure_ascii=False).replace(
+        "\x7f", "\\u007f"
+    )  # JSON strings, but TOML bars DEL
 
 
 def plain(value: Any) -> Any:
-    """Turn dataclasses, arrays, tuples and mappings into what JSON knows; infinity and NaN become text."""
+    """Turn dataclasses, arrays, tuples and mappings into what JSON knows; infinity and NaN become
+    text.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, np.ndarray | np.generic):
@@ -114,7 +129,8 @@ def plain(value: Any) -> Any:
 def restored(kind: Any, value: Any) -> Any:
     """Undo `plain` for a type: a dataclass, array, tuple, mapping, number, or one of these or None.
 
-    `InvalidInput` where a field is missing, TypeError or ValueError where a value is of another type.
+    `InvalidInput` where a field is missing, TypeError or ValueError where a value is of another
+    type.
     """
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
@@ -124,8 +140,12 @@ def restored(kind: Any, value: Any) -> Any:
         hints = get_type_hints(kind)
         missing = sorted(field.name for field in fields(kind) if field.name not in value)
         if missing:
-            raise InvalidInput(f"stored {kind.__name__} lacks {', '.join(missing)}", missing=missing)
-        return kind(**{field.name: restored(hints[field.name], value[field.name]) for field in fields(kind)})
+            raise InvalidInput(
+                f"stored {kind.__name__} lacks {', '.join(missing)}", missing=missing
+            )
+        return kind(
+            **{field.name: restored(hints[field.name], value[field.name]) for field in fields(kind)}
+        )
     if origin is np.ndarray:
         return np.array(value, dtype=object).astype(get_args(inner[1])[0])
     if origin is tuple and isinstance(value, list | tuple):
@@ -147,10 +167,16 @@ def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         raise InvalidInput(f"cannot read '{path}': {error.strerror}", path=path) from error
     except (UnicodeDecodeError, InvalidInput) as error:
         raise InvalidInput(f"'{path}' is not JSON: {error}", path=path) from error
-    found, version = (content.get(key) if isinstance(content, dict) else None for key in ("kind", "format"))
+    found, version = (
+        content.get(key) if isinstance(content, dict) else None for key in ("kind", "format")
+    )
     if found != kind or version != FORMAT:
-        raise InvalidInput(f"'{path}' holds {found!r} in format {version!r}, expected a stored {kind!r} in format "
-                           f"{FORMAT}", path=path, kind=found)
+        raise InvalidInput(
+            f"'{path}' holds {found!r} in format {version!r}, expected a stored {kind!r} in format "
+            f"{FORMAT}",
+            path=path,
+            kind=found,
+        )
     return dict(content)
 
 

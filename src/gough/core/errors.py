@@ -1,6 +1,7 @@
 """What can go wrong, with its numbers and a way out.
 
-Every message says what is, what was expected and what to try; every error carries its numbers as attributes.
+Every message says what is, what was expected and what to try; every error carries its numbers as
+attributes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from difflib import get_close_matches
 
 
 class GoughError(Exception):
-    """Base of all errors Gough raises on purpose; the numbers behind the message are attributes, too."""
+    """Base of all errors Gough raises on purpose; the numbers behind the message are attributes,
+    too.
+    """
 
     def __init__(self, message: str, **numbers: object) -> None:
         super().__init__(message)
@@ -76,7 +79,9 @@ class OutputError(GoughError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the closest valid name, capitals or not, or the list of valid names."""
+    """Return "; did you mean 'x'?" for the closest valid name, capitals or not, or the list of
+    valid names.
+    """
     names = sorted(valid)
     small = {valid_name.lower(): valid_name for valid_name in names}
     close = get_close_matches(name.lower(), small, n=1, cutoff=0.5)

@@ -1,4 +1,6 @@
-"""Writing files so that a crash or a full disk leaves the previous version intact; how a text is encoded."""
+"""Writing files so that a crash or a full disk leaves the previous version intact; how a text is
+encoded.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,19 @@ def _reporting(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error.strerror or error}; check the folder, its permissions and "
-                          "the free space", path=str(path)) from error
+        raise OutputError(
+            f"cannot write '{path}': {error.strerror or error}; check the folder, its permissions "
+            f"and "
+            "the free space",
+            path=str(path),
+        ) from error
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Give a binary stream to a temporary neighbour that takes the file's place once it is complete and on disk."""
+    """Give a binary stream to a temporary neighbour that takes the file's place once it is complete
+    and on disk.
+    """
     target = Path(path)
     with _reporting(target):
         temporary = target.with_name(f".{target.name}.{token_hex(8)}")
@@ -53,9 +61,9 @@ def _settle(stream: IO[bytes]) -> None:
 def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
     """Write files that belong together, by name, into an existing folder: all of them, or none.
 
-    They are made in a temporary folder beside their places. Renaming it to `PENDING` is the one moment from which on
-    they count; only then do they move to their places. A crash in between leaves the rest there, where
-    `written_together` finds it, and the next to write moves it.
+    They are made in a temporary folder beside their places. Renaming it to `PENDING` is the one
+    moment from which on they count; only then do they move to their places. A crash in between
+    leaves the rest there, where `written_together` finds it, and the next to write moves it.
     """
     place = Path(folder)
     with _reporting(place):
@@ -84,31 +92,46 @@ def _finish(folder: Path) -> None:
 
 
 def written_together(folder: str | os.PathLike[str], name: str) -> Path:
-    """Return where a file that `write_together` wrote is: at its place, or still on the way there."""
+    """Return where a file that `write_together` wrote is: at its place, or still on the way
+    there.
+    """
     pending = Path(folder) / PENDING / name
     return pending if pending.exists() else Path(folder) / name
 
 
 def require_free(path: str | os.PathLike[str] | None, force: bool) -> None:
-    """Raise `OutputError` unless a file may be written: nothing is there (not even a link to nowhere), or `force`."""
+    """Raise `OutputError` unless a file may be written: nothing is there (not even a link to
+    nowhere), or `force`.
+    """
     if path is None:
         return
     target = Path(path)
     if target.is_dir():
         raise OutputError(f"'{path}' is a folder, expected a file", path=str(path))
     if os.path.lexists(target) and not force:
-        raise OutputError(f"'{path}' already exists; choose another name or use `force=True`", path=str(path))
+        raise OutputError(
+            f"'{path}' already exists; choose another name or use `force=True`", path=str(path)
+        )
     if not target.parent.is_dir():
-        raise OutputError(f"the folder of '{path}' does not exist; create '{target.parent}' first", path=str(path))
+        raise OutputError(
+            f"the folder of '{path}' does not exist; create '{target.parent}' first", path=str(path)
+        )
 
 
 def require_free_folder(path: str | os.PathLike[str], force: bool) -> Path:
-    """Return a folder that may be written into: it is not there yet, or empty, or `force`; else raise `OutputError`."""
+    """Return a folder that may be written into: it is not there yet, or empty, or `force`; else
+    raise `OutputError`.
+    """
     target = Path(path)
     if os.path.lexists(target) and not target.is_dir():
-        raise OutputError(f"'{path}' is a file or a link to nowhere, expected a folder", path=str(path))
+        raise OutputError(
+            f"'{path}' is a file or a link to nowhere, expected a folder", path=str(path)
+        )
     if target.is_dir() and any(target.iterdir()) and not force:
-        raise OutputError(f"the folder '{path}' is not empty; choose another one or use `force=True`", path=str(path))
+        raise OutputError(
+            f"the folder '{path}' is not empty; choose another one or use `force=True`",
+            path=str(path),
+        )
     return target
 
 
@@ -124,7 +147,9 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
 
 
 def text_encoding(beginning: bytes) -> str:
-    """Return how a text is written: UTF-16 by its mark or its zeros, UTF-8 if that fits, else that of Windows."""
+    """Return how a text is written: UTF-16 by its mark or its zeros, UTF-8 if that fits, else that
+    of Windows.
+    """
     if beginning[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
     zeros = [beginning[k:64:2].count(0) > len(beginning[k:64:2]) / 2 for k in (0, 1)]

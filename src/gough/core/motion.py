@@ -20,13 +20,16 @@ class Motion(Value):
     qd: FloatArray
     qdd: FloatArray
     closure_residual: FloatArray  # largest closure error of each sample, (t,) [m or rad]
-    # lags of joint terms and recorded channels that they depend on, (t, x), in the robot's order, where looked at
+    # lags of joint terms and recorded channels that they depend on, (t, x), in the robot's order,
+    # where looked at
     remembered: FloatArray | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         t, n = len(self.time), len(self.coordinates)
-        check_shapes(self, q=(t, n), qd=(t, n), qdd=(t, n), closure_residual=(t,), remembered=(t, None))
+        check_shapes(
+            self, q=(t, n), qd=(t, n), qdd=(t, n), closure_residual=(t,), remembered=(t, None)
+        )
 
     def __len__(self) -> int:
         return len(self.time)
@@ -35,5 +38,11 @@ class Motion(Value):
         return self.coordinates.index(coordinate)
 
     def take(self, rows: slice | NDArray[Any]) -> Motion:
-        known = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "coordinates"}
-        return replace(self, **{name: values[rows] for name, values in known.items() if values is not None})
+        known = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name != "coordinates"
+        }
+        return replace(
+            self, **{name: values[rows] for name, values in known.items() if values is not None}
+        )

@@ -35,21 +35,33 @@ def _parts(text: str) -> dict[str, str | bool | None]:
     kind = last.removesuffix(REGROUPED) or last
     first, _, rest = owner.partition(".")
     payload = rest if first == PAYLOAD else None
-    inside = payload is None and rest != "" and not rest[0].isdigit()  # a digit is an axis of the joint `first`
-    return {"owner": owner, "kind": kind, "regrouped": kind != last, "payload": payload,
-            "leg": first if inside else None, "local": text.partition(".")[2] if inside else text,
-            "inertial": kind in INERTIAL_UNITS and kind == last, "is_gain": kind == GAIN and owner != ""}
+    inside = (
+        payload is None and rest != "" and not rest[0].isdigit()
+    )  # a digit is an axis of the joint `first`
+    return {
+        "owner": owner,
+        "kind": kind,
+        "regrouped": kind != last,
+        "payload": payload,
+        "leg": first if inside else None,
+        "local": text.partition(".")[2] if inside else text,
+        "inertial": kind in INERTIAL_UNITS and kind == last,
+        "is_gain": kind == GAIN and owner != "",
+    }
 
 
 class Parameter(str):
-    """The name of a parameter, with what it says. Equal to its text, so tables, files and patterns see a string.
+    """The name of a parameter, with what it says.
+
+    Equal to its text, so tables, files and patterns see a string.
 
     Any text is a name, e.g. `leg1.rod.mx`; one without dots has no owner.
     """
 
     unit: str  # SI, empty if not known; inertial parameters know theirs
     owner: str  # full name of the body, joint or payload: `leg1.rod`, `payload.disc`
-    kind: str  # what it is of its owner: `mx`, `fv`, `gain`; the same for standard and regrouped parameters
+    # what it is of its owner: `mx`, `fv`, `gain`; the same for standard and regrouped parameters
+    kind: str
     leg: str | None  # of the owner, or the kind of leg where legs are tied; None outside the legs
     local: str  # the name inside its leg: `rod.mx`; all of it outside the legs
     payload: str | None  # its name, empty for one without a name; None for parameters of the robot
@@ -72,8 +84,12 @@ class Parameter(str):
     def of(cls, owner: str, kind: str, unit: str = "") -> Parameter:
         """Name a parameter of a body, a joint or (`payload.disc`) a payload."""
         if not kind or "." in kind or (len(kind) > 1 and kind.endswith(REGROUPED)):
-            raise InvalidInput(f"'{kind}' of '{owner}' cannot be the kind of a parameter: expected a word without dots "
-                               f"whose last letter is not {REGROUPED}, which marks regrouped parameters", kind=kind)
+            raise InvalidInput(
+                f"'{kind}' of '{owner}' cannot be the kind of a parameter: expected a word without "
+                f"dots "
+                f"whose last letter is not {REGROUPED}, which marks regrouped parameters",
+                kind=kind,
+            )
         return cls(f"{owner}.{kind}", unit)
 
     @classmethod
@@ -96,7 +112,9 @@ class Parameter(str):
         return Parameter(self + REGROUPED, self.unit)
 
 
-LOAD = tuple(Parameter.of_payload("load", kind) for kind in INERTIAL)  # of a load the robot file does not name
+LOAD = tuple(
+    Parameter.of_payload("load", kind) for kind in INERTIAL
+)  # of a load the robot file does not name
 
 
 def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tuple[Parameter, ...]:
@@ -104,8 +122,10 @@ def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tupl
     given = [getattr(name, "unit", "") for name in names] if units is None else units
     if len(given) != len(names):
         raise InvalidInput(f"{len(names)} parameters but {len(given)} units")
-    return tuple(name if isinstance(name, Parameter) and name.unit == unit else Parameter(name, unit)
-                 for name, unit in zip(names, given))
+    return tuple(
+        name if isinstance(name, Parameter) and name.unit == unit else Parameter(name, unit)
+        for name, unit in zip(names, given)
+    )
 
 
 def index_of(names: Sequence[str], name: str, what: str = "parameter") -> int:
@@ -115,7 +135,9 @@ def index_of(names: Sequence[str], name: str, what: str = "parameter") -> int:
 
 
 def payload_of(owner: str) -> str | None:
-    """Return the payload that an owner of parameters is: `disc` of `payload.disc`; None for bodies and joints."""
+    """Return the payload that an owner of parameters is: `disc` of `payload.disc`; None for bodies
+    and joints.
+    """
     return Parameter.of(owner, INERTIAL[0]).payload
 
 
@@ -140,8 +162,10 @@ def tied_name(members: Sequence[str]) -> str:
         return members[0]
 
     def beginning(texts: Sequence[str]) -> str:
-        return "".join(letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts)))
+        return "".join(
+            letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts))
+        )
 
     head = beginning(members)
-    end = beginning([name[len(head):][::-1] for name in members])[::-1]
-    return head + "*" + end[max(end.find("."), 0):]
+    end = beginning([name[len(head) :][::-1] for name in members])[::-1]
+    return head + "*" + end[max(end.find("."), 0) :]

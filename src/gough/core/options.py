@@ -1,14 +1,17 @@
 """An option is declared once: name, type, default, unit, help.
 
-The settings of a verb are a frozen, keyword-only dataclass whose fields are options, or settings of their own:
+The settings of a verb are a frozen, keyword-only dataclass whose fields are options, or settings of
+their own:
 
     @dataclass(frozen=True, kw_only=True)
     class BoundsSettings(Settings):
-        error_bound: float = option(REQUIRED, "Largest error of any effort.", unit="N or N m", above=0)
+        error_bound: float = option(REQUIRED, "Largest error of any effort.", unit="N or N m",
+            above=0)
         processing: Processing = nested(Processing)
 
-The keyword arguments of the function, the options of the command, the keys of a study and what is stored with a result
-are read from these fields. The options of a part stand beside the others: `bounds(..., cutoff=20.0)`.
+The keyword arguments of the function, the options of the command, the keys of a study and what is
+stored with a result are read from these fields. The options of a part stand beside the others:
+`bounds(..., cutoff=20.0)`.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ class About:
     unit: str = ""
     least: float | None = None  # the number is at least this,
     above: float | None = None  # or above this
-    choices: Callable[[], Iterable[str]] | None = None  # the words to choose from, where a registry knows them
+    # the words to choose from, where a registry knows them
+    choices: Callable[[], Iterable[str]] | None = None
     file: bool = False  # it names files or folders; in a study they are relative to it
     short: str = ""  # a letter for the command line
 
@@ -55,14 +59,18 @@ class Option:
     def kinds(self) -> tuple[Any, ...]:
         """The types it may have; None is not among them."""
         union = get_origin(self.hint) in (Union, types.UnionType)
-        return tuple(k for k in (get_args(self.hint) if union else (self.hint,)) if k is not type(None))
+        return tuple(
+            k for k in (get_args(self.hint) if union else (self.hint,)) if k is not type(None)
+        )
 
     @property
     def choices(self) -> tuple[str, ...]:
         """The words to choose from; none where any text goes."""
         if self.about.choices is not None:
             return tuple(self.about.choices())
-        return tuple(word for kind in self.kinds if get_origin(kind) is Literal for word in get_args(kind))
+        return tuple(
+            word for kind in self.kinds if get_origin(kind) is Literal for word in get_args(kind)
+        )
 
     @property
     def help(self) -> str:
@@ -75,11 +83,21 @@ class Option:
         if self.choices:
             return "one of " + ", ".join(self.choices)
         least, above = self.about.least, self.about.above
-        limit = f" above {above:g}" if above is not None else "" if least is None else f" of at least {least:g}"
-        return " or ".join(_words(kind) + (limit if kind in (int, float) else "") for kind in self.kinds)
+        limit = (
+            f" above {above:g}"
+            if above is not None
+            else ""
+            if least is None
+            else f" of at least {least:g}"
+        )
+        return " or ".join(
+            _words(kind) + (limit if kind in (int, float) else "") for kind in self.kinds
+        )
 
     def read(self, value: Any) -> Any:
-        """Return a value as the option's type; `InvalidInput` if it is none, or beyond the limits."""
+        """Return a value as the option's type; `InvalidInput` if it is none, or beyond the
+        limits.
+        """
         if value is None and type(None) in get_args(self.hint):
             return None
         for kind in self.kinds:
@@ -91,8 +109,11 @@ class Option:
                 return found
         shown = f"{value} {self.about.unit}".strip() if _is_number(value) else repr(value)
         words = nearest(value, self.choices) if isinstance(value, str) and self.choices else ""
-        raise InvalidInput(f"{self.name} is {shown}, expected {self.expected}{words if 'mean' in words else ''}",
-                           option=self.name, value=value)
+        raise InvalidInput(
+            f"{self.name} is {shown}, expected {self.expected}{words if 'mean' in words else ''}",
+            option=self.name,
+            value=value,
+        )
 
     def _allows(self, value: Any) -> bool:
         if isinstance(value, str):
@@ -101,11 +122,16 @@ class Option:
             return all(map(self._allows, value.values() if isinstance(value, Mapping) else value))
         least, above = self.about.least, self.about.above
         return not _is_number(value) or (
-            isfinite(value) and (least is None or value >= least) and (above is None or value > above))
+            isfinite(value)
+            and (least is None or value >= least)
+            and (above is None or value > above)
+        )
 
 
 class Settings:
-    """What settings have in common: values are read as the options say, and written as JSON and TOML know them."""
+    """What settings have in common: values are read as the options say, and written as JSON and
+    TOML know them.
+    """
 
     def __post_init__(self) -> None:
         for name, member in members(type(self)).items():
@@ -113,10 +139,14 @@ class Settings:
             if isinstance(member, Option):
                 object.__setattr__(self, name, member.read(value))
             elif not isinstance(value, member):
-                raise InvalidInput(f"{name} is a {type(value).__name__}, expected {member.__name__}", option=name)
+                raise InvalidInput(
+                    f"{name} is a {type(value).__name__}, expected {member.__name__}", option=name
+                )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the values of all options, those of parts beside the others; an object is told by its `repr`."""
+        """Return the values of all options, those of parts beside the others; an object is told by
+        its `repr`.
+        """
         found: dict[str, Any] = {}
         for name, member in members(type(self)).items():
             value = getattr(self, name)
@@ -137,14 +167,17 @@ def nested(settings: type[Settings]) -> Any:
 def members(thing: Any) -> dict[str, Option | type[Settings]]:
     """Return what settings, or a function, are made of: options and settings, by name.
 
-    An argument of a function is an option if it is `Annotated` with `About`; others belong to Python alone.
+    An argument of a function is an option if it is `Annotated` with `About`; others belong to
+    Python alone.
     """
     hints = get_type_hints(thing, include_extras=True)
     if is_settings(thing):
         known = {f.name: (f.default, f.metadata.get("about")) for f in fields(thing)}
     else:
-        known = {name: (REQUIRED if given.default is given.empty else given.default, None)
-                 for name, given in inspect.signature(thing).parameters.items()}
+        known = {
+            name: (REQUIRED if given.default is given.empty else given.default, None)
+            for name, given in inspect.signature(thing).parameters.items()
+        }
     found: dict[str, Option | type[Settings]] = {}
     for name, (default, about) in known.items():
         hint: Any = hints.get(name)
@@ -162,18 +195,26 @@ def is_settings(hint: Any) -> bool:
 
 
 def options_of(thing: Any) -> dict[str, Option]:
-    """Return all options of settings, or of a function, by name, those of parts beside the others."""
+    """Return all options of settings, or of a function, by name, those of parts beside the
+    others.
+    """
     found: dict[str, Option] = {}
     for name, member in members(thing).items():
         for each in [member] if isinstance(member, Option) else options_of(member).values():
             if each.name in found:
-                raise TypeError(f"{thing.__name__}: '{each.name}' is declared twice, also in '{name}'")
+                raise TypeError(
+                    f"{thing.__name__}: '{each.name}' is declared twice, also in '{name}'"
+                )
             found[each.name] = each
     return found
 
 
-def arguments(thing: Any, values: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the arguments of a function, or of settings: those `given`, and from values of its options."""
+def arguments(
+    thing: Any, values: Mapping[str, Any], given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the arguments of a function, or of settings: those `given`, and from values of its
+    options.
+    """
     known, parts = options_of(thing), members(thing)
     for name in values:
         if name not in known and name not in parts:
@@ -211,17 +252,33 @@ def plain(value: Any) -> Any:
 
 
 def takes(settings: type[Settings]) -> Callable[[F], F]:
-    """Show the options in the signature and the docstring of a function that ends in `settings=None, **options`."""
+    """Show the options in the signature and the docstring of a function that ends in
+    `settings=None, **options`.
+    """
+
     def decorate(function: F) -> F:
         signature, known = inspect.signature(function), options_of(settings).values()
         shown = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        shown += [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, annotation=o.hint,
-                                    default=inspect.Parameter.empty if o.default is REQUIRED else o.default)
-                  for o in known]
+        shown += [
+            inspect.Parameter(
+                o.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=o.hint,
+                default=inspect.Parameter.empty if o.default is REQUIRED else o.default,
+            )
+            for o in known
+        ]
         function.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
-        function.__doc__ = "\n".join([inspect.getdoc(function) or "", "", f"Options ({settings.__name__}):",
-                                      *(f"    {o.name}: {o.help}" for o in known)])
+        function.__doc__ = "\n".join(
+            [
+                inspect.getdoc(function) or "",
+                "",
+                f"Options ({settings.__name__}):",
+                *(f"    {o.name}: {o.help}" for o in known),
+            ]
+        )
         return function
+
     return decorate
 
 
@@ -233,7 +290,9 @@ def _as(value: Any, kind: Any) -> Any:
     if origin is Mapping or origin is dict:
         if not isinstance(value, Mapping):
             raise TypeError
-        return types.MappingProxyType({str(key): _as(item, inner[1]) for key, item in value.items()})
+        return types.MappingProxyType(
+            {str(key): _as(item, inner[1]) for key, item in value.items()}
+        )
     if origin is Sequence or origin is tuple:
         if isinstance(value, str | Mapping):
             raise TypeError

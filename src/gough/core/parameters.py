@@ -14,13 +14,16 @@ from gough.core.errors import InvalidInput
 from gough.core.names import INERTIAL as INERTIAL, Parameter, index_of, parameters
 from gough.core.showing import Columns, Shown
 
-# The order in which base parameters of a body are sought (BG13 (23)), first ones kept; the joint's terms follow.
+# The order in which base parameters of a body are sought (BG13 (23)), first ones kept; the joint's
+# terms follow.
 BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ParameterTable(Value):
-    """Parameters by name: values, units (those the names know if not given), optionally standard deviations."""
+    """Parameters by name: values, units (those the names know if not given), optionally standard
+    deviations.
+    """
 
     names: tuple[Parameter, ...]
     values: FloatArray
@@ -34,7 +37,9 @@ class ParameterTable(Value):
         check_shapes(self, values=(len(self.names),), std=(len(self.names),))
         for name in self.names:
             if not name.unit:
-                raise InvalidInput(f"the unit of parameter '{name}' is not known; give units", name=name)
+                raise InvalidInput(
+                    f"the unit of parameter '{name}' is not known; give units", name=name
+                )
         if len(set(self.names)) != len(self.names):
             raise InvalidInput("parameter names repeat")
 
@@ -59,9 +64,9 @@ class ParameterTable(Value):
 class BaseParameters(Shown, Value):
     """The combinations of standard parameters that motion and effort can determine.
 
-    base = matrix @ standard; the regressor of the base parameters is the `independent` columns of the standard one.
-    Each base parameter keeps the name of its independent standard parameter, with an `R` if others were regrouped
-    into it.
+    base = matrix @ standard; the regressor of the base parameters is the `independent` columns of
+    the standard one. Each base parameter keeps the name of its independent standard parameter, with
+    an `R` if others were regrouped into it.
     """
 
     names: tuple[Parameter, ...]  # of the base parameters, (b,)
@@ -84,11 +89,17 @@ class BaseParameters(Shown, Value):
 
     def table(self) -> Columns:
         """Return what each base parameter stands for."""
-        return {"parameter": self.names, "unit": self.units, "stands for": self.regrouping().values()}
+        return {
+            "parameter": self.names,
+            "unit": self.units,
+            "stands for": self.regrouping().values(),
+        }
 
     @property
     def gap(self) -> float:
-        """Ratio of the last kept to the first dropped singular value; large means the rank is beyond doubt."""
+        """Ratio of the last kept to the first dropped singular value; large means the rank is
+        beyond doubt.
+        """
         kept = len(self)
         dropped = self.singular_values[kept] if kept < len(self.singular_values) else 0.0
         return float(self.singular_values[kept - 1] / dropped) if dropped else np.inf
@@ -100,24 +111,39 @@ class BaseParameters(Shown, Value):
     def select(self, names: Iterable[str]) -> BaseParameters:
         """Keep some base parameters; the others are taken as zero."""
         rows = [index_of(self.names, name, "base parameter") for name in names]
-        return replace(self, names=tuple(self.names[i] for i in rows), units=tuple(self.units[i] for i in rows),
-                       matrix=self.matrix[rows], independent=tuple(self.independent[i] for i in rows))
+        return replace(
+            self,
+            names=tuple(self.names[i] for i in rows),
+            units=tuple(self.units[i] for i in rows),
+            matrix=self.matrix[rows],
+            independent=tuple(self.independent[i] for i in rows),
+        )
 
     def regrouping(self) -> dict[str, str]:
         """Return each base parameter's formula as a person would write it.
 
-        Terms with the same coefficient share a bracket: `m6R = m6 + 3.2258 (leg1.rod.mx + ...) + ...`.
+        Terms with the same coefficient share a bracket: `m6R = m6 + 3.2258 (leg1.rod.mx + ...) +
+        ...`.
         """
         formulas: dict[str, str] = {}
         for name, head, row in zip(self.names, self.independent, self.matrix):
             groups: dict[float, list[str]] = {}
             for j in np.flatnonzero(np.abs(row) > 1e-9 * np.abs(row).max(initial=1.0)):
                 if j != head:
-                    known = next((c for c in groups if abs(c - row[j]) < 1e-6 * abs(c)), float(row[j]))
+                    known = next(
+                        (c for c in groups if abs(c - row[j]) < 1e-6 * abs(c)), float(row[j])
+                    )
                     groups.setdefault(known, []).append(self.standard[j])
             formulas[name] = str(self.standard[head])
             for coefficient, members in groups.items():
                 sign, size = " + " if coefficient > 0 else " - ", f"{abs(coefficient):.5g}"
-                formulas[name] += sign + (sign.join(members) if size == "1" else (
-                    f"{size} {members[0]}" if len(members) == 1 else f"{size} ({' + '.join(members)})"))
+                formulas[name] += sign + (
+                    sign.join(members)
+                    if size == "1"
+                    else (
+                        f"{size} {members[0]}"
+                        if len(members) == 1
+                        else f"{size} ({' + '.join(members)})"
+                    )
+                )
         return formulas

@@ -1,4 +1,6 @@
-"""What people see of values: one line, a table, a DataFrame, a picture, numbers with the digits that count."""
+"""What people see of values: one line, a table, a DataFrame, a picture, numbers with the digits
+that count.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,21 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def short(value: Any) -> str:
-    """Return one line about a value: what its summary begins with, else its fields, arrays by their shape."""
-    text = value.summary().strip().partition("\n")[0] if hasattr(value, "summary") else ", ".join(
-        f"{f.name}={_brief(getattr(value, f.name))}" for f in fields(value) if f.repr)
+    """Return one line about a value: what its summary begins with, else its fields, arrays by their
+    shape.
+    """
+    text = (
+        value.summary().strip().partition("\n")[0]
+        if hasattr(value, "summary")
+        else ", ".join(
+            f"{f.name}={_brief(getattr(value, f.name))}" for f in fields(value) if f.repr
+        )
+    )
     return f"<{type(value).__name__}: {_cut(text, LONGEST)}>"
 
 
 def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[:longest - 3] + "..."
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def _brief(value: Any) -> str:
@@ -43,12 +52,18 @@ def _brief(value: Any) -> str:
         return repr(value if len(str(value)) <= 40 else _cut(str(value), 40))
     if isinstance(value, Sequence | Mapping):
         few = isinstance(value, tuple) and len(value) <= 4
-        return repr(value) if few and all(isinstance(x, str | int | float) for x in value) else f"{len(value)} entries"
+        return (
+            repr(value)
+            if few and all(isinstance(x, str | int | float) for x in value)
+            else f"{len(value)} entries"
+        )
     return f"<{type(value).__name__}>" if is_dataclass(value) else _brief(str(value))
 
 
 class ShortRepr:
-    """Gives every class below it a short `repr`, which dataclasses would otherwise write field by field."""
+    """Gives every class below it a short `repr`, which dataclasses would otherwise write field by
+    field.
+    """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -72,11 +87,18 @@ class Shown(ShortRepr):
         columns = self.table()
         rows = [*zip(*columns.values())]
         head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-        cells = [[f"{x:.6g}" if isinstance(x, float | np.floating) else str(x) for x in row] for row in rows[:MOST]]
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in cells)
+        cells = [
+            [f"{x:.6g}" if isinstance(x, float | np.floating) else str(x) for x in row]
+            for row in rows[:MOST]
+        ]
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in cells
+        )
         more = f"<p>{len(rows) - MOST} more rows</p>" if len(rows) > MOST else ""
-        return (f"<p>{escape(repr(self).strip('<>'))}</p><table><thead><tr>{head}</tr></thead>"
-                f"<tbody>{body}</tbody></table>{more}")
+        return (
+            f"<p>{escape(repr(self).strip('<>'))}</p><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>{more}"
+        )
 
 
 def needed(module: str, extra: str) -> Any:
@@ -84,14 +106,24 @@ def needed(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise InvalidInput(f"this needs {error.name or module}; install it with pip install 'gough[{extra}]'",
-                           module=module) from None
+        raise InvalidInput(
+            f"this needs {error.name or module}; install it with pip install 'gough[{extra}]'",
+            module=module,
+        ) from None
 
 
-def panels(titles: Sequence[str], height: float = 2.2, *, along: str = "time [s]", share: bool = True) -> list[Any]:
+def panels(
+    titles: Sequence[str], height: float = 2.2, *, along: str = "time [s]", share: bool = True
+) -> list[Any]:
     """Return one pair of axes for each title, below each other (needs matplotlib)."""
     _, axes = needed("matplotlib.pyplot", "plot").subplots(
-        len(titles), 1, sharex=share, squeeze=False, layout="constrained", figsize=(8.0, 0.8 + height * len(titles)))
+        len(titles),
+        1,
+        sharex=share,
+        squeeze=False,
+        layout="constrained",
+        figsize=(8.0, 0.8 + height * len(titles)),
+    )
     for each, title in zip(axes[:, 0], titles):
         each.set_title(title, loc="left", fontsize="medium")
         each.grid(alpha=0.3)
@@ -101,14 +133,22 @@ def panels(titles: Sequence[str], height: float = 2.2, *, along: str = "time [s]
 
 
 def expect(value: Any, kind: type | tuple[type, ...], what: str, wanted: str) -> None:
-    """Raise `InvalidInput` unless a value is of a kind; says which argument it is, and what was wanted."""
+    """Raise `InvalidInput` unless a value is of a kind; says which argument it is, and what was
+    wanted.
+    """
     if not isinstance(value, kind):
-        shown = repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+        shown = (
+            repr(value)
+            if isinstance(value, str | int | float | None)
+            else f"a {type(value).__name__}"
+        )
         raise InvalidInput(f"{what} is {shown}, expected {wanted}", argument=what)
 
 
 def rounded(value: float, std: float) -> tuple[str, str]:
-    """Return a value and its standard deviation with the same last digit, two significant ones of the deviation."""
+    """Return a value and its standard deviation with the same last digit, two significant ones of
+    the deviation.
+    """
     if not (math.isfinite(value) and math.isfinite(std) and std > 0):
         return f"{value:.6g}", f"{std:.3g}"
     largest = max(abs(value), std)
@@ -124,7 +164,8 @@ def rounded(value: float, std: float) -> tuple[str, str]:
 
 
 def relative(value: float, std: float) -> str:
-    """Return how well a value is known: in percent, or, where it is not told from zero, its distance from zero.
+    """Return how well a value is known: in percent, or, where it is not told from zero, its
+    distance from zero.
 
     A percentage of a value near zero says nothing but that it is near zero.
     """
@@ -138,6 +179,9 @@ def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     every = [list(header), *(list(line) for line in lines)]
     widths = [max(len(line[c]) for line in every) for c in range(len(header))]
     return "\n".join(
-        "  ".join(cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(line, widths))).rstrip()
+        "  ".join(
+            cell.ljust(w) if c == 0 else cell.rjust(w)
+            for c, (cell, w) in enumerate(zip(line, widths))
+        ).rstrip()
         for line in every
     )

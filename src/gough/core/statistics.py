@@ -1,4 +1,6 @@
-"""Quantiles and tests. From scipy.special: importing scipy.stats takes half of the time of a start."""
+"""Quantiles and tests. From scipy.special: importing scipy.stats takes half of the time of a
+start.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,16 @@ def normal_quantile(probability: float) -> float:
 
 
 def robust_scale(values: FloatArray) -> FloatArray:
-    """Return the standard deviation of Gaussian noise about zero from its median size, (n, ...) -> (...)."""
+    """Return the standard deviation of Gaussian noise about zero from its median size, (n, ...) ->
+    (...).
+    """
     return np.asarray(np.median(np.abs(values), axis=0) / normal_quantile(0.75))
 
 
 def robust_scores(values: FloatArray, least: ArrayLike = 1e-300) -> FloatArray:
-    """Return values (n, r) in robust standard deviations, known to be at `least` (r,), from the median of a column."""
+    """Return values (n, r) in robust standard deviations, known to be at `least` (r,), from the
+    median of a column.
+    """
     gap = values - np.median(values, axis=0)
     return np.asarray(gap / np.maximum(robust_scale(gap), least))
 
@@ -31,7 +37,9 @@ def student_quantile(probability: float, freedom: ArrayLike) -> FloatArray:
 
 
 def student_tail(value: ArrayLike, freedom: ArrayLike) -> FloatArray:
-    """Return the probability that Student's t exceeds a value; Gaussian where `freedom` is infinite."""
+    """Return the probability that Student's t exceeds a value; Gaussian where `freedom` is
+    infinite.
+    """
     return np.asarray(special.stdtr(freedom, -np.asarray(value)))
 
 
@@ -45,14 +53,18 @@ def chi2_tail(value: ArrayLike, freedom: ArrayLike) -> FloatArray:
 
 
 def f_tail(value: float, freedom: float, below: float) -> float:
-    """Return the probability that F exceeds a value; chi-squared / freedom where `below` is infinite."""
+    """Return the probability that F exceeds a value; chi-squared / freedom where `below` is
+    infinite.
+    """
     if not np.isfinite(below):
         return float(chi2_tail(value * freedom, freedom))
     return float(special.fdtrc(freedom, below, value))
 
 
 def holm(p: FloatArray) -> FloatArray:
-    """Return Holm's corrected p-values: the k-th smallest of n times n - k + 1, never falling, at most 1, (n,)."""
+    """Return Holm's corrected p-values: the k-th smallest of n times n - k + 1, never falling, at
+    most 1, (n,).
+    """
     order = np.argsort(p, kind="stable")
     corrected = np.empty(len(p))
     corrected[order] = np.minimum(np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order]), 1.0)
@@ -60,11 +72,12 @@ def holm(p: FloatArray) -> FloatArray:
 
 
 def ljung_box(residual: FloatArray, mask: BoolArray | None = None) -> FloatArray:
-    """Return the probability of autocorrelations this large in white noise, column by column, (t, r) -> (r,).
+    """Return the probability of autocorrelations this large in white noise, column by column, (t,
+    r) -> (r,).
 
-    Q = n (n + 2) sum_k rho_k^2 / n_k, chi-squared with as many degrees of freedom as lags (Ljung and Box 1978); n
-    samples of a column count and n_k pairs of them at lag k, n - k if all do. 20 lags, or a fifth of the samples if
-    these are few; NaN if there is not even one.
+    Q = n (n + 2) sum_k rho_k^2 / n_k, chi-squared with as many degrees of freedom as lags (Ljung
+    and Box 1978); n samples of a column count and n_k pairs of them at lag k, n - k if all do. 20
+    lags, or a fifth of the samples if these are few; NaN if there is not even one.
     """
     t, r = residual.shape
     lags = min(20, t // 5)

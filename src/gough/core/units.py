@@ -9,35 +9,79 @@ from gough.core.errors import InvalidInput, nearest
 
 # name -> (factor to SI, dimension)
 UNITS: dict[str, tuple[float, str]] = {
-    "m": (1.0, "length"), "mm": (1e-3, "length"), "cm": (1e-2, "length"), "um": (1e-6, "length"),
+    "m": (1.0, "length"),
+    "mm": (1e-3, "length"),
+    "cm": (1e-2, "length"),
+    "um": (1e-6, "length"),
     "in": (0.0254, "length"),
-    "rad": (1.0, "angle"), "mrad": (1e-3, "angle"), "deg": (math.pi / 180, "angle"), "rev": (2 * math.pi, "angle"),
-    "kg": (1.0, "mass"), "g": (1e-3, "mass"),
-    "s": (1.0, "time"), "ms": (1e-3, "time"), "us": (1e-6, "time"), "ns": (1e-9, "time"), "min": (60.0, "time"),
-    "Hz": (1.0, "frequency"), "kHz": (1e3, "frequency"),
-    "N": (1.0, "force"), "kN": (1e3, "force"), "mN": (1e-3, "force"),
-    "Nm": (1.0, "torque"), "mNm": (1e-3, "torque"), "kNm": (1e3, "torque"),
-    "A": (1.0, "current"), "mA": (1e-3, "current"), "V": (1.0, "voltage"), "mV": (1e-3, "voltage"),
-    "m/s": (1.0, "velocity"), "mm/s": (1e-3, "velocity"), "rad/s": (1.0, "angular velocity"),
-    "deg/s": (math.pi / 180, "angular velocity"), "rpm": (2 * math.pi / 60, "angular velocity"),
-    "m/s2": (1.0, "acceleration"), "mm/s2": (1e-3, "acceleration"), "rad/s2": (1.0, "angular acceleration"),
+    "rad": (1.0, "angle"),
+    "mrad": (1e-3, "angle"),
+    "deg": (math.pi / 180, "angle"),
+    "rev": (2 * math.pi, "angle"),
+    "kg": (1.0, "mass"),
+    "g": (1e-3, "mass"),
+    "s": (1.0, "time"),
+    "ms": (1e-3, "time"),
+    "us": (1e-6, "time"),
+    "ns": (1e-9, "time"),
+    "min": (60.0, "time"),
+    "Hz": (1.0, "frequency"),
+    "kHz": (1e3, "frequency"),
+    "N": (1.0, "force"),
+    "kN": (1e3, "force"),
+    "mN": (1e-3, "force"),
+    "Nm": (1.0, "torque"),
+    "mNm": (1e-3, "torque"),
+    "kNm": (1e3, "torque"),
+    "A": (1.0, "current"),
+    "mA": (1e-3, "current"),
+    "V": (1.0, "voltage"),
+    "mV": (1e-3, "voltage"),
+    "m/s": (1.0, "velocity"),
+    "mm/s": (1e-3, "velocity"),
+    "rad/s": (1.0, "angular velocity"),
+    "deg/s": (math.pi / 180, "angular velocity"),
+    "rpm": (2 * math.pi / 60, "angular velocity"),
+    "m/s2": (1.0, "acceleration"),
+    "mm/s2": (1e-3, "acceleration"),
+    "rad/s2": (1.0, "angular acceleration"),
     "deg/s2": (math.pi / 180, "angular acceleration"),
-    "kgm2": (1.0, "inertia"), "gm2": (1e-3, "inertia"), "kgm": (1.0, "first moment"),
-    "kgcm2": (1e-4, "inertia"), "kgmm2": (1e-6, "inertia"), "gmm2": (1e-9, "inertia"), "gcm2": (1e-7, "inertia"),
-    "kgmm": (1e-3, "first moment"), "gmm": (1e-6, "first moment"),
-    "Ns/m": (1.0, "viscous linear"), "Nms/rad": (1.0, "viscous rotary"),
-    "N/m": (1.0, "stiffness linear"), "Nm/rad": (1.0, "stiffness rotary"), "kgm/s2": (1.0, "force"),
-    "N/A": (1.0, "gain"), "N/V": (1.0, "gain"), "Nm/A": (1.0, "gain"), "Nm/V": (1.0, "gain"),
-    "1": (1.0, "none"), "count": (1.0, "none"), "%": (0.01, "none"), "‰": (1e-3, "none"),
-    "permille": (1e-3, "none"), "unit": (1.0, "none"),
+    "kgm2": (1.0, "inertia"),
+    "gm2": (1e-3, "inertia"),
+    "kgm": (1.0, "first moment"),
+    "kgcm2": (1e-4, "inertia"),
+    "kgmm2": (1e-6, "inertia"),
+    "gmm2": (1e-9, "inertia"),
+    "gcm2": (1e-7, "inertia"),
+    "kgmm": (1e-3, "first moment"),
+    "gmm": (1e-6, "first moment"),
+    "Ns/m": (1.0, "viscous linear"),
+    "Nms/rad": (1.0, "viscous rotary"),
+    "N/m": (1.0, "stiffness linear"),
+    "Nm/rad": (1.0, "stiffness rotary"),
+    "kgm/s2": (1.0, "force"),
+    "N/A": (1.0, "gain"),
+    "N/V": (1.0, "gain"),
+    "Nm/A": (1.0, "gain"),
+    "Nm/V": (1.0, "gain"),
+    "1": (1.0, "none"),
+    "count": (1.0, "none"),
+    "%": (0.01, "none"),
+    "‰": (1e-3, "none"),
+    "permille": (1e-3, "none"),
+    "unit": (1.0, "none"),
 }
 
 _QUANTITY = re.compile(r"^\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)\s*$")
 
 
 def canonical(unit: str) -> str:
-    """Return the spelling a unit is known by: 'N m s/rad', 'N.m', 'm/s^2' and 'm/s²' all find their entry."""
-    text = unit.replace("²", "2").replace("^", "").replace("·", "").replace("*", "").replace("µ", "u")
+    """Return the spelling a unit is known by: 'N m s/rad', 'N.m', 'm/s^2' and 'm/s²' all find their
+    entry.
+    """
+    text = (
+        unit.replace("²", "2").replace("^", "").replace("·", "").replace("*", "").replace("µ", "u")
+    )
     return text.replace("μ", "u").replace(" ", "").replace(".", "").replace("°", "deg")
 
 
@@ -49,7 +93,9 @@ def conversion(unit: str, dimension: str | None = None) -> float:
     factor, kind = entry
     if dimension is not None and kind != dimension:
         known = [name for name, (_, k) in UNITS.items() if k == dimension]
-        raise InvalidInput(f"unit '{unit}' measures {kind}, expected {dimension} ({', '.join(known)})", unit=unit)
+        raise InvalidInput(
+            f"unit '{unit}' measures {kind}, expected {dimension} ({', '.join(known)})", unit=unit
+        )
     return factor
 
 
@@ -67,5 +113,8 @@ def quantity(text: str) -> tuple[float, str]:
     """Split '10 deg' into its value and unit."""
     match = _QUANTITY.match(text)
     if match is None:
-        raise InvalidInput(f"'{text}' is not a number with a unit; write for example '10 deg' or '26 mm'", text=text)
+        raise InvalidInput(
+            f"'{text}' is not a number with a unit; write for example '10 deg' or '26 mm'",
+            text=text,
+        )
     return float(match[1]), match[2]

@@ -6,6 +6,14 @@ from gough.engine.kinematics import ClosedChain, Margins
 from gough.engine.model import Model, Robot, as_model
 
 __all__ = [
-    "Check", "ClosedChain", "Margins", "Model", "Robot", "as_model", "base_parameters", "check", "random_motion",
+    "Check",
+    "ClosedChain",
+    "Margins",
+    "Model",
+    "Robot",
+    "as_model",
+    "base_parameters",
+    "check",
+    "random_motion",
     "standard_from_base",
 ]

@@ -28,8 +28,8 @@ class Check(Shown):
     Args:
         model: The robot, assembled at home.
         closure_residual: Largest closure error there. [m or rad]
-        type1_margin, type2_margin: Distance to singularities of both types there (0 singular, 1 best); the first is
-            None without platform.
+        type1_margin, type2_margin: Distance to singularities of both types there (0 singular, 1
+            best); the first is None without platform.
         base: The base parameters.
         tied: Legs were tied as the file says.
     """
@@ -47,15 +47,25 @@ class Check(Shown):
     def to_dict(self) -> dict[str, Any]:
         mechanism, loops = self.model.mechanism, self.model.loops
         return {
-            "robot": mechanism.name, "title": mechanism.title, "degrees_of_freedom": loops.degrees_of_freedom,
-            "actuated": list(mechanism.actuated), "coordinates": list(mechanism.coordinates),
-            "task": list(mechanism.task), "home": dict(zip(mechanism.coordinates, loops.home.tolist())),
-            "closure_residual": self.closure_residual, "assembly": loops.assembly, "held": list(loops.held),
+            "robot": mechanism.name,
+            "title": mechanism.title,
+            "degrees_of_freedom": loops.degrees_of_freedom,
+            "actuated": list(mechanism.actuated),
+            "coordinates": list(mechanism.coordinates),
+            "task": list(mechanism.task),
+            "home": dict(zip(mechanism.coordinates, loops.home.tolist())),
+            "closure_residual": self.closure_residual,
+            "assembly": loops.assembly,
+            "held": list(loops.held),
             "singularity_margin": {"type1": self.type1_margin, "type2": self.type2_margin},
-            "standard_parameters": len(self.base.standard), "tied": self.tied,
+            "standard_parameters": len(self.base.standard),
+            "tied": self.tied,
             "base_parameters": {
-                "count": len(self.base), "names": list(self.base.names), "regrouping": self.base.regrouping(),
-                "singular_value_gap": self.base.gap if np.isfinite(self.base.gap) else None},
+                "count": len(self.base),
+                "names": list(self.base.names),
+                "regrouping": self.base.regrouping(),
+                "singular_value_gap": self.base.gap if np.isfinite(self.base.gap) else None,
+            },
         }
 
     def summary(self) -> str:
@@ -63,21 +73,33 @@ class Check(Shown):
         type1 = "no platform" if self.type1_margin is None else f"{self.type1_margin:.3f}"
         task = f", of which task: {', '.join(mechanism.task)}" if mechanism.task else ""
         at = dict(zip(mechanism.coordinates, loops.home))
-        home = ", ".join(f"{n} = {at[n]:.4g}" for n in dict.fromkeys((*mechanism.actuated, *mechanism.task)))
+        home = ", ".join(
+            f"{n} = {at[n]:.4g}" for n in dict.fromkeys((*mechanism.actuated, *mechanism.task))
+        )
         held = f"  held, as all they do is turn bodies about themselves: {', '.join(loops.held)}"
-        return "\n".join([
-            f"{mechanism.name}: {mechanism.title}" if mechanism.title else mechanism.name,
-            f"  degrees of freedom    {loops.degrees_of_freedom}",
-            f"  motors                {len(mechanism.actuated)}: {', '.join(mechanism.actuated)}",
-            f"  coordinates           {len(mechanism.coordinates)}{task}",
-            f"  at home [m or rad]    {home}",
-            f"  closure residual      {self.closure_residual:.1e} m or rad at home",
-            f"  assembled             {loops.assembly}", *([held] if loops.held else []),
-            f"  singularity margins   type 1 {type1}, type 2 {self.type2_margin:.3f} (0 singular, 1 best)",
-            f"  standard parameters   {len(self.base.standard)}" + (" (legs tied)" if self.tied else ""),
-            f"  base parameters       {len(self.base)} (singular value gap {self.base.gap:.0e})",
-            *(f"    {name} = {formula}" if name != formula else f"    {name}"
-              for name, formula in self.base.regrouping().items())])
+        return "\n".join(
+            [
+                f"{mechanism.name}: {mechanism.title}" if mechanism.title else mechanism.name,
+                f"  degrees of freedom    {loops.degrees_of_freedom}",
+                f"  motors                {len(mechanism.actuated)}: "
+                f"{', '.join(mechanism.actuated)}",
+                f"  coordinates           {len(mechanism.coordinates)}{task}",
+                f"  at home [m or rad]    {home}",
+                f"  closure residual      {self.closure_residual:.1e} m or rad at home",
+                f"  assembled             {loops.assembly}",
+                *([held] if loops.held else []),
+                f"  singularity margins   type 1 {type1}, type 2 {self.type2_margin:.3f} (0 "
+                f"singular, 1 best)",
+                f"  standard parameters   {len(self.base.standard)}"
+                + (" (legs tied)" if self.tied else ""),
+                f"  base parameters       {len(self.base)} (singular value gap "
+                f"{self.base.gap:.0e})",
+                *(
+                    f"    {name} = {formula}" if name != formula else f"    {name}"
+                    for name, formula in self.base.regrouping().items()
+                ),
+            ]
+        )
 
 
 @takes(CheckSettings)
@@ -86,6 +108,11 @@ def check(model: Robot, settings: CheckSettings | None = None, **options: Any) -
     tie_legs, model = settle(CheckSettings, settings, options).tie_legs, as_model(model)
     margins = model.kinematics.margins(model.home[None])
     type1 = float(margins.type1[0])
-    return Check(model=model, closure_residual=float(model.kinematics.residual(model.home[None])[0]),
-                 type1_margin=None if np.isnan(type1) else type1, type2_margin=float(margins.type2[0]),
-                 base=base_parameters(model, tie_legs=tie_legs), tied=tie_legs)
+    return Check(
+        model=model,
+        closure_residual=float(model.kinematics.residual(model.home[None])[0]),
+        type1_margin=None if np.isnan(type1) else type1,
+        type2_margin=float(margins.type2[0]),
+        base=base_parameters(model, tie_legs=tie_legs),
+        tied=tie_legs,
+    )

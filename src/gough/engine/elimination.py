@@ -1,9 +1,9 @@
 """Sparse elimination written out as expressions, with pivots fixed in advance.
 
-A batched LAPACK solve of the closures would be the bottleneck of every kernel. Written out with a pivot order that
-keeps the matrix sparse, a six-legged robot costs six 3x3 and one 6x6 elimination without anyone having to say so.
-The order is chosen on sample matrices; a kernel that uses it must report a check value so that samples where the
-order is poor can be solved again with pivoting.
+A batched LAPACK solve of the closures would be the bottleneck of every kernel. Written out with a
+pivot order that keeps the matrix sparse, a six-legged robot costs six 3x3 and one 6x6 elimination
+without anyone having to say so. The order is chosen on sample matrices; a kernel that uses it must
+report a check value so that samples where the order is poor can be solved again with pivoting.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ THRESHOLD = 0.1  # smallest accepted ratio of a pivot to the largest entry of it
 
 
 def choose_pivots(samples: FloatArray, pattern: FloatArray) -> Pivots:
-    """Choose a pivot order that keeps sparse matrices sparse and is stable on all samples (Markowitz with threshold).
+    """Choose a pivot order that keeps sparse matrices sparse and is stable on all samples
+    (Markowitz with threshold).
 
     Args:
         samples: Matrices at typical configurations, (s, n, n).
@@ -38,8 +39,11 @@ def choose_pivots(samples: FloatArray, pattern: FloatArray) -> Pivots:
         mask = filled[np.ix_(rows, columns)]
         if (sub.max(axis=(1, 2)) < 1e-10).any() or not mask.any():
             raise SingularConfiguration(
-                "the closures lose rank at a sampled configuration; check the geometry or move the start pose away "
-                "from the singularity", singular_value=float(sub.max(axis=(1, 2)).min()))
+                "the closures lose rank at a sampled configuration; check the geometry or move the "
+                "start pose away "
+                "from the singularity",
+                singular_value=float(sub.max(axis=(1, 2)).min()),
+            )
         count_row, count_column = mask.sum(axis=1), mask.sum(axis=0)
         cost = (count_row[:, None] - 1.0) * (count_column[None, :] - 1.0)
         accepted = mask & (ratio >= min(THRESHOLD, float((ratio * mask).max())))
@@ -55,7 +59,9 @@ def choose_pivots(samples: FloatArray, pattern: FloatArray) -> Pivots:
 
 
 def solve(matrix: ca.SX, right: ca.SX, pivots: Pivots) -> ca.SX:
-    """Return matrix^-1 right, (n, n) and (n, k), as expressions, eliminating in the order of `choose_pivots`."""
+    """Return matrix^-1 right, (n, n) and (n, k), as expressions, eliminating in the order of
+    `choose_pivots`.
+    """
     size, rows = len(pivots), _eliminated(ca.horzcat(matrix, right), pivots)
     solution: dict[int, dict[int, ca.SX]] = {}
     result = ca.SX(*right.shape)
@@ -79,13 +85,17 @@ def determinant(matrix: ca.SX, pivots: Pivots) -> ca.SX:
 
 
 def _eliminated(table: ca.SX, pivots: Pivots) -> list[dict[int, ca.SX]]:
-    """Return the non-zero entries of rows by column, once each pivot's column is gone from the rows after it."""
+    """Return the non-zero entries of rows by column, once each pivot's column is gone from the rows
+    after it.
+    """
     entries = [[(j, table[i, j]) for j in range(table.shape[1])] for i in range(len(pivots))]
-    rows = [{j: value for j, value in row if value.nnz() and not value.is_zero()} for row in entries]
+    rows = [
+        {j: value for j, value in row if value.nnz() and not value.is_zero()} for row in entries
+    ]
     for k, (row, column) in enumerate(pivots):
         inverse = 1 / rows[row][column]
         others = {j: value for j, value in rows[row].items() if j != column}
-        for other, _ in pivots[k + 1:]:
+        for other, _ in pivots[k + 1 :]:
             if column in rows[other]:
                 _subtract(rows[other], rows[other].pop(column) * inverse, others)
     return rows
@@ -97,7 +107,9 @@ def _subtract(target: dict[int, ca.SX], factor: ca.SX, row: dict[int, ca.SX]) ->
 
 
 def cholesky_solve(matrix: ca.SX, right: ca.SX) -> ca.SX:
-    """Return matrix^-1 right for a symmetric positive definite matrix (L D L^T, no pivoting needed)."""
+    """Return matrix^-1 right for a symmetric positive definite matrix (L D L^T, no pivoting
+    needed).
+    """
     D, upper, _ = ca.ldl(matrix.T, False)
     size, result = matrix.shape[0], ca.SX(right)
     for i in range(size):

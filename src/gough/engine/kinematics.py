@@ -1,4 +1,6 @@
-"""Positions, velocities and accelerations of all coordinates of a closed chain; motions along one branch of it."""
+"""Positions, velocities and accelerations of all coordinates of a closed chain; motions along one
+branch of it.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,18 @@ from gough.kernels.kernel import Kernel, compiled
 CHECK = 1e-9  # elimination without pivoting is trusted below this relative residual
 ITERATIONS = 12  # of Newton's method; it converges quadratically, so that more would not help
 STRIDE = 0.1  # longest move at once along a branch [rad or lengths of the robot]
-NO_LENGTH = 1e-4  # of the robot: shorter force elements are named where the loops cannot be followed
+# of the robot: shorter force elements are named where the loops cannot be followed
+NO_LENGTH = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """Distance to singularity: smallest over largest singular value of the scaled K_D; 0 is singular.
+    """Distance to singularity: smallest over largest singular value of the scaled K_D; 0 is
+    singular.
 
     Args:
-        type1: With the task coordinates independent (platform locked, motors move), (t,); NaN if there are none.
+        type1: With the task coordinates independent (platform locked, motors move), (t,); NaN if
+            there are none.
         type2: With the actuated coordinates independent (motors locked, platform moves), (t,).
     """
 
@@ -39,11 +44,15 @@ class Margins:
     type2: FloatArray
 
 
-def carefully(kernel: Callable[..., Kernel], owner: Any, by: By, /, *inputs: FloatArray, **settings: Any) -> Any:
-    """Return the outputs but the last of a kernel of q (t, n) and more, whose last output is a check.
+def carefully(
+    kernel: Callable[..., Kernel], owner: Any, by: By, /, *inputs: FloatArray, **settings: Any
+) -> Any:
+    """Return the outputs but the last of a kernel of q (t, n) and more, whose last output is a
+    check.
 
-    Where the check says that the fixed order of elimination failed, the graph is written again with an order that suits
-    the first such sample and evaluated by CasADi; and so on for those that this order does not suit either.
+    Where the check says that the fixed order of elimination failed, the graph is written again with
+    an order that suits the first such sample and evaluated by CasADi; and so on for those that this
+    order does not suit either.
 
     Args:
         kernel: A function marked `compiled`.
@@ -59,14 +68,18 @@ def carefully(kernel: Callable[..., Kernel], owner: Any, by: By, /, *inputs: Flo
         found = [function(*(x[k] if x.ndim > 1 else x for x in inputs)) for k in left]
         served = np.array([k == 0 or float(values[-1]) < CHECK for k, values in enumerate(found)])
         for number, result in enumerate(results):
-            again = np.array([np.array(values[number]).reshape(result.shape[1:]) for values in found])
+            again = np.array(
+                [np.array(values[number]).reshape(result.shape[1:]) for values in found]
+            )
             result[left[served]] = again[served]
         left = left[~served]
     return results
 
 
 class ClosedChain:
-    """The kinematics of an assembled mechanism with its loops closed, at many configurations at once."""
+    """The kinematics of an assembled mechanism with its loops closed, at many configurations at
+    once.
+    """
 
     def __init__(self, loops: Loops) -> None:
         self.loops = loops
@@ -74,25 +87,35 @@ class ClosedChain:
         self._strides: dict[By, FloatArray] = {}
 
     def bent(self, change: FloatArray) -> FloatArray:
-        """Return the largest change (..., n) of a coordinate that bends the loops. [rad or lengths of the robot]"""
+        """Return the largest change (..., n) of a coordinate that bends the loops.
+
+        [rad or lengths of the robot]
+        """
         bending = self.loops.bending
-        return np.asarray(np.abs(change[..., bending] / self.loops.units[bending]).max(axis=-1, initial=0.0))
+        return np.asarray(
+            np.abs(change[..., bending] / self.loops.units[bending]).max(axis=-1, initial=0.0)
+        )
 
     def strides(self, by: By) -> FloatArray:
-        """Return what each independent coordinate moves by while the loops bend by one, at home, (m,). [m or rad]
+        """Return what each independent coordinate moves by while the loops bend by one, at home,
+        (m,). [m or rad]
 
-        One: a radian, or the robot's length, of the coordinate in the loops that is fastest. So behind a gear a rotor
-        makes many turns. Infinite for a coordinate that bends no loop.
+        One: a radian, or the robot's length, of the coordinate in the loops that is fastest. So
+        behind a gear a rotor makes many turns. Infinite for a coordinate that bends no loop.
         """
         if by not in self._strides:
             E = self.closure_map(self.loops.home[None], by)[0]
             fastest = np.array([self.bent(column) for column in E.T])
-            self._strides[by] = np.divide(1.0, fastest, out=np.full(len(fastest), np.inf), where=fastest > 1e-9)
+            self._strides[by] = np.divide(
+                1.0, fastest, out=np.full(len(fastest), np.inf), where=fastest > 1e-9
+            )
         return self._strides[by]
 
     @compiled
     def _closed(self, kind: Literal["step", "map", "rates"], by: By) -> ca.Function:
-        """Return q -> Newton's step and the residual, q -> E and a check, or q, v, a -> qd, qdd and a check."""
+        """Return q -> Newton's step and the residual, q -> E and a check, or q, v, a -> qd, qdd and
+        a check.
+        """
         m = len(self.loops.partitions[by].independent)
         q, v, a = ca.SX.sym("q", self._size), ca.SX.sym("v", m), ca.SX.sym("a", m)
         closed = Closed(self.loops, by, q)
@@ -107,7 +130,10 @@ class ClosedChain:
         return self.loops.equations
 
     def jacobian(self, q: FloatArray) -> FloatArray:
-        """Return K, the derivative of the closures by all coordinates, (t, c, n). [m or rad / unit of q]"""
+        """Return K, the derivative of the closures by all coordinates, (t, c, n).
+
+        [m or rad / unit of q]
+        """
         return self._equations()(q)[1].reshape(len(q), len(self.loops.weights), self._size)
 
     def residual(self, q: FloatArray) -> FloatArray:
@@ -119,20 +145,31 @@ class ClosedChain:
         q = ca.SX.sym("q", self._size)
         poses = body_transforms(self.loops.mechanism, q)
         bodies = [poses[body.name] for body in self.loops.mechanism.bodies]
-        return ca.Function("poses", [q], [
-            ca.densify(ca.vertcat(*[ca.reshape(p.rotation.T, 1, 9) for p in bodies])),
-            ca.densify(ca.vertcat(*[p.translation.T for p in bodies]))])
+        return ca.Function(
+            "poses",
+            [q],
+            [
+                ca.densify(ca.vertcat(*[ca.reshape(p.rotation.T, 1, 9) for p in bodies])),
+                ca.densify(ca.vertcat(*[p.translation.T for p in bodies])),
+            ],
+        )
 
     def body_poses(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return rotations (t, bodies, 3, 3) and origins (t, bodies, 3) of all bodies in the base frame."""
+        """Return rotations (t, bodies, 3, 3) and origins (t, bodies, 3) of all bodies in the base
+        frame.
+        """
         rotation, origin = self._poses()(q)
         return rotation.reshape(len(q), len(self.loops.mechanism.bodies), 3, 3), origin
 
-    def close(self, q: FloatArray, by: By, positions: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Close the loops of all samples at once from a guess (t, n) that is already near; the independent ones stay.
+    def close(
+        self, q: FloatArray, by: By, positions: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Close the loops of all samples at once from a guess (t, n) that is already near; the
+        independent ones stay.
 
-        Returns coordinates (t, n), with other `positions` (t, m) of the independent ones if given, and the largest
-        residual of each sample as a fraction of the robot (t,); samples that failed keep a large one.
+        Returns coordinates (t, n), with other `positions` (t, m) of the independent ones if given,
+        and the largest residual of each sample as a fraction of the robot (t,); samples that failed
+        keep a large one.
         """
         q = np.array(q, dtype=float)
         if positions is not None:
@@ -146,7 +183,8 @@ class ClosedChain:
             usable = np.isfinite(size) & (size < 2.0)  # a larger step has left the neighbourhood
             step[~usable] = 0.0
             q[active] += step
-            # Quadratic convergence: once the residual is this small, the step just taken ends at rounding.
+            # Quadratic convergence: once the residual is this small, the step just taken ends at
+            # rounding.
             active = active[usable & ~(np.abs(phi * self.loops.weights).max(axis=1) < 1e-9)]
             if active.size == 0:
                 break
@@ -154,20 +192,26 @@ class ClosedChain:
         return q, np.where(np.isfinite(error), error, np.inf)
 
     def closure_map(self, q: FloatArray, by: By | None = None) -> FloatArray:
-        """Map independent velocities to those of all coordinates: E of qd = E qd_I, (t, n, m), BG13 (7).
+        """Map independent velocities to those of all coordinates: E of qd = E qd_I, (t, n, m), BG13
+        (7).
 
         Departure: redundant but consistent closures are allowed.
         """
         by = self.loops.dynamic if by is None else by
         size = len(self.loops.partition_of(by).independent)
-        E, = carefully(ClosedChain._closed, self, by, q, kind="map", by=by)
+        (E,) = carefully(ClosedChain._closed, self, by, q, kind="map", by=by)
         return np.asarray(E.reshape(len(q), self._size, size))
 
-    def rates(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray,
-              by: By = "actuated") -> tuple[FloatArray, FloatArray]:
-        """Return velocities and accelerations of all coordinates from those of the independent ones, each (t, n)."""
+    def rates(
+        self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, by: By = "actuated"
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return velocities and accelerations of all coordinates from those of the independent
+        ones, each (t, n).
+        """
         self.loops.partition_of(by)
-        qd, qdd = carefully(ClosedChain._closed, self, by, q, velocity, acceleration, kind="rates", by=by)
+        qd, qdd = carefully(
+            ClosedChain._closed, self, by, q, velocity, acceleration, kind="rates", by=by
+        )
         return qd, qdd
 
     def margins(self, q: FloatArray) -> Margins:
@@ -183,17 +227,24 @@ class ClosedChain:
                 result[by][good] = values[:, -1] / values[:, 0]
         return Margins(type1=result["task"], type2=result["actuated"])
 
-    def assemble(self, positions: FloatArray, by: By = "actuated", *, start: FloatArray | None = None,
-                 time: FloatArray | None = None) -> FloatArray:
+    def assemble(
+        self,
+        positions: FloatArray,
+        by: By = "actuated",
+        *,
+        start: FloatArray | None = None,
+        time: FloatArray | None = None,
+    ) -> FloatArray:
         """Find all coordinates from the independent ones, on one branch.
 
-        A coarse sequential pass follows the branch from the start; the samples between are refined in parallel and the
-        continuity of the result is checked.
+        A coarse sequential pass follows the branch from the start; the samples between are refined
+        in parallel and the continuity of the result is checked.
 
         Args:
-            positions: Independent coordinates, (t, m). Redundant robots: all actuated (t, a); a well-conditioned
-                subset is used. [m or rad]
-            start: A configuration near the first sample, (n,), or near every sample, (t, n); home by default.
+            positions: Independent coordinates, (t, m). Redundant robots: all actuated (t, a); a
+                well-conditioned subset is used. [m or rad]
+            start: A configuration near the first sample, (n,), or near every sample, (t, n); home
+                by default.
             time: Sample times, for messages.
         """
         independent = self.loops.partition_of(by).independent
@@ -206,10 +257,14 @@ class ClosedChain:
             raise InvalidInput(f"there are no {by} positions; the array is empty")
         check_finite(positions, f"{by} positions")
         previous = np.array(self.loops.home if start is None else start, dtype=float)
-        check_shape(previous, (self._size,) if previous.ndim == 1 else (len(positions), self._size), "start")
+        check_shape(
+            previous, (self._size,) if previous.ndim == 1 else (len(positions), self._size), "start"
+        )
         check_finite(previous, "start")
         if not self.loops.partitions[by].dependent:
-            return self.close(np.broadcast_to(self.loops.home, (len(positions), self._size)), by, positions)[0]
+            return self.close(
+                np.broadcast_to(self.loops.home, (len(positions), self._size)), by, positions
+            )[0]
         if previous.ndim == 2:
             guess = previous.copy()
             guess[:, independent] = positions
@@ -220,8 +275,12 @@ class ClosedChain:
             previous = previous[0]
         return self._along(previous, positions, by, time)
 
-    def _along(self, previous: FloatArray, positions: FloatArray, by: By, time: FloatArray | None) -> FloatArray:
-        """Follow a branch from a configuration, (n,): first anchors on it one by one, then all that lies between."""
+    def _along(
+        self, previous: FloatArray, positions: FloatArray, by: By, time: FloatArray | None
+    ) -> FloatArray:
+        """Follow a branch from a configuration, (n,): first anchors on it one by one, then all that
+        lies between.
+        """
         independent = self.loops.partitions[by].independent
         coarse = self._coarse(positions, by)
         anchors = np.empty((len(coarse), self._size))
@@ -248,12 +307,17 @@ class ClosedChain:
             doubtful = doubtful[~good]
         for sample in doubtful.tolist():
             at = np.searchsorted(coarse, sample)
-            q[sample] = anchors[at] if coarse[at] == sample else self._reach(q[sample - 1], positions, sample, by, time)
+            q[sample] = (
+                anchors[at]
+                if coarse[at] == sample
+                else self._reach(q[sample - 1], positions, sample, by, time)
+            )
         self._check_branch(q, by, time)
         return q
 
-    def _reach(self, start: FloatArray, positions: FloatArray, sample: int, by: By,
-               time: FloatArray | None) -> FloatArray:
+    def _reach(
+        self, start: FloatArray, positions: FloatArray, sample: int, by: By, time: FloatArray | None
+    ) -> FloatArray:
         """Follow the branch to a sample; raise what explains why that cannot be."""
         reached, fraction = self._follow(start, positions[sample], by)
         if fraction < 1.0:
@@ -261,7 +325,9 @@ class ClosedChain:
         return reached
 
     def _coarse(self, positions: FloatArray, by: By) -> np.ndarray:
-        """Return sample indices at which the branch is followed step by step: small moves, at most 256 apart."""
+        """Return sample indices at which the branch is followed step by step: small moves, at most
+        256 apart.
+        """
         moves = np.abs(np.diff(positions, axis=0)) / self.strides(by)
         travelled = np.concatenate([[0.0], np.cumsum(moves.max(axis=1))])
         bins = np.floor(travelled / STRIDE)
@@ -270,11 +336,13 @@ class ClosedChain:
         return np.unique(np.concatenate([[0], marks, regular, [len(positions) - 1]]))
 
     def _follow(self, start: FloatArray, target: FloatArray, by: By) -> tuple[FloatArray, float]:
-        """Move from an assembled configuration to a target along its branch, with steps as small as it takes.
+        """Move from an assembled configuration to a target along its branch, with steps as small as
+        it takes.
 
-        Beyond a tenth of a radian, or of the robot's length, the tangent says too little: that is the longest step.
-        Coordinates that bend no loop (a rotor behind a gear) may move as far as they like. Returns the configuration
-        reached and the fraction of the way, 1 if the target was reached.
+        Beyond a tenth of a radian, or of the robot's length, the tangent says too little: that is
+        the longest step. Coordinates that bend no loop (a rotor behind a gear) may move as far as
+        they like. Returns the configuration reached and the fraction of the way, 1 if the target
+        was reached.
         """
         independent = self.loops.partitions[by].independent
         q = np.array(start)
@@ -293,9 +361,11 @@ class ClosedChain:
         return q, done
 
     def _move(self, start: FloatArray, target: FloatArray, by: By) -> tuple[FloatArray, BoolArray]:
-        """Move assembled configurations (t, n) to targets (t, m) at once; return where that led and what is accepted.
+        """Move assembled configurations (t, n) to targets (t, m) at once; return where that led and
+        what is accepted.
 
-        That is where Newton lands near the tangent prediction q + E dq_I; so a neighbouring branch is not.
+        That is where Newton lands near the tangent prediction q + E dq_I; so a neighbouring branch
+        is not.
         """
         independent = self.loops.partitions[by].independent
         tangent = self._closed(kind="map", by=by)(start)[0].reshape(len(start), self._size, -1)
@@ -305,33 +375,52 @@ class ClosedChain:
         moved, off = self.bent(found - start), self.bent(found - guess)
         return found, (error < CLOSED) & (off <= 0.25 * np.minimum(moved, 1.0) + 1e-9)
 
-    def _open_loop(self, last: FloatArray, target: FloatArray, by: By, sample: int,
-                   time: FloatArray | None) -> Exception:
+    def _open_loop(
+        self, last: FloatArray, target: FloatArray, by: By, sample: int, time: FloatArray | None
+    ) -> Exception:
         """Explain why a sample could not be assembled: `last` is as near as the branch goes."""
         loops = self.loops
         moment, when = _when(sample, time)
         if name := self._without_length(last, NO_LENGTH * loops.length):
             return SingularConfiguration(
-                f"the force element '{name}' of '{loops.mechanism.name}' has no length {when}, so no direction; keep "
-                "the motion away from there, or move one of its points", sample=sample, time=moment, singular_value=0.0,
-                joint=name)
+                f"the force element '{name}' of '{loops.mechanism.name}' has no length {when}, so "
+                f"no direction; keep "
+                "the motion away from there, or move one of its points",
+                sample=sample,
+                time=moment,
+                singular_value=0.0,
+                joint=name,
+            )
         margin = loops.margin(last, by)
         if margin < 1e-2 * loops.margin(loops.home, by):
             loose = loops.loosest(last, by)
             return SingularConfiguration(
-                f"'{loops.mechanism.name}' reaches a singularity {when}: the {by} coordinates stop determining "
+                f"'{loops.mechanism.name}' reaches a singularity {when}: the {by} coordinates stop "
+                f"determining "
                 f"'{loose}' (singular value ratio {margin:.1e}); keep the motion away from it",
-                sample=sample, time=moment, singular_value=margin, joint=loose)
+                sample=sample,
+                time=moment,
+                singular_value=margin,
+                joint=loose,
+            )
         tried = np.array(last)
         tried[loops.partitions[by].independent] = target
         phi = np.abs(np.array(loops.equations(tried)[0]).ravel())
         name = loops.mechanism.closures[equation_owners(loops.mechanism)[int(np.argmax(phi))]].name
         return LoopNotClosed(
-            f"loop '{name}' is open by {phi.max():.1e} m {when}; the position is out of reach, or check the start "
-            "pose or the link lengths", loop=name, sample=sample, time=moment, residual=float(phi.max()))
+            f"loop '{name}' is open by {phi.max():.1e} m {when}; the position is out of reach, or "
+            f"check the start "
+            "pose or the link lengths",
+            loop=name,
+            sample=sample,
+            time=moment,
+            residual=float(phi.max()),
+        )
 
     def _without_length(self, q: FloatArray, shortest: float) -> str | None:
-        """Return a force element that is shorter than that at some configuration (..., n), if there is one."""
+        """Return a force element that is shorter than that at some configuration (..., n), if there
+        is one.
+        """
         mechanism = self.loops.mechanism
         for name, closure in mechanism.forces.items():
             if (q[..., mechanism.coordinates.index(name)] - closure.constant).min() < shortest:
@@ -339,7 +428,8 @@ class ClosedChain:
         return None
 
     def _check_branch(self, q: FloatArray, by: By, time: FloatArray | None) -> None:
-        """Raise if consecutive samples lie on different assembly branches, or a force element has no length.
+        """Raise if consecutive samples lie on different assembly branches, or a force element has
+        no length.
 
         Steps much larger than the motion of the independent coordinates are compared with E dq_I.
         """
@@ -360,12 +450,25 @@ class ClosedChain:
             sample = int(suspects[wrong][0]) + 1
             moment, when = _when(sample, time)
             raise LoopNotClosed(
-                f"the loops jump to another assembly branch {when}; the motion between two samples is too large or "
-                "passes a singularity", loop="", sample=sample, time=moment,
-                residual=float(np.abs(actual[wrong][0]).max()))
+                f"the loops jump to another assembly branch {when}; the motion between two samples "
+                f"is too large or "
+                "passes a singularity",
+                loop="",
+                sample=sample,
+                time=moment,
+                residual=float(np.abs(actual[wrong][0]).max()),
+            )
 
-    def motion(self, time: FloatArray, position: FloatArray, velocity: FloatArray, acceleration: FloatArray,
-               by: By = "actuated", *, start: FloatArray | None = None) -> Motion:
+    def motion(
+        self,
+        time: FloatArray,
+        position: FloatArray,
+        velocity: FloatArray,
+        acceleration: FloatArray,
+        by: By = "actuated",
+        *,
+        start: FloatArray | None = None,
+    ) -> Motion:
         """Return the motion of all coordinates from that of the independent ones, (t, m) each.
 
         It starts near a configuration, home by default.
@@ -378,8 +481,14 @@ class ClosedChain:
         except SingularConfiguration as error:
             moment = float(time[cast(int, error.sample)])
             raise SingularConfiguration(str(error), **(error.numbers | {"time": moment})) from None
-        return Motion(coordinates=self.loops.mechanism.coordinates, time=time, q=q, qd=qd, qdd=qdd,
-                      closure_residual=self.residual(q))
+        return Motion(
+            coordinates=self.loops.mechanism.coordinates,
+            time=time,
+            q=q,
+            qd=qd,
+            qdd=qdd,
+            closure_residual=self.residual(q),
+        )
 
 
 def _when(sample: int, time: FloatArray | None) -> tuple[float, str]:

@@ -24,8 +24,9 @@ class Limit:
     """A range that a quantity must not leave.
 
     Args:
-        name: The coordinate, or `platform.translation`, `platform.rotation` for the size of the platform's velocity
-            and angular velocity (then never below zero); empty for the regularity.
+        name: The coordinate, or `platform.translation`, `platform.rotation` for the size of the
+            platform's velocity and angular velocity (then never below zero); empty for the
+            regularity.
         lower, upper: SI; for the regularity of its logarithm.
     """
 
@@ -50,18 +51,28 @@ class Limit:
 
     def __str__(self) -> str:
         if self.quantity == "regularity":
-            return f"distance to singularity (determinant within a factor of {np.exp(self.upper):.3g} of home)"
-        return f"{self.quantity} of '{self.name}' in [{self.lower:.4g}, {self.upper:.4g}] {self.unit}"
+            return (
+                f"distance to singularity (determinant within a factor of "
+                f"{np.exp(self.upper):.3g} of home)"
+            )
+        return (
+            f"{self.quantity} of '{self.name}' in [{self.lower:.4g}, {self.upper:.4g}] {self.unit}"
+        )
 
 
-def collect_limits(model: Model, changes: Mapping[str, Limits] | None = None, *,
-                   singularity: float | None = SINGULARITY) -> tuple[Limit, ...]:
+def collect_limits(
+    model: Model,
+    changes: Mapping[str, Limits] | None = None,
+    *,
+    singularity: float | None = SINGULARITY,
+) -> tuple[Limit, ...]:
     """Return all limits of a robot.
 
     Args:
-        changes: Limits by coordinate (or `platform.translation`, `platform.rotation`) that replace those of the robot
-            file, where given.
-        singularity: Smallest accepted |det dq_act/dx| relative to home, and the inverse of the largest; None for any.
+        changes: Limits by coordinate (or `platform.translation`, `platform.rotation`) that replace
+            those of the robot file, where given.
+        singularity: Smallest accepted |det dq_act/dx| relative to home, and the inverse of the
+            largest; None for any.
     """
     changes, whole = changes or {}, twist_names(model)
     found: list[Limit] = []
@@ -74,43 +85,67 @@ def collect_limits(model: Model, changes: Mapping[str, Limits] | None = None, *,
                 continue
             lower, upper = value if quantity == "position" else (-value, value)
             if not (np.isfinite(lower) and np.isfinite(upper) and lower < upper):
-                raise InvalidInput(f"{quantity} of '{name}' is limited to [{lower}, {upper}] {unit}, expected a "
-                                   "lower bound below an upper one", name=name)
+                raise InvalidInput(
+                    f"{quantity} of '{name}' is limited to [{lower}, {upper}] {unit}, expected a "
+                    "lower bound below an upper one",
+                    name=name,
+                )
             found.append(Limit(quantity=quantity, name=name, lower=lower, upper=upper, unit=unit))
 
     for name, change in changes.items():
         if name not in whole:
             model.mechanism.joint(name)
         elif change.position is not None or change.effort is not None:
-            raise InvalidInput(f"'{name}' has a velocity and an acceleration to limit, no position and no effort",
-                               name=name)
+            raise InvalidInput(
+                f"'{name}' has a velocity and an acceleration to limit, no position and no effort",
+                name=name,
+            )
     for joint in model.mechanism.joints:
         motor: dict[Quantity, str] = {"effort": joint.effort_unit} if joint.actuated else {}
-        add(joint.name, joint.limits, {"position": joint.unit, "velocity": f"{joint.unit}/s",
-                                       "acceleration": f"{joint.unit}/s2", **motor})
+        add(
+            joint.name,
+            joint.limits,
+            {
+                "position": joint.unit,
+                "velocity": f"{joint.unit}/s",
+                "acceleration": f"{joint.unit}/s2",
+                **motor,
+            },
+        )
     for name, unit in zip(whole, ("m", "rad")):
         own = model.mechanism.twist_limits.get(last_word(name), Limits())
         add(name, own, {"velocity": f"{unit}/s", "acceleration": f"{unit}/s2"})
     if singularity is not None and has_regularity(model):
         if not 0 < singularity < 1:
-            raise InvalidInput(f"distance to singularity is {singularity}, expected a number between 0 and 1")
+            raise InvalidInput(
+                f"distance to singularity is {singularity}, expected a number between 0 and 1"
+            )
         bound = -float(np.log(singularity))
         found.append(Limit(quantity="regularity", name="", lower=-bound, upper=bound, unit=""))
     return tuple(found)
 
 
-def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, load: FloatArray | None = None) -> FloatArray:
+def measure(
+    model: Model, limits: Sequence[Limit], motion: Motion, *, load: FloatArray | None = None
+) -> FloatArray:
     """Return each limited quantity along a motion, normalised so that [-1, 1] is allowed, (t, o).
 
-    Efforts have the exact sign of the velocity. This shares no code with the kernels of the optimisation.
+    Efforts have the exact sign of the velocity. This shares no code with the kernels of the
+    optimisation.
     """
     wanted = {limit.quantity for limit in limits}
     source = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}
     if "effort" in wanted:
         effort = model.inverse_dynamics(motion, load=load)
     task = [motion.column(name) for name in model.mechanism.task]
-    twists = dict(zip(("velocity", "acceleration"), platform_twist(
-        model.mechanism.task, motion.q[:, task], motion.qd[:, task], motion.qdd[:, task])))
+    twists = dict(
+        zip(
+            ("velocity", "acceleration"),
+            platform_twist(
+                model.mechanism.task, motion.q[:, task], motion.qd[:, task], motion.qdd[:, task]
+            ),
+        )
+    )
     columns = []
     for limit in limits:
         if limit.quantity == "regularity":
@@ -119,7 +154,7 @@ def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, load: Floa
             column = effort[:, model.mechanism.actuated.index(limit.name)]
         elif limit.name in twist_names(model):
             first = 3 * twist_names(model).index(limit.name)
-            column = np.linalg.norm(twists[limit.quantity][:, first:first + 3], axis=1)
+            column = np.linalg.norm(twists[limit.quantity][:, first : first + 3], axis=1)
         else:
             column = source[limit.quantity][:, motion.column(limit.name)]
         columns.append((column - limit.centre) / limit.half)
@@ -127,7 +162,9 @@ def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, load: Floa
 
 
 def _regularity(model: Model, q: FloatArray) -> FloatArray:
-    """Return ln |det dq_act/dx| relative to home, (t,); infinite where the sign differs from that at home."""
+    """Return ln |det dq_act/dx| relative to home, (t,); infinite where the sign differs from that
+    at home.
+    """
     q, power = np.concatenate([model.home[None], q]), 1.0
     if "task" not in model.loops.partitions:
         part = model.loops.partitions["actuated"]

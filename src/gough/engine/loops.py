@@ -14,18 +14,26 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.engine.assembly import CLOSED as CLOSED, number
 from gough.engine.elimination import Pivots, solve
-from gough.engine.symbolic import Transform, body_transforms, closure_ends, closure_equations, equation_owners
+from gough.engine.symbolic import (
+    Transform,
+    body_transforms,
+    closure_ends,
+    closure_equations,
+    equation_owners,
+)
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
 
 By = Literal["actuated", "task"]
-GROWTH = 1e-17  # a dependent coordinate 1e8 times as fast as the independent ones is looked at again
+# a dependent coordinate 1e8 times as fast as the independent ones is looked at again
+GROWTH = 1e-17
 SHORTEST = 1e-9  # length of a force element below which rounding makes its direction [m]
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A choice of independent coordinates, as lists of indices, which NumPy and CasADi take as such.
+    """A choice of independent coordinates, as lists of indices, which NumPy and CasADi take as
+    such.
 
     Args:
         independent: (m,).
@@ -47,15 +55,17 @@ class Loops:
     Args:
         home: All coordinates with the loops closed, (n,). [m or rad]
         degrees_of_freedom: n - rank K.
-        partitions: By actuated, and by task coordinates where these determine the rest: by as many of them as there are
-            degrees of freedom, if the platform has more coordinates than that.
+        partitions: By actuated, and by task coordinates where these determine the rest: by as many
+            of them as there are degrees of freedom, if the platform has more coordinates than that.
         dynamic: The partition whose coordinates are the rows of the dynamics.
         neighbours: Other assembled configurations near home, (s, n).
         length: Characteristic length that makes angles and lengths comparable. [m]
         equations: q -> closure residual (c,) and its Jacobian K (c, n).
-        bending: Coordinates in closures that are not linear: what moves on them is bounded by the loops.
+        bending: Coordinates in closures that are not linear: what moves on them is bounded by the
+            loops.
         assembly: How home was found, in words.
-        held: Joints without a motor that are held: all they do is turn bodies about their own centres of mass.
+        held: Joints without a motor that are held: all they do is turn bodies about their own
+            centres of mass.
     """
 
     mechanism: Mechanism
@@ -73,7 +83,9 @@ class Loops:
     @cached_property
     def units(self) -> FloatArray:
         """One radian, or the robot's length, for each coordinate, (n,). [m or rad]"""
-        return np.array([1.0 if joint.kind == "revolute" else self.length for joint in self.mechanism.joints])
+        return np.array(
+            [1.0 if joint.kind == "revolute" else self.length for joint in self.mechanism.joints]
+        )
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -81,22 +93,35 @@ class Loops:
         kinds, weights = {joint.name: joint.kind for joint in self.mechanism.joints}, list[float]()
         for closure in self.mechanism.closures:
             turning = all(kinds[joint] == "revolute" for joint in closure.coefficients)
-            units = {"rad": 1.0, "m": 1 / self.length, "joints": 1.0 if turning else 1 / self.length}
+            units = {
+                "rad": 1.0,
+                "m": 1 / self.length,
+                "joints": 1.0 if turning else 1 / self.length,
+            }
             weights += [units[unit] for unit in CLOSURES[closure.kind].units]
         return np.array(weights)
 
     def partition_of(self, by: By) -> Partition:
-        """Return which coordinates are independent; `InvalidInput` if the robot cannot be driven by such."""
+        """Return which coordinates are independent; `InvalidInput` if the robot cannot be driven by
+        such.
+        """
         if by not in self.partitions:
             raise InvalidInput(
-                f"'{self.mechanism.name}' cannot be driven by its {by} coordinates: it has {len(self.mechanism.task)} "
-                f"of them and {self.degrees_of_freedom} degrees of freedom; use the actuated coordinates")
+                f"'{self.mechanism.name}' cannot be driven by its {by} coordinates: it has "
+                f"{len(self.mechanism.task)} "
+                f"of them and {self.degrees_of_freedom} degrees of freedom; use the actuated "
+                f"coordinates"
+            )
         return self.partitions[by]
 
     def names(self, by: By) -> tuple[str, ...]:
-        """Return the independent coordinates of a partition; none if the robot has no such partition."""
+        """Return the independent coordinates of a partition; none if the robot has no such
+        partition.
+        """
         part = self.partitions.get(by)
-        return () if part is None else tuple(self.mechanism.coordinates[i] for i in part.independent)
+        return (
+            () if part is None else tuple(self.mechanism.coordinates[i] for i in part.independent)
+        )
 
     def led_by(self, coordinates: Sequence[str]) -> By:
         """Return which partition a trajectory of these coordinates moves."""
@@ -108,11 +133,15 @@ class Loops:
         return len(self.mechanism.actuated) > self.degrees_of_freedom
 
     def scaled(self, jacobian: FloatArray) -> FloatArray:
-        """Make K dimensionless: prismatic columns times, rows that are lengths over the characteristic length."""
+        """Make K dimensionless: prismatic columns times, rows that are lengths over the
+        characteristic length.
+        """
         return jacobian * (self.weights[:, None] * self.units)
 
     def residual(self, q: FloatArray) -> FloatArray:
-        """Return what the closures are open by at one configuration, as fractions of the robot, (c,)."""
+        """Return what the closures are open by at one configuration, as fractions of the robot,
+        (c,).
+        """
         return np.array(self.equations(q)[0]).ravel() * self.weights
 
     def jacobian(self, q: FloatArray) -> FloatArray:
@@ -120,11 +149,16 @@ class Loops:
         return self.scaled(np.array(self.equations(q)[1]))
 
     def free_motions(self, q: FloatArray) -> FloatArray:
-        """Return the directions in which a configuration can move, (m, n). [rad or lengths of the robot]"""
-        return np.asarray(np.linalg.svd(self.jacobian(q))[2][len(q) - self.degrees_of_freedom:])
+        """Return the directions in which a configuration can move, (m, n).
+
+        [rad or lengths of the robot]
+        """
+        return np.asarray(np.linalg.svd(self.jacobian(q))[2][len(q) - self.degrees_of_freedom :])
 
     def margin(self, q: FloatArray, by: By) -> float:
-        """Return the smallest over the largest singular value of scaled K_D at one configuration: 0 is singular."""
+        """Return the smallest over the largest singular value of scaled K_D at one configuration: 0
+        is singular.
+        """
         part = self.partitions[by]
         if not part.dependent:
             return 1.0
@@ -132,56 +166,92 @@ class Loops:
         return float(values[-1] / values[0])
 
     def loosest(self, q: FloatArray, by: By) -> str:
-        """Return the dependent coordinate that moves most where the independent ones are locked at a singularity."""
+        """Return the dependent coordinate that moves most where the independent ones are locked at
+        a singularity.
+        """
         part = self.partitions[by]
         direction = np.linalg.svd(self.jacobian(q)[:, part.dependent])[2][-1]
         return self.mechanism.coordinates[part.dependent[int(np.argmax(np.abs(direction)))]]
 
     def twists(self, body: str, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the pose of a frame at home, (4, 4), and its velocities there and nearby in all free motions, (6, k).
+        """Return the pose of a frame at home, (4, 4), and its velocities there and nearby in all
+        free motions, (6, k).
 
         Nearby, since at home, where an arm may be stretched, some directions may be missing.
         """
         q = ca.SX.sym("q", len(self.home))
-        frame = body_transforms(self.mechanism, q)[body] @ Transform(ca.SX(at[:3, :3]), ca.SX(at[:3, 3]))
-        here = ca.Function("frame", [q], [ca.densify(frame.rotation), ca.densify(frame.translation), frame.jacobian(q)])
+        frame = body_transforms(self.mechanism, q)[body] @ Transform(
+            ca.SX(at[:3, :3]), ca.SX(at[:3, 3])
+        )
+        here = ca.Function(
+            "frame",
+            [q],
+            [ca.densify(frame.rotation), ca.densify(frame.translation), frame.jacobian(q)],
+        )
         pose = np.eye(4)
         pose[:3, :3], pose[:3, 3:] = (np.array(x) for x in here(self.home)[:2])
-        near = self.home + 0.1 * self.units * np.random.default_rng(0).uniform(-1, 1, (3, len(self.home)))
+        near = self.home + 0.1 * self.units * np.random.default_rng(0).uniform(
+            -1, 1, (3, len(self.home))
+        )
         points = self.neighbours[:4] if self.mechanism.closures else (self.home, *near)
-        return pose, np.hstack([np.array(here(x)[2]) @ (self.free_motions(x) * self.units).T for x in points])
+        return pose, np.hstack(
+            [np.array(here(x)[2]) @ (self.free_motions(x) * self.units).T for x in points]
+        )
 
 
 def open_loops(mechanism: Mechanism) -> Loops:
-    """Return the loops of a mechanism at its start values, closed or not; it has no independent coordinates yet."""
+    """Return the loops of a mechanism at its start values, closed or not; it has no independent
+    coordinates yet.
+    """
     q = ca.SX.sym("q", len(mechanism.joints))
     phi = closure_equations(mechanism, q)
     equations = ca.Function("closures", [q], [phi, ca.densify(ca.jacobian(phi, q))])
     start = np.array([joint.start for joint in mechanism.joints])
     gaps, owners = np.array(equations(start)[0]).ravel(), equation_owners(mechanism)
     for name, closure in mechanism.forces.items():  # their coordinates follow from the others
-        i, gap = mechanism.coordinates.index(name), gaps[owners.index(mechanism.closures.index(closure))]
+        i, gap = (
+            mechanism.coordinates.index(name),
+            gaps[owners.index(mechanism.closures.index(closure))],
+        )
         length = float(gap + start[i] - closure.constant)
         if not length > SHORTEST:
             raise InvalidMechanism(
-                f"[[force]] '{name}' has the length {length:.1e} m at the start pose: its points coincide and it has "
-                "no direction; move one of them, or the start pose", force=name, length=length)
+                f"[[force]] '{name}' has the length {length:.1e} m at the start pose: its points "
+                f"coincide and it has "
+                "no direction; move one of them, or the start pose",
+                force=name,
+                length=length,
+            )
         start[i] += gap
     bends = [r for r in range(phi.shape[0]) if ca.depends_on(ca.jacobian(phi[r], q), q)]
     pattern = ca.jacobian(phi[bends], q).sparsity()
-    return Loops(mechanism=mechanism, home=start, neighbours=start[None], equations=equations,
-                 length=_characteristic_length(mechanism, start), bending=sorted(set(pattern.get_triplet()[1])))
+    return Loops(
+        mechanism=mechanism,
+        home=start,
+        neighbours=start[None],
+        equations=equations,
+        length=_characteristic_length(mechanism, start),
+        bending=sorted(set(pattern.get_triplet()[1])),
+    )
 
 
 def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
     """Return the rms distance of body origins and closure points from their mean. [m]"""
     poses = body_transforms(mechanism, ca.SX(ca.DM(q)))
-    places = [*poses.values(), *(
-        end for closure in mechanism.closures for frame, end in zip(closure.frames, closure_ends(closure, poses))
-        if frame.body != BASE)]
+    places = [
+        *poses.values(),
+        *(
+            end
+            for closure in mechanism.closures
+            for frame, end in zip(closure.frames, closure_ends(closure, poses))
+            if frame.body != BASE
+        ),
+    ]
     points = np.array([number(place.translation).ravel() for place in places])
-    size = float(np.sqrt(((points - points.mean(axis=0))**2).sum(axis=1).mean()))
-    return size if size > 1e-9 else 1e-3  # all in one point, as in a spherical wrist: any length will do
+    size = float(np.sqrt(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()))
+    return (
+        size if size > 1e-9 else 1e-3
+    )  # all in one point, as in a spherical wrist: any length will do
 
 
 class Closed:
@@ -189,9 +259,10 @@ class Closed:
 
         qd = E v,  qdd = E a + e,  E = [1; -K_D^-1 K_I],  e_D = -K_D^-1 (dK/dt) qd
 
-    With K in fractions of the robot and u moving every independent coordinate by a radian or the robot's length, the
-    check is |K E u| / (|K| |E u|), rounding if the fixed pivots served and larger where they did not, plus a share of
-    |E u| that counts only where the closures lose rank: elimination may solve singular equations exactly.
+    With K in fractions of the robot and u moving every independent coordinate by a radian or the
+    robot's length, the check is |K E u| / (|K| |E u|), rounding if the fixed pivots served and
+    larger where they did not, plus a share of |E u| that counts only where the closures lose rank:
+    elimination may solve singular equations exactly.
 
     Attributes:
         residual, jacobian: phi and K of all closures.
@@ -225,12 +296,16 @@ class Closed:
         qd, qdd = (ca.densify(self.closure_map @ x) for x in (velocity, acceleration))
         if self.partition.dependent:
             v = ca.SX.sym("v", self.q.shape[0])
-            rate = ca.substitute(ca.jtimes(self.jacobian[self.partition.rows, :] @ v, self.q, v), v, qd)
+            rate = ca.substitute(
+                ca.jtimes(self.jacobian[self.partition.rows, :] @ v, self.q, v), v, qd
+            )
             qdd[self.partition.dependent] += self._solve(-rate)
         return qd, qdd
 
     def newton_step(self) -> ca.SX:
-        """Return the step of all coordinates that closes the loops to first order, independent ones fixed."""
+        """Return the step of all coordinates that closes the loops to first order, independent ones
+        fixed.
+        """
         step = ca.SX(self.q.shape[0], 1)
         if self.partition.dependent:
             step[self.partition.dependent] = self._solve(-self.residual[self.partition.rows])

@@ -1,9 +1,11 @@
-"""What a robot remembers along a motion: the lags of its joint terms, carried from sample to sample.
+"""What a robot remembers along a motion: the lags of its joint terms, carried from sample to
+sample.
 
-A lag w follows x over a time T or a distance D of its joint, d w/dt = rate (x - w), rate = 1 / T or |qd| / D. Between
-samples x is taken as the mean of both, which is exact to second order:
+A lag w follows x over a time T or a distance D of its joint, d w/dt = rate (x - w), rate = 1 / T or
+|qd| / D. Between samples x is taken as the mean of both, which is exact to second order:
 
-    w_k = e w_(k-1) + (1 - e) (x_(k-1) + x_k) / 2,    e = exp(-(t_k - t_(k-1)) / T)  or  exp(-|q_k - q_(k-1)| / D)
+    w_k = e w_(k-1) + (1 - e) (x_(k-1) + x_k) / 2,    e = exp(-(t_k - t_(k-1)) / T)  or  exp(-|q_k -
+    q_(k-1)| / D)
 """
 
 from __future__ import annotations
@@ -20,18 +22,23 @@ from gough.core.motion import Motion
 from gough.mechanism.terms import JointState
 from gough.mechanism.types import Mechanism
 
-PIECE = 30.0  # lengths of a lag that are summed at once: exp(30) leaves all digits of the latest samples
+# lengths of a lag that are summed at once: exp(30) leaves all digits of the latest samples
+PIECE = 30.0
 
 # NumPy's functions, such that a complex step of a constant gives exact derivatives.
 ANALYTIC = SimpleNamespace(
     **{name: getattr(np, name) for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh")},
-    fabs=lambda x: np.where(np.real(x) < 0, -1.0, 1.0) * x, floor=lambda x: np.floor(np.real(x)),
+    fabs=lambda x: np.where(np.real(x) < 0, -1.0, 1.0) * x,
+    floor=lambda x: np.floor(np.real(x)),
     fmin=lambda a, b: np.where(np.real(a) < np.real(b), a, b),
-    fmax=lambda a, b: np.where(np.real(a) > np.real(b), a, b))
+    fmax=lambda a, b: np.where(np.real(a) > np.real(b), a, b),
+)
 
 
 class Carry(NamedTuple):
-    """The last sample of a piece of a log: lags, what they follow, positions of their joints, (k,) each, and time."""
+    """The last sample of a piece of a log: lags, what they follow, positions of their joints, (k,)
+    each, and time.
+    """
 
     lag: Any
     followed: Any
@@ -39,8 +46,17 @@ class Carry(NamedTuple):
     time: float
 
 
-def joint_state(mechanism: Mechanism, motion: Motion, joint: int, dead_band: FloatArray, *, term: str = "",
-                remembered: Any = None, constants: Mapping[str, Any] | None = None, math: Any = np) -> JointState:
+def joint_state(
+    mechanism: Mechanism,
+    motion: Motion,
+    joint: int,
+    dead_band: FloatArray,
+    *,
+    term: str = "",
+    remembered: Any = None,
+    constants: Mapping[str, Any] | None = None,
+    math: Any = np,
+) -> JointState:
     """Return what a term of a joint may depend on along a motion, (t,) each.
 
     Args:
@@ -52,19 +68,41 @@ def joint_state(mechanism: Mechanism, motion: Motion, joint: int, dead_band: Flo
     """
     at = mechanism.memories
     return JointState(
-        q=motion.q[:, joint], qd=motion.qd[:, joint], qdd=motion.qdd[:, joint], math=math, constants=constants or {},
+        q=motion.q[:, joint],
+        qd=motion.qd[:, joint],
+        qdd=motion.qdd[:, joint],
+        math=math,
+        constants=constants or {},
         sign=np.clip(motion.qd[:, joint] / max(float(dead_band[joint]), 1e-300), -1.0, 1.0),
-        lags=None if remembered is None else [remembered[:, k] for k, m in enumerate(at) if m[:2] == (joint, term)],
-        channels={} if remembered is None else {name: remembered[:, len(at) + k]
-                                                for k, name in enumerate(mechanism.channels)},
+        lags=None
+        if remembered is None
+        else [remembered[:, k] for k, m in enumerate(at) if m[:2] == (joint, term)],
+        channels={}
+        if remembered is None
+        else {name: remembered[:, len(at) + k] for k, name in enumerate(mechanism.channels)},
         other=lambda name: joint_state(
-            mechanism, motion, mechanism.coordinates.index(mechanism.joint_near(mechanism.joints[joint], name).name),
-            dead_band, remembered=remembered, constants=constants, math=math))
+            mechanism,
+            motion,
+            mechanism.coordinates.index(mechanism.joint_near(mechanism.joints[joint], name).name),
+            dead_band,
+            remembered=remembered,
+            constants=constants,
+            math=math,
+        ),
+    )
 
 
-def remember(mechanism: Mechanism, motion: Motion, dead_band: FloatArray, *,
-             channels: Mapping[str, FloatArray] | None = None, carry: Carry | None = None, around: bool = False,
-             constants: Mapping[str, Any] | None = None, math: Any = np) -> tuple[Any, Carry]:
+def remember(
+    mechanism: Mechanism,
+    motion: Motion,
+    dead_band: FloatArray,
+    *,
+    channels: Mapping[str, FloatArray] | None = None,
+    carry: Carry | None = None,
+    around: bool = False,
+    constants: Mapping[str, Any] | None = None,
+    math: Any = np,
+) -> tuple[Any, Carry]:
     """Return lags and channels along a motion, (t, x), and what the next piece of it starts from.
 
     Args:
@@ -76,7 +114,9 @@ def remember(mechanism: Mechanism, motion: Motion, dead_band: FloatArray, *,
         constants, math: As in `joint_state`.
     """
     lags, followed = [], []
-    positions = np.array([motion.q[:, m.joint] for m in mechanism.memories]).reshape(-1, len(motion))
+    positions = np.array([motion.q[:, m.joint] for m in mechanism.memories]).reshape(
+        -1, len(motion)
+    )
     for k, (joint, name, number) in enumerate(mechanism.memories):
         term = mechanism.terms[name]
         lag = term.lags[number]
@@ -91,10 +131,16 @@ def remember(mechanism: Mechanism, motion: Motion, dead_band: FloatArray, *,
             end = _follow(x, way, x[-1], 0.0)[-1]
             lags.append(_follow(x, way, x[-1], end / (1 - np.exp(-way.sum()))))
         else:
-            lags.append(_follow(x, way, *((x[0], x[0]) if carry is None else (carry.followed[k], carry.lag[k]))))
+            lags.append(
+                _follow(
+                    x, way, *((x[0], x[0]) if carry is None else (carry.followed[k], carry.lag[k]))
+                )
+            )
         followed.append(x[-1])
-    recorded = [np.broadcast_to((channels or {}).get(name, usual), (len(motion),))
-                for name, usual in mechanism.channels.items()]
+    recorded = [
+        np.broadcast_to((channels or {}).get(name, usual), (len(motion),))
+        for name, usual in mechanism.channels.items()
+    ]
     whole = np.stack([*lags, *recorded], axis=1) if lags or recorded else np.zeros((len(motion), 0))
     return whole, Carry([w[-1] for w in lags], followed, positions[:, -1], float(motion.time[-1]))
 
@@ -107,19 +153,31 @@ def _follow(x: Any, way: Any, x_before: Any, w_before: Any) -> Any:
     start, base, w = 0, 0.0, w_before
     while start < len(x):
         stop = max(start + 1, int(np.searchsorted(np.real(done), np.real(base) + PIECE)))
-        grown = np.exp(np.minimum(np.real(done[start:stop] - base), 600.0) + 1j * np.imag(done[start:stop] - base)
-                       if np.iscomplexobj(done) else np.minimum(done[start:stop] - base, 600.0))
+        grown = np.exp(
+            np.minimum(np.real(done[start:stop] - base), 600.0)
+            + 1j * np.imag(done[start:stop] - base)
+            if np.iscomplexobj(done)
+            else np.minimum(done[start:stop] - base, 600.0)
+        )
         out[start:stop] = (w + np.cumsum(grown * gain[start:stop])) / grown
         start, base, w = stop, done[stop - 1], out[stop - 1]
     return out
 
 
-def channels_of(mechanism: Mechanism, recorded: Mapping[str, FloatArray], source: str) -> dict[str, FloatArray]:
-    """Return the recorded channels that a robot's terms depend on, (t,) each; all must have been recorded."""
+def channels_of(
+    mechanism: Mechanism, recorded: Mapping[str, FloatArray], source: str
+) -> dict[str, FloatArray]:
+    """Return the recorded channels that a robot's terms depend on, (t,) each; all must have been
+    recorded.
+    """
     for name in mechanism.channels:
         if name not in recorded:
             users = ", ".join(t.name for t in mechanism.terms.values() if name in t.channels)
             raise InvalidRecording(
-                f"{source}: the terms {users} depend on the channel '{name}', which was not recorded"
-                f"{nearest(name, recorded)}; add it to the log, or identify without them", source=source, channel=name)
+                f"{source}: the terms {users} depend on the channel '{name}', which was not "
+                f"recorded"
+                f"{nearest(name, recorded)}; add it to the log, or identify without them",
+                source=source,
+                channel=name,
+            )
     return {name: recorded[name] for name in mechanism.channels}

@@ -1,4 +1,6 @@
-"""The compiled model of a robot: regressor, inverse and forward dynamics in actuated coordinates."""
+"""The compiled model of a robot: regressor, inverse and forward dynamics in actuated
+coordinates.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,11 @@ class Model(Columns):
 
     The equation of motion, Jourdain's principle on the closed chain (BG13 (15)):
 
-        sum_b G_b^T Y_b chi_b + sum_j E_j^T (ia qdd + fv qd + fs sign(qd) + ...)_j = E_act^T tau + G_p^T w_ext
+        sum_b G_b^T Y_b chi_b + sum_j E_j^T (ia qdd + fv qd + fs sign(qd) + ...)_j = E_act^T tau +
+        G_p^T w_ext
 
-    Its rows are the actuated coordinates, or the independent ones of a robot with more motors than degrees of freedom.
+    Its rows are the actuated coordinates, or the independent ones of a robot with more motors than
+    degrees of freedom.
 
     Friction may depend on the effort u_j that a motor passes on, its row without its own friction,
 
@@ -62,14 +66,18 @@ class Model(Columns):
         self.passing = self.mechanism.standard.values if passing is None else passing
 
     def with_passing(self, values: FloatArray) -> Model:
-        """Return the robot with other parameters that the efforts its joints pass on follow from."""
+        """Return the robot with other parameters that the efforts its joints pass on follow
+        from.
+        """
         other = copy(self)
         other.passing = values
         return other
 
     def __repr__(self) -> str:
-        return (f"<Model of {self.mechanism.name}: {self.degrees_of_freedom} degrees of freedom, "
-                f"{len(self.actuated)} motors, {len(self.mechanism.coordinates)} coordinates>")
+        return (
+            f"<Model of {self.mechanism.name}: {self.degrees_of_freedom} degrees of freedom, "
+            f"{len(self.actuated)} motors, {len(self.mechanism.coordinates)} coordinates>"
+        )
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -100,14 +108,18 @@ class Model(Columns):
         return [i for i, joint in enumerate(self.mechanism.joints) if joint.actuated]
 
     def expressions(self, extra: int = 0) -> tuple[list[ca.SX], TreeEfforts, Closed]:
-        """Return symbols q, v, a of the rows and band (with `extra` numbers remembered), and what follows from them."""
+        """Return symbols q, v, a of the rows and band (with `extra` numbers remembered), and what
+        follows from them.
+        """
         n, m = len(self.mechanism.joints), self.degrees_of_freedom
         q, v, a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
         band = ca.vertcat(ca.SX.sym("band", n), ca.SX.sym("remembered", extra))
         closed = Closed(self.loops, self.loops.dynamic, q)
         return [q, v, a, band], TreeEfforts(self.mechanism, q, *closed.rates(v, a), band), closed
 
-    def projected_columns(self, tree: TreeEfforts, closure_map: ca.SX, names: Sequence[str]) -> ca.SX:
+    def projected_columns(
+        self, tree: TreeEfforts, closure_map: ca.SX, names: Sequence[str]
+    ) -> ca.SX:
         """Return E^T times the tree efforts for a unit of each named parameter, (m, p)."""
         if len(tree.passed) < len(self.mechanism.loaded):
             self.pass_on(tree, closure_map, self.mechanism.standard.as_dict().get)
@@ -118,31 +130,53 @@ class Model(Columns):
                 units.setdefault(member, ca.SX(1, len(names)))[k] = ten.get(member.kind, 1.0)
         return closure_map.T @ tree.total(units.get, len(names))
 
-    def generalised_efforts(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX,
-                            applied: ca.SX | None = None) -> ca.SX:
-        """Return the rows' efforts (m,) for standard parameters chi (p,) and a load (10 l,) on the load bodies."""
+    def generalised_efforts(
+        self,
+        tree: TreeEfforts,
+        closure_map: ca.SX,
+        chi: ca.SX,
+        load: ca.SX,
+        applied: ca.SX | None = None,
+    ) -> ca.SX:
+        """Return the rows' efforts (m,) for standard parameters chi (p,) and a load (10 l,) on the
+        load bodies.
+        """
         value = self.valued(chi, load)
         self.pass_on(tree, closure_map, value, applied)
         return closure_map.T @ tree.total(value)
 
-    def mass_expressions(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX) -> ca.SX:
-        """Return the mass matrix of the rows, E^T M E with the sparse M of a tree whose accelerations are symbols."""
+    def mass_expressions(
+        self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX
+    ) -> ca.SX:
+        """Return the mass matrix of the rows, E^T M E with the sparse M of a tree whose
+        accelerations are symbols.
+        """
         # the rows by their own accelerations would take each leg once for every motor
         mass = ca.jacobian(tree.total(self.valued(chi, load)), tree.qdd)
         return ca.densify(closure_map.T @ (mass @ closure_map))
 
     def valued(self, chi: ca.SX, load: ca.SX) -> Callable[[Parameter], ca.SX | None]:
-        """Return what gives a standard parameter by name, for parameters chi (p,) and a load (10 l,)."""
-        known: dict[str, ca.SX] = {name: chi[i] for i, name in enumerate(self.mechanism.standard.names)}
+        """Return what gives a standard parameter by name, for parameters chi (p,) and a load (10
+        l,).
+        """
+        known: dict[str, ca.SX] = {
+            name: chi[i] for i, name in enumerate(self.mechanism.standard.names)
+        }
         for k, name in enumerate(self.load_columns):
             known[name] = known[name] + load[k] if name in known else load[k]
         return known.get
 
-    def pass_on(self, tree: TreeEfforts, closure_map: ca.SX, value: Callable[[Parameter], Any],
-                applied: ca.SX | None = None) -> None:
+    def pass_on(
+        self,
+        tree: TreeEfforts,
+        closure_map: ca.SX,
+        value: Callable[[Parameter], Any],
+        applied: ca.SX | None = None,
+    ) -> None:
         """Let a tree know what its joints pass on: u_j, their rows without their own friction.
 
-        Under applied efforts of the rows u_j = tau_j - f_j(u_j), by Newton's method; |u| needs one step of it.
+        Under applied efforts of the rows u_j = tau_j - f_j(u_j), by Newton's method; |u| needs one
+        step of it.
         """
         if not self.mechanism.loaded:
             return
@@ -168,11 +202,15 @@ class Model(Columns):
         """These, and how many joints have terms that depend on the effort they pass on."""
         return self.remembers + len(self.mechanism.loaded)
 
-    def context(self, motion: Motion, dead_band: ArrayLike | None, *, passed: bool = True) -> FloatArray:
-        """Return what terms depend on besides the motion: dead bands, (n,), or these and more, (t, n + x).
+    def context(
+        self, motion: Motion, dead_band: ArrayLike | None, *, passed: bool = True
+    ) -> FloatArray:
+        """Return what terms depend on besides the motion: dead bands, (n,), or these and more, (t,
+        n + x).
 
-        More are lags, recorded channels and, if asked for, the efforts that joints pass on. A motion that does not say
-        what is remembered is taken for a log of its own, with channels as usual.
+        More are lags, recorded channels and, if asked for, the efforts that joints pass on. A
+        motion that does not say what is remembered is taken for a log of its own, with channels as
+        usual.
         """
         band, extra = self._band(dead_band), motion.remembered
         size = self.accompanying if passed else self.remembers
@@ -184,67 +222,111 @@ class Model(Columns):
             extra = remember(self.mechanism, motion, band)[0]
         return np.hstack([np.broadcast_to(band, (len(motion), len(band))), extra[:, :size]])
 
-    def with_memory(self, motion: Motion, dead_band: ArrayLike | None, *, carry: Carry | None = None,
-                    channels: Mapping[str, FloatArray] | None = None, around: bool = False,
-                    payload: str | None = None) -> tuple[Motion, Carry | None]:
-        """Return a motion with lags, channels and efforts passed on, and what it goes on from; see `remember`."""
+    def with_memory(
+        self,
+        motion: Motion,
+        dead_band: ArrayLike | None,
+        *,
+        carry: Carry | None = None,
+        channels: Mapping[str, FloatArray] | None = None,
+        around: bool = False,
+        payload: str | None = None,
+    ) -> tuple[Motion, Carry | None]:
+        """Return a motion with lags, channels and efforts passed on, and what it goes on from; see
+        `remember`.
+        """
         if not self.accompanying:
             return motion, None
         kept = len(self.mechanism.memories)
         if channels is None and motion.remembered is not None:
             channels = dict(zip(self.mechanism.channels, motion.remembered[:, kept:].T))
-        extra, after = remember(self.mechanism, motion, self._band(dead_band), channels=channels, carry=carry,
-                                around=around)
+        extra, after = remember(
+            self.mechanism,
+            motion,
+            self._band(dead_band),
+            channels=channels,
+            carry=carry,
+            around=around,
+        )
         if self.mechanism.loaded:
             at = [self.independent.index(i) for i in self.mechanism.loaded]
-            passed = self.passed_on(replace(motion, remembered=extra), dead_band, self.load(payload))
+            passed = self.passed_on(
+                replace(motion, remembered=extra), dead_band, self.load(payload)
+            )
             extra = np.hstack([extra, passed[:, at]])
         return replace(motion, remembered=extra), after
 
-    def passed_on(self, motion: Motion, dead_band: ArrayLike | None, load: FloatArray | None = None) -> FloatArray:
-        """Return the rows' efforts without the friction of their own joints, (t, m), for the values of `passing`."""
+    def passed_on(
+        self, motion: Motion, dead_band: ArrayLike | None, load: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the rows' efforts without the friction of their own joints, (t, m), for the values
+        of `passing`.
+        """
         terms = self.mechanism.terms
-        lost = [name.owner in self.rows and name.kind in terms and terms[name.kind].own_friction
-                for name in self.mechanism.standard.names]
+        lost = [
+            name.owner in self.rows and name.kind in terms and terms[name.kind].own_friction
+            for name in self.mechanism.standard.names
+        ]
         return self._row_efforts(motion, np.where(lost, 0.0, self.passing), load, dead_band)
 
-    def inverse_expressions(self, extra: int = 0, applied: ca.SX | None = None) -> tuple[list[ca.SX], ca.SX, Closed]:
+    def inverse_expressions(
+        self, extra: int = 0, applied: ca.SX | None = None
+    ) -> tuple[list[ca.SX], ca.SX, Closed]:
         """Return the symbols of `expressions`, chi and load, the rows' efforts and the chain.
 
         What joints pass on follows from the accelerations, or from efforts applied to the rows.
         """
         symbols, tree, closed = self.expressions(extra)
-        chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", len(self.load_columns))
-        return [*symbols, chi, load], self.generalised_efforts(tree, closed.closure_map, chi, load, applied), closed
+        chi, load = (
+            ca.SX.sym("chi", len(self.mechanism.standard)),
+            ca.SX.sym("load", len(self.load_columns)),
+        )
+        return (
+            [*symbols, chi, load],
+            self.generalised_efforts(tree, closed.closure_map, chi, load, applied),
+            closed,
+        )
 
     @compiled
     def regressor_kernel(self, names: tuple[str, ...]) -> ca.Function:
-        """Return the kernel (q, v, a, context) -> regressor (m, p), check; v and a are those of the rows."""
+        """Return the kernel (q, v, a, context) -> regressor (m, p), check; v and a are those of the
+        rows.
+        """
         symbols, tree, closed = self.expressions(self.accompanying)
         columns = self.projected_columns(tree, closed.closure_map, names)
         return ca.Function("regressor", symbols, [columns, closed.check])
 
     @compiled
     def effort_kernel(self, *, settled: bool = True) -> ca.Function:
-        """Return the kernel (q, v, a, band or `context`, chi, load) -> efforts of the rows (m,), check."""
+        """Return the kernel (q, v, a, band or `context`, chi, load) -> efforts of the rows (m,),
+        check.
+        """
         symbols, tau, closed = self.inverse_expressions(0 if settled else self.remembers)
         return ca.Function("efforts", symbols, [tau, closed.check])
 
     @compiled
     def dynamics_kernel(self) -> ca.Function:
-        """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the rows, check."""
+        """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the
+        rows, check.
+        """
         applied = ca.SX.sym("tau", self.degrees_of_freedom)
         (q, v, a, band, chi, load), tau, closed = self.inverse_expressions(applied=applied)
         mass = ca.densify(ca.jacobian(tau, a))
         bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
         acceleration = cholesky_solve(mass, applied - bias)
-        return ca.Function("dynamics", [q, v, applied, band, chi, load], [mass, bias, acceleration, closed.check])
+        return ca.Function(
+            "dynamics", [q, v, applied, band, chi, load], [mass, bias, acceleration, closed.check]
+        )
 
     @compiled
     def platform_kernel(self) -> ca.Function:
-        """Return the kernel q -> platform Jacobian (6, n) of the tree: linear then angular velocity, base frame."""
+        """Return the kernel q -> platform Jacobian (6, n) of the tree: linear then angular
+        velocity, base frame.
+        """
         q = ca.SX.sym("q", len(self.mechanism.joints))
-        return ca.Function("platform", [q], [body_transforms(self.mechanism, q)[self.mechanism.flange].jacobian(q)])
+        return ca.Function(
+            "platform", [q], [body_transforms(self.mechanism, q)[self.mechanism.flange].jacobian(q)]
+        )
 
     def _band(self, dead_band: ArrayLike | None) -> FloatArray:
         n = len(self.mechanism.joints)
@@ -257,51 +339,88 @@ class Model(Columns):
 
     def _check_motion(self, motion: Motion) -> None:
         if motion.coordinates != self.mechanism.coordinates:
-            raise InvalidInput(f"the motion is not of '{self.mechanism.name}': its coordinates are "
-                               f"{', '.join(motion.coordinates[:4])}, ...")
+            raise InvalidInput(
+                f"the motion is not of '{self.mechanism.name}': its coordinates are "
+                f"{', '.join(motion.coordinates[:4])}, ..."
+            )
         if len(motion) == 0:
             raise InvalidInput("the motion has no samples")
 
-    def regressor(self, motion: Motion, parameters: Sequence[str] | BaseParameters, *,
-                  dead_band: ArrayLike | None = None) -> FloatArray:
+    def regressor(
+        self,
+        motion: Motion,
+        parameters: Sequence[str] | BaseParameters,
+        *,
+        dead_band: ArrayLike | None = None,
+    ) -> FloatArray:
         """Return the derivative of the rows' efforts by parameters, (t, r, p).
 
         Args:
-            parameters: Names (standard, tied, `payload.<name>.m`), or base parameters (their independent columns).
-            dead_band: Velocity below which Coulomb terms are interpolated, scalar or (n,). [m/s or rad/s]
+            parameters: Names (standard, tied, `payload.<name>.m`), or base parameters (their
+                independent columns).
+            dead_band: Velocity below which Coulomb terms are interpolated, scalar or (n,). [m/s or
+                rad/s]
         """
         self._check_motion(motion)
         names = column_names(parameters)
         if not names:
-            raise InvalidInput("there are no parameters to take the regressor of; the list is empty")
+            raise InvalidInput(
+                "there are no parameters to take the regressor of; the list is empty"
+            )
         v, a = (x[:, self.independent] for x in (motion.qd, motion.qdd))
-        result, = carefully(Model.regressor_kernel, self, self.loops.dynamic, motion.q, v, a,
-                            self.context(motion, dead_band), names=names)
+        (result,) = carefully(
+            Model.regressor_kernel,
+            self,
+            self.loops.dynamic,
+            motion.q,
+            v,
+            a,
+            self.context(motion, dead_band),
+            names=names,
+        )
         result = result.reshape(len(motion), self.degrees_of_freedom, len(names))
         self._check_terms(motion, names, result)
         return np.asarray(result)
 
-    def _check_terms(self, motion: Motion, names: Sequence[Parameter], regressor: FloatArray) -> None:
-        """Raise where a term has no value on the motion: a division by zero, the root of what is negative."""
+    def _check_terms(
+        self, motion: Motion, names: Sequence[Parameter], regressor: FloatArray
+    ) -> None:
+        """Raise where a term has no value on the motion: a division by zero, the root of what is
+        negative.
+        """
         for k, name in enumerate(names):
             term = self.mechanism.terms.get(name.kind)
             good = term is None or not term.risky or (np.abs(regressor[:, :, k]) < HUGE).all(axis=1)
             if term is not None and not np.all(good):
                 sample = int(np.argmin(good))
-                raise InvalidInput(f"the term '{term.expression}' of {name} has no value at sample {sample} "
-                                   f"(t = {motion.time[sample]:.6g} s), or a huge one; does it divide by zero there?",
-                                   sample=sample, term=term.name, joint=name.owner)
+                raise InvalidInput(
+                    f"the term '{term.expression}' of {name} has no value at sample {sample} "
+                    f"(t = {motion.time[sample]:.6g} s), or a huge one; does it divide by zero "
+                    f"there?",
+                    sample=sample,
+                    term=term.name,
+                    joint=name.owner,
+                )
 
-    def regression(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
-                   dead_band: ArrayLike | None = None, covariance: FloatArray | None = None,
-                   wrench: FloatArray | None = None) -> Regression:
+    def regression(
+        self,
+        motion: Motion,
+        effort: FloatArray,
+        parameters: Sequence[str] | BaseParameters,
+        *,
+        dead_band: ArrayLike | None = None,
+        covariance: FloatArray | None = None,
+        wrench: FloatArray | None = None,
+    ) -> Regression:
         """Return the linear problem of a motion and its motor efforts.
 
         Args:
             effort: Motor efforts, (t, a). [N or N m]
             dead_band: As in `regressor`.
-            covariance: Noise of the motor efforts, (a, a). Redundant robots get E_act^T Sigma E_act per sample.
-            wrench: Known force and moment on the platform origin in the base frame, (t, 6) or (6,). [N, N m]
+            covariance: Noise of the motor efforts, (a, a). Redundant robots get E_act^T Sigma E_act
+                per sample.
+            wrench: Known force and moment on the platform origin in the base frame, (t, 6) or (6,).
+                [N, N m]
         """
         check_shape(effort, (len(motion), len(self.actuated)), "motor efforts")
         check_finite(effort, "motor efforts")
@@ -312,9 +431,15 @@ class Model(Columns):
         rows = rows + self.wrench_efforts(motion.q, wrench)
         names = parameters.names if isinstance(parameters, BaseParameters) else named(parameters)
         return Regression(
-            regressor=self.regressor(motion, parameters, dead_band=dead_band), effort=rows, rows=self.rows,
-            row_units=self.row_units, parameters=names, units=tuple(self.unit(n) for n in column_names(parameters)),
-            covariance=noise, time=motion.time)
+            regressor=self.regressor(motion, parameters, dead_band=dead_band),
+            effort=rows,
+            rows=self.rows,
+            row_units=self.row_units,
+            parameters=names,
+            units=tuple(self.unit(n) for n in column_names(parameters)),
+            covariance=noise,
+            time=motion.time,
+        )
 
     def wrench_efforts(self, q: FloatArray, wrench: FloatArray | None) -> FloatArray:
         """Return G_p^T w_ext: what a wrench on the platform contributes to the rows, (t, m)."""
@@ -323,15 +448,29 @@ class Model(Columns):
         check_shape(wrench, (6,) if wrench.ndim == 1 else (len(q), 6), "wrench on the platform")
         wrench = np.broadcast_to(wrench, (len(q), 6))
         jacobian = self.platform_kernel()(q)[0].reshape(len(q), 6, -1)
-        return np.asarray(np.einsum("tnm,tkn,tk->tm", self.kinematics.closure_map(q), jacobian, wrench, optimize=True))
+        return np.asarray(
+            np.einsum(
+                "tnm,tkn,tk->tm", self.kinematics.closure_map(q), jacobian, wrench, optimize=True
+            )
+        )
 
-    def inverse_dynamics(self, motion: Motion, values: ArrayLike | None = None, *, load: ArrayLike | None = None,
-                         dead_band: ArrayLike | None = None, wrench: FloatArray | None = None) -> FloatArray:
-        """Return the motor efforts that a motion needs, (t, a); of redundant robots the smallest. [N or N m]
+    def inverse_dynamics(
+        self,
+        motion: Motion,
+        values: ArrayLike | None = None,
+        *,
+        load: ArrayLike | None = None,
+        dead_band: ArrayLike | None = None,
+        wrench: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return the motor efforts that a motion needs, (t, a); of redundant robots the smallest.
+
+        [N or N m]
 
         Args:
             values: Standard parameters, (p,) or (t, p); a priori by default.
-            load: Inertial parameters of a payload, (10 l,), see `load`; ten are on the first body that carries one.
+            load: Inertial parameters of a payload, (10 l,), see `load`; ten are on the first body
+                that carries one.
             dead_band: As in `regressor`.
             wrench: Known wrench on the platform, as in `regression`.
         """
@@ -339,13 +478,27 @@ class Model(Columns):
         rows = self._row_efforts(motion, values, load, dead_band)
         return self.distribute(motion.q, rows - self.wrench_efforts(motion.q, wrench))
 
-    def _row_efforts(self, motion: Motion, values: ArrayLike | None, load: ArrayLike | None,
-                     dead_band: ArrayLike | None) -> FloatArray:
+    def _row_efforts(
+        self,
+        motion: Motion,
+        values: ArrayLike | None,
+        load: ArrayLike | None,
+        dead_band: ArrayLike | None,
+    ) -> FloatArray:
         """Return the rows' efforts, (t, m); arguments as in `inverse_dynamics`."""
         v, a = (x[:, self.independent] for x in (motion.qd, motion.qdd))
         settings = {"settled": False} if self.remembers else {}
-        rows, = carefully(Model.effort_kernel, self, self.loops.dynamic, motion.q, v, a,
-                          self.context(motion, dead_band, passed=False), *self._given(values, load), **settings)
+        (rows,) = carefully(
+            Model.effort_kernel,
+            self,
+            self.loops.dynamic,
+            motion.q,
+            v,
+            a,
+            self.context(motion, dead_band, passed=False),
+            *self._given(values, load),
+            **settings,
+        )
         return np.asarray(rows)
 
     def distribute(self, q: FloatArray, rows: FloatArray) -> FloatArray:
@@ -355,22 +508,34 @@ class Model(Columns):
         act = self._motor_map(q)
         good = np.isfinite(act).all(axis=(1, 2))
         effort = np.full(act.shape[:2], np.nan)
-        effort[good] = np.einsum("tam,tm->ta", np.linalg.pinv(act[good].transpose(0, 2, 1)), rows[good])
+        effort[good] = np.einsum(
+            "tam,tm->ta", np.linalg.pinv(act[good].transpose(0, 2, 1)), rows[good]
+        )
         return effort
 
     def collect(self, q: FloatArray, effort: FloatArray) -> FloatArray:
         """Return the effect of motor efforts (t, a) on the rows, E_act^T tau, (t, m)."""
         if not self.loops.redundant:
-            return np.ascontiguousarray(effort[:, [self.actuated.index(i) for i in self.independent]])
+            return np.ascontiguousarray(
+                effort[:, [self.actuated.index(i) for i in self.independent]]
+            )
         return np.asarray(np.einsum("tam,ta->tm", self._motor_map(q), effort))
 
     def _motor_map(self, q: FloatArray) -> FloatArray:
         """Return E_act, the velocities of the motors by those of the rows, (t, a, m)."""
         return self.kinematics.closure_map(q)[:, self.actuated, :]
 
-    def forward_dynamics(self, q: FloatArray, velocity: FloatArray, effort: FloatArray,
-                         values: ArrayLike | None = None, *, load: ArrayLike | None = None,
-                         dead_band: ArrayLike | None = None, wrench: FloatArray | None = None) -> FloatArray:
+    def forward_dynamics(
+        self,
+        q: FloatArray,
+        velocity: FloatArray,
+        effort: FloatArray,
+        values: ArrayLike | None = None,
+        *,
+        load: ArrayLike | None = None,
+        dead_band: ArrayLike | None = None,
+        wrench: FloatArray | None = None,
+    ) -> FloatArray:
         """Return the rows' accelerations under motor efforts, (t, m).
 
         Args:
@@ -383,26 +548,57 @@ class Model(Columns):
         rows = self.collect(q, effort) + self.wrench_efforts(q, wrench)
         return self._dynamics(q, velocity, rows, values, load, dead_band)[2]
 
-    def mass_matrix(self, q: FloatArray, values: ArrayLike | None = None, *,
-                    load: ArrayLike | None = None) -> FloatArray:
+    def mass_matrix(
+        self, q: FloatArray, values: ArrayLike | None = None, *, load: ArrayLike | None = None
+    ) -> FloatArray:
         """Return the mass matrix of the rows, (t, m, m)."""
         zero = np.zeros((len(q), self.degrees_of_freedom))
         return self._dynamics(q, zero, zero, values, load, None)[0]
 
-    def bias(self, q: FloatArray, velocity: FloatArray, values: ArrayLike | None = None, *,
-             load: ArrayLike | None = None, dead_band: ArrayLike | None = None) -> FloatArray:
-        """Return the efforts of the rows at zero acceleration: Coriolis, gravity, friction, (t, m)."""
+    def bias(
+        self,
+        q: FloatArray,
+        velocity: FloatArray,
+        values: ArrayLike | None = None,
+        *,
+        load: ArrayLike | None = None,
+        dead_band: ArrayLike | None = None,
+    ) -> FloatArray:
+        """Return the efforts of the rows at zero acceleration: Coriolis, gravity, friction, (t,
+        m).
+        """
         return self._dynamics(q, velocity, np.zeros_like(velocity), values, load, dead_band)[1]
 
-    def _dynamics(self, q: FloatArray, velocity: FloatArray, rows: FloatArray, values: ArrayLike | None,
-                  load: ArrayLike | None, dead_band: ArrayLike | None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return mass matrix (t, m, m), bias (t, m) and acceleration (t, m) of the rows under their efforts (t, m)."""
-        mass, bias, acceleration = carefully(Model.dynamics_kernel, self, self.loops.dynamic, q, velocity, rows,
-                                             self._band(dead_band), *self._given(values, load))
+    def _dynamics(
+        self,
+        q: FloatArray,
+        velocity: FloatArray,
+        rows: FloatArray,
+        values: ArrayLike | None,
+        load: ArrayLike | None,
+        dead_band: ArrayLike | None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return mass matrix (t, m, m), bias (t, m) and acceleration (t, m) of the rows under their
+        efforts (t, m).
+        """
+        mass, bias, acceleration = carefully(
+            Model.dynamics_kernel,
+            self,
+            self.loops.dynamic,
+            q,
+            velocity,
+            rows,
+            self._band(dead_band),
+            *self._given(values, load),
+        )
         return mass.reshape(len(q), rows.shape[1], rows.shape[1]), bias, acceleration
 
-    def _given(self, values: ArrayLike | None, load: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
-        """Return standard parameters, and a load for all bodies that may carry one; ten parameters are on the first."""
+    def _given(
+        self, values: ArrayLike | None, load: ArrayLike | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return standard parameters, and a load for all bodies that may carry one; ten parameters
+        are on the first.
+        """
         chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
         extra = np.zeros(0) if load is None else np.asarray(load, dtype=float)
         if extra.ndim == 1:
@@ -418,5 +614,10 @@ def as_model(robot: Robot) -> Model:
     """Return a robot compiled, whatever it was given as."""
     if isinstance(robot, Model):
         return robot
-    expect(robot, (Mechanism, str, Path), "the robot", "a Model, a Mechanism, a bundled name or the path of its file")
+    expect(
+        robot,
+        (Mechanism, str, Path),
+        "the robot",
+        "a Model, a Mechanism, a bundled name or the path of its file",
+    )
     return Model(robot if isinstance(robot, Mechanism) else load_robot(robot))

@@ -1,18 +1,21 @@
-"""Time steps of the closed chain: what the virtual robot, and a real controller in C, call thousands of times a second.
+"""Time steps of the closed chain: what the virtual robot, and a real controller in C, call
+thousands of times a second.
 
-The state is the configuration q of all coordinates and the velocity v of the rows. Loops are kept closed by a Newton
-step on the dependent coordinates at every evaluation: predicted over a step h they are open by about h^2 a / 2
-(1e-6 m at 0.5 ms), and Newton's method squares that.
+The state is the configuration q of all coordinates and the velocity v of the rows. Loops are kept
+closed by a Newton step on the dependent coordinates at every evaluation: predicted over a step h
+they are open by about h^2 a / 2 (1e-6 m at 0.5 ms), and Newton's method squares that.
 
-Control laws as kernels: one sample of the controller with its drives at their limits, for robots that are not
-redundant, whose motors are the rows of the dynamics.
+Control laws as kernels: one sample of the controller with its drives at their limits, for robots
+that are not redundant, whose motors are the rows of the dynamics.
 
 A kernel of this kind maps
 
-    state [q, v, lags, tau] (n + x + 2a), memory (s + a), reference (r), constants [ratio, limit, ...] (2a + c)
+    state [q, v, lags, tau] (n + x + 2a), memory (s + a), reference (r), constants [ratio, limit,
+    ...] (2a + c)
 
-to the state with tau = min(max(ratio * law, -limit), limit), and the memory. The last a entries of the memory say which
-motors were free, that is not at their limit: integrators of the others stand still.
+to the state with tau = min(max(ratio * law, -limit), limit), and the memory. The last a entries of
+the memory say which motors were free, that is not at their limit: integrators of the others stand
+still.
 """
 
 from __future__ import annotations
@@ -33,10 +36,14 @@ from gough.mechanism.terms import JointState
 
 @compiled
 def pid_kernel(model: Model, lanes: int | None = None) -> ca.Function:
-    """Return the kernel of a PID: memory [integral], reference [q, qd, feed], constants [kp, ki T, kd], (a) each."""
+    """Return the kernel of a PID: memory [integral], reference [q, qd, feed], constants [kp, ki T,
+    kd], (a) each.
+    """
     a = len(model.actuated)
     integral = ca.SX.sym("integral", a)
-    (position, speed, feed), (kp, ki, kd) = (_symbols(name, a, a, a) for name in ("reference", "gains"))
+    (position, speed, feed), (kp, ki, kd) = (
+        _symbols(name, a, a, a) for name in ("reference", "gains")
+    )
 
     def law(q: ca.SX, qd: ca.SX, free: ca.SX) -> tuple[ca.SX, ca.SX]:
         error = position - q
@@ -50,8 +57,9 @@ def pid_kernel(model: Model, lanes: int | None = None) -> ca.Function:
 def computed_torque_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the kernel of computed torque.
 
-    Memory [q, qd, integral, held] (2n + 2a), the latter an effort added throughout; reference [q, qd and means of qd
-    and qdd over the period] (4a); constants [period, bandwidth, band, chi, load] (2 + n + p + 10 l).
+    Memory [q, qd, integral, held] (2n + 2a), the latter an effort added throughout; reference [q,
+    qd and means of qd and qdd over the period] (4a); constants [period, bandwidth, band, chi, load]
+    (2 + n + p + 10 l).
     """
     a, n = len(model.actuated), len(model.mechanism.joints)
     memory, reference = _symbols("memory", n, n, a, a), _symbols("reference", a, a, a, a)
@@ -65,7 +73,9 @@ def computed_torque_kernel(model: Model, lanes: int | None = None) -> ca.Functio
         guess = memory[0] + period * memory[1]
         guess[model.actuated] = q
         place = ca.SX.sym("q", n)
-        closing = ca.Function("closing", [place], [place + Closed(model.loops, "actuated", place).newton_step()])
+        closing = ca.Function(
+            "closing", [place], [place + Closed(model.loops, "actuated", place).newton_step()]
+        )
         at = ca.Function("at", symbols, [ca.densify(chain.closure_map @ symbols[1]), efforts])
         closed = closing(guess)
         speeds, tau = at(closed, reference[2], wanted, *symbols[3:])
@@ -78,53 +88,81 @@ def _symbols(name: str, *sizes: int) -> list[ca.SX]:
     return [ca.SX.sym(name, size) for size in sizes]
 
 
-def _in_loop(model: Model, name: str, law: Callable[[ca.SX, ca.SX, ca.SX], tuple[ca.SX, ca.SX]], memory: list[ca.SX],
-             reference: list[ca.SX], constants: list[ca.SX]) -> ca.Function:
+def _in_loop(
+    model: Model,
+    name: str,
+    law: Callable[[ca.SX, ca.SX, ca.SX], tuple[ca.SX, ca.SX]],
+    memory: list[ca.SX],
+    reference: list[ca.SX],
+    constants: list[ca.SX],
+) -> ca.Function:
     """Return the graph of a law: position, velocity, who is free -> efforts asked for, memory."""
     a = len(model.actuated)
-    state, rest, v, tau = _symbols("state", len(model.mechanism.joints), len(model.mechanism.memories), a, a)
+    state, rest, v, tau = _symbols(
+        "state", len(model.mechanism.joints), len(model.mechanism.memories), a, a
+    )
     free, ratio, limit = _symbols("drive", a, a, a)
     efforts, kept = law(state[model.actuated], v, free)
     wanted = ratio * efforts
     command = ca.fmin(ca.fmax(wanted, -limit), limit)
     inputs = [state, v, rest, tau], [*memory, free], reference, [ratio, limit, *constants]
-    return ca.Function(name, [ca.vertcat(*each) for each in inputs], [
-        ca.densify(ca.vertcat(state, v, rest, command)), ca.densify(ca.vertcat(kept, command == wanted))])
+    return ca.Function(
+        name,
+        [ca.vertcat(*each) for each in inputs],
+        [
+            ca.densify(ca.vertcat(state, v, rest, command)),
+            ca.densify(ca.vertcat(kept, command == wanted)),
+        ],
+    )
 
 
 @compiled
 def runge_kutta_kernel(model: Model) -> ca.Function:
-    """Return the kernel of one classical Runge-Kutta step of the closed chain under given motor efforts.
+    """Return the kernel of one classical Runge-Kutta step of the closed chain under given motor
+    efforts.
 
-        qd = E(q) v,   M(q) vd = E_act^T tau - b(q, v, w),   phi(q) = 0 after each prediction by one Newton step
-        wd = rate (x - w)  for the lags w of joint terms, if there are any; recorded channels are as usual
+        qd = E(q) v,   M(q) vd = E_act^T tau - b(q, v, w),   phi(q) = 0 after each prediction by one
+        Newton step wd = rate (x - w)  for the lags w of joint terms, if there are any; recorded
+        channels are as usual
 
-    Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs: state [q, v, w]
-    (n + m + x); tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10 l).
-    Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the rows' acceleration at
-    the start, the state at the end with q not yet closed, and the check at the start (see `Closed`): the stages are
-    within a step of it, and a tenth of the operations would be checks.
+    Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs:
+    state [q, v, w] (n + m + x); tau (a, 3) at the start, middle and end of the step; constants [h,
+    band, chi, load] (1 + n + p + 10 l).
+    Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the
+    rows' acceleration at the start, the state at the end with q not yet closed, and the check at
+    the start (see `Closed`): the stages are within a step of it, and a tenth of the operations
+    would be checks.
     """
     tau = ca.SX.sym("tau", len(model.actuated), 3)
     state, constants, start, end = _runge_kutta(model, tau)
-    return ca.Function("runge_kutta", [state, tau, constants], [ca.densify(ca.vertcat(*start[:2], *end, start[2]))])
+    return ca.Function(
+        "runge_kutta", [state, tau, constants], [ca.densify(ca.vertcat(*start[:2], *end, start[2]))]
+    )
 
 
 @compiled
 def held_step_kernel(model: Model, lanes: int | None = None) -> ca.Function:
-    """Return the same step with efforts that are held, as part of the state: what a compiled control loop calls.
+    """Return the same step with efforts that are held, as part of the state: what a compiled
+    control loop calls.
 
-    Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs: the state at the end, tau
-    handed on; and [q, a, check] (n + m + 1) at the start.
+    Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs: the state
+    at the end, tau handed on; and [q, a, check] (n + m + 1) at the start.
     """
     tau = ca.SX.sym("tau", len(model.actuated))
     state, constants, start, end = _runge_kutta(model, ca.horzcat(tau, tau, tau))
-    return ca.Function("held_step", [ca.vertcat(state, tau), constants], [
-        ca.densify(ca.vertcat(*end, tau)), ca.densify(ca.vertcat(*start))])
+    return ca.Function(
+        "held_step",
+        [ca.vertcat(state, tau), constants],
+        [ca.densify(ca.vertcat(*end, tau)), ca.densify(ca.vertcat(*start))],
+    )
 
 
-def _runge_kutta(model: Model, tau: ca.SX) -> tuple[ca.SX, ca.SX, tuple[ca.SX, ...], tuple[ca.SX, ...]]:
-    """Return state, constants, what is at the start (q, acceleration of the rows, check) and at the end (q, [v, w])."""
+def _runge_kutta(
+    model: Model, tau: ca.SX
+) -> tuple[ca.SX, ca.SX, tuple[ca.SX, ...], tuple[ca.SX, ...]]:
+    """Return state, constants, what is at the start (q, acceleration of the rows, check) and at the
+    end (q, [v, w]).
+    """
     stage = _stage(model)
     q, v, _, *rest = stage.sx_in()  # v: velocities, then lags
     h = ca.SX.sym("h")
@@ -134,16 +172,17 @@ def _runge_kutta(model: Model, tau: ca.SX) -> tuple[ca.SX, ca.SX, tuple[ca.SX, .
     _, qd4, a4, _ = stage(start + h * qd3, v + h * a3, tau[:, 2], *rest)
     q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
     v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
-    acceleration = a1[:model.degrees_of_freedom]
+    acceleration = a1[: model.degrees_of_freedom]
     return ca.vertcat(q, v), ca.vertcat(h, *rest), (start, acceleration, check), (q_end, v_end)
 
 
 @compiled
 def closing_kernel(model: Model) -> ca.Function:
-    """Return the kernel (q, v, a) -> q with the loops closed by one Newton step, qd, qdd (n), check.
+    """Return the kernel (q, v, a) -> q with the loops closed by one Newton step, qd, qdd (n),
+    check.
 
-    v and a are velocities and accelerations of the actuated coordinates (of the independent ones among them if there
-    are more motors than degrees of freedom), whose entries of q are kept.
+    v and a are velocities and accelerations of the actuated coordinates (of the independent ones
+    among them if there are more motors than degrees of freedom), whose entries of q are kept.
     """
     m = model.degrees_of_freedom
     q, v, a = ca.SX.sym("q", len(model.mechanism.joints)), ca.SX.sym("v", m), ca.SX.sym("a", m)
@@ -154,10 +193,14 @@ def closing_kernel(model: Model) -> ca.Function:
 
 
 def _stage(model: Model) -> ca.Function:
-    """Return (q, [v, w], tau, band, chi, load) -> closed q, qd, [acceleration of the rows, rate of the lags], check."""
+    """Return (q, [v, w], tau, band, chi, load) -> closed q, qd, [acceleration of the rows, rate of
+    the lags], check.
+    """
     n, m, mechanism = len(model.mechanism.joints), model.degrees_of_freedom, model.mechanism
     q, v, qdd, w, band = _symbols("state", n, m, n, len(mechanism.memories), n)
-    chi, load, tau = _symbols("given", len(mechanism.standard), len(model.load_columns), len(model.actuated))
+    chi, load, tau = _symbols(
+        "given", len(mechanism.standard), len(model.load_columns), len(model.actuated)
+    )
     closure = Closed(model.loops, model.loops.dynamic, q)
     qd, extra = closure.rates(v, ca.SX.zeros(m))
     usual = ca.SX(ca.DM(list(mechanism.channels.values())))
@@ -168,20 +211,26 @@ def _stage(model: Model) -> ca.Function:
     mass = model.mass_expressions(tree, closure.closure_map, chi, load)
     acceleration = cholesky_solve(mass, applied - ca.substitute(rows, qdd, extra))
     inputs = [q, ca.vertcat(v, w), tau, band, chi, load]
-    at = ca.Function("at", inputs, [qd, ca.vertcat(acceleration, rates * (followed - w)), closure.check])
+    at = ca.Function(
+        "at", inputs, [qd, ca.vertcat(acceleration, rates * (followed - w)), closure.check]
+    )
     closed = q + closure.newton_step()
     return ca.Function("stage", inputs, [closed, *at(closed, *inputs[1:])])
 
 
-def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
-                      dead_band: FloatArray) -> tuple[ca.Function, ca.Function]:
-    """Return `newton` (q -> step, sizes) and `efforts` (q, qd_act, qdd_act, past -> motor efforts, past).
+def controller_graphs(
+    model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray
+) -> tuple[ca.Function, ca.Function]:
+    """Return `newton` (q -> step, sizes) and `efforts` (q, qd_act, qdd_act, past -> motor efforts,
+    past).
 
-    Past are lags, what they follow and the positions of their joints at the last call, (3 x,); then come the time since
-    (negative: there was no such call, lags have settled) and recorded channels. It is empty for terms without memory.
+    Past are lags, what they follow and the positions of their joints at the last call, (3 x,); then
+    come the time since (negative: there was no such call, lags have settled) and recorded channels.
+    It is empty for terms without memory.
 
-    The sizes are those of the closure residual and of the step, see `_sizes`. Standard parameters (p,), load and dead
-    bands (n,) are constants of the graph; those that are zero cost nothing. Redundant robots get the smallest efforts.
+    The sizes are those of the closure residual and of the step, see `_sizes`. Standard parameters
+    (p,), load and dead bands (n,) are constants of the graph; those that are zero cost nothing.
+    Redundant robots get the smallest efforts.
     """
     part = model.loops.partitions["actuated"]
     q = ca.SX.sym("q", len(model.mechanism.joints))
@@ -195,7 +244,7 @@ def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
     mechanism, band = model.mechanism, ca.SX(ca.DM(dead_band))
     x, none = len(mechanism.memories), not model.remembers
     past = ca.SX.sym("past", 0 if none else 3 * x + 1 + len(mechanism.channels))
-    lag, followed, position = past[:x], past[x:2 * x], past[2 * x:3 * x]
+    lag, followed, position = past[:x], past[x : 2 * x], past[2 * x : 3 * x]
     now, _ = TreeEfforts(mechanism, q, qd, qdd, band).memory()
     here = q[[memory.joint for memory in mechanism.memories]]
     if x:
@@ -210,14 +259,20 @@ def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
         way = ca.vertcat(*ways)
         keep = ca.exp(-ca.fmax(way, 0.0))
         lag = new * now + (1 - new) * (keep * lag + (1 - keep) * (followed + now) / 2)
-    tree = TreeEfforts(mechanism, q, qd, qdd, band if none else ca.vertcat(band, lag, past[3 * x + 1:]))
-    rows = model.generalised_efforts(tree, closure.closure_map, ca.SX(ca.DM(values)), ca.SX(ca.DM(load)))
+    tree = TreeEfforts(
+        mechanism, q, qd, qdd, band if none else ca.vertcat(band, lag, past[3 * x + 1 :])
+    )
+    rows = model.generalised_efforts(
+        tree, closure.closure_map, ca.SX(ca.DM(values)), ca.SX(ca.DM(load))
+    )
     act = closure.closure_map[model.actuated, :]
     efforts = act @ cholesky_solve(act.T @ act, rows)
     if none:
         return newton, ca.Function("efforts", [q, speed, acceleration], [ca.densify(efforts)])
     after = ca.densify(ca.vertcat(lag, now, here))
-    return newton, ca.Function("efforts", [q, speed, acceleration, past], [ca.densify(efforts), after])
+    return newton, ca.Function(
+        "efforts", [q, speed, acceleration, past], [ca.densify(efforts), after]
+    )
 
 
 def _sizes(loops: Loops, closure: Closed, step: ca.SX) -> ca.SX:
@@ -227,10 +282,13 @@ def _sizes(loops: Loops, closure: Closed, step: ca.SX) -> ca.SX:
 
         |phi| = sqrt(sum_r (phi_r / s_r)^2),    |dq| = sqrt(sum_i (dq_i / u_i)^2)
 
-    where i are the coordinates in closures that are not linear: a rotor behind a gear turns far and bends no branch.
+    where i are the coordinates in closures that are not linear: a rotor behind a gear turns far and
+    bends no branch.
     """
     if not closure.partition.dependent:
         return ca.SX.zeros(2)
     bent = [i for i in loops.bending if i in closure.partition.dependent]
-    return ca.vertcat(ca.sqrt(ca.sumsqr(closure.residual * ca.DM(loops.weights))),
-                      ca.sqrt(ca.sumsqr(step[bent] / ca.DM(loops.units[bent]))))
+    return ca.vertcat(
+        ca.sqrt(ca.sumsqr(closure.residual * ca.DM(loops.weights))),
+        ca.sqrt(ca.sumsqr(step[bent] / ca.DM(loops.units[bent]))),
+    )

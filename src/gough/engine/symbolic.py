@@ -1,6 +1,7 @@
 """The equations of a mechanism as CasADi expressions, written once.
 
-Notation: q all coordinates, phi(q) = 0 the closures, K = dphi/dq. Vectors of a body are expressed in its own frame.
+Notation: q all coordinates, phi(q) = 0 the closures, K = dphi/dq. Vectors of a body are expressed
+in its own frame.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Transform:
     translation: ca.SX
 
     def __matmul__(self, other: Transform) -> Transform:
-        return Transform(self.rotation @ other.rotation, self.translation + self.rotation @ other.translation)
+        return Transform(
+            self.rotation @ other.rotation, self.translation + self.rotation @ other.translation
+        )
 
     def twist(self, q: ca.SX, rates: ca.SX) -> ca.SX:
         """Return linear, then angular velocity in the frame it leads to, (6,): dR/dt R^T = [w]x."""
@@ -60,7 +63,9 @@ def _cross(a: ca.SX, b: ca.SX) -> ca.SX:
 def _rotation(axis: FloatArray, angle: ca.SX) -> ca.SX:
     """Return a a^T + cos (1 - a a^T) + sin [a]x for a unit vector a."""
     along, cross = np.outer(axis, axis), np.cross(axis, np.eye(3)).T
-    return _sparse(along) + ca.cos(angle) * _sparse(np.eye(3) - along) + ca.sin(angle) * _sparse(cross)
+    return (
+        _sparse(along) + ca.cos(angle) * _sparse(np.eye(3) - along) + ca.sin(angle) * _sparse(cross)
+    )
 
 
 def joint_transforms(mechanism: Mechanism, q: ca.SX) -> list[Transform]:
@@ -89,7 +94,9 @@ def closure_equations(mechanism: Mechanism, q: ca.SX) -> ca.SX:
     coordinates = {name: q[i] for i, name in enumerate(mechanism.coordinates)}
     parts: list[ca.SX] = []
     for closure in mechanism.closures:
-        parts += CLOSURES[closure.kind].residual(closure, Configuration(coordinates, *closure_ends(closure, poses)))
+        parts += CLOSURES[closure.kind].residual(
+            closure, Configuration(coordinates, *closure_ends(closure, poses))
+        )
     return ca.densify(ca.vertcat(*parts)) if parts else ca.SX(0, 1)
 
 
@@ -108,33 +115,52 @@ class TreeEfforts:
 
     Args:
         q, qd, qdd: All coordinates and their derivatives, symbols or expressions, (n,).
-        dead_band: Velocity below which Coulomb terms are interpolated, (n,), then, where they are known, what the robot
-            remembers and recorded channels, (n + x,), see `Model.context`; else lags have settled. [m/s or rad/s]
-        smooth: Use tanh for the sign (optimisation); else it is linear inside the dead band, +-1 outside.
+        dead_band: Velocity below which Coulomb terms are interpolated, (n,), then, where they are
+            known, what the robot remembers and recorded channels, (n + x,), see `Model.context`;
+            else lags have settled. [m/s or rad/s]
+        smooth: Use tanh for the sign (optimisation); else it is linear inside the dead band, +-1
+            outside.
 
     Attributes:
-        passed: Efforts that joints pass on, by index, for terms that depend on them; from `dead_band` where it is
-            known there, else to be filled in (see `Model.pass_on`).
+        passed: Efforts that joints pass on, by index, for terms that depend on them; from
+            `dead_band` where it is known there, else to be filled in (see `Model.pass_on`).
     """
 
-    def __init__(self, mechanism: Mechanism, q: ca.SX, qd: ca.SX, qdd: ca.SX, dead_band: ca.SX,
-                 smooth: bool = False) -> None:
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        q: ca.SX,
+        qd: ca.SX,
+        qdd: ca.SX,
+        dead_band: ca.SX,
+        smooth: bool = False,
+    ) -> None:
         self.mechanism = mechanism
         self.q, self.qd, self.qdd = q, qd, qdd
         n, kept = len(mechanism.joints), len(mechanism.memories)
-        scaled = qd / ca.fmax(dead_band[:n], 1e-300)  # a band of zero gives the plain sign with sign(0) = 0
+        scaled = qd / ca.fmax(
+            dead_band[:n], 1e-300
+        )  # a band of zero gives the plain sign with sign(0) = 0
         self.sign = ca.tanh(scaled) if smooth else ca.fmax(ca.fmin(scaled, 1.0), -1.0)
         known = dead_band.shape[0] > n
-        self._lags = dead_band[n:n + kept] if known else None
-        self._channels = {name: dead_band[n + kept + k] for k, name in enumerate(mechanism.channels)} if known else {}
-        last = dead_band[n + kept + len(mechanism.channels):]
+        self._lags = dead_band[n : n + kept] if known else None
+        self._channels = (
+            {name: dead_band[n + kept + k] for k, name in enumerate(mechanism.channels)}
+            if known
+            else {}
+        )
+        last = dead_band[n + kept + len(mechanism.channels) :]
         self.passed = {i: last[k] for k, i in enumerate(mechanism.loaded) if k < last.shape[0]}
         self._outward()
 
     def _outward(self) -> None:
-        """Find the motion of all bodies: acceleration of the origin minus gravity, angular velocity, acceleration."""
+        """Find the motion of all bodies: acceleration of the origin minus gravity, angular
+        velocity, acceleration.
+        """
         self._transforms = joint_transforms(self.mechanism, self.q)
-        self._motion = {BASE: (_sparse(-np.array(self.mechanism.gravity)), ca.SX(3, 1), ca.SX(3, 1))}
+        self._motion = {
+            BASE: (_sparse(-np.array(self.mechanism.gravity)), ca.SX(3, 1), ca.SX(3, 1))
+        }
         for i, joint in enumerate(self.mechanism.joints):
             R, r = self._transforms[i].rotation, self._transforms[i].translation
             a, w, wd = self._motion[joint.parent]
@@ -152,15 +178,34 @@ class TreeEfforts:
     def _state(self, i: int, name: str = "") -> JointState:
         """Return what a term of a joint may depend on."""
         mechanism = self.mechanism
-        own = None if self._lags is None else [
-            self._lags[k] for k, memory in enumerate(mechanism.memories) if memory[:2] == (i, name)]
+        own = (
+            None
+            if self._lags is None
+            else [
+                self._lags[k]
+                for k, memory in enumerate(mechanism.memories)
+                if memory[:2] == (i, name)
+            ]
+        )
         return JointState(
-            q=self.q[i], qd=self.qd[i], qdd=self.qdd[i], sign=self.sign[i], math=ca, lags=own, channels=self._channels,
-            effort=self.passed.get(i, 0.0), other=lambda other: self._state(
-                mechanism.coordinates.index(mechanism.joint_near(mechanism.joints[i], other).name)))
+            q=self.q[i],
+            qd=self.qd[i],
+            qdd=self.qdd[i],
+            sign=self.sign[i],
+            math=ca,
+            lags=own,
+            channels=self._channels,
+            effort=self.passed.get(i, 0.0),
+            other=lambda other: self._state(
+                mechanism.coordinates.index(mechanism.joint_near(mechanism.joints[i], other).name)
+            ),
+        )
 
     def memory(self) -> tuple[ca.SX, ca.SX]:
-        """Return what each lag follows, and how fast, both (x,): d lag/dt = rate (followed - lag). [1/s]"""
+        """Return what each lag follows, and how fast, both (x,): d lag/dt = rate (followed - lag).
+
+        [1/s]
+        """
         followed, rates = [], []
         for i, name, k in self.mechanism.memories:
             term, state = self.mechanism.terms[name], self._state(i, name)
@@ -177,8 +222,8 @@ class TreeEfforts:
 
             f = m a + wd x s + w x (w x s),    n = s x a + I wd + w x I w.
 
-        Without the own friction of joints with a term that depends on the effort they pass on, as long as `passed` does
-        not say what that is.
+        Without the own friction of joints with a term that depends on the effort they pass on, as
+        long as `passed` does not say what that is.
 
         Args:
             value: Gives parameters by name, as expressions, (1, k); None where there is none.
@@ -211,13 +256,22 @@ class TreeEfforts:
     def friction(self, i: int, value: Callable[[Parameter], Any]) -> ca.SX:
         """Return the own friction of a joint, where it passes on `passed[i]`."""
         terms = self.mechanism.terms
-        return self._terms(i, value, [t for t in self.mechanism.joints[i].terms if terms[t].own_friction])
+        return self._terms(
+            i, value, [t for t in self.mechanism.joints[i].terms if terms[t].own_friction]
+        )
 
-    def _terms(self, i: int, value: Callable[[Parameter], Any], names: list[str], columns: int = 1) -> ca.SX:
+    def _terms(
+        self, i: int, value: Callable[[Parameter], Any], names: list[str], columns: int = 1
+    ) -> ca.SX:
         given = {name: value(Parameter.of(self.mechanism.joints[i].name, name)) for name in names}
-        return sum((v * self._term(i, name) for name, v in given.items() if v is not None), ca.SX(1, columns))
+        return sum(
+            (v * self._term(i, name) for name, v in given.items() if v is not None),
+            ca.SX(1, columns),
+        )
 
 
 def _turned(inertia: Mapping[tuple[int, int], ca.SX], w: ca.SX) -> ca.SX:
     """Return I w, (3, k), for entries of inertia matrices (1, k)."""
-    return ca.vertcat(*[sum(inertia[min(i, j), max(i, j)] * w[j] for j in range(3)) for i in range(3)])
+    return ca.vertcat(
+        *[sum(inertia[min(i, j), max(i, j)] * w[j] for j in range(3)) for i in range(3)]
+    )

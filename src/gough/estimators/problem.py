@@ -16,7 +16,9 @@ from gough.estimators.estimate import Estimate
 
 
 class Problem(Protocol):
-    """Equations with unknown parameters: a `Regression`, its `Condensed` form, or a `GainProblem`."""
+    """Equations with unknown parameters: a `Regression`, its `Condensed` form, or a
+    `GainProblem`.
+    """
 
     @property
     def rows(self) -> tuple[str, ...]: ...
@@ -31,7 +33,9 @@ class Problem(Protocol):
         """Keep some parameters; the others are taken as zero."""
 
     def condensed(self, *, joint: bool = False) -> Condensed:
-        """Return factors with the Gram matrix of the equations; `joint` keeps the rows side by side."""
+        """Return factors with the Gram matrix of the equations; `joint` keeps the rows side by
+        side.
+        """
 
     def sampled(self) -> Regression | None:
         """Return the equations sample by sample, or None where they were condensed away."""
@@ -46,7 +50,9 @@ class LinearProblem(Problem, Protocol):
     @property
     def covariance(self) -> FloatArray | None: ...
 
-    def transform(self, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str], /) -> Self:
+    def transform(
+        self, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str], /
+    ) -> Self:
         """Return the problem with [W y] @ matrix in the place of [W y]."""
 
 
@@ -54,8 +60,8 @@ class LinearProblem(Problem, Protocol):
 class Estimator(Protocol):
     """Settings that turn a problem into an estimate: a frozen dataclass of any origin.
 
-    A class attribute `wants` may ask for another problem than a regression: 'gains' for a `GainProblem`, or what the
-    rooms above offer.
+    A class attribute `wants` may ask for another problem than a regression: 'gains' for a
+    `GainProblem`, or what the rooms above offer.
     """
 
     def fit(self, problem: Any, /) -> Estimate:
@@ -68,16 +74,21 @@ Linear = TypeVar("Linear", bound=LinearProblem)
 def factors_of(problem: Problem, *, joint: bool = False) -> Condensed:
     """Return the factors of a problem and check that it holds more equations than parameters."""
     if not hasattr(problem, "condensed"):
-        raise InvalidInput(f"an estimator takes a Regression or its condensed form, not {type(problem).__name__}")
+        raise InvalidInput(
+            f"an estimator takes a Regression or its condensed form, not {type(problem).__name__}"
+        )
     result = problem.condensed(joint=joint)
     check_finite(result.factors, "condensed problem")
     if not len(result.parameters):
         raise InvalidInput("there is no parameter to estimate; the problem has none left")
     equations = int(result.equations.sum())
     if equations <= len(result.parameters):
-        raise NotIdentifiable(f"{equations} equations for {len(result.parameters)} parameters; "
-                              "expected more equations than parameters: record longer or leave out parameters",
-                              equations=equations, parameters=len(result.parameters))
+        raise NotIdentifiable(
+            f"{equations} equations for {len(result.parameters)} parameters; "
+            "expected more equations than parameters: record longer or leave out parameters",
+            equations=equations,
+            parameters=len(result.parameters),
+        )
     return result
 
 
@@ -92,8 +103,15 @@ def samples_of(problem: Problem, why: str) -> Regression:
 def dead_rows(condensed: Condensed) -> tuple[str, ...]:
     """Return a note that names rows which say nothing: no equation counts, or all are zero."""
     silent = [row for row, count in zip(condensed.rows, condensed.equations) if not count]
-    return (f"nothing is known of row{'s' if len(silent) > 1 else ''} {', '.join(silent)}: no equation counts, or "
-            "effort and regressor are zero throughout",) if silent else ()
+    return (
+        (
+            f"nothing is known of row{'s' if len(silent) > 1 else ''} {', '.join(silent)}: no "
+            f"equation counts, or "
+            "effort and regressor are zero throughout",
+        )
+        if silent
+        else ()
+    )
 
 
 def fix_parameters(problem: Linear, known: Mapping[str, float]) -> Linear:
@@ -104,11 +122,15 @@ def fix_parameters(problem: Linear, known: Mapping[str, float]) -> Linear:
     keep = [i for i, name in enumerate(problem.parameters) if name not in known]
     matrix = np.eye(p + 1)[:, [*keep, p]]
     matrix[:p, -1] = [-known.get(name, 0.0) for name in problem.parameters]
-    return problem.transform(matrix, [problem.parameters[i] for i in keep], [problem.units[i] for i in keep])
+    return problem.transform(
+        matrix, [problem.parameters[i] for i in keep], [problem.units[i] for i in keep]
+    )
 
 
 def tie_parameters(problem: Linear, groups: Mapping[str, Sequence[str]]) -> Linear:
-    """Make the members of each group one parameter of the given name, e.g. {'leg*.fv': ('leg1.fv', 'leg2.fv')}.
+    """Make the members of each group one parameter of the given name, e.g.
+
+    {'leg*.fv': ('leg1.fv', 'leg2.fv')}.
 
     The tied parameter stands where its first member stood.
     """
@@ -119,7 +141,9 @@ def tie_parameters(problem: Linear, groups: Mapping[str, Sequence[str]]) -> Line
                 raise InvalidInput(f"cannot tie '{name}' twice", name=name)
             place[name] = label
         if len({problem.units[index_of(problem.parameters, name)] for name in members}) != 1:
-            raise InvalidInput(f"parameters of different units cannot be tied as '{label}'", name=label)
+            raise InvalidInput(
+                f"parameters of different units cannot be tied as '{label}'", name=label
+            )
     labels = [place.get(name, name) for name in problem.parameters]
     names = list(dict.fromkeys(labels))
     matrix = np.zeros((len(labels) + 1, len(names) + 1))

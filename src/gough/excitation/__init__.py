@@ -2,9 +2,26 @@
 
 from gough.engine.limits import Limit, collect_limits
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_gradient, criterion_value
-from gough.excitation.design import Design, DesignSettings, Run, design, first_frequency, information_factor
+from gough.excitation.design import (
+    Design,
+    DesignSettings,
+    Run,
+    design,
+    first_frequency,
+    information_factor,
+)
 
 __all__ = [
-    "CRITERIA", "Criterion", "Design", "DesignSettings", "Limit", "Run", "collect_limits", "criterion_gradient",
-    "criterion_value", "design", "first_frequency", "information_factor",
+    "CRITERIA",
+    "Criterion",
+    "Design",
+    "DesignSettings",
+    "Limit",
+    "Run",
+    "collect_limits",
+    "criterion_gradient",
+    "criterion_value",
+    "design",
+    "first_frequency",
+    "information_factor",
 ]

@@ -1,7 +1,8 @@
 """How informative a regressor is: one number, and its gradient.
 
-With the regressor Psi of all samples and the effort covariance Sigma, W stands for Sigma^-1/2 Psi, so that W^T W is the
-information (AH09 (9)-(11)), and s_1 >= ... >= s_b are its singular values. All criteria are to be made small:
+With the regressor Psi of all samples and the effort covariance Sigma, W stands for Sigma^-1/2 Psi,
+so that W^T W is the information (AH09 (9)-(11)), and s_1 >= ... >= s_b are its singular values. All
+criteria are to be made small:
 
     d       -ln det(W^T W) = -2 sum ln s_i            volume of the confidence ellipsoid, AH09 (22)
     cond    s_1 / s_b of Psi itself, not whitened     AH09 (21)
@@ -27,7 +28,9 @@ RANK = 1e-13  # ratio of singular values below which the information counts as s
 
 
 def criterion_value(criterion: Criterion, factor: FloatArray) -> float:
-    """Return a criterion of W, or of any factor with the same W^T W, (k, b); infinite if it is singular."""
+    """Return a criterion of W, or of any factor with the same W^T W, (k, b); infinite if it is
+    singular.
+    """
     s = np.asarray(np.linalg.svd(factor, compute_uv=False), dtype=float)
     return _of_values(criterion, np.pad(s, (0, factor.shape[1] - len(s))))[0]
 
@@ -47,7 +50,9 @@ def criterion_gradient(criterion: Criterion, W: FloatArray) -> tuple[float, Floa
 
 
 def _of_values(criterion: Criterion, s: FloatArray) -> tuple[float, FloatArray]:
-    """Return a criterion of the singular values (b,), in descending order, and its derivative by them."""
+    """Return a criterion of the singular values (b,), in descending order, and its derivative by
+    them.
+    """
     if criterion not in CRITERIA:
         raise InvalidInput(f"no criterion '{criterion}'{nearest(criterion, CRITERIA)}")
     slope = np.zeros_like(s)

@@ -26,7 +26,13 @@ from gough.engine.loops import By
 from gough.engine.model import Model, Robot, as_model
 from gough.excitation.criteria import Criterion, criterion_value
 from gough.excitation.problem import DesignProblem, Part
-from gough.excitation.search import find_centre, informative_frequency, random_starts, solve_and_verify, start_from
+from gough.excitation.search import (
+    find_centre,
+    informative_frequency,
+    random_starts,
+    solve_and_verify,
+    start_from,
+)
 from gough.excitation.solver import InteriorPoint, Progress
 from gough.mechanism import Limits
 
@@ -38,10 +44,12 @@ EASING = 16.0  # longest ramp tried [periods]
 
 
 def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
-    """Return a trajectory at the controller's samples, eased in and out of rest, with the motors beside the platform.
+    """Return a trajectory at the controller's samples, eased in and out of rest, with the motors
+    beside the platform.
 
-    Only the pace rises from rest and falls back, over half a period or, where a limit would be exceeded, longer.
-    Between are `periods` whole periods at full pace, and one before them for the controller to settle.
+    Only the pace rises from rest and falls back, over half a period or, where a limit would be
+    exceeded, longer. Between are `periods` whole periods at full pace, and one before them for the
+    controller to settle.
     """
     rate, length = model.mechanism.noise.rate, 0.5  # [Hz], [periods]
     limits = collect_limits(model, singularity=None)
@@ -49,18 +57,29 @@ def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
         runs = replace(trajectory, periods=periods + SETTLING + int(np.ceil(length)))
         eased = ease(runs, round(length * trajectory.period * rate) / rate)
         time = eased.times(rate)
-        motion = model.kinematics.motion(time, *eased.at(time), model.loops.led_by(trajectory.coordinates))
+        motion = model.kinematics.motion(
+            time, *eased.at(time), model.loops.led_by(trajectory.coordinates)
+        )
         used = np.abs(measure(model, limits, motion))
         if not len(limits) or used.max() <= 1 + 1e-9:
             names = tuple(dict.fromkeys((*trajectory.coordinates, *model.mechanism.actuated)))
             columns = [motion.column(name) for name in names]
-            return Sampled(coordinates=names, units=tuple(model.mechanism.joint(name).unit for name in names),
-                           robot=model.mechanism.name, time=time, position=motion.q[:, columns],
-                           velocity=motion.qd[:, columns], acceleration=motion.qdd[:, columns])
+            return Sampled(
+                coordinates=names,
+                units=tuple(model.mechanism.joint(name).unit for name in names),
+                robot=model.mechanism.name,
+                time=time,
+                position=motion.q[:, columns],
+                velocity=motion.qd[:, columns],
+                acceleration=motion.qdd[:, columns],
+            )
         length *= 1.5
     worst = limits[int(np.argmax(used.max(axis=0)))]
-    raise InfeasibleDesign(f"the {worst} is exceeded while the trajectory is eased in from rest, however slowly; "
-                           "design a trajectory that starts and ends at rest", limit=str(worst))
+    raise InfeasibleDesign(
+        f"the {worst} is exceeded while the trajectory is eased in from rest, however slowly; "
+        "design a trajectory that starts and ends at rest",
+        limit=str(worst),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,38 +88,64 @@ class DesignSettings(Settings):
 
     harmonics: int = option(5, "Harmonics of each coordinate.", least=1)
     frequency: float | None = option(
-        None, "Fundamental, moved until a period is a whole number of controller samples; by default the one that "
+        None,
+        "Fundamental, moved until a period is a whole number of controller samples; by default the "
+        "one that "
         "tells most per recorded time.",
-        unit="Hz", above=0)
-    coordinates: By | None = option(None, "Whose Fourier series; task by default where the robot has such coordinates.")
+        unit="Hz",
+        above=0,
+    )
+    coordinates: By | None = option(
+        None, "Whose Fourier series; task by default where the robot has such coordinates."
+    )
     criterion: Criterion = option(
-        "d", "What to minimise: d, -ln det of the information; cond, condition number; a, trace of the covariance; e, "
-        "its largest eigenvalue.")
+        "d",
+        "What to minimise: d, -ln det of the information; cond, condition number; a, trace of the "
+        "covariance; e, "
+        "its largest eigenvalue.",
+    )
     at_rest: bool = option(False, "Start and end each period with zero velocity and acceleration.")
-    optimise_frequency: bool = option(False, "Let the frequency vary; then information per time is compared.")
+    optimise_frequency: bool = option(
+        False, "Let the frequency vary; then information per time is compared."
+    )
     tie_legs: bool = option(False, TIE_LEGS)
     singularity: float = option(
-        SINGULARITY, "Smallest |det dq_act/dx| relative to home, and inverse of the largest; 0 to ignore.", least=0)
+        SINGULARITY,
+        "Smallest |det dq_act/dx| relative to home, and inverse of the largest; 0 to ignore.",
+        least=0,
+    )
     samples: int | None = option(
-        None, f"Grid samples per period; {GRID} per period of the highest harmonic by default.", least=1)
-    starts: int = option(4, "Optimisations from different random trajectories; the best is kept.", least=1)
+        None,
+        f"Grid samples per period; {GRID} per period of the highest harmonic by default.",
+        least=1,
+    )
+    starts: int = option(
+        4, "Optimisations from different random trajectories; the best is kept.", least=1
+    )
     seed: int = option(0, "Seed of the random generator.", least=0)
     iterations: int = option(300, "Most steps of each optimisation.", least=1)
-    tolerance: float = option(0.002, "How far from its local minimum the objective may end.", above=0)
+    tolerance: float = option(
+        0.002, "How far from its local minimum the objective may end.", above=0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(Settings):
     """One trajectory of an experiment: several are designed jointly, their information adds up.
 
-    A slow run shows friction, a fast one inertia (P03 4.1); runs with and without payload tell them apart (BG13 (29)).
+    A slow run shows friction, a fast one inertia (P03 4.1); runs with and without payload tell them
+    apart (BG13 (29)).
     """
 
-    frequency: float | None = option(None, "Fundamental; that of the design by default.", unit="Hz", above=0)
+    frequency: float | None = option(
+        None, "Fundamental; that of the design by default.", unit="Hz", above=0
+    )
     harmonics: int | None = option(None, "Harmonics; those of the design by default.", least=1)
     payload: str | None = option(None, "Name of the payload carried.")
     periods: int = option(1, "How often it will be run.", least=1)
-    start: Fourier | None = option(None, "An earlier trajectory to go on from; its frequency is kept.")
+    start: Fourier | None = option(
+        None, "An earlier trajectory to go on from; its frequency is kept."
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,7 +154,9 @@ class Design(ShortRepr):
 
     trajectories: tuple[Fourier, ...]  # one per run
     runs: tuple[Run, ...]
-    value: float  # the criterion at the controller's samples over all periods of all runs, exact sign of the velocity
+    # the criterion at the controller's samples over all periods of all runs, exact sign of the
+    # velocity
+    value: float
     condition_number: float  # of the regressor, AH09 (21), at the same samples
     violations: int  # limits exceeded on the verification grid: always 0
     active: tuple[str, ...]  # limits that are used to 98 % or more
@@ -119,7 +166,9 @@ class Design(ShortRepr):
     evaluations: int  # of objective and constraints
     seconds: float  # compilation included
     settings: DesignSettings
-    history: tuple[float, ...]  # objective after each step of the best start, on the coarse grid; its log unless d
+    history: tuple[
+        float, ...
+    ]  # objective after each step of the best start, on the coarse grid; its log unless d
     stopped: bool = False  # somebody stopped the search; this is the best so far
 
     @property
@@ -128,33 +177,59 @@ class Design(ShortRepr):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a machine wants to know of the result."""
-        return {"criterion": self.settings.criterion, "value": self.value, "condition_number": self.condition_number,
-                "parameters": len(self.base), "violations": self.violations, "active": list(self.active),
-                "evaluations": self.evaluations, "seconds": self.seconds, "stopped": self.stopped}
+        return {
+            "criterion": self.settings.criterion,
+            "value": self.value,
+            "condition_number": self.condition_number,
+            "parameters": len(self.base),
+            "violations": self.violations,
+            "active": list(self.active),
+            "evaluations": self.evaluations,
+            "seconds": self.seconds,
+            "stopped": self.stopped,
+        }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the first trajectory as JSON, with the settings it was designed by; whole or not at all."""
+        """Write the first trajectory as JSON, with the settings it was designed by; whole or not at
+        all.
+        """
         write_json(path, self.trajectory.to_dict() | {"settings": self.settings.to_dict()})
 
     def summary(self) -> str:
-        lines = [f"criterion {self.settings.criterion}: {self.value:.6g}, condition number "
-                 f"{self.condition_number:.4g}, {len(self.base)} parameters",
-                 f"{self.evaluations} evaluations, {self.seconds:.1f} s, {self.violations} violations"]
+        lines = [
+            f"criterion {self.settings.criterion}: {self.value:.6g}, condition number "
+            f"{self.condition_number:.4g}, {len(self.base)} parameters",
+            f"{self.evaluations} evaluations, {self.seconds:.1f} s, {self.violations} violations",
+        ]
         for run, trajectory in zip(self.runs, self.trajectories):
-            lines.append(f"{trajectory.harmonics} harmonics of {trajectory.frequency:.5g} Hz, period "
-                         f"{trajectory.period:.5g} s" + (f", with '{run.payload}'" if run.payload else ""))
-        lines += ["stopped before its end: the best so far, which keeps all limits"] if self.stopped else []
-        lines += ["active limits:", *(f"  {name}" for name in self.active)] if self.active else ["no active limits"]
+            lines.append(
+                f"{trajectory.harmonics} harmonics of {trajectory.frequency:.5g} Hz, period "
+                f"{trajectory.period:.5g} s" + (f", with '{run.payload}'" if run.payload else "")
+            )
+        lines += (
+            ["stopped before its end: the best so far, which keeps all limits"]
+            if self.stopped
+            else []
+        )
+        lines += (
+            ["active limits:", *(f"  {name}" for name in self.active)]
+            if self.active
+            else ["no active limits"]
+        )
         return "\n".join(lines)
 
 
-def first_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limits] | None = None) -> float:
-    """Return a fundamental frequency at which the highest harmonic at full swing meets the motors' first limit.
+def first_frequency(
+    model: Model, harmonics: int = 5, limits: Mapping[str, Limits] | None = None
+) -> float:
+    """Return a fundamental frequency at which the highest harmonic at full swing meets the motors'
+    first limit.
 
-    The search of `informative_frequency` begins there. A motor that swings by half its range r to both sides reaches
-    its velocity limit v at v / (2 pi r) and its acceleration limit a at sqrt(a / r) / (2 pi); without an acceleration
-    limit its effort limit over its inertia at home is taken. The lowest of these over all motors is the highest
-    harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62 Hz.) Without any limit: 1 Hz. No period is longer than a minute.
+    The search of `informative_frequency` begins there. A motor that swings by half its range r to
+    both sides reaches its velocity limit v at v / (2 pi r) and its acceleration limit a at sqrt(a /
+    r) / (2 pi); without an acceleration limit its effort limit over its inertia at home is taken.
+    The lowest of these over all motors is the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62
+    Hz.) Without any limit: 1 Hz. No period is longer than a minute.
     """
     half = {(limit.quantity, limit.name): limit.half for limit in collect_limits(model, limits)}
     inertias = dict(zip(model.rows, model.mass_matrix(model.home[None])[0].diagonal()))
@@ -170,23 +245,34 @@ def first_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limit
 
 @takes(DesignSettings)
 @one_blas_thread
-def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequence[Run] | None = None,
-           limits: Mapping[str, Limits] | None = None, base: BaseParameters | None = None,
-           covariance: ArrayLike | None = None, progress: Progress | None = None, **options: Any) -> Design:
+def design(
+    model: Robot,
+    settings: DesignSettings | None = None,
+    *,
+    runs: Sequence[Run] | None = None,
+    limits: Mapping[str, Limits] | None = None,
+    base: BaseParameters | None = None,
+    covariance: ArrayLike | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Design:
     """Find the most informative Fourier trajectories inside the limits of a robot.
 
-    The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental frequency. Constraints are
-    AH09 (20), efforts from a-priori parameters, limits of pose, task rates and twist, and the distance to
-    singularities. Coulomb friction is smoothed while optimising; the result is verified on a grid ten times finer with
-    the exact sign, limits exceeded there are tightened. An interrupt (Ctrl-C) keeps the best so far.
+    The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental frequency.
+    Constraints are AH09 (20), efforts from a-priori parameters, limits of pose, task rates and
+    twist, and the distance to singularities. Coulomb friction is smoothed while optimising; the
+    result is verified on a grid ten times finer with the exact sign, limits exceeded there are
+    tightened. An interrupt (Ctrl-C) keeps the best so far.
 
     Args:
         settings: How to design; single options may be given by name instead.
         runs: Trajectories designed jointly; one without payload by default.
-        limits: By coordinate, `platform.translation` or `platform.rotation`, in place of the robot file's.
+        limits: By coordinate, `platform.translation` or `platform.rotation`, in place of the robot
+            file's.
         base: Parameters to be identified; by default the base parameters of the experiment.
         covariance: Of the motor efforts, (a, a); from the robot's noise by default.
-        progress: Called after each step with its number, the objective and the largest violation seen (relative).
+        progress: Called after each step with its number, the objective and the largest violation
+            seen (relative).
 
     Raises:
         InfeasibleDesign: No trajectory keeps the limits; names the limit in the way.
@@ -204,15 +290,27 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
         base = base_parameters(model, tie_legs=chosen.tie_legs, payloads=payloads)
     terms, heads = model.mechanism.terms, [base.standard[i] for i in base.independent]
     # What depends on a past or on a recorded channel is not designed for.
-    designed = [name for name, head in zip(base.names, heads)
-                if head.kind not in terms or not (terms[head.kind].lags or terms[head.kind].channels)]
+    designed = [
+        name
+        for name, head in zip(base.names, heads)
+        if head.kind not in terms or not (terms[head.kind].lags or terms[head.kind].channels)
+    ]
     base = base if len(designed) == len(base) else base.select(designed)
     noise = effort_covariance(model) if covariance is None else np.asarray(covariance, dtype=float)
     check_shape(noise, (len(model.actuated), len(model.actuated)), "effort covariance")
-    if not (np.isfinite(noise).all() and np.allclose(noise, noise.T) and np.linalg.eigvalsh(noise)[0] > 0):
-        raise InvalidInput(f"the effort covariance is {noise.tolist()}, expected a symmetric positive definite matrix")
+    if not (
+        np.isfinite(noise).all()
+        and np.allclose(noise, noise.T)
+        and np.linalg.eigvalsh(noise)[0] > 0
+    ):
+        raise InvalidInput(
+            f"the effort covariance is {noise.tolist()}, expected a symmetric positive definite "
+            f"matrix"
+        )
     rate = model.mechanism.noise.rate
-    centre = find_centre(model, bounds, by=by, loads=[model.load(run.payload) for run in wanted], seed=chosen.seed)
+    centre = find_centre(
+        model, bounds, by=by, loads=[model.load(run.payload) for run in wanted], seed=chosen.seed
+    )
 
     def problem_at(usual: float, criterion: Criterion = "d", free: bool = False) -> DesignProblem:
         parts = []
@@ -220,56 +318,101 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
             h = run.harmonics or chosen.harmonics
             f = rate / max(round(rate / (run.frequency or usual)), 1)
             grid = chosen.samples or GRID * h
-            parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
-                              samples=grid, at_rest=chosen.at_rest, free_frequency=free))
-        return DesignProblem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, covariance=noise,
-                       centre=centre)
+            parts.append(
+                Part(
+                    harmonics=h,
+                    frequency=f,
+                    payload=run.payload,
+                    weight=run.periods * rate / f / grid,
+                    samples=grid,
+                    at_rest=chosen.at_rest,
+                    free_frequency=free,
+                )
+            )
+        return DesignProblem(
+            model,
+            parts,
+            by=by,
+            criterion=criterion,
+            base=base,
+            limits=bounds,
+            covariance=noise,
+            centre=centre,
+        )
 
     earlier = [run.start for run in wanted if run.start is not None]
     frequency = chosen.frequency or (earlier[0].frequency if earlier else None)
     if frequency is None:
-        frequency = informative_frequency(problem_at, first_frequency(model, chosen.harmonics, limits), chosen.seed)
+        frequency = informative_frequency(
+            problem_at, first_frequency(model, chosen.harmonics, limits), chosen.seed
+        )
     problem = problem_at(frequency, chosen.criterion, chosen.optimise_frequency)
     starts = random_starts(problem, chosen.starts, chosen.seed)
     if earlier:
         starts = [start_from(problem, earlier), *starts[:-1]]
     search = InteriorPoint(iterations=chosen.iterations, tolerance=chosen.tolerance)
-    (trajectories, seen, history), stopped = solve_and_verify(problem, starts, search, rate, progress)
+    (trajectories, seen, history), stopped = solve_and_verify(
+        problem, starts, search, rate, progress
+    )
     usage = np.abs(seen).max(axis=1)
-    white, plain = (information_factor(model, trajectories, base, runs=wanted, covariance=sigma)
-                    for sigma in (noise, None))
+    white, plain = (
+        information_factor(model, trajectories, base, runs=wanted, covariance=sigma)
+        for sigma in (noise, None)
+    )
     return Design(
-        trajectories=trajectories, runs=wanted, violations=int((usage > 1).sum()),
+        trajectories=trajectories,
+        runs=wanted,
+        violations=int((usage > 1).sum()),
         value=criterion_value(chosen.criterion, plain if chosen.criterion == "cond" else white),
         condition_number=criterion_value("cond", plain),
         active=tuple(str(limit) for limit, used in zip(bounds, usage) if used >= ACTIVE),
-        limits=bounds, usage=usage, base=base, evaluations=problem.evaluations,
-        seconds=time.perf_counter() - began, settings=chosen, history=history, stopped=stopped)
+        limits=bounds,
+        usage=usage,
+        base=base,
+        evaluations=problem.evaluations,
+        seconds=time.perf_counter() - began,
+        settings=chosen,
+        history=history,
+        stopped=stopped,
+    )
 
 
 def effort_covariance(model: Model) -> FloatArray:
-    """Return the covariance of the motor efforts that the robot's noise describes, or ones if it has none, (a, a)."""
+    """Return the covariance of the motor efforts that the robot's noise describes, or ones if it
+    has none, (a, a).
+    """
     noise = model.mechanism.noise
     return replace(noise, effort=noise.effort or 1.0).effort_covariance(len(model.actuated))
 
 
-def information_factor(model: Model, trajectories: Sequence[Fourier], base: BaseParameters, *,
-                       runs: Sequence[Run] | None = None, covariance: FloatArray | None = None) -> FloatArray:
+def information_factor(
+    model: Model,
+    trajectories: Sequence[Fourier],
+    base: BaseParameters,
+    *,
+    runs: Sequence[Run] | None = None,
+    covariance: FloatArray | None = None,
+) -> FloatArray:
     """Return a triangular R with R^T R = Psi^T Sigma^-1 Psi at the controller's samples, (b, b).
 
-    Each trajectory is run for one period without payload by default; Sigma of the motor efforts, (a, a), is ones.
+    Each trajectory is run for one period without payload by default; Sigma of the motor efforts,
+    (a, a), is ones.
     """
     names, rate = column_names(base), model.mechanism.noise.rate
     noise = np.eye(len(model.actuated)) if covariance is None else covariance
     factor = np.zeros((0, len(names)))
     for run, trajectory in zip(runs or [Run()] * len(trajectories), trajectories):
         times = np.arange(round(trajectory.period * rate)) / rate
-        motion = model.kinematics.motion(times, *trajectory.at(times), model.loops.led_by(trajectory.coordinates))
+        motion = model.kinematics.motion(
+            times, *trajectory.at(times), model.loops.led_by(trajectory.coordinates)
+        )
         mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)
         nothing = np.zeros((len(times), len(model.actuated)))
         for block in model.regression(motion, nothing, base, covariance=noise).blocks(2048):
             white = block.whitened().regressor * mask
-            factor = np.asarray(np.linalg.qr(np.vstack([factor, white.reshape(-1, len(names))]), mode="r"))
+            factor = np.asarray(
+                np.linalg.qr(np.vstack([factor, white.reshape(-1, len(names))]), mode="r")
+            )
     return factor
 
 
@@ -280,5 +423,9 @@ def _check_bounded(model: Model, limits: Sequence[Limit], by: By) -> None:
     for i in model.loops.partitions[by].independent:
         name = model.mechanism.coordinates[i]
         if name not in held and not motors:
-            raise InvalidInput(f"neither position nor velocity of '{name}' is limited, so its best motion is without "
-                               "bound; give a limit in the robot file or pass limits", name=name)
+            raise InvalidInput(
+                f"neither position nor velocity of '{name}' is limited, so its best motion is "
+                f"without "
+                "bound; give a limit in the robot file or pass limits",
+                name=name,
+            )

@@ -1,4 +1,6 @@
-"""The design problem as numbers: coefficients -> objective and constraints, with exact derivatives."""
+"""The design problem as numbers: coefficients -> objective and constraints, with exact
+derivatives.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ class Part:
 
     @cached_property
     def basis(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Position, velocity, acceleration by (offset, mu / w, nu / w) on the grid, each (t, 1 + 2h).
+        """Position, velocity, acceleration by (offset, mu / w, nu / w) on the grid, each (t, 1 +
+        2h).
 
         AH09 (12), (14), (15) with time in units of 1 / w.
         """
@@ -56,7 +59,8 @@ class Part:
 class Point:
     """The problem evaluated at one set of variables; only built where the loops close.
 
-    Lists hold what belongs to each part. P are the trajectory coordinates, with velocities v and accelerations a.
+    Lists hold what belongs to each part. P are the trajectory coordinates, with velocities v and
+    accelerations a.
     """
 
     variables: FloatArray
@@ -71,8 +75,9 @@ class Point:
 class DesignProblem:
     """Variables, objective and constraints of a design.
 
-    The variables of a part are the free Fourier coefficients of its coordinates, as amplitudes relative to half the
-    range of the coordinate (coefficient-major), and ln(frequency / start) if that is free.
+    The variables of a part are the free Fourier coefficients of its coordinates, as amplitudes
+    relative to half the range of the coordinate (coefficient-major), and ln(frequency / start) if
+    that is free.
 
     Args:
         criterion: What to minimise; all but `d` by their logarithm.
@@ -80,27 +85,50 @@ class DesignProblem:
         centre: Configuration about which trajectories are built, (n,).
 
     Attributes:
-        reach: Half the range of each trajectory coordinate, (m,), a radian or the robot's length without limits.
+        reach: Half the range of each trajectory coordinate, (m,), a radian or the robot's length
+            without limits.
     """
 
-    def __init__(self, model: Model, parts: Sequence[Part], *, by: By, criterion: Criterion, base: BaseParameters,
-                 limits: tuple[Limit, ...], covariance: FloatArray, centre: FloatArray) -> None:
+    def __init__(
+        self,
+        model: Model,
+        parts: Sequence[Part],
+        *,
+        by: By,
+        criterion: Criterion,
+        base: BaseParameters,
+        limits: tuple[Limit, ...],
+        covariance: FloatArray,
+        centre: FloatArray,
+    ) -> None:
         self.model, self.parts, self.by, self.criterion = model, tuple(parts), by, criterion
         self.base, self.limits, self.centre, names = base, limits, centre, column_names(base)
         self.bands: list[FloatArray] = [np.full(len(model.home), 0.1) for _ in self.parts]
         self.evaluations = 0
         independent = model.loops.partitions[by].independent
-        self.joints, self.origin = [model.mechanism.joints[i] for i in independent], centre[independent]
+        self.joints, self.origin = (
+            [model.mechanism.joints[i] for i in independent],
+            centre[independent],
+        )
         ranges = {limit.name: limit.half for limit in limits if limit.quantity == "position"}
-        self.reach: FloatArray = np.array([
-            ranges.get(joint.name, usual) for joint, usual in zip(self.joints, model.loops.units[independent])])
+        self.reach: FloatArray = np.array(
+            [
+                ranges.get(joint.name, usual)
+                for joint, usual in zip(self.joints, model.loops.units[independent])
+            ]
+        )
         # AH09 (21) is about the regressor itself
         self._noise = np.eye(len(covariance)) if criterion == "cond" else covariance
         self._loads = [model.load(part.payload) for part in self.parts]
         # Columns a part informs about: the robot's and those of its own payload.
-        self._scales = [np.sqrt(part.weight) * np.array([name.payload in (None, part.payload) for name in names])
-                        for part in self.parts]
-        self._sizes = [part.shape.shape[1] * len(self.origin) + part.free_frequency for part in self.parts]
+        self._scales = [
+            np.sqrt(part.weight)
+            * np.array([name.payload in (None, part.payload) for name in names])
+            for part in self.parts
+        ]
+        self._sizes = [
+            part.shape.shape[1] * len(self.origin) + part.free_frequency for part in self.parts
+        ]
         self._response = response(model, tuple(limit.output for limit in limits), by)
         self._regressor = smooth_regressor(model, names, by)
 
@@ -120,9 +148,11 @@ class DesignProblem:
         return np.concatenate(found)
 
     def fix_bands(self, point: Point) -> None:
-        """Set the width of the smoothed sign of each joint to a fifth of its rms velocity in a typical motion.
+        """Set the width of the smoothed sign of each joint to a fifth of its rms velocity in a
+        typical motion.
 
-        The sign then changes over a few grid samples, which is what derivatives on the grid can see.
+        The sign then changes over a few grid samples, which is what derivatives on the grid can
+        see.
         """
         for k, (velocity, acceleration) in enumerate(point.rates):
             qd, _ = self.model.kinematics.rates(point.q[k], velocity, acceleration, self.by)
@@ -133,7 +163,9 @@ class DesignProblem:
         return np.split(variables, np.cumsum(self._sizes)[:-1])
 
     def _unpack(self, part: Part, own: FloatArray) -> tuple[FloatArray, float]:
-        """Return (offset - origin, mu / w, nu / w) (1 + 2h, m) and the pulsation w [rad/s] of a part."""
+        """Return (offset - origin, mu / w, nu / w) (1 + 2h, m) and the pulsation w [rad/s] of a
+        part.
+        """
         free, stretch = (own[:-1], float(np.exp(own[-1]))) if part.free_frequency else (own, 1.0)
         amplitudes = part.shape @ free.reshape(part.shape.shape[1], -1) * self.reach
         return amplitudes, 2 * np.pi * part.frequency * stretch
@@ -143,48 +175,78 @@ class DesignProblem:
         for part, own in zip(self.parts, self.by_part(variables)):
             amplitudes, w = self._unpack(part, own)
             h = part.harmonics
-            found.append(Fourier(
-                coordinates=tuple(j.name for j in self.joints), units=tuple(j.unit for j in self.joints),
-                robot=self.model.mechanism.name, frequency=w / (2 * np.pi), offset=self.origin + amplitudes[0],
-                mu=w * amplitudes[1:1 + h], nu=w * amplitudes[1 + h:]))
+            found.append(
+                Fourier(
+                    coordinates=tuple(j.name for j in self.joints),
+                    units=tuple(j.unit for j in self.joints),
+                    robot=self.model.mechanism.name,
+                    frequency=w / (2 * np.pi),
+                    offset=self.origin + amplitudes[0],
+                    mu=w * amplitudes[1 : 1 + h],
+                    nu=w * amplitudes[1 + h :],
+                )
+            )
         return tuple(found)
 
     def variables_of(self, trajectories: Sequence[Fourier]) -> FloatArray:
         """Return the variables that stand for trajectories, (x,): the inverse of `trajectories`."""
         names, found = [joint.name for joint in self.joints], []
         if len(trajectories) != len(self.parts):
-            raise InvalidInput(f"{len(trajectories)} trajectories to start from, expected {len(self.parts)}")
+            raise InvalidInput(
+                f"{len(trajectories)} trajectories to start from, expected {len(self.parts)}"
+            )
         for part, trajectory in zip(self.parts, trajectories):
             missing = part.harmonics - trajectory.harmonics
             if set(trajectory.coordinates) != set(names) or missing < 0:
-                raise InvalidInput(f"the trajectory moves {', '.join(trajectory.coordinates)} with "
-                                   f"{trajectory.harmonics} harmonics, expected {', '.join(names)} with at most "
-                                   f"{part.harmonics}")
+                raise InvalidInput(
+                    f"the trajectory moves {', '.join(trajectory.coordinates)} with "
+                    f"{trajectory.harmonics} harmonics, expected {', '.join(names)} with at most "
+                    f"{part.harmonics}"
+                )
             order, w = trajectory.columns(names), 2 * np.pi * trajectory.frequency
-            waves = [np.pad(c[:, order] / w, ((0, missing), (0, 0))) for c in (trajectory.mu, trajectory.nu)]
+            waves = [
+                np.pad(c[:, order] / w, ((0, missing), (0, 0)))
+                for c in (trajectory.mu, trajectory.nu)
+            ]
             amplitudes = np.vstack([trajectory.offset[order] - self.origin, *waves])
-            found.append(np.linalg.lstsq(part.shape, amplitudes / self.reach, rcond=None)[0].ravel())
+            found.append(
+                np.linalg.lstsq(part.shape, amplitudes / self.reach, rcond=None)[0].ravel()
+            )
             if part.free_frequency:
                 found.append(np.log([trajectory.frequency / part.frequency]))
         return np.concatenate(found)
 
     def evaluate(self, variables: FloatArray, near: Point | None = None) -> Point | None:
-        """Evaluate objective and constraints; None where the loops do not close or the robot turns singular."""
+        """Evaluate objective and constraints; None where the loops do not close or the robot turns
+        singular.
+        """
         self.evaluations += 1
         q, rates, constraints, derivatives, blocks = [], [], [], [], []
         for k, (part, own) in enumerate(zip(self.parts, self.by_part(variables))):
             amplitudes, w = self._unpack(part, own)
-            position, velocity, acceleration = (w**d * (basis @ amplitudes) for d, basis in enumerate(part.basis))
-            guess = np.repeat(self.centre[None], len(position), axis=0) if near is None else near.q[k]
+            position, velocity, acceleration = (
+                w**d * (basis @ amplitudes) for d, basis in enumerate(part.basis)
+            )
+            guess = (
+                np.repeat(self.centre[None], len(position), axis=0) if near is None else near.q[k]
+            )
             assembled, error = self.model.kinematics.close(guess, self.by, self.origin + position)
             if not (error < CLOSED).all():
                 return None
-            values, derivative, check = self._response(assembled, velocity, acceleration, self.bands[k],
-                                                       self.model.mechanism.standard.values, self._loads[k])
+            values, derivative, check = self._response(
+                assembled,
+                velocity,
+                acceleration,
+                self.bands[k],
+                self.model.mechanism.standard.values,
+                self._loads[k],
+            )
             inside, slope = normalised(self.limits, values, self.model.loops.redundant)
             if not (check < CHECK).all() or not np.isfinite(inside).all():
                 return None
-            W, check = self._regressor(assembled, velocity, acceleration, self.bands[k], self._noise)
+            W, check = self._regressor(
+                assembled, velocity, acceleration, self.bands[k], self._noise
+            )
             if not (check < CHECK).all():
                 return None
             q.append(assembled)
@@ -198,14 +260,26 @@ class DesignProblem:
             value, gradient = float(np.log(value)), gradient / value
         rows = np.cumsum([block.shape[0] * block.shape[1] for block in blocks])[:-1]
         seeds = [part.reshape(block.shape) for part, block in zip(np.split(gradient, rows), blocks)]
-        return Point(variables=variables, q=q, rates=rates, constraints=np.concatenate(constraints),
-                     derivatives=derivatives, objective=value, seeds=seeds)
+        return Point(
+            variables=variables,
+            q=q,
+            rates=rates,
+            constraints=np.concatenate(constraints),
+            derivatives=derivatives,
+            objective=value,
+            seeds=seeds,
+        )
 
     def gradient(self, point: Point) -> FloatArray:
         """Return the derivative of the objective by the variables, (x,)."""
-        return self.linearise(point).pull_back([
-            np.hstack(self._adjoint(q, *rates, bands, self._noise, seed * scale)) for q, rates, bands, seed, scale
-            in zip(point.q, point.rates, self.bands, point.seeds, self._scales)])
+        return self.linearise(point).pull_back(
+            [
+                np.hstack(self._adjoint(q, *rates, bands, self._noise, seed * scale))
+                for q, rates, bands, seed, scale in zip(
+                    point.q, point.rates, self.bands, point.seeds, self._scales
+                )
+            ]
+        )
 
     def linearise(self, point: Point) -> Linearisation:
         """Return the derivative of the constraints by the variables, as an operator."""
@@ -213,19 +287,30 @@ class DesignProblem:
 
 
 class Linearisation:
-    """dc/dx at a point, never written out: each sample's constraints see the variables only through (q_P, v, a).
+    """dc/dx at a point, never written out: each sample's constraints see the variables only through
+    (q_P, v, a).
 
-    Of each part it knows the derivatives of the constraints by (q_P, v, a), and of these by the amplitudes of a
-    coordinate, (3t, 1 + 2h), and by ln w, (t, 3, m): the amplitudes stay, v grows with w, a with w^2.
+    Of each part it knows the derivatives of the constraints by (q_P, v, a), and of these by the
+    amplitudes of a coordinate, (3t, 1 + 2h), and by ln w, (t, 3, m): the amplitudes stay, v grows
+    with w, a with w^2.
     """
 
     def __init__(self, problem: DesignProblem, point: Point) -> None:
-        self._problem, self._derivatives, self._spreads, self._faster = problem, point.derivatives, [], []
-        for part, own, (velocity, acceleration) in zip(problem.parts, problem.by_part(point.variables), point.rates):
+        self._problem, self._derivatives, self._spreads, self._faster = (
+            problem,
+            point.derivatives,
+            [],
+            [],
+        )
+        for part, own, (velocity, acceleration) in zip(
+            problem.parts, problem.by_part(point.variables), point.rates
+        ):
             w = problem._unpack(part, own)[1]
             spread = np.stack([w**d * basis for d, basis in enumerate(part.basis)], axis=1)
             self._spreads.append(spread.reshape(3 * part.samples, -1))
-            self._faster.append(np.stack([np.zeros_like(velocity), velocity, 2 * acceleration], axis=1))
+            self._faster.append(
+                np.stack([np.zeros_like(velocity), velocity, 2 * acceleration], axis=1)
+            )
 
     def times(self, step: FloatArray) -> FloatArray:
         """Return dc/dx step, (t, o)."""
@@ -247,9 +332,13 @@ class Linearisation:
         yield from zip(self._derivatives, np.split(weights, ends))
 
     def pull_back(self, by_motion: Sequence[FloatArray]) -> FloatArray:
-        """Turn derivatives by (q_P, v, a) of each part, (t, 3m), into a derivative by the variables, (x,)."""
+        """Turn derivatives by (q_P, v, a) of each part, (t, 3m), into a derivative by the
+        variables, (x,).
+        """
         found = []
-        for part, spread, faster, change in zip(self._problem.parts, self._spreads, self._faster, by_motion):
+        for part, spread, faster, change in zip(
+            self._problem.parts, self._spreads, self._faster, by_motion
+        ):
             free = spread.T @ change.reshape(len(spread), -1)
             found.append((part.shape.T @ free * self._problem.reach).ravel())
             if part.free_frequency:
@@ -260,33 +349,45 @@ class Linearisation:
         """Return (dc/dx)^T diag(weights) dc/dx, (x, x)."""
         blocks, reach = [], self._problem.reach
         m = len(reach)
-        for part, spread, faster, (D, w) in zip(self._problem.parts, self._spreads, self._faster,
-                                                self._weighted(weights)):
+        for part, spread, faster, (D, w) in zip(
+            self._problem.parts, self._spreads, self._faster, self._weighted(weights)
+        ):
             gram = D.transpose(0, 2, 1) @ (w[:, :, None] * D)  # by (q_P, v, a), (t, 3m, 3m)
             t, free = len(D), spread @ part.shape
             x = free.shape[1]
-            half = free.reshape(t, 3, x).transpose(0, 2, 1) @ gram.reshape(t, 3, m * 3 * m)  # (t, x, m 3 m)
+            half = free.reshape(t, 3, x).transpose(0, 2, 1) @ gram.reshape(
+                t, 3, m * 3 * m
+            )  # (t, x, m 3 m)
             columns = half.reshape(t, x, m, 3, m).transpose(0, 3, 1, 2, 4).reshape(3 * t, x * m * m)
-            full = (free.T @ columns).reshape(x, x, m, m)  # second, first coefficient; first, second m
+            full = (free.T @ columns).reshape(
+                x, x, m, m
+            )  # second, first coefficient; first, second m
             block = (full * (reach[:, None] * reach)).transpose(1, 2, 0, 3).reshape(x * m, x * m)
             if part.free_frequency:
                 flat = faster.reshape(t, 3 * m)
                 pulled = (gram @ flat[:, :, None])[:, :, 0]
                 edge = (free.T @ pulled.reshape(3 * t, m) * reach).ravel()
-                block = np.block([[block, edge[:, None]], [edge[None], np.array([[(pulled * flat).sum()]])]])
+                block = np.block(
+                    [[block, edge[:, None]], [edge[None], np.array([[(pulled * flat).sum()]])]]
+                )
             blocks.append(block)
         return np.asarray(block_diag(*blocks))
 
 
-def normalised(limits: Sequence[Limit], values: FloatArray, redundant: bool) -> tuple[FloatArray, FloatArray]:
-    """Map outputs of `derivatives.response` to [-1, 1] inside the limits, (t, o); also the derivative by the output.
+def normalised(
+    limits: Sequence[Limit], values: FloatArray, redundant: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Map outputs of `derivatives.response` to [-1, 1] inside the limits, (t, o); also the
+    derivative by the output.
 
     (values - centre) / half, the regularity by its logarithm, NaN beyond the singularity.
     """
     result, slope = np.array(values), np.ones_like(values)
     for i, limit in enumerate(limits):
         if limit.quantity == "regularity":
-            power = 0.5 if redundant else 1.0  # the determinant of a redundant robot is a squared one
+            power = (
+                0.5 if redundant else 1.0
+            )  # the determinant of a redundant robot is a squared one
             positive = np.where(values[:, i] > 0, values[:, i], np.nan)
             result[:, i] = power * np.log(positive)
             slope[:, i] = power / positive

@@ -2,12 +2,15 @@
 
     minimise f(x)  subject to  lower <= c(x) <= upper
 
-Primal-dual steps on the barrier problems f - mu sum ln(c - lower) - mu sum ln(upper - c), mu -> 0 (Nocedal & Wright
-2006, chapter 19; Waechter & Biegler 2006), with the slacks eliminated, so that a step costs one Cholesky factorisation
-of the size of x and one product J^T D J. The Hessian of the Lagrangian is a damped BFGS matrix. What is particular:
+Primal-dual steps on the barrier problems f - mu sum ln(c - lower) - mu sum ln(upper - c), mu -> 0
+(Nocedal & Wright 2006, chapter 19; Waechter & Biegler 2006), with the slacks eliminated, so that a
+step costs one Cholesky factorisation of the size of x and one product J^T D J. The Hessian of the
+Lagrangian is a damped BFGS matrix. What is particular:
 
-- every iterate satisfies all constraints strictly, so whatever stops the iteration leaves a trajectory that may be run;
-- a point where the constraints cannot be evaluated at all (loops that do not close) is just a step that was too long.
+- every iterate satisfies all constraints strictly, so whatever stops the iteration leaves a
+trajectory that may be run;
+- a point where the constraints cannot be evaluated at all (loops that do not close) is just a step
+that was too long.
 """
 
 from __future__ import annotations
@@ -22,13 +25,16 @@ from gough.core.arrays import FloatArray
 from gough.excitation.problem import DesignProblem, Point
 
 Progress = Callable[[int, float, float], None]
-DECREASE = 0.5  # factor between one mu and the next; a slower one ended in better local minima in trials
+# factor between one mu and the next; a slower one ended in better local minima in trials
+DECREASE = 0.5
 LEAVE = 0.99  # of the way to the nearest bound that a step may go
 FAR = 1e8  # factor by which multipliers may differ from mu / slack
 
 
 class Stopped(KeyboardInterrupt):
-    """Somebody stopped the search: carries the best point so far, strictly inside all constraints, and the history."""
+    """Somebody stopped the search: carries the best point so far, strictly inside all constraints,
+    and the history.
+    """
 
     def __init__(self, point: Point, history: tuple[float, ...]) -> None:
         super().__init__()
@@ -37,25 +43,36 @@ class Stopped(KeyboardInterrupt):
 
 @dataclass(frozen=True, kw_only=True)
 class InteriorPoint:
-    """Most steps, and how far the objective may be from its local minimum, estimated by the barrier that is left."""
+    """Most steps, and how far the objective may be from its local minimum, estimated by the barrier
+    that is left.
+    """
 
     iterations: int = 300
     tolerance: float = 0.002
 
 
-def interior_point(problem: DesignProblem, start: Point, lower: FloatArray | float, upper: FloatArray | float,
-                   settings: InteriorPoint, progress: Progress | None = None, *, barrier: float | None = None,
-                   ) -> tuple[Point, tuple[float, ...]]:
+def interior_point(
+    problem: DesignProblem,
+    start: Point,
+    lower: FloatArray | float,
+    upper: FloatArray | float,
+    settings: InteriorPoint,
+    progress: Progress | None = None,
+    *,
+    barrier: float | None = None,
+) -> tuple[Point, tuple[float, ...]]:
     """Minimise from a start strictly inside the constraints.
 
     Args:
         lower, upper: Bounds that broadcast to the constraints.
-        progress: Called after each step with its number, the objective and 0 (no constraint is violated).
+        progress: Called after each step with its number, the objective and 0 (no constraint is
+            violated).
         barrier: First mu itself, to go on from an earlier solution.
 
     Returns:
         The best point, strictly inside all constraints, and the objective after each step.
     """
+
     def slacks(at: Point) -> FloatArray:
         return np.stack([at.constraints - lower, upper - at.constraints])
 
@@ -68,7 +85,9 @@ def interior_point(problem: DesignProblem, start: Point, lower: FloatArray | flo
     point, n = start, len(start.variables)
     gradient, J, slack = problem.gradient(point), problem.linearise(point), slacks(point)
     if barrier is None:  # at most 1: the barrier opposes the objective with about the same force
-        force, pull = (float(np.linalg.norm(x)) for x in (J.transposed(1 / slack[0] - 1 / slack[1]), gradient))
+        force, pull = (
+            float(np.linalg.norm(x)) for x in (J.transposed(1 / slack[0] - 1 / slack[1]), gradient)
+        )
         barrier = pull / force if pull < force else 1.0
     last = settings.tolerance / n
     mu = max(barrier, last)
@@ -80,13 +99,17 @@ def interior_point(problem: DesignProblem, start: Point, lower: FloatArray | flo
             residual = gradient - J.transposed(mu / slack[0] - mu / slack[1])
             step = _newton(B + J.normal((z / slack).sum(axis=0)), residual)
             slope = float(residual @ step)
-            if -slope < 0.2 * n * mu:  # the decrement: twice what this barrier problem can still give
+            if (
+                -slope < 0.2 * n * mu
+            ):  # the decrement: twice what this barrier problem can still give
                 if mu <= last:
                     break
                 mu = max(DECREASE * mu, last)
                 continue
             moved = J.times(step) * np.array([1.0, -1.0]).reshape(2, *[1] * point.constraints.ndim)
-            trial = _search(problem, point, step, slope, _longest(slack, moved), merit)  # to first order
+            trial = _search(
+                problem, point, step, slope, _longest(slack, moved), merit
+            )  # to first order
             if trial is None:
                 if fresh:  # not even along the gradient: rounding, or a kink of the criterion
                     break
@@ -109,9 +132,17 @@ def interior_point(problem: DesignProblem, start: Point, lower: FloatArray | flo
     return best, tuple(history)
 
 
-def _search(problem: DesignProblem, point: Point, step: FloatArray, slope: float, alpha: float,
-            merit: Callable[[Point], float]) -> Point | None:
-    """Shorten the step until the barrier function falls enough (Armijo) and all constraints hold strictly."""
+def _search(
+    problem: DesignProblem,
+    point: Point,
+    step: FloatArray,
+    slope: float,
+    alpha: float,
+    merit: Callable[[Point], float],
+) -> Point | None:
+    """Shorten the step until the barrier function falls enough (Armijo) and all constraints hold
+    strictly.
+    """
     before = merit(point)
     for _ in range(12):
         trial = problem.evaluate(point.variables + alpha * step, point)
@@ -122,7 +153,9 @@ def _search(problem: DesignProblem, point: Point, step: FloatArray, slope: float
 
 
 def _longest(values: FloatArray, change: FloatArray) -> float:
-    """Return the part of a change, at most all of it, that leaves a hundredth of each positive value."""
+    """Return the part of a change, at most all of it, that leaves a hundredth of each positive
+    value.
+    """
     worst = float((-change / values).max())
     return min(1.0, LEAVE / worst) if worst > 0 else 1.0
 

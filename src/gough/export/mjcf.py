@@ -19,7 +19,8 @@ from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import BASE, Closure, Joint
 from gough.virtual.mjcf import Scene, links_of, numbers, slider, text
 
-_ROTOR = 1e-9  # of that, for a massless body that holds nothing: the inertia of its joint is enough for MuJoCo
+# of that, for a massless body that holds nothing: the inertia of its joint is enough for MuJoCo
+_ROTOR = 1e-9
 _LIGHT = 1e-3  # mass that a body must have for MuJoCo, relative to the heaviest body
 _FAR = 1e6  # a weak spring, stretched this far, pulls with a constant force [m or rad]
 
@@ -29,20 +30,28 @@ def has_words(term: JointTerm) -> bool:
     return term.mjcf is not None
 
 
-def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, float] | None = None, *,
-            gains: Mapping[str, float] | None = None, timestep: float = 1e-3) -> str:
+def to_mjcf(
+    model: Model,
+    bodies: Mapping[str, ArrayLike],
+    terms: Mapping[str, float] | None = None,
+    *,
+    gains: Mapping[str, float] | None = None,
+    timestep: float = 1e-3,
+) -> str:
     """Return a robot as MuJoCo XML.
 
-    Names are Gough's. Joint terms become the attributes that `JointTerm.mjcf` says, `damping` for instance; an offset
-    becomes a weak spring stretched very far (constant to 1e-6 per rad or m). Force elements are tendons, their offsets
-    actuators without control after the motors. Motors come in the robot file's order; with drive gains, controls are
-    the recorded currents or voltages. The keyframe `home` holds still: its controls carry the weight. Coordinates of
-    the platform are joints without motor, friction or limits.
+    Names are Gough's. Joint terms become the attributes that `JointTerm.mjcf` says, `damping` for
+    instance; an offset becomes a weak spring stretched very far (constant to 1e-6 per rad or m).
+    Force elements are tendons, their offsets actuators without control after the motors. Motors
+    come in the robot file's order; with drive gains, controls are the recorded currents or
+    voltages. The keyframe `home` holds still: its controls carry the weight. Coordinates of the
+    platform are joints without motor, friction or limits.
 
-    A massless body that only links two joints vanishes, exactly: MuJoCo gives a body several joints. To other bodies
-    lighter than a thousandth of the heaviest that mass is added, with a radius of gyration of the robot's size and
-    without weight: so light they would soften the constraints that hold them. A comment in the file names them. A
-    massless body that holds nothing is a rotor: the inertia of its joint is all it needs.
+    A massless body that only links two joints vanishes, exactly: MuJoCo gives a body several
+    joints. To other bodies lighter than a thousandth of the heaviest that mass is added, with a
+    radius of gyration of the robot's size and without weight: so light they would soften the
+    constraints that hold them. A comment in the file names them. A massless body that holds nothing
+    is a rotor: the inertia of its joint is all it needs.
 
     Args:
         bodies: Ten inertial parameters by body about the body's frame, physically consistent.
@@ -58,19 +67,38 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     light = _LIGHT * heaviest * np.array([1, 0, 0, 0, size**2, 0, size**2, 0, 0, size**2])
     own = {link.body: masses.get(link.body, np.zeros(10)) for link in scene.links}
     given = {joint.name: _attributes(joint, model, coefficients) for joint in mechanism.joints}
-    holds = {link.parent for link in scene.links} | {f.body for c in mechanism.closures for f in c.frames}
-    rotors = [link.body for link in scene.links if not own[link.body].any() and link.body not in holds
-              and float(given[link.joints[-1].name].get("armature", 0)) > 0]
+    holds = {link.parent for link in scene.links} | {
+        f.body for c in mechanism.closures for f in c.frames
+    }
+    rotors = [
+        link.body
+        for link in scene.links
+        if not own[link.body].any()
+        and link.body not in holds
+        and float(given[link.joints[-1].name].get("armature", 0)) > 0
+    ]
     own |= {name: _ROTOR * light for name in rotors}
-    helped = [name for name, parameters in own.items() if parameters[0] < light[0] and name not in rotors]
+    helped = [
+        name for name, parameters in own.items() if parameters[0] < light[0] and name not in rotors
+    ]
     sliders = [slider(c) for c in mechanism.closures if "slider" in (CLOSURES[c.kind].mjcf or ())]
     if helped or sliders:
         names = ", ".join(helped + sliders)
-        scene.root.insert(0, Comment(comment(f" Added to bodies too light for MuJoCo: {light[0]:g} kg to {names} ")))
-    scene.add_links({name: parameters + (light if name in helped else 0.0) for name, parameters in own.items()},
-                    given)
+        scene.root.insert(
+            0,
+            Comment(comment(f" Added to bodies too light for MuJoCo: {light[0]:g} kg to {names} ")),
+        )
+    scene.add_links(
+        {name: parameters + (light if name in helped else 0.0) for name, parameters in own.items()},
+        given,
+    )
     custom = SubElement(scene.root, "custom")  # what a reader must know to undo it
-    SubElement(custom, "text", name="gough", data="Joint terms are complete; numbers are inertias added to bodies.")
+    SubElement(
+        custom,
+        "text",
+        name="gough",
+        data="Joint terms are complete; numbers are inertias added to bodies.",
+    )
     added = dict.fromkeys([*helped, *sliders], light) | {name: own[name] for name in rotors}
     for name, parameters in added.items():
         SubElement(custom, "numeric", name=f"added {text(name)}", data=numbers(parameters))
@@ -83,15 +111,28 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     _add_motors(scene, factors)
     constants = [_add_tendon(scene, closure, coefficients) for closure in mechanism.forces.values()]
     rest = np.zeros((1, model.degrees_of_freedom))
-    weight = model.bias(model.home[None], rest, formats.standard_values(model, masses, coefficients))
-    controls = (*(model.distribute(model.home[None], weight)[0] / factors), *(0.0,) * sum(constants))
+    weight = model.bias(
+        model.home[None], rest, formats.standard_values(model, masses, coefficients)
+    )
+    controls = (
+        *(model.distribute(model.home[None], weight)[0] / factors),
+        *(0.0,) * sum(constants),
+    )
     position = [float(joint.get("ref", "0")) for joint in scene.bodies[BASE].iter("joint")]
-    SubElement(SubElement(scene.root, "keyframe"), "key", name="home", qpos=numbers(position), ctrl=numbers(controls))
+    SubElement(
+        SubElement(scene.root, "keyframe"),
+        "key",
+        name="home",
+        qpos=numbers(position),
+        ctrl=numbers(controls),
+    )
     return scene.xml()
 
 
 def _add_tendon(scene: Scene, closure: Closure, coefficients: Mapping[str, float]) -> bool:
-    """Add a force element as a tendon, a constant force as an actuator without control; return whether it has one."""
+    """Add a force element as a tendon, a constant force as an actuator without control; return
+    whether it has one.
+    """
     joint, rest = scene.model.mechanism.joint(closure.name), -closure.constant
     found = {word: c for word, c in worded(scene.model, joint, coefficients, "mjcf").items() if c}
     constant = found.pop("springref", 0.0)
@@ -102,8 +143,15 @@ def _add_tendon(scene: Scene, closure: Closure, coefficients: Mapping[str, float
         attributes["range"] = numbers(rest + bound for bound in joint.limits.position)
     tendon = scene.add_rod(closure.name, closure.frames, attributes)
     if constant:
-        SubElement(scene.actuator, "general", name=f"{tendon}.constant", tendon=tendon, gainprm="0",
-                   biastype="affine", biasprm=numbers((-constant, 0.0, 0.0)))
+        SubElement(
+            scene.actuator,
+            "general",
+            name=f"{tendon}.constant",
+            tendon=tendon,
+            gainprm="0",
+            biastype="affine",
+            biasprm=numbers((-constant, 0.0, 0.0)),
+        )
     return constant != 0.0
 
 
@@ -116,7 +164,8 @@ def _attributes(joint: Joint, model: Model, coefficients: Mapping[str, float]) -
         found["springref"] = -constant / stiffness
     limited = joint.limits.position is not None and not joint.virtual
     return ({"range": numbers(joint.limits.position or ())} if limited else {}) | {
-        key: repr(value) for key, value in found.items()}
+        key: repr(value) for key, value in found.items()
+    }
 
 
 def _gains(model: Model, gains: Mapping[str, float] | None) -> FloatArray:
@@ -126,12 +175,16 @@ def _gains(model: Model, gains: Mapping[str, float] | None) -> FloatArray:
         index_of(motors, name, "motor")
     missing = [name for name in motors if gains and name not in gains]
     if missing:
-        raise InvalidInput(f"drive gains of {', '.join(missing)} are missing; give those of all motors or none")
+        raise InvalidInput(
+            f"drive gains of {', '.join(missing)} are missing; give those of all motors or none"
+        )
     return np.array([float(gains[name]) if gains else 1.0 for name in motors])
 
 
 def _add_motors(scene: Scene, gains: FloatArray) -> None:
-    """Add a motor for each actuated joint; controls are efforts, or currents if there are drive gains."""
+    """Add a motor for each actuated joint; controls are efforts, or currents if there are drive
+    gains.
+    """
     for name, gain in zip(scene.model.mechanism.actuated, gains.tolist()):
         limit = scene.model.mechanism.joint(name).limits.effort
         motor = SubElement(scene.actuator, "motor" if gain == 1.0 else "general", name=text(name))
@@ -147,8 +200,16 @@ def _draw(scene: Scene) -> None:
     """Draw each body as lines from its origin to its joints and closures; shapes only show."""
     size = scene.model.loops.length
     SubElement(SubElement(scene.root, "visual"), "headlight", ambient="0.5 0.5 0.5")
-    SubElement(scene.default, "geom", type="capsule", size=f"{0.03 * size:.3g}", contype="0", conaffinity="0",
-               mass="0", rgba="0.6 0.7 0.9 1")
+    SubElement(
+        scene.default,
+        "geom",
+        type="capsule",
+        size=f"{0.03 * size:.3g}",
+        contype="0",
+        conaffinity="0",
+        mass="0",
+        rgba="0.6 0.7 0.9 1",
+    )
     SubElement(scene.default, "site", size=f"{0.045 * size:.3g}", rgba="0.9 0.5 0.2 1")
     points: dict[str, list[FloatArray]] = {link.body: [] for link in scene.links}
     for link in scene.links:
@@ -167,8 +228,13 @@ def _draw(scene: Scene) -> None:
                 SubElement(scene.bodies[body], "geom", fromto=numbers((0.0, 0.0, 0.0, *end)))
 
 
-formats.register_export(formats.Export(
-    name="mjcf", label="the physically consistent robot as MuJoCo XML, without payload",
-    words=has_words,
-    write=lambda model, result, name: {
-        "xml": to_mjcf(model, *formats.physical_result(result, "MJCF"), gains=result.gains)}))
+formats.register_export(
+    formats.Export(
+        name="mjcf",
+        label="the physically consistent robot as MuJoCo XML, without payload",
+        words=has_words,
+        write=lambda model, result, name: {
+            "xml": to_mjcf(model, *formats.physical_result(result, "MJCF"), gains=result.gains)
+        },
+    )
+)

@@ -6,6 +6,16 @@ from gough.identification.methods import ESTIMATORS, feasible, register_estimato
 from gough.identification.result import Fit, Identification, load_identification
 
 __all__ = [
-    "ESTIMATORS", "Experiment", "Fit", "Identification", "IdentifySettings", "currents_problem", "drive_gains",
-    "feasible", "identify", "load_identification", "prepare", "register_estimator",
+    "ESTIMATORS",
+    "Experiment",
+    "Fit",
+    "Identification",
+    "IdentifySettings",
+    "currents_problem",
+    "drive_gains",
+    "feasible",
+    "identify",
+    "load_identification",
+    "prepare",
+    "register_estimator",
 ]

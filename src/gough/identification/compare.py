@@ -1,4 +1,6 @@
-"""Which parameters differ between results: a machine before and after repair, two robots of a kind, two payloads."""
+"""Which parameters differ between results: a machine before and after repair, two robots of a kind,
+two payloads.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,21 @@ class CompareSettings(Settings):
 
     level: float = option(0.05, "Chance of naming any parameter although none differs.", above=0)
     change: float | None = option(
-        None, "Fail where a parameter differs, beyond chance, by more than this part of the first value.", least=0)
+        None,
+        "Fail where a parameter differs, beyond chance, by more than this part of the first value.",
+        least=0,
+    )
     error: float | None = option(
-        None, "Fail where a model predicts a log worse than this part of the effort.", above=0)
+        None, "Fail where a model predicts a log worse than this part of the effort.", above=0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     """One parameter of another result, by its label, beside that of the first.
 
-    `p` is the chance of a difference this large if there is none, for this parameter alone; `p_corrected` that of the
-    largest of all the differences tested together (Holm).
+    `p` is the chance of a difference this large if there is none, for this parameter alone;
+    `p_corrected` that of the largest of all the differences tested together (Holm).
     """
 
     name: Parameter
@@ -55,7 +61,9 @@ class Difference:
 
     @property
     def change(self) -> float:
-        """Difference over the first value, or over twice its sigma where that is larger: it may as well be zero. [1]"""
+        """Difference over the first value, or over twice its sigma where that is larger: it may as
+        well be zero. [1]
+        """
         size = max(abs(self.first), 2 * self.first_std)
         return abs(self.value - self.first) / size if size else np.inf
 
@@ -72,7 +80,9 @@ class Comparison(Shown):
 
     labels: tuple[str, ...]
     differences: tuple[Difference, ...]  # those least likely by chance first
-    together: Mapping[str, float | None]  # chance of all of a result; None with too few degrees of freedom to tell
+    together: Mapping[
+        str, float | None
+    ]  # chance of all of a result; None with too few degrees of freedom to tell
     errors: Mapping[str, Mapping[str, float]]  # of prediction, worst row, by label and log [1]
     failures: tuple[str, ...]  # what is beyond the thresholds, in words
     notes: tuple[str, ...]
@@ -80,7 +90,17 @@ class Comparison(Shown):
 
     def table(self) -> Columns:
         """Return the differences by parameter."""
-        names = ("name", "result", "first", "first_std", "value", "std", "p_corrected", "differs", "unit")
+        names = (
+            "name",
+            "result",
+            "first",
+            "first_std",
+            "value",
+            "std",
+            "p_corrected",
+            "differs",
+            "unit",
+        )
         return {name: [getattr(d, name) for d in self.differences] for name in names}
 
     @property
@@ -91,48 +111,99 @@ class Comparison(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {
-            "results": list(self.labels), "passed": self.passed, "failures": list(self.failures),
-            "notes": list(self.notes), "together": dict(self.together),
+            "results": list(self.labels),
+            "passed": self.passed,
+            "failures": list(self.failures),
+            "notes": list(self.notes),
+            "together": dict(self.together),
             "differences": [asdict(d) for d in self.differences],
-            "errors": {label: dict(found) for label, found in self.errors.items()}}
+            "errors": {label: dict(found) for label, found in self.errors.items()},
+        }
 
     def summary(self) -> str:
         """Return the comparison as plain text, the answer first."""
         named = [d for d in self.differences if d.differs]
-        answer = (f"{len(named)} of {len(self.differences)} parameters differ beyond chance" if named else
-                  f"no parameter differs beyond chance ({len(self.differences)} compared)")
+        answer = (
+            f"{len(named)} of {len(self.differences)} parameters differ beyond chance"
+            if named
+            else f"no parameter differs beyond chance ({len(self.differences)} compared)"
+        )
         lines = [f"{answer}: {' / '.join(self.labels)}", ""]
-        lines.append(text_table(
-            ["parameter", "result", self.labels[0], "sigma", "other", "sigma", "change", "sigmas", "p, all", "unit"],
-            [[d.name, d.result, *rounded(d.first, d.first_std), *rounded(d.value, d.std),
-              f"{100 * d.change:.1f} %", f"{d.sigmas:+.1f}", f"{d.p_corrected:.2g}{' *' if d.differs else ''}", d.unit]
-             for d in self.differences[:MOST_ROWS]]))
+        lines.append(
+            text_table(
+                [
+                    "parameter",
+                    "result",
+                    self.labels[0],
+                    "sigma",
+                    "other",
+                    "sigma",
+                    "change",
+                    "sigmas",
+                    "p, all",
+                    "unit",
+                ],
+                [
+                    [
+                        d.name,
+                        d.result,
+                        *rounded(d.first, d.first_std),
+                        *rounded(d.value, d.std),
+                        f"{100 * d.change:.1f} %",
+                        f"{d.sigmas:+.1f}",
+                        f"{d.p_corrected:.2g}{' *' if d.differs else ''}",
+                        d.unit,
+                    ]
+                    for d in self.differences[:MOST_ROWS]
+                ],
+            )
+        )
         if len(self.differences) > MOST_ROWS:
             lines.append(f"and {len(self.differences) - MOST_ROWS} more that differ less")
-        lines += ["", *(f"{label}, all parameters together: " + ("too few degrees of freedom to tell" if p is None else
-                                                                 f"p = {p:.2g}") for label, p in self.together.items())]
+        lines += [
+            "",
+            *(
+                f"{label}, all parameters together: "
+                + ("too few degrees of freedom to tell" if p is None else f"p = {p:.2g}")
+                for label, p in self.together.items()
+            ),
+        ]
         if any(self.errors.values()):
             logs = list(next(iter(self.errors.values())))
-            lines += ["", "Prediction error on the worst row", text_table(
-                ["result", *logs], [[label, *(f"{100 * found[log]:.1f} %" for log in logs)]
-                                    for label, found in self.errors.items()])]
+            lines += [
+                "",
+                "Prediction error on the worst row",
+                text_table(
+                    ["result", *logs],
+                    [
+                        [label, *(f"{100 * found[log]:.1f} %" for log in logs)]
+                        for label, found in self.errors.items()
+                    ],
+                ),
+            ]
         lines += ["", *self.notes] if self.notes else []
         return "\n".join([*lines, *(f"failed: {words}" for words in self.failures)])
 
 
 @takes(CompareSettings)
-def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequence[Recording] = (),
-            settings: CompareSettings | None = None, *, labels: Sequence[str] | None = None, **options: Any
-            ) -> Comparison:
+def compare(
+    results: Sequence[tuple[Model, Identification]],
+    recordings: Sequence[Recording] = (),
+    settings: CompareSettings | None = None,
+    *,
+    labels: Sequence[str] | None = None,
+    **options: Any,
+) -> Comparison:
     """Tell which parameters of results differ, and how each model predicts each log.
 
-    Every result is compared with the first. For a parameter that both have, with the same regrouping,
+    Every result is compared with the first. For a parameter that both have, with the same
+    regrouping,
 
         t = (b - a) / sqrt(s_a^2 + s_b^2)
 
-    is Student's with the degrees of freedom of Welch and Satterthwaite. Holm's correction holds the chance that any
-    is named at `level` when none differs, whatever their correlation. All differences d of a result together are
-    Hotelling's d^T (C_a + C_b)^-1 d.
+    is Student's with the degrees of freedom of Welch and Satterthwaite. Holm's correction holds the
+    chance that any is named at `level` when none differs, whatever their correlation. All
+    differences d of a result together are Hotelling's d^T (C_a + C_b)^-1 d.
 
     Args:
         results: Robot and identification of each, of robots with the same structure.
@@ -140,47 +211,98 @@ def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequenc
         labels: Of the results; their numbers by default.
     """
     settings = settle(CompareSettings, settings, options)
-    words = tuple(labels) if labels is not None else tuple(f"result {k + 1}" for k in range(len(results)))
+    words = (
+        tuple(labels)
+        if labels is not None
+        else tuple(f"result {k + 1}" for k in range(len(results)))
+    )
     if len(results) < 2 or len(set(words)) != len(results):
-        raise InvalidInput(f"{len(results)} results with labels {', '.join(words)}: expected two or more, each with a "
-                           "label of its own")
+        raise InvalidInput(
+            f"{len(results)} results with labels {', '.join(words)}: expected two or more, each "
+            f"with a "
+            "label of its own"
+        )
     _, first = results[0]
     differences, together = list[Difference](), {}
-    notes = [f"{label}: its own verdict is {result.verdict.headline}; what differs may be a mistake in its logs"
-             for label, (_, result) in zip(words, results)
-             if any(r.rule != "prediction" or result.validation.predicts != "not tested"
-                    for r in result.verdict.remarks)]
+    notes = [
+        f"{label}: its own verdict is {result.verdict.headline}; what differs may be a mistake in "
+        f"its logs"
+        for label, (_, result) in zip(words, results)
+        if any(
+            r.rule != "prediction" or result.validation.predicts != "not tested"
+            for r in result.verdict.remarks
+        )
+    ]
     for label, (_, other) in zip(words[1:], results[1:]):
         formulas = [result.base.regrouping() for result in (first, other)]
-        common = [name for name in other.estimate.parameters if name in first.estimate.parameters
-                  and formulas[0].get(name) == formulas[1].get(name)]
+        common = [
+            name
+            for name in other.estimate.parameters
+            if name in first.estimate.parameters and formulas[0].get(name) == formulas[1].get(name)
+        ]
         strange = [name for name in other.estimate.parameters if name not in common]
         if not common:
-            raise InvalidInput(f"'{words[0]}' ({first.robot}) and '{label}' ({other.robot}) have no parameter in "
-                               "common; compare results of robots with the same structure")
+            raise InvalidInput(
+                f"'{words[0]}' ({first.robot}) and '{label}' ({other.robot}) have no parameter in "
+                "common; compare results of robots with the same structure"
+            )
         if strange:
-            notes.append(f"{label}: {len(strange)} parameters have no equal in {words[0]} and are not compared: "
-                         f"{', '.join(strange[:4])}{', ...' if len(strange) > 4 else ''}")
-        shared = set(first.logs.get("identification", ())) & set(other.logs.get("identification", ()))
+            notes.append(
+                f"{label}: {len(strange)} parameters have no equal in {words[0]} and are not "
+                f"compared: "
+                f"{', '.join(strange[:4])}{', ...' if len(strange) > 4 else ''}"
+            )
+        shared = set(first.logs.get("identification", ())) & set(
+            other.logs.get("identification", ())
+        )
         if shared:
-            notes.append(f"{label}: the log {min(shared)} is behind both results; the test takes them as independent")
+            notes.append(
+                f"{label}: the log {min(shared)} is behind both results; the test takes them as "
+                f"independent"
+            )
         a, b = (result.estimate.select(common) for result in (first, other))
         together[label] = _together(a, b)
         chances = _chances(a, b)
-        differences += [Difference(
-            name=name, unit=a.units[k], result=label, first=float(a.values[k]), first_std=float(a.std[k]),
-            value=float(b.values[k]), std=float(b.std[k]), p=float(chances[k])) for k, name in enumerate(common)]
+        differences += [
+            Difference(
+                name=name,
+                unit=a.units[k],
+                result=label,
+                first=float(a.values[k]),
+                first_std=float(a.std[k]),
+                value=float(b.values[k]),
+                std=float(b.std[k]),
+                p=float(chances[k]),
+            )
+            for k, name in enumerate(common)
+        ]
     corrected = holm(np.array([d.p for d in differences])).tolist()
-    differences = [replace(d, p_corrected=p, differs=p < settings.level) for d, p in zip(differences, corrected)]
-    errors = {label: {log.source: float(validate_result(model, result, [log]).relative.max()) for log in recordings}
-              for label, (model, result) in zip(words, results)}
-    return Comparison(labels=words, differences=tuple(sorted(differences, key=lambda d: (d.p, -abs(d.sigmas)))),
-                      together=together, errors=errors, failures=tuple(_failures(differences, errors, settings)),
-                      notes=tuple(notes), level=settings.level)
+    differences = [
+        replace(d, p_corrected=p, differs=p < settings.level)
+        for d, p in zip(differences, corrected)
+    ]
+    errors = {
+        label: {
+            log.source: float(validate_result(model, result, [log]).relative.max())
+            for log in recordings
+        }
+        for label, (model, result) in zip(words, results)
+    }
+    return Comparison(
+        labels=words,
+        differences=tuple(sorted(differences, key=lambda d: (d.p, -abs(d.sigmas)))),
+        together=together,
+        errors=errors,
+        failures=tuple(_failures(differences, errors, settings)),
+        notes=tuple(notes),
+        level=settings.level,
+    )
 
 
 def _chances(first: Estimate, other: Estimate) -> FloatArray:
-    """Return the chance of each difference this large, (p,); 1 where both are known exactly and equal."""
+    """Return the chance of each difference this large, (p,); 1 where both are known exactly and
+    equal.
+    """
     gap, variances = np.abs(other.values - first.values), np.stack([first.std, other.std]) ** 2
     total = variances.sum(axis=0)
     parts = variances / np.where(total > 0, total, 1.0)
@@ -191,8 +313,13 @@ def _chances(first: Estimate, other: Estimate) -> FloatArray:
 
 
 def _together(first: Estimate, other: Estimate) -> float | None:
-    """Return the chance of all differences together, or None where the covariances have too few degrees of freedom."""
-    count, freedom = len(first), float(min(first.degrees_of_freedom.min(), other.degrees_of_freedom.min()))
+    """Return the chance of all differences together, or None where the covariances have too few
+    degrees of freedom.
+    """
+    count, freedom = (
+        len(first),
+        float(min(first.degrees_of_freedom.min(), other.degrees_of_freedom.min())),
+    )
     spread = first.covariance + other.covariance
     scale = np.sqrt(np.diag(spread))
     if freedom <= count or not (scale > 0).all():
@@ -204,13 +331,22 @@ def _together(first: Estimate, other: Estimate) -> float | None:
     return f_tail(square * (freedom - count + 1) / (count * freedom), count, freedom - count + 1)
 
 
-def _failures(differences: Sequence[Difference], errors: Mapping[str, Mapping[str, float]],
-              settings: CompareSettings) -> Iterator[str]:
+def _failures(
+    differences: Sequence[Difference],
+    errors: Mapping[str, Mapping[str, float]],
+    settings: CompareSettings,
+) -> Iterator[str]:
     for d in differences:
         if settings.change is not None and d.differs and d.change > settings.change:
-            yield (f"{d.name} of {d.result} differs by {100 * d.change:.1f} % (p = {d.p_corrected:.2g}), allowed are "
-                   f"{100 * settings.change:g} %")
+            yield (
+                f"{d.name} of {d.result} differs by {100 * d.change:.1f} % (p = "
+                f"{d.p_corrected:.2g}), allowed are "
+                f"{100 * settings.change:g} %"
+            )
     for label, each in errors.items():
         for log, error in each.items():
             if settings.error is not None and not error <= settings.error:
-                yield f"{label} predicts {log} to {100 * error:.1f} %, allowed are {100 * settings.error:g} %"
+                yield (
+                    f"{label} predicts {log} to {100 * error:.1f} %, allowed are "
+                    f"{100 * settings.error:g} %"
+                )

@@ -1,12 +1,15 @@
 """Constants of joint terms that are not linear, found by variable projection.
 
-With constants c and coefficients chi the efforts are W(c) chi. For given c the best chi is linear, so the search is
-over c alone (Golub and Pereyra): with r = y - W chi, orthogonal to W, and D = (dW/dc) chi,
+With constants c and coefficients chi the efforts are W(c) chi. For given c the best chi is linear,
+so the search is over c alone (Golub and Pereyra): with r = y - W chi, orthogonal to W, and D =
+(dW/dc) chi,
 
-    d|r|^2 / dc = -2 D^T r exactly,    step = (D^T P D)^-1 D^T r,    P the projection off the columns of W,
+    d|r|^2 / dc = -2 D^T r exactly,    step = (D^T P D)^-1 D^T r,    P the projection off the
+    columns of W,
 
-which is Kaufman's Gauss-Newton step: that of the joint least-squares problem [W D]. The same columns D beside W give
-the covariance of constants and coefficients together, by whichever rule an estimator has for it.
+which is Kaufman's Gauss-Newton step: that of the joint least-squares problem [W D]. The same
+columns D beside W give the covariance of constants and coefficients together, by whichever rule an
+estimator has for it.
 """
 
 from __future__ import annotations
@@ -35,45 +38,80 @@ from gough.processing.decimation import decimated
 
 STEPS, HALVINGS = 60, 12  # of a search, and of one step of it; it converges in a few, or not at all
 CLOSE = 1e-9  # of a constant: a step below ends the search
-SPREAD = 10.0  # a constant without bounds is sought within this factor of its start, a pitch within 2
-STARTS, WAVES = 7, 400  # tries along one constant; of a pitch four for each wave on the way, at most so many
+# a constant without bounds is sought within this factor of its start, a pitch within 2
+SPREAD = 10.0
+STARTS, WAVES = (
+    7,
+    400,
+)  # tries along one constant; of a pitch four for each wave on the way, at most so many
 VAGUE = 0.5  # of a constant: with a larger standard deviation the data do not determine it
 STEP = 1e-30  # of a constant, along the imaginary axis: derivatives are exact to rounding
 
 
 class TermColumns:
-    """Joint terms along one processed log, of a model or the same robot with more terms, the mechanism.
+    """Joint terms along one processed log, of a model or the same robot with more terms, the
+    mechanism.
 
     Args:
         members: Standard parameters of each column, tied ones summed.
         maps: The closure map of the log's samples, (t, n, m), if it is known already.
     """
 
-    def __init__(self, model: Model, mechanism: Mechanism, processed: Processed,
-                 members: Sequence[Sequence[Parameter]], maps: FloatArray | None = None) -> None:
-        self._model, self._mechanism, self._log, self._members = model, mechanism, processed, members
+    def __init__(
+        self,
+        model: Model,
+        mechanism: Mechanism,
+        processed: Processed,
+        members: Sequence[Sequence[Parameter]],
+        maps: FloatArray | None = None,
+    ) -> None:
+        self._model, self._mechanism, self._log, self._members = (
+            model,
+            mechanism,
+            processed,
+            members,
+        )
         whole = model.kinematics.closure_map(processed.motion.q) if maps is None else maps
         joints = {mechanism.coordinates.index(name.owner) for group in members for name in group}
         self._maps = {j: np.ascontiguousarray(whole[:, j]) for j in joints}
         kept, known = len(model.mechanism.memories), processed.motion.remembered
-        self._channels = {} if known is None else dict(zip(model.mechanism.channels, known[:, kept:].T))
+        self._channels = (
+            {} if known is None else dict(zip(model.mechanism.channels, known[:, kept:].T))
+        )
         self._efforts: dict[int, FloatArray] = {}
         if mechanism.loaded:
-            passed = model.passed_on(processed.motion, processed.dead_band, model.load(processed.payload))
+            passed = model.passed_on(
+                processed.motion, processed.dead_band, model.load(processed.payload)
+            )
             self._efforts = {i: passed[:, model.independent.index(i)] for i in mechanism.loaded}
 
     def at(self, constants: Mapping[str, Any], math: Any = np) -> Any:
         """Return the columns before decimation, (t, r, k), at values of constants by full name."""
         mechanism, motion, band = self._mechanism, self._log.motion, self._log.dead_band
-        known = remember(mechanism, motion, band, channels=self._channels, around=self._log.average is not None,
-                         constants=constants, math=math)[0]
+        known = remember(
+            mechanism,
+            motion,
+            band,
+            channels=self._channels,
+            around=self._log.average is not None,
+            constants=constants,
+            math=math,
+        )[0]
         columns = []
         for group in self._members:
             total: Any = 0.0
             for name in group:
                 j = mechanism.coordinates.index(name.owner)
-                state = joint_state(mechanism, motion, j, band, term=name.kind, remembered=known, constants=constants,
-                                    math=math)
+                state = joint_state(
+                    mechanism,
+                    motion,
+                    j,
+                    band,
+                    term=name.kind,
+                    remembered=known,
+                    constants=constants,
+                    math=math,
+                )
                 state = replace(state, effort=self._efforts.get(j, 0.0))
                 value = np.broadcast_to(mechanism.terms[name.kind].value(state), (len(motion),))
                 total = total + self._maps[j] * value[:, None]
@@ -100,9 +138,17 @@ class TermColumns:
             return columns
         names = tuple(Parameter(f"column{k}") for k in range(columns.shape[2]))
         whole = Regression(
-            regressor=columns, effort=np.zeros(columns.shape[:2]), rows=model.rows, row_units=model.row_units,
-            parameters=names, units=("1",) * len(names), time=log.motion.time, sample=log.sample, mask=log.mask,
-            group=log.group)
+            regressor=columns,
+            effort=np.zeros(columns.shape[:2]),
+            rows=model.rows,
+            row_units=model.row_units,
+            parameters=names,
+            units=("1",) * len(names),
+            time=log.motion.time,
+            sample=log.sample,
+            mask=log.mask,
+            group=log.group,
+        )
         parts = decimated([whole], log.decimation, around=log.average is not None)
         return np.concatenate([part.regressor for part in parts])
 
@@ -111,7 +157,8 @@ class TermColumns:
 class FittedConstants:
     """Constants of joint terms found from data, by full name (`stribeck.speed`), SI.
 
-    A standard deviation is infinite where data do not tell; notes name those that ran to a bound, too.
+    A standard deviation is infinite where data do not tell; notes name those that ran to a bound,
+    too.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -120,8 +167,10 @@ class FittedConstants:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        rows = [[name, f"{value:.6g}", f"{self.std[name]:.3g}", self.units[name]]
-                for name, value in self.values.items()]
+        rows = [
+            [name, f"{value:.6g}", f"{self.std[name]:.3g}", self.units[name]]
+            for name, value in self.values.items()
+        ]
         return "Constants of joint terms\n" + text_table(["constant", "value", "std", "unit"], rows)
 
 
@@ -134,15 +183,23 @@ class ConstantSearch:
         families = {Parameter(name).owner for name in names}
         heads = dict(zip(experiment.base.names, column_names(experiment.base)))
         own = [heads[name] for name in problem.parameters]
-        self.free = [k for k, head in enumerate(own) if head.kind in terms and terms[head.kind].family in families]
+        self.free = [
+            k
+            for k, head in enumerate(own)
+            if head.kind in terms and terms[head.kind].family in families
+        ]
         members = [model.resolve(own[k]) for k in self.free]
-        self._logs = [TermColumns(model, self._mechanism, log, members) for log in experiment.processed]
+        self._logs = [
+            TermColumns(model, self._mechanism, log, members) for log in experiment.processed
+        ]
         weight = np.ones(len(problem.rows))
         for _ in range(5):  # rows weigh by what they leave, as in weighted least squares
             self._weight = (problem.counting * weight).reshape(-1, 1)
             W, y = self._stack(problem.regressor), problem.effort.reshape(-1) * self._weight[:, 0]
             left = y - W @ np.linalg.lstsq(W, y, rcond=1e-12)[0]
-            rms = np.sqrt((left.reshape(-1, len(weight)) ** 2).sum(axis=0) / np.maximum(problem.counts, 1))
+            rms = np.sqrt(
+                (left.reshape(-1, len(weight)) ** 2).sum(axis=0) / np.maximum(problem.counts, 1)
+            )
             weight = weight / np.maximum(rms, 1e-9 * np.abs(y).max() + np.finfo(float).tiny)
         self._weight = (problem.counting * weight).reshape(-1, 1)
         self._basis = np.linalg.qr(self._stack(np.delete(problem.regressor, self.free, axis=2)))[0]
@@ -152,7 +209,9 @@ class ConstantSearch:
         return np.asarray(columns.reshape(-1, columns.shape[2]) * self._weight)
 
     def _off(self, columns: FloatArray) -> FloatArray:
-        """Return columns, (s, r, k), stacked and weighed, less what the columns without constants explain of them."""
+        """Return columns, (s, r, k), stacked and weighed, less what the columns without constants
+        explain of them.
+        """
         stacked = self._stack(columns)
         return np.asarray(stacked - self._basis @ (self._basis.T @ stacked))
 
@@ -162,7 +221,9 @@ class ConstantSearch:
         return float(((self._y - C @ np.linalg.lstsq(C, self._y, rcond=1e-10)[0]) ** 2).sum())
 
     def derivative(self, at: Mapping[str, float]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return D, (s, r, c), what is left, and the columns with constants, both as `cost` has them."""
+        """Return D, (s, r, c), what is left, and the columns with constants, both as `cost` has
+        them.
+        """
         parts = np.concatenate([log.with_derivatives(at, self.names) for log in self._logs], axis=1)
         C = self._off(parts[0])
         chi = np.linalg.lstsq(C, self._y, rcond=1e-10)[0]
@@ -178,15 +239,28 @@ class ConstantSearch:
     def bounds(self, name: str) -> tuple[float, float]:
         """Return between what a constant is sought."""
         constant, factor = self._mechanism.constants[name], 2.0 if self._wavy(name) else SPREAD
-        low, high = sorted((constant.value / factor, constant.value * factor)) if constant.value else (-1.0, 1.0)
-        return (low if constant.low == -np.inf else constant.low, high if constant.high == np.inf else constant.high)
+        low, high = (
+            sorted((constant.value / factor, constant.value * factor))
+            if constant.value
+            else (-1.0, 1.0)
+        )
+        return (
+            low if constant.low == -np.inf else constant.low,
+            high if constant.high == np.inf else constant.high,
+        )
 
     def _wavy(self, name: str) -> bool:
-        return any(term.is_wavy(key) for term in self._mechanism.terms.values() for key in term.constants
-                   if f"{term.family}.{key}" == name)
+        return any(
+            term.is_wavy(key)
+            for term in self._mechanism.terms.values()
+            for key in term.constants
+            if f"{term.family}.{key}" == name
+        )
 
     def grid(self, name: str, reach: float) -> FloatArray:
-        """Return values of a constant to start from: close enough for a wave over a reach of position."""
+        """Return values of a constant to start from: close enough for a wave over a reach of
+        position.
+        """
         low, high = self.bounds(name)
         if self._wavy(name) and low > 0:
             count = int(np.clip(4 * reach * (1 / low - 1 / high), STARTS, WAVES))
@@ -194,19 +268,30 @@ class ConstantSearch:
         return np.geomspace(low, high, STARTS) if low > 0 else np.linspace(low, high, STARTS)
 
     def descend(self, at: Mapping[str, float]) -> tuple[float, dict[str, float]]:
-        """Return squares left and constants after Gauss-Newton steps, halved while they do not help."""
+        """Return squares left and constants after Gauss-Newton steps, halved while they do not
+        help.
+        """
         now, cost = dict(at), self.cost(at)
         for _ in range(STEPS):
             change = np.clip(self.step(now), -0.5, 1.0)
             for halving in range(HALVINGS):
-                trial = {name: float(np.clip(now[name] + d * 0.5**halving * (abs(now[name]) or 1.0),
-                                             *self.bounds(name))) for name, d in zip(self.names, change)}
+                trial = {
+                    name: float(
+                        np.clip(
+                            now[name] + d * 0.5**halving * (abs(now[name]) or 1.0),
+                            *self.bounds(name),
+                        )
+                    )
+                    for name, d in zip(self.names, change)
+                }
                 fresh = self.cost(trial)
                 if fresh < cost:
                     break
             else:
                 return cost, now
-            moved = max(abs(trial[name] - now[name]) / (abs(now[name]) or 1.0) for name in self.names)
+            moved = max(
+                abs(trial[name] - now[name]) / (abs(now[name]) or 1.0) for name in self.names
+            )
             now, cost = trial, fresh
             if moved < CLOSE:
                 break
@@ -214,17 +299,20 @@ class ConstantSearch:
 
 
 def fit_constants(experiment: Experiment) -> dict[str, float]:
-    """Return the constants of a robot's terms that explain an experiment best, by full name; none if none is free.
+    """Return the constants of a robot's terms that explain an experiment best, by full name; none
+    if none is free.
 
-    Each is tried over its bounds while the others stay, densely where it is the pitch of a wave; the best start and the
-    robot file's are then improved together.
+    Each is tried over its bounds while the others stay, densely where it is the pitch of a wave;
+    the best start and the robot file's are then improved together.
     """
     constants = experiment.model.mechanism.constants
     start = {name: constant.value for name, constant in constants.items() if constant.fit}
     if not start:
         return {}
     search, motors = ConstantSearch(experiment, tuple(start)), list(experiment.model.actuated)
-    reach = max(float(np.ptp(log.motion.q[:, motors], axis=0).max()) for log in experiment.processed)
+    reach = max(
+        float(np.ptp(log.motion.q[:, motors], axis=0).max()) for log in experiment.processed
+    )
     best = dict(start)
     for name in start:
         tried = [best[name], *search.grid(name, reach).tolist()]
@@ -233,45 +321,73 @@ def fit_constants(experiment: Experiment) -> dict[str, float]:
     return min(found, key=lambda pair: pair[0])[1]
 
 
-def with_constants(experiment: Experiment, problem: Regression, estimators: Mapping[str, Estimator],
-                   estimates: Mapping[str, Estimate],
-                   values: Mapping[str, float]) -> tuple[dict[str, Estimate], FittedConstants]:
-    """Return estimates whose covariance knows that constants were found from the same data, and the constants.
+def with_constants(
+    experiment: Experiment,
+    problem: Regression,
+    estimators: Mapping[str, Estimator],
+    estimates: Mapping[str, Estimate],
+    values: Mapping[str, float],
+) -> tuple[dict[str, Estimate], FittedConstants]:
+    """Return estimates whose covariance knows that constants were found from the same data, and the
+    constants.
 
-    The robot of the experiment has these values. Their standard deviations are those of the first estimator; where
-    there is none, because drive gains were sought, those of Gauss-Markov, as if the gains were known.
+    The robot of the experiment has these values. Their standard deviations are those of the first
+    estimator; where there is none, because drive gains were sought, those of Gauss-Markov, as if
+    the gains were known.
     """
-    search, units = ConstantSearch(experiment, tuple(values)), {
-        name: experiment.model.mechanism.constants[name].unit for name in values}
+    search, units = (
+        ConstantSearch(experiment, tuple(values)),
+        {name: experiment.model.mechanism.constants[name].unit for name in values},
+    )
     D, sound, notes = search.derivative(values)[0], [], []
     for k, (name, value) in enumerate(values.items()):
         low, high = search.bounds(name)
         at_bound = min(value - low, high - value) <= 1e-6 * (high - low)
         if at_bound or not np.abs(D[:, :, k]).max() > 0:
             why = f"ran to its bound {value:.4g}" if at_bound else "has no effect on the efforts"
-            notes.append(f"the constant {name} {why} {units[name]}; the data do not determine it, and standard "
-                         "deviations of its term's coefficients hold for this value only")
+            notes.append(
+                f"the constant {name} {why} {units[name]}; the data do not determine it, and "
+                f"standard "
+                "deviations of its term's coefficients hold for this value only"
+            )
         else:
             sound.append(k)
     names = tuple(Parameter(search.names[k]) for k in sound)
-    wide = replace(problem, regressor=np.concatenate([problem.regressor, D[:, :, sound]], axis=2),
-                   parameters=(*problem.parameters, *names),
-                   units=(*problem.units, *(units[name] or "1" for name in names)))
+    wide = replace(
+        problem,
+        regressor=np.concatenate([problem.regressor, D[:, :, sound]], axis=2),
+        parameters=(*problem.parameters, *names),
+        units=(*problem.units, *(units[name] or "1" for name in names)),
+    )
     made, std = dict(estimates), dict.fromkeys(values, np.inf)
     for name in estimates or ("",):
         try:
             joint = (estimators[name] if name else GaussMarkov()).fit(wide)
         except GoughError as error:
-            notes.append(f"standard deviations of {name} hold for the constants found, as if they were known: {error}")
+            notes.append(
+                f"standard deviations of {name} hold for the constants found, as if they were "
+                f"known: {error}"
+            )
             continue
         own = joint.select(problem.parameters)
         if name:
-            made[name] = replace(estimates[name], covariance=own.covariance, sources=own.sources,
-                                 degrees_of_freedom=own.degrees_of_freedom, uncertainty=own.uncertainty)
+            made[name] = replace(
+                estimates[name],
+                covariance=own.covariance,
+                sources=own.sources,
+                degrees_of_freedom=own.degrees_of_freedom,
+                uncertainty=own.uncertainty,
+            )
         if np.inf in std.values():
-            std |= {constant: float(joint.std[len(problem.parameters) + k]) for k, constant in enumerate(names)}
+            std |= {
+                constant: float(joint.std[len(problem.parameters) + k])
+                for k, constant in enumerate(names)
+            }
     for name in names:
         if std[name] > VAGUE * abs(values[name]):
-            notes.append(f"the constant {name} is {values[name]:.4g} +- {std[name]:.2g} {units[name]}: the data "
-                         "hardly determine it")
+            notes.append(
+                f"the constant {name} is {values[name]:.4g} +- {std[name]:.2g} {units[name]}: the "
+                f"data "
+                "hardly determine it"
+            )
     return made, FittedConstants(values=dict(values), std=std, notes=tuple(notes), units=units)

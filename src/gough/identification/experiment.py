@@ -1,4 +1,6 @@
-"""Recordings made ready for estimation: one processing for all, one problem of all, of efforts or of currents."""
+"""Recordings made ready for estimation: one processing for all, one problem of all, of efforts or
+of currents.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from gough.estimators.gains.gain_problem import GainProblem, gain_problem
 from gough.estimators.linear.solve import first_values
 from gough.estimators.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.logs.recording import Recording
-from gough.processing import Processed, Processing, choose_processing, process, raised_cutoff, regression
+from gough.processing import (
+    Processed,
+    Processing,
+    choose_processing,
+    process,
+    raised_cutoff,
+    regression,
+)
 from gough.processing.choice import MOST_LEFT_OUT, ProcessingChoice
 from gough.processing.families import with_position_noise
 from gough.processing.masks import noise_again
@@ -41,10 +50,16 @@ class Experiment:
     recordings: tuple[Recording, ...]
     choice: ProcessingChoice  # the processing of all, and what it was chosen from
     processed: tuple[Processed, ...]
-    parts: tuple[Regression, ...]  # with the equations that count, less the efforts of what is `known`
+    parts: tuple[
+        Regression, ...
+    ]  # with the equations that count, less the efforts of what is `known`
     problem: Regression  # all parts together
-    gains: Mapping[str, float]  # of drives that were used, by joint; empty where efforts were recorded
-    known: Mapping[str, float] = field(default_factory=dict)  # payload parameters that were measured
+    gains: Mapping[
+        str, float
+    ]  # of drives that were used, by joint; empty where efforts were recorded
+    known: Mapping[str, float] = field(
+        default_factory=dict
+    )  # payload parameters that were measured
 
     @property
     def processing(self) -> Processing:
@@ -53,9 +68,17 @@ class Experiment:
 
 
 @one_blas_thread
-def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters, *,
-            processing: Processing | None = None, gains: Mapping[str, float] | None = None) -> Experiment:
-    """Choose one processing for all recordings where it is not complete, and build their joint regression."""
+def prepare(
+    model: Model,
+    recordings: Sequence[Recording],
+    base: BaseParameters,
+    *,
+    processing: Processing | None = None,
+    gains: Mapping[str, float] | None = None,
+) -> Experiment:
+    """Choose one processing for all recordings where it is not complete, and build their joint
+    regression.
+    """
     if not recordings:
         raise InvalidInput("there is no recording to identify from")
     choice = choose_processing(model, recordings, base, processing, gains=gains)
@@ -64,54 +87,106 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
     window = 0.0 if processing is None else processing.window or 0.0
     for log, part in zip(experiment.processed, experiment.parts):
         if window and part.counts.min() * len(part.rows) < 3 * len(part.parameters):
-            raise InvalidInput(f"{log.source}: a window of {window} s about reversals leaves {part.counts.min()} of "
-                               f"{len(part)} samples; give a shorter one, or 0 to keep all", window=window)
+            raise InvalidInput(
+                f"{log.source}: a window of {window} s about reversals leaves {part.counts.min()} "
+                f"of "
+                f"{len(part)} samples; give a shorter one, or 0 to keep all",
+                window=window,
+            )
     return experiment
 
 
-def prepare_unseen(experiment: Experiment, recordings: Sequence[Recording], *, given: bool = False) -> Experiment:
-    """Make logs that are to be predicted ready, processed as those of the experiment that a model is found from.
+def prepare_unseen(
+    experiment: Experiment, recordings: Sequence[Recording], *, given: bool = False
+) -> Experiment:
+    """Make logs that are to be predicted ready, processed as those of the experiment that a model
+    is found from.
 
-    Only the cut-off may be higher, unless it was given: what a faster motion loses to it is no error of the model.
+    Only the cut-off may be higher, unless it was given: what a faster motion loses to it is no
+    error of the model.
     """
     names, known = experiment.problem.parameters, experiment.known
-    values = None if given else {name: value + known.get(name, 0.0)
-                                 for name, value in zip(names, first_values(experiment.problem).tolist())}
-    return processed_as(experiment.model, recordings, experiment.base, experiment.processing, values,
-                        experiment.gains or None, known)
+    values = (
+        None
+        if given
+        else {
+            name: value + known.get(name, 0.0)
+            for name, value in zip(names, first_values(experiment.problem).tolist())
+        }
+    )
+    return processed_as(
+        experiment.model,
+        recordings,
+        experiment.base,
+        experiment.processing,
+        values,
+        experiment.gains or None,
+        known,
+    )
 
 
-def processed_as(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing,
-                 values: Mapping[Parameter, float] | None, gains: Mapping[str, float] | None,
-                 known: Mapping[str, float] | None = None) -> Experiment:
-    """Make logs ready by the processing of others, with a cut-off that values of those parameters predict best with.
+def processed_as(
+    model: Model,
+    recordings: Sequence[Recording],
+    base: BaseParameters,
+    processing: Processing,
+    values: Mapping[Parameter, float] | None,
+    gains: Mapping[str, float] | None,
+    known: Mapping[str, float] | None = None,
+) -> Experiment:
+    """Make logs ready by the processing of others, with a cut-off that values of those parameters
+    predict best with.
 
-    A window about reversals that would take half of a row from logs which reverse more often is narrower.
+    A window about reversals that would take half of a row from logs which reverse more often is
+    narrower.
     """
-    used = processing if values is None else raised_cutoff(model, recordings, base, processing, values, gains=gains)
+    used = (
+        processing
+        if values is None
+        else raised_cutoff(model, recordings, base, processing, values, gains=gains)
+    )
     done = [process(model, recording, used) for recording in recordings]
     while used.window and min(float(log.mask.mean(axis=0).min()) for log in done) < MOST_LEFT_OUT:
         narrower = used.window / 2
-        used = replace(used, window=narrower if narrower * min(log.rate for log in recordings) > 1 else 0.0)
+        used = replace(
+            used, window=narrower if narrower * min(log.rate for log in recordings) > 1 else 0.0
+        )
         done = [process(model, recording, used) for recording in recordings]
     choice = ProcessingChoice(processing=used, rows=model.rows)
     return assemble(model, recordings, done, base, choice, gains=gains, known=known)
 
 
-def assemble(model: Model, recordings: Sequence[Recording], processed: Sequence[Processed], base: BaseParameters,
-             choice: ProcessingChoice, *, gains: Mapping[str, float] | None = None,
-             known: Mapping[str, float] | None = None) -> Experiment:
+def assemble(
+    model: Model,
+    recordings: Sequence[Recording],
+    processed: Sequence[Processed],
+    base: BaseParameters,
+    choice: ProcessingChoice,
+    *,
+    gains: Mapping[str, float] | None = None,
+    known: Mapping[str, float] | None = None,
+) -> Experiment:
     """Build the joint regression of processed recordings."""
     done, factors = in_efforts(model, processed, gains)
     parts = [regression(model, log, base) for log in done]
     if any(part.replicates is not None for part in parts):
         values = first_values(concatenate(parts))
-        parts = [with_position_noise(model, log, part, base, values) for log, part in zip(done, parts)]
+        parts = [
+            with_position_noise(model, log, part, base, values) for log, part in zip(done, parts)
+        ]
     if known:
         parts = [replace(part, effort=part.effort - known_effort(part, known)) for part in parts]
-    return Experiment(model=model, base=base, recordings=tuple(recordings), choice=choice, processed=done,
-                      parts=tuple(parts), problem=parts[0] if len(parts) == 1 else concatenate(parts), gains=factors,
-                      known=known or {})
+    return Experiment(
+        model=model,
+        base=base,
+        recordings=tuple(recordings),
+        choice=choice,
+        processed=done,
+        parts=tuple(parts),
+        problem=parts[0] if len(parts) == 1 else concatenate(parts),
+        gains=factors,
+        known=known or {},
+    )
 
 
 def known_effort(part: Regression, known: Mapping[str, float]) -> FloatArray:
@@ -125,21 +200,31 @@ def known_effort(part: Regression, known: Mapping[str, float]) -> FloatArray:
 
 @one_blas_thread
 def with_information(experiment: Experiment, estimate: Estimate) -> Estimate:
-    """Return an estimate that knows the information on each parameter over that of position noise alone.
+    """Return an estimate that knows the information on each parameter over that of position noise
+    alone.
 
-    What that noise takes from the values is not taken back, as its size is a guess on real logs: it widens the sigmas.
-    Drive gains among the parameters have no such figure.
+    What that noise takes from the values is not taken back, as its size is a guess on real logs: it
+    widens the sigmas. Drive gains among the parameters have no such figure.
     """
     model, settings, rng = experiment.model, experiment.processing, np.random.default_rng(0)
-    noise = estimate.residual_rms if estimate.noise_covariance is None else np.sqrt(np.diag(estimate.noise_covariance))
+    noise = (
+        estimate.residual_rms
+        if estimate.noise_covariance is None
+        else np.sqrt(np.diag(estimate.noise_covariance))
+    )
     names = [name for name in estimate.parameters if name in experiment.problem.parameters]
     changes = []
     for recording, part in zip(experiment.recordings, experiment.parts):
         log = ready(model, recording, settings)
         for stretch, more in drawn_again(log, settings, rng):
-            first, again = (part if r is log else
-                            regression(model, replace(process(model, r, settings), current=False), experiment.base)
-                            for r in (stretch, more))
+            first, again = (
+                part
+                if r is log
+                else regression(
+                    model, replace(process(model, r, settings), current=False), experiment.base
+                )
+                for r in (stretch, more)
+            )
             change = replace(first, regressor=again.regressor - first.regressor).select(names)
             changes.append(whitened_rows(change, noise) * np.sqrt(len(part) / len(first) / AGAIN))
     rows, every = whitened_rows(experiment.problem.select(names), noise), np.concatenate(changes)
@@ -147,36 +232,60 @@ def with_information(experiment: Experiment, estimate: Estimate) -> Estimate:
     information, taken = np.full(len(estimate), np.nan), np.zeros(len(estimate))
     information[place] = information_over_noise(rows, every, names)
     taken[place] = attenuation(rows, every, estimate.values[place], names)
-    estimate, share = replace(estimate, information=information), np.abs(taken) / np.maximum(estimate.std, TINY)
+    estimate, share = (
+        replace(estimate, information=information),
+        np.abs(taken) / np.maximum(estimate.std, TINY),
+    )
     worst = int(np.argmax(share))
     if share[worst] < SMALL:
         return estimate
-    note = () if share[worst] <= 1 else (
-        f"noise of the positions takes about {taken[worst]:.2g} from {estimate.parameters[worst]}, and others: more "
-        "than their standard deviations, which are widened by it; a lower cut-off or repetitions help",)
-    return replace(estimate, covariance=estimate.covariance + np.outer(taken, taken), notes=(*estimate.notes, *note),
-                   sources=tuple(replace(source, std=np.hypot(source.std, taken)) for source in estimate.sources))
+    note = (
+        ()
+        if share[worst] <= 1
+        else (
+            f"noise of the positions takes about {taken[worst]:.2g} from "
+            f"{estimate.parameters[worst]}, and others: more "
+            "than their standard deviations, which are widened by it; a lower cut-off or "
+            "repetitions help",
+        )
+    )
+    return replace(
+        estimate,
+        covariance=estimate.covariance + np.outer(taken, taken),
+        notes=(*estimate.notes, *note),
+        sources=tuple(
+            replace(source, std=np.hypot(source.std, taken)) for source in estimate.sources
+        ),
+    )
 
 
-def drawn_again(log: Recording, settings: Processing,
-                rng: np.random.Generator) -> Iterator[tuple[Recording, Recording]]:
-    """Yield `AGAIN` stretches of a log, or the whole of one that is short or averaged, without and with more noise."""
+def drawn_again(
+    log: Recording, settings: Processing, rng: np.random.Generator
+) -> Iterator[tuple[Recording, Recording]]:
+    """Yield `AGAIN` stretches of a log, or the whole of one that is short or averaged, without and
+    with more noise.
+    """
     whole = len(log) <= ENOUGH or settings.method_for(log) in ("explicit", "implicit")
     for start in np.linspace(0, 0 if whole else len(log) - ENOUGH, AGAIN).astype(int):
         stretch = log if whole else log.take(slice(start, start + ENOUGH))
         yield stretch, noise_again(stretch, rng)
 
 
-def in_efforts(model: Model, processed: Sequence[Processed],
-               gains: Mapping[str, float] | None = None) -> tuple[tuple[Processed, ...], dict[str, float]]:
-    """Return recordings with currents turned into efforts, and the drive gains used; none without currents."""
+def in_efforts(
+    model: Model, processed: Sequence[Processed], gains: Mapping[str, float] | None = None
+) -> tuple[tuple[Processed, ...], dict[str, float]]:
+    """Return recordings with currents turned into efforts, and the drive gains used; none without
+    currents.
+    """
     factors = drive_gains(model, gains) if any(log.current for log in processed) else {}
     vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
     return tuple(log.with_gains(vector) for log in processed), factors
 
 
 def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return a drive gain for every motor: given ones, else the robot file's; raises if one is missing or wrong."""
+    """Return a drive gain for every motor: given ones, else the robot file's; raises if one is
+    missing or wrong.
+    """
     motors, found = model.mechanism.actuated, nominal_gains(model, gains)
     for name in gains or {}:
         if name not in motors:
@@ -184,15 +293,21 @@ def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[
     for name in motors:
         if name not in found:
             raise InvalidRecording(
-                f"the log holds currents but the drive gain of '{name}' is not known; give 'gain' in the robot file, "
-                "or identify the gains from an unloaded log and one with a weighed payload")
+                f"the log holds currents but the drive gain of '{name}' is not known; give 'gain' "
+                f"in the robot file, "
+                "or identify the gains from an unloaded log and one with a weighed payload"
+            )
         if not found[name] > 0:
-            raise InvalidInput(f"the drive gain of '{name}' is {found[name]}, expected a positive number")
+            raise InvalidInput(
+                f"the drive gain of '{name}' is {found[name]}, expected a positive number"
+            )
     return found
 
 
 class CurrentsProblem(NamedTuple):
-    """Logs with currents, and the problem that they state: an `Experiment` as long as the drive gains are not known."""
+    """Logs with currents, and the problem that they state: an `Experiment` as long as the drive
+    gains are not known.
+    """
 
     model: Model
     base: BaseParameters
@@ -203,18 +318,34 @@ class CurrentsProblem(NamedTuple):
     known: Mapping[str, float]
 
     def in_efforts(self, estimate: Estimate, nominal: Mapping[str, float]) -> Experiment:
-        """Return the logs in efforts, with drive gains that were found, or nominal ones that the data do not tell."""
-        found = {name.owner: float(value) for name, value in zip(estimate.parameters, estimate.values) if name.is_gain}
-        return assemble(self.model, self.recordings, self.processed, self.base, self.choice,
-                        gains={**nominal, **found}, known=self.known)
+        """Return the logs in efforts, with drive gains that were found, or nominal ones that the
+        data do not tell.
+        """
+        found = {
+            name.owner: float(value)
+            for name, value in zip(estimate.parameters, estimate.values)
+            if name.is_gain
+        }
+        return assemble(
+            self.model,
+            self.recordings,
+            self.processed,
+            self.base,
+            self.choice,
+            gains={**nominal, **found},
+            known=self.known,
+        )
 
 
-def payload_of(model: Model, loaded: Sequence[Recording],
-               text: str | None) -> tuple[str | None, dict[str, float] | None]:
-    """Return the payload that loaded logs carry, and what was measured of it, by kind, if that is said.
+def payload_of(
+    model: Model, loaded: Sequence[Recording], text: str | None
+) -> tuple[str | None, dict[str, float] | None]:
+    """Return the payload that loaded logs carry, and what was measured of it, by kind, if that is
+    said.
 
     Args:
-        text: A name of the robot file, measured values (`mass=1.983`), both (`disc:m=1.983,mx=0`), or None.
+        text: A name of the robot file, measured values (`mass=1.983`), both (`disc:m=1.983,mx=0`),
+            or None.
     """
     name, _, rest = (text or "").partition(":")
     if "=" in name:
@@ -225,82 +356,138 @@ def payload_of(model: Model, loaded: Sequence[Recording],
         try:
             measured["m" if key.strip() == "mass" else key.strip()] = float(value)
         except ValueError:
-            raise InvalidInput(f"payload '{text}': '{item}' is not name=number, e.g. mass=1.983") from None
+            raise InvalidInput(
+                f"payload '{text}': '{item}' is not name=number, e.g. mass=1.983"
+            ) from None
     if not all(np.isfinite(list(measured.values()))):
         raise InvalidInput(f"payload '{text}' has a number that is not finite")
     if text is not None and not loaded:
-        raise InvalidInput(f"'{text}' is what the loaded logs carry, and there are none; give them with `loaded`")
+        raise InvalidInput(
+            f"'{text}' is what the loaded logs carry, and there are none; give them with `loaded`"
+        )
     if name:
         return model.mechanism.payload(name).name, measured or None
     named = sorted({r.payload for r in loaded if r.payload is not None})
     if len(named) > 1:
-        raise InvalidInput(f"the loaded logs carry different payloads: {', '.join(named)}; identify one by one")
+        raise InvalidInput(
+            f"the loaded logs carry different payloads: {', '.join(named)}; identify one by one"
+        )
     if loaded and not named:
-        raise InvalidInput("the loaded logs do not say which payload they carry; name it with `payload`, one of: "
-                           f"{', '.join(p.name for p in model.mechanism.payloads) or '(the robot file has none)'}")
+        raise InvalidInput(
+            "the loaded logs do not say which payload they carry; name it with `payload`, one of: "
+            f"{', '.join(p.name for p in model.mechanism.payloads) or '(the robot file has none)'}"
+        )
     return named[0] if named else None, measured or None
 
 
 def check_currents(recordings: Sequence[Recording], loaded: Sequence[Recording]) -> None:
     """Raise unless there are unloaded and loaded logs, with currents."""
     if not recordings or not loaded:
-        raise InvalidInput("drive gains need logs without payload and logs with a known one: `loaded`, and `payload` "
-                           "to name it")
+        raise InvalidInput(
+            "drive gains need logs without payload and logs with a known one: `loaded`, and "
+            "`payload` "
+            "to name it"
+        )
     for record in (*recordings, *loaded):
         if record.current is None:
-            raise InvalidRecording(f"{record.source}: drive gains are found from currents, and there are none")
+            raise InvalidRecording(
+                f"{record.source}: drive gains are found from currents, and there are none"
+            )
     for record in recordings:
         if record.payload is not None:
-            raise InvalidInput(f"{record.source}: given as unloaded but it carries '{record.payload}'; "
-                               "are loaded and unloaded logs swapped?")
+            raise InvalidInput(
+                f"{record.source}: given as unloaded but it carries '{record.payload}'; "
+                "are loaded and unloaded logs swapped?"
+            )
 
 
-def known_payload(model: Model, name: str, measured: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return known parameters of a payload by full name (`payload.calibration.m`): measured, or the robot file's."""
+def known_payload(
+    model: Model, name: str, measured: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """Return known parameters of a payload by full name (`payload.calibration.m`): measured, or the
+    robot file's.
+    """
     payload = model.mechanism.payload(name)
-    values = {p: float(payload.values.get(p, 0.0)) for p in payload.known} if measured is None else dict(measured)
+    values = (
+        {p: float(payload.values.get(p, 0.0)) for p in payload.known}
+        if measured is None
+        else dict(measured)
+    )
     for parameter in values:
         if parameter not in INERTIAL:
             raise InvalidInput(f"no payload parameter '{parameter}'{nearest(parameter, INERTIAL)}")
     if not values.get("m", 1.0) > 0:
-        raise InvalidInput(f"the payload mass is {values['m']} kg; a payload of zero mass sets no scale: weigh it")
+        raise InvalidInput(
+            f"the payload mass is {values['m']} kg; a payload of zero mass sets no scale: weigh it"
+        )
     return {Parameter.of_payload(name, p): v for p, v in values.items()}
 
 
-def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording],
-                     known: Mapping[str, float], base: BaseParameters, *,
-                     processing: Processing | None = None) -> CurrentsProblem:
-    """Build BG13 (33) from unloaded and loaded logs with currents, and known payload parameters by full name.
+def currents_problem(
+    model: Model,
+    recordings: Sequence[Recording],
+    loaded: Sequence[Recording],
+    known: Mapping[str, float],
+    base: BaseParameters,
+    *,
+    processing: Processing | None = None,
+) -> CurrentsProblem:
+    """Build BG13 (33) from unloaded and loaded logs with currents, and known payload parameters by
+    full name.
 
-    A robot with more motors than degrees of freedom is taken without decimation: its motors share the load of a row in
-    a way that changes from sample to sample.
+    A robot with more motors than degrees of freedom is taken without decimation: its motors share
+    the load of a row in a way that changes from sample to sample.
     """
     count, shared, every = len(recordings), model.loops.redundant, [*recordings, *loaded]
     logs = [replace(record, effort=None) for record in every]
     choice = choose_processing(model, logs, base, processing)
     done = [process(model, log, choice.processing) for log in logs]
-    parts = [regression(model, replace(log, current=False), base, decimate=not shared) for log in done]
+    parts = [
+        regression(model, replace(log, current=False), base, decimate=not shared) for log in done
+    ]
     # Of robots whose rows are not motors the unit is that of the first motor.
     lookup = dict(zip(recordings[0].joints, recordings[0].current_units))
     units = tuple(lookup.get(name, recordings[0].current_units[0]) for name in model.rows)
     robot = [n for n in base.names if n.payload is None]
     whole = [*robot, *(n for n in base.names if n.payload is not None)]
-    unloaded, mounted = (concatenate([replace(part.select(names), row_units=units, replicates=None, covariance=None)
-                                      for part in own]) for own, names in ((parts[:count], robot),
-                                                                           (parts[count:], whole)))
+    unloaded, mounted = (
+        concatenate(
+            [
+                replace(part.select(names), row_units=units, replicates=None, covariance=None)
+                for part in own
+            ]
+        )
+        for own, names in ((parts[:count], robot), (parts[count:], whole))
+    )
     sharing: dict[str, Any] = {}
-    if shared:  # the motors' currents, (t, a), and their levers on the rows, (t, r, a), at the samples of each part
+    # the motors' currents, (t, a), and their levers on the rows, (t, r, a), at the samples of each
+    # part
+    if shared:
         each = []
         for log, part in zip(done, parts):
             assert part.sample is not None
             at = part.sample - log.sample[0]
             maps = model.kinematics.closure_map(log.motion.q[at])[:, list(model.actuated)]
             each.append((log.effort[at], maps.transpose(0, 2, 1)))
-        currents, levers = ((np.concatenate([pair[k] for pair in each[:count]]),
-                             np.concatenate([pair[k] for pair in each[count:]])) for k in range(2))
+        currents, levers = (
+            (
+                np.concatenate([pair[k] for pair in each[:count]]),
+                np.concatenate([pair[k] for pair in each[count:]]),
+            )
+            for k in range(2)
+        )
         motors = model.mechanism.actuated
-        sharing = {"motors": motors, "motor_units": [model.mechanism.joint(name).effort_unit for name in motors],
-                   "currents": currents, "effort_map": levers}
-    problem = gain_problem(unloaded, mounted, {n: v for n, v in known.items() if n in mounted.parameters},
-                           effort_units=model.row_units, **sharing)
+        sharing = {
+            "motors": motors,
+            "motor_units": [model.mechanism.joint(name).effort_unit for name in motors],
+            "currents": currents,
+            "effort_map": levers,
+        }
+    problem = gain_problem(
+        unloaded,
+        mounted,
+        {n: v for n, v in known.items() if n in mounted.parameters},
+        effort_units=model.row_units,
+        **sharing,
+    )
     return CurrentsProblem(model, base, every, choice, done, problem, known)

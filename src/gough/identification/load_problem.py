@@ -29,34 +29,48 @@ class Unloaded(NamedTuple):
 
     base: BaseParameters
     values: FloatArray
-    covariance: FloatArray  # of the errors of these values and, after them, of drive gains, (b + g, b + g)
+    covariance: (
+        FloatArray  # of the errors of these values and, after them, of drive gains, (b + g, b + g)
+    )
     gains: tuple[tuple[str, float], ...]  # that were identified, by motor, in that order
     standard: Mapping[str, float]  # parameters with the same efforts, by name
 
 
-def unloaded_robot(model: Model, result: Identification | None, values: FloatArray | None) -> Unloaded:
+def unloaded_robot(
+    model: Model, result: Identification | None, values: FloatArray | None
+) -> Unloaded:
     """Return the robot as identified, or as given or the robot file's, which are taken as exact."""
     names = model.mechanism.standard.names
     if result is None or values is not None:
         table = dict(zip(names, (model.standard_values() if values is None else values).tolist()))
         base = base_parameters(model)
-        return Unloaded(base, base.values([table[name] for name in base.standard]), np.zeros((len(base), len(base))),
-                        (), table)
+        return Unloaded(
+            base,
+            base.values([table[name] for name in base.standard]),
+            np.zeros((len(base), len(base))),
+            (),
+            table,
+        )
     e = result.estimate
     own = [k for k, name in enumerate(e.parameters) if name.payload is None and not name.is_gain]
     gains = [k for k, name in enumerate(e.parameters) if name.is_gain]
-    return Unloaded(result.base.select([e.parameters[k] for k in own]), e.values[own],
-                    _alike(e)[np.ix_([*own, *gains], [*own, *gains])],
-                    tuple((e.parameters[k].owner, float(e.values[k])) for k in gains),
-                    dict(zip(names, result.standard(model).tolist())))
+    return Unloaded(
+        result.base.select([e.parameters[k] for k in own]),
+        e.values[own],
+        _alike(e)[np.ix_([*own, *gains], [*own, *gains])],
+        tuple((e.parameters[k].owner, float(e.values[k])) for k in gains),
+        dict(zip(names, result.standard(model).tolist())),
+    )
 
 
 def _alike(estimate: Estimate) -> FloatArray:
-    """Return a covariance that is wider than that of noise by one factor for all parameters, (p, p).
+    """Return a covariance that is wider than that of noise by one factor for all parameters, (p,
+    p).
 
-    Errors of parameters that the data cannot tell apart cancel in the efforts. Where variances were widened one by one
-    (by stretches, recordings, or the scatter of few repetitions), they no longer do: that is taken back and the mean
-    taken instead. On a real hexapod the part of the model in a load's mass is 0.1 kg so, and 74 kg otherwise.
+    Errors of parameters that the data cannot tell apart cancel in the efforts. Where variances were
+    widened one by one (by stretches, recordings, or the scatter of few repetitions), they no longer
+    do: that is taken back and the mean taken instead. On a real hexapod the part of the model in a
+    load's mass is 0.1 kg so, and 74 kg otherwise.
     """
     kinds = {source.kind: source for source in estimate.sources}
     narrow, few = estimate.noise_std, kinds.get("period")
@@ -66,12 +80,19 @@ def _alike(estimate: Estimate) -> FloatArray:
     return np.asarray(estimate.covariance / np.outer(ratio, ratio) * np.mean(ratio**2))
 
 
-def load_problem(model: Model, recordings: Sequence[Recording], settings: Processing, unloaded: Unloaded,
-                 gains: Mapping[str, float] | None) -> LoadProblem:
-    """Return the equations of the load, effort minus that of the unloaded robot, of logs processed alike.
+def load_problem(
+    model: Model,
+    recordings: Sequence[Recording],
+    settings: Processing,
+    unloaded: Unloaded,
+    gains: Mapping[str, float] | None,
+) -> LoadProblem:
+    """Return the equations of the load, effort minus that of the unloaded robot, of logs processed
+    alike.
 
-    Periods that are to be averaged stand one after the other, each with its own motion, low-passed as the mean one is,
-    and its own effort: what changes in time is seen, and what differs between periods is noise.
+    Periods that are to be averaged stand one after the other, each with its own motion, low-passed
+    as the mean one is, and its own effort: what changes in time is seen, and what differs between
+    periods is noise.
     """
     rng, names = np.random.default_rng(0), (*column_names(unloaded.base), *LOAD)
 
@@ -87,11 +108,18 @@ def load_problem(model: Model, recordings: Sequence[Recording], settings: Proces
         every, doubt = _standing(model, done, _in_time(model, done, names), unloaded)
         parts.append(_beyond(every, unloaded))
         errors.append(np.concatenate([_model_error(every, unloaded), doubt], axis=2))
-        # What noise of the positions makes of [W y], over samples, for pairs of rows, (r, r, 11, 11).
-        periods = log.period_count if settings.method_for(log) in ("explicit", "implicit") else 1  # of single ones
+        # What noise of the positions makes of [W y], over samples, for pairs of rows, (r, r, 11,
+        # 11).
+        periods = (
+            log.period_count if settings.method_for(log) in ("explicit", "implicit") else 1
+        )  # of single ones
         for pair in drawn_again(log, settings, rng):
-            first, again = (_beyond(regression(model, replace(carrying(each), replicates=None), names), unloaded)
-                            for each in pair)
+            first, again = (
+                _beyond(
+                    regression(model, replace(carrying(each), replicates=None), names), unloaded
+                )
+                for each in pair
+            )
             change = (again.stacked() - first.stacked()) * (every.counts > 0)[:, None]
             share = len(every) / len(change) / AGAIN * periods
             noise = noise + share * np.einsum("tic,tjd->ijcd", change, change, optimize=True)
@@ -102,12 +130,16 @@ def load_problem(model: Model, recordings: Sequence[Recording], settings: Proces
 
 
 def _in_time(model: Model, done: Processed, names: Sequence[Parameter]) -> Regression:
-    """Return the equations of robot and load, those of averaged periods one after the other, each a group."""
+    """Return the equations of robot and load, those of averaged periods one after the other, each a
+    group.
+    """
     if done.average is None or done.cutoff is None or done.replicates is None:
         return regression(model, done, names)
     parts = []
     for k, (motion, effort) in enumerate(zip(period_motions(model, done), done.replicates)):
-        part = regression(model, replace(done, motion=motion, effort=effort, replicates=None), names)
+        part = regression(
+            model, replace(done, motion=motion, effort=effort, replicates=None), names
+        )
         parts.append(replace(part, group=np.full(len(part), k), recording=None))
     return replace(concatenate(parts), recording=None)
 
@@ -122,7 +154,9 @@ def _beyond(every: Regression, unloaded: Unloaded) -> Regression:
 
 
 def _model_error(every: Regression, unloaded: Unloaded) -> FloatArray:
-    """Return the efforts that errors of the unloaded robot's parameters and drive gains make, (t, r, b + g)."""
+    """Return the efforts that errors of the unloaded robot's parameters and drive gains make, (t,
+    r, b + g).
+    """
     scale = np.sqrt(np.maximum(np.diag(unloaded.covariance), np.finfo(float).tiny))
     size, axes = np.linalg.eigh(unloaded.covariance / np.outer(scale, scale))
     root = scale[:, None] * axes * np.sqrt(np.maximum(size, 0.0))
@@ -135,11 +169,14 @@ def _model_error(every: Regression, unloaded: Unloaded) -> FloatArray:
     return np.asarray(columns @ root)
 
 
-def _standing(model: Model, done: Processed, every: Regression, unloaded: Unloaded) -> tuple[Regression, FloatArray]:
-    """Let rows count that never do because joints stand, and return the friction that may hold there, (t, r, k).
+def _standing(
+    model: Model, done: Processed, every: Regression, unloaded: Unloaded
+) -> tuple[Regression, FloatArray]:
+    """Let rows count that never do because joints stand, and return the friction that may hold
+    there, (t, r, k).
 
-    Friction of a joint at rest is anything up to +-f, the same all the time: f / sqrt(3) of standard deviation. That is
-    what gravity is read with on a robot that stands.
+    Friction of a joint at rest is anything up to +-f, the same all the time: f / sqrt(3) of
+    standard deviation. That is what gravity is read with on a robot that stands.
     """
     never, columns = every.counts == 0, []
     if every.mask is None or not never.any():
@@ -152,4 +189,6 @@ def _standing(model: Model, done: Processed, every: Regression, unloaded: Unload
                 size = jump * abs(unloaded.standard.get(f"{joint.name}.{name}", 0.0)) / np.sqrt(3.0)
                 columns.append(np.where(never, own[j] * size, 0.0))
     doubt = np.array(columns).reshape(len(columns), len(never)).T
-    return replace(every, mask=every.mask | never), np.broadcast_to(doubt, (len(every), *doubt.shape))
+    return replace(every, mask=every.mask | never), np.broadcast_to(
+        doubt, (len(every), *doubt.shape)
+    )

@@ -24,8 +24,13 @@ from gough.processing.choice import RATIO
 if TYPE_CHECKING:
     from gough.identification.result import Identification
 
-GOOD, FAIR = 0.10, 0.25  # relative prediction error of the worst row that counts as good and as fair
-WORSE = 1.5  # times the error on the identification data: a held-out error beyond does not come from noise of a fit
+GOOD, FAIR = (
+    0.10,
+    0.25,
+)  # relative prediction error of the worst row that counts as good and as fair
+# times the error on the identification data: a held-out error beyond does not come from noise of a
+# fit
+WORSE = 1.5
 VISIBLE = 0.01  # of the effort: what an error or a mistake has to be to matter to a prediction
 WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
 
@@ -38,7 +43,8 @@ class Validation(Shown, Value):
     row_units: tuple[str, ...]
     rms: FloatArray  # of the prediction error [row unit]
     relative: FloatArray  # to the rms effort of the equations that count
-    whiteness: FloatArray  # p-value of the Ljung-Box test that the residual is white; small means structure is left
+    # p-value of the Ljung-Box test that the residual is white; small means structure is left
+    whiteness: FloatArray
     numerics: bool  # the estimate is numerically sound
     predicts: str  # held-out data: 'good', 'fair', 'poor', or 'not tested' without any
     doubts: tuple[str, ...]  # what deserves doubt, in words
@@ -53,38 +59,72 @@ class Validation(Shown, Value):
         if self.predicts == "not tested":
             return f"{numerics}; not tested on held-out data"
         worst = int(np.argmax(self.relative))
-        return (f"{numerics}; {self.predicts} prediction of held-out data: error {100 * self.relative.max():.1f} % "
-                f"of the effort on the worst row ({self.rows[worst]}), "
-                f"{100 * float(np.sqrt(np.mean(self.relative**2))):.1f} % overall")
+        return (
+            f"{numerics}; {self.predicts} prediction of held-out data: error "
+            f"{100 * self.relative.max():.1f} % "
+            f"of the effort on the worst row ({self.rows[worst]}), "
+            f"{100 * float(np.sqrt(np.mean(self.relative**2))):.1f} % overall"
+        )
 
     def table(self) -> Columns:
         """Return the prediction error by row."""
-        return {"row": self.rows, "rms": self.rms, "relative": self.relative, "relative_all": self.relative_all,
-                "share": self.share, "whiteness": self.whiteness, "unit": self.row_units}
+        return {
+            "row": self.rows,
+            "rms": self.rms,
+            "relative": self.relative,
+            "relative_all": self.relative_all,
+            "share": self.share,
+            "whiteness": self.whiteness,
+            "unit": self.row_units,
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         lines = [dict(zip(self.table(), line)) for line in zip(*self.table().values())]
-        rows = {line.pop("row"): {name: None if value != value else value if name == "unit" else float(value)
-                                  for name, value in line.items()} for line in lines}
-        return {"rows": rows, "numerics": self.numerics, "predicts": self.predicts, "doubts": list(self.doubts),
-                "verdict": self.verdict, "source": self.source}
+        rows = {
+            line.pop("row"): {
+                name: None if value != value else value if name == "unit" else float(value)
+                for name, value in line.items()
+            }
+            for line in lines
+        }
+        return {
+            "rows": rows,
+            "numerics": self.numerics,
+            "predicts": self.predicts,
+            "doubts": list(self.doubts),
+            "verdict": self.verdict,
+            "source": self.source,
+        }
 
     def summary(self) -> str:
         """Return the validation as plain text."""
-        lines = [[row, f"{rms:.4g}", f"{100 * relative:.2f} %", f"{100 * every:.2f} %", f"{100 * share:.0f} %",
-                  f"{white:.2g}", unit]
-                 for row, rms, relative, every, share, white, unit in zip(*self.table().values())]
-        table = text_table(["row", "rms error", "of effort", "of all samples", "counts", "white?", "unit"], lines)
+        lines = [
+            [
+                row,
+                f"{rms:.4g}",
+                f"{100 * relative:.2f} %",
+                f"{100 * every:.2f} %",
+                f"{100 * share:.0f} %",
+                f"{white:.2g}",
+                unit,
+            ]
+            for row, rms, relative, every, share, white, unit in zip(*self.table().values())
+        ]
+        table = text_table(
+            ["row", "rms error", "of effort", "of all samples", "counts", "white?", "unit"], lines
+        )
         return "\n".join([self.verdict, "", table, *([""] if self.doubts else []), *self.doubts])
 
 
 def numerics_of(estimate: Estimate) -> bool:
-    """Tell whether the digits suffice: a small condition number, or a large one that shows in the sigmas.
+    """Tell whether the digits suffice: a small condition number, or a large one that shows in the
+    sigmas.
 
-    sqrt((R^-1)_jj), R the correlation of the estimate, is how many times the others raise the sigma of parameter j; the
-    largest is at least the condition number over p. Beyond 1e4 a parameter rests on one part in 1e4 of the effort:
-    nothing to trust, unless its sigma of over 30 % says that nothing is known of it.
+    sqrt((R^-1)_jj), R the correlation of the estimate, is how many times the others raise the sigma
+    of parameter j; the largest is at least the condition number over p. Beyond 1e4 a parameter
+    rests on one part in 1e4 of the effort: nothing to trust, unless its sigma of over 30 % says
+    that nothing is known of it.
     """
     found = estimate.condition_number
     if found < WEAK_CONDITION or not np.isfinite(found):
@@ -103,7 +143,9 @@ def noise_variance(part: Regression) -> FloatArray:
     return np.asarray(diagonal if diagonal.ndim == 1 else diagonal.mean(axis=0))
 
 
-def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source: str = "") -> Validation:
+def validate(
+    estimate: Estimate, held_out: Sequence[Regression] = (), *, source: str = ""
+) -> Validation:
     """Judge an estimate: numerics from itself, prediction from recordings it has not seen.
 
     Args:
@@ -113,81 +155,150 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
     numerics, doubts = numerics_of(estimate), estimate.doubts
     if not held_out:
         some, own = np.ones(len(estimate.rows)), estimate.residual_relative
-        return Validation(rows=estimate.rows, row_units=estimate.row_units, rms=estimate.residual_rms, relative=own,
-                          relative_all=own, share=some, whiteness=np.nan * some, numerics=numerics,
-                          predicts="not tested", doubts=doubts, source="identification data")
+        return Validation(
+            rows=estimate.rows,
+            row_units=estimate.row_units,
+            rms=estimate.residual_rms,
+            relative=own,
+            relative_all=own,
+            share=some,
+            whiteness=np.nan * some,
+            numerics=numerics,
+            predicts="not tested",
+            doubts=doubts,
+            source="identification data",
+        )
     rows = held_out[0].rows
     if any(part.rows != rows for part in held_out):
         raise InvalidInput("the held-out recordings are of different robots: their rows differ")
     if not all(len(part) for part in held_out):
-        raise InvalidInput("a held-out recording has no samples left to judge by; is the window about reversals too "
-                           "wide?")
+        raise InvalidInput(
+            "a held-out recording has no samples left to judge by; is the window about reversals "
+            "too "
+            "wide?"
+        )
     each = [part.effort - estimate.predict(part) for part in held_out]
     left, effort = np.concatenate(each), np.concatenate([part.effort for part in held_out])
     counts = np.concatenate([part.counting for part in held_out])
-    rms, size = (np.sqrt((counts * x**2).sum(axis=0) / np.maximum(counts.sum(axis=0), 1)) for x in (left, effort))
+    rms, size = (
+        np.sqrt((counts * x**2).sum(axis=0) / np.maximum(counts.sum(axis=0), 1))
+        for x in (left, effort)
+    )
     relative = rms / np.maximum(size, 1e-300)
     every = np.sqrt((left**2).sum(axis=0) / np.maximum((effort**2).sum(axis=0), 1e-300))
     white = np.min([ljung_box(own, part.mask) for own, part in zip(each, held_out)], axis=0)
-    # Held-out data averaged over fewer periods are noisier: what their noise explains is not held against them.
+    # Held-out data averaged over fewer periods are noisier: what their noise explains is not held
+    # against them.
     noise = np.mean([noise_variance(part) for part in held_out], axis=0)
     worst = relative.max()
-    doubts += tuple(f"{row}: the held-out error is {ratio:.1f} times that on the identification data; the model may be "
-                    "overfitted or the machine has changed"
-                    for row, ratio in worse_rows(estimate, rows, rms, relative, noise).items())
-    return Validation(rows=rows, row_units=held_out[0].row_units, rms=rms, relative=relative, whiteness=white,
-                      numerics=numerics, predicts="good" if worst < GOOD else "fair" if worst < FAIR else "poor",
-                      doubts=doubts, source=source, relative_all=every, share=counts.mean(axis=0))
+    doubts += tuple(
+        f"{row}: the held-out error is {ratio:.1f} times that on the identification data; the "
+        f"model may be "
+        "overfitted or the machine has changed"
+        for row, ratio in worse_rows(estimate, rows, rms, relative, noise).items()
+    )
+    return Validation(
+        rows=rows,
+        row_units=held_out[0].row_units,
+        rms=rms,
+        relative=relative,
+        whiteness=white,
+        numerics=numerics,
+        predicts="good" if worst < GOOD else "fair" if worst < FAIR else "poor",
+        doubts=doubts,
+        source=source,
+        relative_all=every,
+        share=counts.mean(axis=0),
+    )
 
 
-def worse_rows(estimate: Estimate, rows: Sequence[str], rms: FloatArray, relative: FloatArray,
-               noise: FloatArray) -> dict[str, float]:
-    """Return held-out errors over those of the fit where more than `WORSE` and `VISIBLE`, less a power of noise, (r,).
+def worse_rows(
+    estimate: Estimate,
+    rows: Sequence[str],
+    rms: FloatArray,
+    relative: FloatArray,
+    noise: FloatArray,
+) -> dict[str, float]:
+    """Return held-out errors over those of the fit where more than `WORSE` and `VISIBLE`, less a
+    power of noise, (r,).
 
-    A row that is predicted to 1 % is not held against model or machine: there a fit of few samples, another band or
-    reversals between two samples make such ratios.
+    A row that is predicted to 1 % is not held against model or machine: there a fit of few samples,
+    another band or reversals between two samples make such ratios.
     """
     own = dict(zip(estimate.rows, estimate.residual_rms))
-    return {row: float(error / own[row]) for row, error, part, known in zip(rows, rms, relative, noise)
-            if row in own and part >= VISIBLE and error**2 - known > (WORSE * own[row]) ** 2}
+    return {
+        row: float(error / own[row])
+        for row, error, part, known in zip(rows, rms, relative, noise)
+        if row in own and part >= VISIBLE and error**2 - known > (WORSE * own[row]) ** 2
+    }
 
 
 def validate_on(unseen: Experiment, estimate: Estimate, own: Processing) -> Validation:
-    """Judge an estimate on logs made ready; says so if their cut-off is well above that of those identified from.
+    """Judge an estimate on logs made ready; says so if their cut-off is well above that of those
+    identified from.
 
     Less than an octave, the step of the search, may be a matter of noise.
     """
-    found = validate(estimate, unseen.parts, source=", ".join(log.source for log in unseen.recordings))
+    found = validate(
+        estimate, unseen.parts, source=", ".join(log.source for log in unseen.recordings)
+    )
     used = unseen.processing.cutoff
     if used is None or own.cutoff is None or used < RATIO * own.cutoff:
         return found
-    said = (f"the held-out logs move faster than the cut-off of {own.cutoff:.3g} Hz passes, which the others chose: "
-            f"they are predicted with {used:.3g} Hz")
+    said = (
+        f"the held-out logs move faster than the cut-off of {own.cutoff:.3g} Hz passes, which the "
+        f"others chose: "
+        f"they are predicted with {used:.3g} Hz"
+    )
     return replace(found, doubts=(*found.doubts, said))
 
 
-def validate_result(model: Model, result: Identification, recordings: Sequence[Recording]) -> Validation:
-    """Judge an identification on recordings it has not seen; see `unseen_by` for how they are processed."""
+def validate_result(
+    model: Model, result: Identification, recordings: Sequence[Recording]
+) -> Validation:
+    """Judge an identification on recordings it has not seen; see `unseen_by` for how they are
+    processed.
+    """
     unseen, estimate = unseen_by(result, model, recordings), result.estimate
-    if unseen.processing.cutoff != result.processing.cutoff:  # what it leaves of its own logs there is not known
+    if (
+        unseen.processing.cutoff != result.processing.cutoff
+    ):  # what it leaves of its own logs there is not known
         estimate = replace(estimate, residual_rms=np.full(len(estimate.rows), np.nan))
     return validate_on(unseen, estimate, result.processing)
 
 
 def unseen_by(result: Identification, model: Model, recordings: Sequence[Recording]) -> Experiment:
-    """Make logs ready that a stored model is to predict; a cut-off that was not given may be higher, as they need."""
+    """Make logs ready that a stored model is to predict; a cut-off that was not given may be
+    higher, as they need.
+    """
     values = {Parameter(name): value for name, value in result.known.items()}
     values |= dict(zip(result.estimate.parameters, result.estimate.values.tolist()))
-    return processed_as(result.fitted(model), recordings, result.base, result.processing,
-                        None if result.settings.get("cutoff") is not None else values, result.gains, result.known)
+    return processed_as(
+        result.fitted(model),
+        recordings,
+        result.base,
+        result.processing,
+        None if result.settings.get("cutoff") is not None else values,
+        result.gains,
+        result.known,
+    )
 
 
 def processed_alike(experiment: Experiment, unseen: Experiment, estimate: Estimate) -> Estimate:
-    """Return the estimate with what it leaves of its own logs if they are processed as those to be predicted."""
+    """Return the estimate with what it leaves of its own logs if they are processed as those to be
+    predicted.
+    """
     if unseen.processing.cutoff == experiment.processing.cutoff:
         return estimate
-    again = processed_as(experiment.model, experiment.recordings, experiment.base, unseen.processing, None,
-                         experiment.gains or None, experiment.known)
+    again = processed_as(
+        experiment.model,
+        experiment.recordings,
+        experiment.base,
+        unseen.processing,
+        None,
+        experiment.gains or None,
+        experiment.known,
+    )
     squares, counts = np.zeros(len(estimate.rows)), np.zeros(len(estimate.rows))
     for part in again.parts:
         squares += (part.counting * (part.effort - estimate.predict(part)) ** 2).sum(axis=0)

@@ -1,4 +1,6 @@
-"""Batch kernels: a CasADi SX function as machine code over many samples, compiled and linked by LLVM."""
+"""Batch kernels: a CasADi SX function as machine code over many samples, compiled and linked by
+LLVM.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,16 @@ from gough.kernels import cache as object_cache
 from gough.kernels.codegen import generate
 from gough.kernels.tape import LIBRARY, improved, read_tape
 
-_THREADING_WORTH = 2_000_000  # operations x samples (about 0.1 ms) below which a second thread does not pay
+# operations x samples (about 0.1 ms) below which a second thread does not pay
+_THREADING_WORTH = 2_000_000
 _SHARES = 4  # chunks per thread, so that a disturbed core does not hold up the others
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Compiler:
-    """Turns IR into object code and object code into functions; safe in threads, as llvmlite locks each call.
+    """Turns IR into object code and object code into functions; safe in threads, as llvmlite locks
+    each call.
 
     Attributes:
         width: Samples per vector instruction: eight with AVX-512, else four.
@@ -48,24 +52,46 @@ class Compiler:
         cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
         self.width = 8 if features.get("avx512f") else 4
         version = ".".join(map(str, llvm.llvm_version_info))
-        files = sorted(Path(__file__).parent.glob("*.py"))  # no edit of the code generator may meet old object code
+        files = sorted(
+            Path(__file__).parent.glob("*.py")
+        )  # no edit of the code generator may meet old object code
         generator = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-        self.key = f"{self._triple} {cpu} {features.flatten()} {llvmlite.__version__} {version} {generator}"
+        self.key = (
+            f"{self._triple} {cpu} {features.flatten()} {llvmlite.__version__} {version} "
+            f"{generator}"
+        )
         # Level 1: the same speed as 2 and 3 on straight-line code, half the compile time.
-        self._machine, owned = (llvm.Target.from_triple(self._triple).create_target_machine(
-            cpu=cpu, features=features.flatten(), opt=1, reloc="pic", codemodel="small", jit=True) for _ in range(2))
+        self._machine, owned = (
+            llvm.Target.from_triple(self._triple).create_target_machine(
+                cpu=cpu,
+                features=features.flatten(),
+                opt=1,
+                reloc="pic",
+                codemodel="small",
+                jit=True,
+            )
+            for _ in range(2)
+        )
         self._linker = llvm.create_lljit_compiler(owned)  # takes possession of its machine
         self._numbers = count()
 
     def compile(self, text: str) -> bytes:
-        """Turn IR into an object file. No optimisation passes: the tape holds nothing they could remove."""
-        module = llvm.parse_assembly(f'target triple = "{self._triple}"\n{text}', llvm.create_context())
+        """Turn IR into an object file. No optimisation passes: the tape holds nothing they could
+        remove.
+        """
+        module = llvm.parse_assembly(
+            f'target triple = "{self._triple}"\n{text}', llvm.create_context()
+        )
         module.data_layout = str(self._machine.target_data)
         return bytes(self._machine.emit_object(module))
 
     def load(self, code: bytes) -> tuple[object, Callable[..., None]]:
-        """Link an object file into the process; its `run` lives as long as the first return value."""
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol("run")
+        """Link an object file into the process; its `run` lives as long as the first return
+        value.
+        """
+        builder = (
+            llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol("run")
+        )
         for name, address in _libm().items():
             builder.import_symbol(f"gough_{name}", address)
         library = builder.link(self._linker, f"kernel{next(self._numbers)}")
@@ -87,25 +113,31 @@ def compiler() -> Compiler:
 
 @cache
 def _libm() -> dict[str, int]:
-    """Addresses of the mathematical functions of the C library; Windows has some with an underscore only."""
+    """Addresses of the mathematical functions of the C library; Windows has some with an underscore
+    only.
+    """
     library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)
     found = {name: getattr(library, name, None) or getattr(library, f"_{name}") for name in LIBRARY}
-    return {name: int(ctypes.cast(symbol, ctypes.c_void_p).value or 0) for name, symbol in found.items()}
+    return {
+        name: int(ctypes.cast(symbol, ctypes.c_void_p).value or 0) for name, symbol in found.items()
+    }
 
 
 class Kernel:
-    """Machine code of a CasADi SX function without free variables, evaluated over many samples at once.
+    """Machine code of a CasADi SX function without free variables, evaluated over many samples at
+    once.
 
-    Arrays are row-major and have the samples first, whatever CasADi does inside: an input or output of
-    `rows` x `cols` is (t, rows, cols), a column is (t, rows). Sparse ones are dense here, with zeros.
-    The result of a sample does not depend on its place in the batch, on the other samples or on the threads.
-    Departure from CasADi: `fmin` and `fmax` hand a NaN on instead of dropping it.
+    Arrays are row-major and have the samples first, whatever CasADi does inside: an input or output
+    of `rows` x `cols` is (t, rows, cols), a column is (t, rows). Sparse ones are dense here, with
+    zeros. The result of a sample does not depend on its place in the batch, on the other samples or
+    on the threads. Departure from CasADi: `fmin` and `fmax` hand a NaN on instead of dropping it.
 
     Attributes:
         input_shapes, output_shapes: Rows and columns of each.
         operations: Scalar operations per sample, after merging equal ones.
-        lanes: Samples that are computed together, with the same digits whatever their number: by default what fits
-            into a vector. One lane for samples that come one at a time takes two thirds of the time of a vector.
+        lanes: Samples that are computed together, with the same digits whatever their number: by
+            default what fits into a vector. One lane for samples that come one at a time takes two
+            thirds of the time of a vector.
         compiled: Whether LLVM had to compile; False if the object code came from the disk cache.
     """
 
@@ -129,10 +161,16 @@ class Kernel:
                     object_cache.write(key, code)
         self._rows = int.from_bytes(code[:8], "little")
         self._library, self._run = compiler().load(code[8:])
-        self._scratch: list[tuple[int, FloatArray]] = []  # blocks not in use; pop and append are atomic
+        self._scratch: list[
+            tuple[int, FloatArray]
+        ] = []  # blocks not in use; pop and append are atomic
         # shapes of one sample: a column is one-dimensional
-        self._inner: list[tuple[int, ...]] = [shape[:1] if shape[1] == 1 else shape for shape in self.input_shapes]
-        self._outer: list[tuple[int, ...]] = [shape[:1] if shape[1] == 1 else shape for shape in self.output_shapes]
+        self._inner: list[tuple[int, ...]] = [
+            shape[:1] if shape[1] == 1 else shape for shape in self.input_shapes
+        ]
+        self._outer: list[tuple[int, ...]] = [
+            shape[:1] if shape[1] == 1 else shape for shape in self.output_shapes
+        ]
         self._sizes = tuple(rows * columns for rows, columns in self.input_shapes)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -144,46 +182,64 @@ class Kernel:
     def __call__(self, *inputs: ArrayLike, threads: int | None = None) -> tuple[FloatArray, ...]:
         """Evaluate all samples on at most some threads, by default all cores; one array per output.
 
-        Inputs are (t, rows, cols), or (t, rows) for a column; without the sample axis, one value shared by all samples
-        (t = 1 if all are shared).
+        Inputs are (t, rows, cols), or (t, rows) for a column; without the sample axis, one value
+        shared by all samples (t = 1 if all are shared).
         """
         arrays, strides, t = self._checked_inputs(inputs)
         results = tuple([np.empty((t, *shape)) for shape in self._outer])
         if t == 0:
             return results
-        # the table of pointers; it, the arrays and the results live on here until all threads are done
-        table = np.array([*map(_address, arrays), *strides, *map(_address, results)], dtype=np.int64)
+        # the table of pointers; it, the arrays and the results live on here until all threads are
+        # done
+        table = np.array(
+            [*map(_address, arrays), *strides, *map(_address, results)], dtype=np.int64
+        )
         call = _address(table)
         limit = _cores() if threads is None else max(1, threads)
         if limit == 1 or t <= 2 * self.lanes or t * self.operations < _THREADING_WORTH:
             self._span(call, 0, t)
         else:
             share = -(-t // (limit * _SHARES * self.lanes)) * self.lanes
-            _in_threads(limit, lambda start: self._span(call, start, min(start + share, t)), range(0, t, share))
+            _in_threads(
+                limit,
+                lambda start: self._span(call, start, min(start + share, t)),
+                range(0, t, share),
+            )
         return results
 
-    def bind(self, inputs: Sequence[FloatArray], outputs: Sequence[FloatArray]) -> Callable[[int, int], None]:
-        """Tie the kernel to arrays: the function returned evaluates samples from a first to a last, and no more.
+    def bind(
+        self, inputs: Sequence[FloatArray], outputs: Sequence[FloatArray]
+    ) -> Callable[[int, int], None]:
+        """Tie the kernel to arrays: the function returned evaluates samples from a first to a last,
+        and no more.
 
-        Samples run in order on one thread, `lanes` of them together. So an output may be the memory of an input, and a
-        group of lanes finds there what the groups before it wrote: a loop over time without a loop in Python. All
-        arrays are contiguous, and must outlive the function.
+        Samples run in order on one thread, `lanes` of them together. So an output may be the memory
+        of an input, and a group of lanes finds there what the groups before it wrote: a loop over
+        time without a loop in Python. All arrays are contiguous, and must outlive the function.
         """
         arrays, strides, _ = self._checked_inputs(tuple(inputs))
         for given, used in zip((*inputs, *outputs), (*arrays, *outputs)):
             if given is not used or not given.flags.c_contiguous or given.dtype != np.float64:
-                raise InvalidInput(f"kernel '{self.name}' can only be bound to contiguous arrays of doubles")
+                raise InvalidInput(
+                    f"kernel '{self.name}' can only be bound to contiguous arrays of doubles"
+                )
         for given, shape in zip(outputs, self._outer):
             if given.shape[1:] != shape:
-                raise InvalidInput(f"kernel '{self.name}' writes samples of shape {shape}, not {given.shape[1:]}")
-        table = np.array([*map(_address, arrays), *strides, *map(_address, outputs)], dtype=np.int64)
+                raise InvalidInput(
+                    f"kernel '{self.name}' writes samples of shape {shape}, not {given.shape[1:]}"
+                )
+        table = np.array(
+            [*map(_address, arrays), *strides, *map(_address, outputs)], dtype=np.int64
+        )
         block, memory = self._new_scratch()
         evaluate = partial(self._run, _address(table), block)
         vars(evaluate)["kept"] = self, table, memory, arrays, outputs
         return evaluate
 
     def _new_scratch(self) -> tuple[int, FloatArray]:
-        """Return an aligned address and the memory behind it; structural zeros are read from there."""
+        """Return an aligned address and the memory behind it; structural zeros are read from
+        there.
+        """
         memory = np.zeros(self._rows * self.lanes + 8)
         return -(-_address(memory) // 64) * 64, memory
 
@@ -196,11 +252,19 @@ class Kernel:
         self._run(table, block, start, stop)
         self._scratch.append((block, memory))
 
-    def _checked_inputs(self, inputs: tuple[ArrayLike, ...]) -> tuple[list[NDArray[np.float64]], list[int], int]:
-        """Return the inputs as arrays, the doubles from sample to sample of each (0: shared), and t."""
+    def _checked_inputs(
+        self, inputs: tuple[ArrayLike, ...]
+    ) -> tuple[list[NDArray[np.float64]], list[int], int]:
+        """Return the inputs as arrays, the doubles from sample to sample of each (0: shared), and
+        t.
+        """
         if len(inputs) != len(self._inner):
-            raise InvalidInput(f"kernel '{self.name}' got {len(inputs)} inputs, expected {len(self._inner)} "
-                               f"of shapes {self.input_shapes}", given=len(inputs), expected=len(self._inner))
+            raise InvalidInput(
+                f"kernel '{self.name}' got {len(inputs)} inputs, expected {len(self._inner)} "
+                f"of shapes {self.input_shapes}",
+                given=len(inputs),
+                expected=len(self._inner),
+            )
         t: int | None = None
         arrays: list[NDArray[np.float64]] = []
         strides: list[int] = []
@@ -214,22 +278,35 @@ class Kernel:
             if x.shape[1:] != inner or x.ndim == 0 or (t is not None and t != len(x)):
                 batch = ", ".join(["t" if t is None else str(t), *map(str, inner)])
                 raise InvalidInput(
-                    f"input {i} ('{self._function.name_in(i)}') of kernel '{self.name}' has shape {x.shape}, "
+                    f"input {i} ('{self._function.name_in(i)}') of kernel '{self.name}' has shape "
+                    f"{x.shape}, "
                     f"expected ({batch}), or {inner} if all samples share it",
-                    input=i, shape=x.shape, expected=inner, samples=t)
+                    input=i,
+                    shape=x.shape,
+                    expected=inner,
+                    samples=t,
+                )
             t = len(x)
             if x.flags.c_contiguous:
                 strides.append(self._sizes[i])
             else:  # a view needs no copy as long as the doubles of each sample are adjacent
-                adjacent = x.flags.aligned and x.strides[-1] == 8 and (x.ndim == 2 or x.strides[1] == 8 * inner[1])
+                adjacent = (
+                    x.flags.aligned
+                    and x.strides[-1] == 8
+                    and (x.ndim == 2 or x.strides[1] == 8 * inner[1])
+                )
                 x = x if adjacent else np.ascontiguousarray(x)
                 strides.append(x.strides[0] // 8)
             arrays.append(x)
         return arrays, strides, 1 if t is None else t
 
 
-def compiled(build: Callable[Concatenate[T, P], casadi.Function]) -> Callable[Concatenate[T, P], Kernel]:
-    """Make a function that writes a graph return its kernel, made once for all arguments; `lanes` is the kernel's."""
+def compiled(
+    build: Callable[Concatenate[T, P], casadi.Function],
+) -> Callable[Concatenate[T, P], Kernel]:
+    """Make a function that writes a graph return its kernel, made once for all arguments; `lanes`
+    is the kernel's.
+    """
 
     @wraps(build)
     def kernel(owner: T, /, *args: P.args, **kwargs: P.kwargs) -> Kernel:
@@ -244,7 +321,9 @@ def compiled(build: Callable[Concatenate[T, P], casadi.Function]) -> Callable[Co
 
 
 def _address(array: NDArray[Any]) -> int:
-    """Address of the first double. The buffer protocol is four times as fast, but only for arrays like our own."""
+    """Address of the first double. The buffer protocol is four times as fast, but only for arrays
+    like our own.
+    """
     flags = array.flags
     if flags.owndata and flags.carray and array.size:
         return addressof(c_char.from_buffer(array.data))

@@ -1,4 +1,6 @@
-"""A CasADi function as a flat list of scalar operations, and what each is called in CasADi, in LLVM and in C."""
+"""A CasADi function as a flat list of scalar operations, and what each is called in CasADi, in LLVM
+and in C.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,9 @@ class Operation(NamedTuple):
 
     Args:
         operands: One or two.
-        lines: LLVM lines; the last one gives the value, those before name theirs. {n} name of the value, {a} {b} names
-            of the operands, {t} vector type, {m} type of a mask, {s} suffix of intrinsics. None: `function` is called.
+        lines: LLVM lines; the last one gives the value, those before name theirs. {n} name of the
+            value, {a} {b} names of the operands, {t} vector type, {m} type of a mask, {s} suffix of
+            intrinsics. None: `function` is called.
         c: C expression of the operands {0} and {1}.
         function: Function of the C library.
     """
@@ -46,7 +49,9 @@ _TRUTH = f"select {{m}} {{n}}.c, {{t}} {_ONE}, {{t}} {_ZERO}"
 def _intrinsic(word: str, function: str) -> Operation:
     count = INTRINSICS[word]
     arguments = ", ".join(["{t} {a}", "{t} {b}"][:count])
-    return Operation(count, (f"call {{t}} @llvm.{word}.{{s}}({arguments})",), _call(function, count))
+    return Operation(
+        count, (f"call {{t}} @llvm.{word}.{{s}}({arguments})",), _call(function, count)
+    )
 
 
 def _call(name: str, operands: int) -> str:
@@ -54,18 +59,33 @@ def _call(name: str, operands: int) -> str:
 
 
 def _comparison(word: str, c: str) -> Operation:
-    return Operation(2, (f"{{n}}.c = fcmp {word} {{t}} {{a}}, {{b}}", _TRUTH), f"(double)({{0}} {c} {{1}})")
+    return Operation(
+        2, (f"{{n}}.c = fcmp {word} {{t}} {{a}}, {{b}}", _TRUTH), f"(double)({{0}} {c} {{1}})"
+    )
 
 
 def _logical(word: str, c: str) -> Operation:
     tests = tuple(f"{{n}}.{x} = fcmp une {{t}} {{{x}}}, {_ZERO}" for x in "ab")
-    return Operation(2, (*tests, f"{{n}}.c = {word} {{m}} {{n}}.a, {{n}}.b", _TRUTH),
-                     f"(double)({{0}} != 0.0 {c} {{1}} != 0.0)")
+    return Operation(
+        2,
+        (*tests, f"{{n}}.c = {word} {{m}} {{n}}.a, {{n}}.b", _TRUTH),
+        f"(double)({{0}} != 0.0 {c} {{1}} != 0.0)",
+    )
 
 
-INTRINSICS = {"sqrt": 1, "fabs": 1, "floor": 1, "ceil": 1, "minimum": 2, "maximum": 2, "copysign": 2, "fma": 3}
+INTRINSICS = {
+    "sqrt": 1,
+    "fabs": 1,
+    "floor": 1,
+    "ceil": 1,
+    "minimum": 2,
+    "maximum": 2,
+    "copysign": 2,
+    "fma": 3,
+}
 COMMUTATIVE = frozenset(("add", "mul", "fmin", "fmax", "eq", "ne", "and", "or", "hypot"))
-# `contract`: fused multiply-adds are welcome; reassociation brought no speed, and no NaN or infinity may be assumed
+# `contract`: fused multiply-adds are welcome; reassociation brought no speed, and no NaN or
+# infinity may be assumed
 # away. minimum and maximum hand a NaN on; C's fmin and fmax, like CasADi's, drop it.
 _BY_NAME: dict[str, Operation] = {
     "add": Operation(2, ("fadd contract {t} {a}, {b}",), "{0} + {1}"),
@@ -85,24 +105,62 @@ _BY_NAME: dict[str, Operation] = {
     "ne": _comparison("une", "!="),
     "and": _logical("and", "&&"),
     "or": _logical("or", "||"),
-    "not": Operation(1, (f"{{n}}.c = fcmp oeq {{t}} {{a}}, {_ZERO}", _TRUTH), "(double)({0} == 0.0)"),
-    "if_else_zero": Operation(2, (f"{{n}}.c = fcmp une {{t}} {{a}}, {_ZERO}",
-                                  f"select {{m}} {{n}}.c, {{t}} {{b}}, {{t}} {_ZERO}"), "({0} != 0.0 ? {1} : 0.0)"),
+    "not": Operation(
+        1, (f"{{n}}.c = fcmp oeq {{t}} {{a}}, {_ZERO}", _TRUTH), "(double)({0} == 0.0)"
+    ),
+    "if_else_zero": Operation(
+        2,
+        (
+            f"{{n}}.c = fcmp une {{t}} {{a}}, {_ZERO}",
+            f"select {{m}} {{n}}.c, {{t}} {{b}}, {{t}} {_ZERO}",
+        ),
+        "({0} != 0.0 ? {1} : 0.0)",
+    ),
     # sign(0) = 0 and sign(nan) = nan: the argument itself
-    "sign": Operation(1, (f"{{n}}.c = fcmp one {{t}} {{a}}, {_ZERO}",
-                          f"{{n}}.s = call {{t}} @llvm.copysign.{{s}}({{t}} {_ONE}, {{t}} {{a}})",
-                          "select {m} {n}.c, {t} {n}.s, {t} {a}"), "({0} > 0.0 ? 1.0 : {0} < 0.0 ? -1.0 : {0})"),
+    "sign": Operation(
+        1,
+        (
+            f"{{n}}.c = fcmp one {{t}} {{a}}, {_ZERO}",
+            f"{{n}}.s = call {{t}} @llvm.copysign.{{s}}({{t}} {_ONE}, {{t}} {{a}})",
+            "select {m} {n}.c, {t} {n}.s, {t} {a}",
+        ),
+        "({0} > 0.0 ? 1.0 : {0} < 0.0 ? -1.0 : {0})",
+    ),
     "constpow": Operation(2, (), _call("pow", 2), "pow"),
-    **{name: Operation(2, (), _call(name, 2), name) for name in ("pow", "hypot", "atan2", "fmod", "remainder")},
-    **{name: Operation(1, (), _call(name, 1), name) for name in (
-        "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-        "exp", "expm1", "log", "log1p", "erf")},
+    **{
+        name: Operation(2, (), _call(name, 2), name)
+        for name in ("pow", "hypot", "atan2", "fmod", "remainder")
+    },
+    **{
+        name: Operation(1, (), _call(name, 1), name)
+        for name in (
+            "sin",
+            "cos",
+            "tan",
+            "asin",
+            "acos",
+            "atan",
+            "sinh",
+            "cosh",
+            "tanh",
+            "asinh",
+            "acosh",
+            "atanh",
+            "exp",
+            "expm1",
+            "log",
+            "log1p",
+            "erf",
+        )
+    },
 }
 
 NAMES: dict[int, str] = {
     getattr(casadi, name): name[3:].lower() for name in dir(casadi) if name.startswith("OP_")
 }
-OPERATIONS: dict[int, Operation] = {code: _BY_NAME[name] for code, name in NAMES.items() if name in _BY_NAME}
+OPERATIONS: dict[int, Operation] = {
+    code: _BY_NAME[name] for code, name in NAMES.items() if name in _BY_NAME
+}
 # Functions of the C library that a kernel may call, with their number of operands.
 LIBRARY: dict[str, int] = {op.function: op.operands for op in _BY_NAME.values() if op.function}
 
@@ -116,9 +174,11 @@ class Tape:
     """Scalar operations in the order of evaluation, equal ones merged; shapes are rows and columns.
 
     Args:
-        nodes: (operation, first, second). Operands are indices of earlier nodes, or -1. An input element
-            holds (number of the input, row-major position), a constant (bits of its value, -1).
-        results: (node, number of the output, row-major position) of each structurally non-zero element.
+        nodes: (operation, first, second). Operands are indices of earlier nodes, or -1. An input
+            element holds (number of the input, row-major position), a constant (bits of its value,
+            -1).
+        results: (node, number of the output, row-major position) of each structurally non-zero
+            element.
     """
 
     input_shapes: tuple[Shape, ...]
@@ -128,44 +188,65 @@ class Tape:
 
     @property
     def digest(self) -> str:
-        """Hash of everything the machine code depends on; names do not count, CasADi's operation numbers do."""
-        shapes = repr((self.input_shapes, self.output_shapes, len(self.nodes), casadi.CasadiMeta.version())).encode()
+        """Hash of everything the machine code depends on; names do not count, CasADi's operation
+        numbers do.
+        """
+        shapes = repr(
+            (self.input_shapes, self.output_shapes, len(self.nodes), casadi.CasadiMeta.version())
+        ).encode()
         nodes = np.array(self.nodes, dtype=np.int64).tobytes()
         results = np.array(self.results, dtype=np.int64).tobytes()
         return hashlib.sha256(b"|".join((shapes, nodes, results))).hexdigest()
 
 
 def read_tape(function: casadi.Function) -> Tape:
-    """List the scalar operations of a CasADi SX function; `InvalidInput` if it is none or has free variables."""
+    """List the scalar operations of a CasADi SX function; `InvalidInput` if it is none or has free
+    variables.
+    """
     name = function.name()
     if function.class_name() != "SXFunction":
-        raise InvalidInput(f"function '{name}' is a {function.class_name()}, expected an SX function; "
-                           "build it from SX symbols or call .expand()", function=name)
+        raise InvalidInput(
+            f"function '{name}' is a {function.class_name()}, expected an SX function; "
+            "build it from SX symbols or call .expand()",
+            function=name,
+        )
     if function.has_free():
         free = ", ".join(str(symbol) for symbol in function.get_free())
-        raise InvalidInput(f"function '{name}' has free variables: {free}; make them inputs",
-                           function=name, free=free)
+        raise InvalidInput(
+            f"function '{name}' has free variables: {free}; make them inputs",
+            function=name,
+            free=free,
+        )
     inputs = [function.sparsity_in(i) for i in range(function.n_in())]
     outputs = [function.sparsity_out(i) for i in range(function.n_out())]
     nodes, results = _walk(function, *([_positions(s) for s in some] for some in (inputs, outputs)))
-    return Tape(input_shapes=tuple(s.shape for s in inputs), output_shapes=tuple(s.shape for s in outputs),
-                nodes=nodes, results=results)
+    return Tape(
+        input_shapes=tuple(s.shape for s in inputs),
+        output_shapes=tuple(s.shape for s in outputs),
+        nodes=nodes,
+        results=results,
+    )
 
 
 def improved(tape: Tape) -> Tape:
     """Return a tape that runs faster; values are at most an ulp away.
 
-    Operations are sorted by how many sines lie behind them on the longest way, sines first: these come together, and
-    fewer values wait meanwhile. Quotients of one divisor are products with its reciprocal: a division costs as much as
-    five to sixteen multiplications, and elimination divides whole rows by their pivots.
+    Operations are sorted by how many sines lie behind them on the longest way, sines first: these
+    come together, and fewer values wait meanwhile. Quotients of one divisor are products with its
+    reciprocal: a division costs as much as five to sixteen multiplications, and elimination divides
+    whole rows by their pivots.
     """
     levels = {-1: 0}
     for k, (code, first, second) in enumerate(tape.nodes):
-        levels[k] = 0 if code in (INPUT, CONST) else max(levels[first], levels[second]) + (code in _TURNS)
+        levels[k] = (
+            0 if code in (INPUT, CONST) else max(levels[first], levels[second]) + (code in _TURNS)
+        )
     quotients = Counter(divisor for code, _, divisor in tape.nodes if code == _DIV)
     nodes: list[Node] = []
     place, inverse = {-1: -1}, dict[int, int]()
-    for old in sorted(range(len(tape.nodes)), key=lambda i: (levels[i], tape.nodes[i][0] not in _TURNS)):
+    for old in sorted(
+        range(len(tape.nodes)), key=lambda i: (levels[i], tape.nodes[i][0] not in _TURNS)
+    ):
         code, first, second = tape.nodes[old]
         if code == _DIV and quotients[second] > 1:
             if second not in inverse:
@@ -185,8 +266,9 @@ def _positions(pattern: casadi.Sparsity) -> list[int]:
     return [row * columns + column for row, column in zip(*pattern.get_triplet())]
 
 
-def _walk(function: casadi.Function, sources: list[list[int]],
-          targets: list[list[int]]) -> tuple[list[Node], list[Node]]:
+def _walk(
+    function: casadi.Function, sources: list[list[int]], targets: list[list[int]]
+) -> tuple[list[Node], list[Node]]:
     """Turn the work-vector instructions into numbered values, each distinct operation once."""
     nodes: list[Node] = []
     known: dict[Node, int] = {}
@@ -203,9 +285,13 @@ def _walk(function: casadi.Function, sources: list[list[int]],
             array, entry = read(k)
             node = (INPUT, array, sources[array][entry])
         elif code == CONST:
-            node = (CONST, struct.unpack("<q", struct.pack("<d", function.instruction_constant(k)))[0], -1)
+            node = (
+                CONST,
+                struct.unpack("<q", struct.pack("<d", function.instruction_constant(k)))[0],
+                -1,
+            )
         elif code in OPERATIONS:
-            operands = [held[i] for i in read(k)[:OPERATIONS[code].operands]]
+            operands = [held[i] for i in read(k)[: OPERATIONS[code].operands]]
             if NAMES[code] in COMMUTATIVE:
                 operands.sort()
             node = (code, operands[0], operands[1] if len(operands) > 1 else -1)
@@ -215,8 +301,12 @@ def _walk(function: casadi.Function, sources: list[list[int]],
         else:
             word = NAMES.get(code, str(code))
             raise UnsupportedOperation(
-                f"function '{function.name()}' uses the operation '{word}', which has no machine code; "
-                "rewrite the expression with elementary operations", operation=word, function=function.name())
+                f"function '{function.name()}' uses the operation '{word}', which has no machine "
+                f"code; "
+                "rewrite the expression with elementary operations",
+                operation=word,
+                function=function.name(),
+            )
         index = known.setdefault(node, len(nodes))
         if index == len(nodes):
             nodes.append(node)

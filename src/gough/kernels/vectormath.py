@@ -1,7 +1,8 @@
 """Elementary functions as vector instructions: LLVM IR text, all lanes at once.
 
-Calling libm lane by lane would cost more than the rest of a kernel. No fast-math flags here: the rounding errors
-must cancel as written. Largest measured errors in units in the last place: sine and cosine 1.3, exp 1, tanh 2.2.
+Calling libm lane by lane would cost more than the rest of a kernel. No fast-math flags here: the
+rounding errors must cancel as written. Largest measured errors in units in the last place: sine and
+cosine 1.3, exp 1, tanh 2.2.
 """
 
 from __future__ import annotations
@@ -14,16 +15,38 @@ from math import factorial
 SINCOS_LIMIT = 2.0**26
 _ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the low mantissa bits
 _TWO_OVER_PI = float.fromhex("0x1.45f306dc9c883p-1")
-_PI_HALF = tuple(map(float.fromhex, ("0x1.921fb54442d18p+0", "0x1.1a62633145c07p-54", "-0x1.f1976b7ed8fbcp-110")))
+_PI_HALF = tuple(
+    map(float.fromhex, ("0x1.921fb54442d18p+0", "0x1.1a62633145c07p-54", "-0x1.f1976b7ed8fbcp-110"))
+)
 _LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 _LOG_2 = tuple(map(float.fromhex, ("0x1.62e42fefa39efp-1", "0x1.abc9e3b39803fp-56")))
 # fdlibm, __kernel_sin and __kernel_cos
-_SIN = tuple(map(float.fromhex, (
-    "-0x1.5555555555549p-3", "0x1.111111110f8a6p-7", "-0x1.a01a019c161d5p-13",
-    "0x1.71de357b1fe7dp-19", "-0x1.ae5e68a2b9cebp-26", "0x1.5d93a5acfd57cp-33")))
-_COS = tuple(map(float.fromhex, (
-    "0x1.555555555554cp-5", "-0x1.6c16c16c15177p-10", "0x1.a01a019cb1590p-16",
-    "-0x1.27e4f809c52adp-22", "0x1.1ee9ebdb4b1c4p-29", "-0x1.8fae9be8838d4p-37")))
+_SIN = tuple(
+    map(
+        float.fromhex,
+        (
+            "-0x1.5555555555549p-3",
+            "0x1.111111110f8a6p-7",
+            "-0x1.a01a019c161d5p-13",
+            "0x1.71de357b1fe7dp-19",
+            "-0x1.ae5e68a2b9cebp-26",
+            "0x1.5d93a5acfd57cp-33",
+        ),
+    )
+)
+_COS = tuple(
+    map(
+        float.fromhex,
+        (
+            "0x1.555555555554cp-5",
+            "-0x1.6c16c16c15177p-10",
+            "0x1.a01a019cb1590p-16",
+            "-0x1.27e4f809c52adp-22",
+            "0x1.1ee9ebdb4b1c4p-29",
+            "-0x1.8fae9be8838d4p-37",
+        ),
+    )
+)
 
 
 def splat(value: float) -> str:
@@ -36,7 +59,9 @@ class Lines:
 
     def __init__(self, prefix: str, width: int) -> None:
         self.prefix, self.width = prefix, width
-        self.vector, self.integer, self.truth = (f"<{width} x {kind}>" for kind in ("double", "i64", "i1"))
+        self.vector, self.integer, self.truth = (
+            f"<{width} x {kind}>" for kind in ("double", "i64", "i1")
+        )
         self.text: list[str] = []
 
     def let(self, expression: str) -> str:
@@ -53,7 +78,9 @@ class Lines:
 
     def lanes(self, word: str, *operands: str) -> str:
         """Call a function of the C library lane by lane."""
-        return self.let(f"call {self.vector} @lanes_{word}({', '.join(f'{self.vector} {x}' for x in operands)})")
+        return self.let(
+            f"call {self.vector} @lanes_{word}({', '.join(f'{self.vector} {x}' for x in operands)})"
+        )
 
     def select(self, condition: str, yes: str, no: str) -> str:
         return self.let(f"select {self.truth} {condition}, {self.vector} {yes}, {self.vector} {no}")
@@ -65,7 +92,9 @@ class Lines:
         return self.let(f"bitcast {self.integer} {bits} to {self.vector}")
 
     def integers(self, word: str, a: str, b: str | int) -> str:
-        return self.let(f"{word} {self.integer} {a}, {f'splat (i64 {b})' if isinstance(b, int) else b}")
+        return self.let(
+            f"{word} {self.integer} {a}, {f'splat (i64 {b})' if isinstance(b, int) else b}"
+        )
 
     def fma(self, a: str, b: str, c: str) -> str:
         return self.call("fma", a, b, c)
@@ -80,8 +109,9 @@ class Lines:
 def sincos(at: Lines, x: str, block: str) -> tuple[str, str]:
     """Emit sine and cosine, each within 1.5 units in the last place, and return their names.
 
-    Cody-Waite reduction r = x - k pi/2 with a three-part pi/2 and fused multiply-adds (the first step is exact), then
-    the polynomials of fdlibm on [-pi/4, pi/4]. The lines begin in the basic block `block` and end in `<prefix>.join`.
+    Cody-Waite reduction r = x - k pi/2 with a three-part pi/2 and fused multiply-adds (the first
+    step is exact), then the polynomials of fdlibm on [-pi/4, pi/4]. The lines begin in the basic
+    block `block` and end in `<prefix>.join`.
     """
     v, b = at.vector, at.truth
     large = at.op("fcmp ogt", at.call("fabs", x), splat(SINCOS_LIMIT))
@@ -102,22 +132,33 @@ def sincos(at: Lines, x: str, block: str) -> tuple[str, str]:
     quadrant = at.bits(shifted)
     odd = at.let(f"trunc {at.integer} {quadrant} to {b}")
     near = []
-    for even_value, odd_value, turns in ((sine, cosine, quadrant), (cosine, sine, at.integers("add", quadrant, 1))):
+    for even_value, odd_value, turns in (
+        (sine, cosine, quadrant),
+        (cosine, sine, at.integers("add", quadrant, 1)),
+    ):
         sign = at.integers("shl", at.integers("and", turns, 2), 62)
-        near.append(at.double(at.integers("xor", at.bits(at.select(odd, odd_value, even_value)), sign)))
+        near.append(
+            at.double(at.integers("xor", at.bits(at.select(odd, odd_value, even_value)), sign))
+        )
 
     mask = at.let(f"bitcast {b} {large} to i{at.width}")
     any_large = at.let(f"icmp ne i{at.width} {mask}, 0")
-    at.text += [f"  br i1 {any_large}, label %{at.prefix}.far, label %{at.prefix}.join, !prof !1",
-                f"{at.prefix}.far:"]
+    at.text += [
+        f"  br i1 {any_large}, label %{at.prefix}.far, label %{at.prefix}.join, !prof !1",
+        f"{at.prefix}.far:",
+    ]
     far = [at.select(large, at.lanes(word, x), value) for word, value in zip(("sin", "cos"), near)]
     at.text += [f"  br label %{at.prefix}.join", f"{at.prefix}.join:"]
-    merged = [at.let(f"phi {v} [ {a}, %{block} ], [ {c}, %{at.prefix}.far ]") for a, c in zip(near, far)]
+    merged = [
+        at.let(f"phi {v} [ {a}, %{block} ], [ {c}, %{at.prefix}.far ]") for a, c in zip(near, far)
+    ]
     return merged[0], merged[1]
 
 
 def exp(at: Lines, x: str) -> str:
-    """Emit e^x = 2^k (1 + e^r - 1), k in two halves so that results below the normal range come out right."""
+    """Emit e^x = 2^k (1 + e^r - 1), k in two halves so that results below the normal range come out
+    right.
+    """
     x = at.call("maximum", at.call("minimum", x, splat(710.0)), splat(-746.0))
     k, rest = _exp_parts(at, x)
     half = at.integers("ashr", k, 1)
@@ -130,7 +171,9 @@ def exp(at: Lines, x: str) -> str:
 def tanh(at: Lines, x: str) -> str:
     """Emit tanh(x) = e / (e + 2) with e = exp(2 |x|) - 1 = 2^k (e^r - 1) + (2^k - 1)."""
     size = at.call("fabs", x)
-    k, rest = _exp_parts(at, at.call("minimum", at.op("fadd", size, size), splat(45.0)))  # tanh(22.5) rounds to 1
+    k, rest = _exp_parts(
+        at, at.call("minimum", at.op("fadd", size, size), splat(45.0))
+    )  # tanh(22.5) rounds to 1
     scale = _power_of_two(at, k)
     e = at.fma(scale, rest, at.op("fsub", scale, splat(1.0)))
     return at.call("copysign", at.op("fdiv", e, at.op("fadd", e, splat(2.0))), x)

@@ -1,4 +1,6 @@
-"""Looking at a recording before believing it: clocks, gaps, saturation, quantisation, dead channels."""
+"""Looking at a recording before believing it: clocks, gaps, saturation, quantisation, dead
+channels.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from gough.logs.recording import Channels, Recording
 JITTER = 0.01  # of a sampling step; below this stamps count as even
 GAP = 1.5  # sampling steps; a longer one means that samples are missing
 BRIDGE = 10.5  # sampling steps; what would be interpolated over a longer one is no data
-STUCK = 20  # samples, and times as long as usual, that a channel may keep its value while the robot moves
+# samples, and times as long as usual, that a channel may keep its value while the robot moves
+STUCK = 20
 JUMP = 8.0  # times the steps about it; noise on noise reaches 4 in a million samples
 SATURATED_RUN = 5  # samples in a row at the extreme
 SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the values next to it
@@ -23,26 +26,35 @@ SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the value
 def inspect(recording: Recording) -> tuple[Finding, ...]:
     """Return what is worth knowing about the samples, channel by channel."""
     moving = moving_joints(recording.position)
-    groups = [found for kind, channels in recording.groups() for found in inspect_group(kind, channels, moving)]
+    groups = [
+        found
+        for kind, channels in recording.groups()
+        for found in inspect_group(kind, channels, moving)
+    ]
     return (*inspect_clock(recording.time, "time"), *groups)
 
 
 def inspected(recording: Recording) -> Recording:
-    """Return the recording with what `inspect` finds among its findings, unless a reader has put it there."""
+    """Return the recording with what `inspect` finds among its findings, unless a reader has put it
+    there.
+    """
     if recording.inspected:
         return recording
     return replace(recording, quality=recording.quality + inspect(recording), inspected=True)
 
 
 def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[Finding]:
-    """Yield what is worth knowing about the columns of one kind; saturation only of what is measured or driven.
+    """Yield what is worth knowing about the columns of one kind; saturation only of what is
+    measured or driven.
 
     `moving` are the samples where each actuated joint moves, (t, a).
     """
     driven = kind in ("position", "velocity", "effort", "current")
     use: BoolArray = np.asarray(moving.any(axis=1)) & driven
     first: dict[bytes, str] = {}
-    for j, (values, name, unit) in enumerate(zip(channels.values.T, channels.names, channels.units)):
+    for j, (values, name, unit) in enumerate(
+        zip(channels.values.T, channels.names, channels.units)
+    ):
         channel = f"{name}.{kind}"
         yield from inspect_channel(values, channel, unit, use)
         if kind in ("effort", "current"):
@@ -51,41 +63,59 @@ def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[
             yield from inspect_jumps(values, channel, unit)
         twin = first.setdefault(values.tobytes(), channel)
         if twin != channel and np.ptp(values) > 0:
-            yield finding("duplicated", channel, f"all {len(values)} samples are those of {twin}; is one channel "
-                          "recorded twice?", samples=len(values))
+            yield finding(
+                "duplicated",
+                channel,
+                f"all {len(values)} samples are those of {twin}; is one channel recorded twice?",
+                samples=len(values),
+            )
 
 
 def inspect_jumps(values: FloatArray, channel: str, unit: str) -> Iterator[Finding]:
-    """Yield whether a position jumps: an encoder that starts again after a turn, or counts that were lost.
+    """Yield whether a position jumps: an encoder that starts again after a turn, or counts that
+    were lost.
 
-    A step is a jump if it differs from the four steps about it by more than `JUMP` times the largest of them and the
-    usual step together: a mechanism does not go that far within one sample and on as before. Jumps of one size, up and
-    down, are those of a counter that starts again.
+    A step is a jump if it differs from the four steps about it by more than `JUMP` times the
+    largest of them and the usual step together: a mechanism does not go that far within one sample
+    and on as before. Jumps of one size, up and down, are those of a counter that starts again.
     """
     steps = np.diff(values)
     moved = np.abs(steps[steps != 0])
     if len(steps) < 16 or not len(moved):
         return
-    about = np.lib.stride_tricks.sliding_window_view(np.pad(steps, 2, mode="edge"), 5)[:, [0, 1, 3, 4]]
+    about = np.lib.stride_tricks.sliding_window_view(np.pad(steps, 2, mode="edge"), 5)[
+        :, [0, 1, 3, 4]
+    ]
     odd = np.abs(steps - np.median(about, axis=1))
     jumps = np.flatnonzero(odd > JUMP * (np.abs(about).max(axis=1) + np.median(moved)))
     if not len(jumps):
         return
     sizes = np.abs(steps[jumps])
     usual = float(np.median(sizes))
-    kind, message = "jump", (f"jumps {len(jumps)} time(s), by {sizes.max():.4g} {unit} at most, first after sample "
-                             f"{jumps[0]}; were counts lost?")
+    kind, message = (
+        "jump",
+        (
+            f"jumps {len(jumps)} time(s), by {sizes.max():.4g} {unit} at most, first after sample "
+            f"{jumps[0]}; were counts lost?"
+        ),
+    )
     if np.ptp(sizes) < 0.2 * sizes.max() and sizes.min() > 0.8 * np.ptp(values):
-        kind, message = "wrap", (f"jumps {len(jumps)} time(s) by about {usual:.6g} {unit}, its whole range: the "
-                                 "counter starts again; say unwrap = true in the description")
+        kind, message = (
+            "wrap",
+            (
+                f"jumps {len(jumps)} time(s) by about {usual:.6g} {unit}, its whole range: the "
+                "counter starts again; say unwrap = true in the description"
+            ),
+        )
     yield finding(kind, channel, message, count=len(jumps), size=usual, sample=int(jumps[0]))
 
 
 def inspect_clock(time: FloatArray, channel: str) -> Iterator[Finding]:
     """Yield jitter, gaps and drift of time stamps.
 
-    Jitter is the standard deviation of the steps around their median; a gap is a step above 1.5 medians; drift is
-    the largest distance of the stamps from a straight line through them, where gaps and jitter do not explain it.
+    Jitter is the standard deviation of the steps around their median; a gap is a step above 1.5
+    medians; drift is the largest distance of the stamps from a straight line through them, where
+    gaps and jitter do not explain it.
     """
     if len(time) < 3:
         return
@@ -95,39 +125,70 @@ def inspect_clock(time: FloatArray, channel: str) -> Iterator[Finding]:
     if len(gaps):
         worst = int(gaps[np.argmax(steps[gaps])])
         lost = int(np.sum(np.round(steps[gaps] / step) - 1))
-        yield finding("gap", channel, f"{len(gaps)} gap(s), about {lost} sample(s) lost; the largest, "
-                      f"{steps[worst] * 1e3:.4g} ms, after sample {worst} (t = {time[worst]:.4f} s) where "
-                      f"{step * 1e3:.4g} ms are usual", count=len(gaps), largest=steps[worst], sample=worst, lost=lost)
+        yield finding(
+            "gap",
+            channel,
+            f"{len(gaps)} gap(s), about {lost} sample(s) lost; the largest, "
+            f"{steps[worst] * 1e3:.4g} ms, after sample {worst} (t = {time[worst]:.4f} s) where "
+            f"{step * 1e3:.4g} ms are usual",
+            count=len(gaps),
+            largest=steps[worst],
+            sample=worst,
+            lost=lost,
+        )
     even = steps[steps <= GAP * step]
     jitter = float(np.std(even))
     if jitter > JITTER * step:
-        yield finding("jitter", channel, f"steps vary between {even.min() * 1e3:.4g} and {even.max() * 1e3:.4g} ms "
-                      f"(standard deviation {jitter * 1e3:.3g} ms); filters need an even clock",
-                      std=jitter, smallest=even.min(), largest=even.max())
+        yield finding(
+            "jitter",
+            channel,
+            f"steps vary between {even.min() * 1e3:.4g} and {even.max() * 1e3:.4g} ms "
+            f"(standard deviation {jitter * 1e3:.3g} ms); filters need an even clock",
+            std=jitter,
+            smallest=even.min(),
+            largest=even.max(),
+        )
     if not len(gaps):
         index = np.arange(len(time)) - (len(time) - 1) / 2
         slope = float(index @ (time - time.mean()) / (index @ index))
         drift = float(np.abs(time - time.mean() - slope * index).max())
         if drift > 0.5 * step and drift > 6 * jitter:
-            yield finding("drift", channel, f"the clock runs unevenly: stamps are up to {drift * 1e3:.3g} ms "
-                          f"({drift / step:.1f} samples) off a steady rate", largest=drift)
+            yield finding(
+                "drift",
+                channel,
+                f"the clock runs unevenly: stamps are up to {drift * 1e3:.3g} ms "
+                f"({drift / step:.1f} samples) off a steady rate",
+                largest=drift,
+            )
 
 
-def inspect_channel(values: FloatArray, channel: str, unit: str, moving: BoolArray | bool = True) -> Iterator[Finding]:
+def inspect_channel(
+    values: FloatArray, channel: str, unit: str, moving: BoolArray | bool = True
+) -> Iterator[Finding]:
     """Yield whether a channel is dead, quantised, or saturated where the robot is `moving`, (t,).
 
-    A clipped signal spends more samples at its limit than in the band beside it, 2 % of the range or three
-    quantisation steps; a smooth one spends about as long there as at its turning point.
+    A clipped signal spends more samples at its limit than in the band beside it, 2 % of the range
+    or three quantisation steps; a smooth one spends about as long there as at its turning point.
     """
     low, high = float(values.min()), float(values.max())
     if low == high:
-        yield finding("dead", channel, f"all {len(values)} samples are {low:.6g} {unit}; is the channel connected?",
-                      value=low, samples=len(values))
+        yield finding(
+            "dead",
+            channel,
+            f"all {len(values)} samples are {low:.6g} {unit}; is the channel connected?",
+            value=low,
+            samples=len(values),
+        )
         return
     step = quantisation_step(values)
     if step is not None:
-        yield finding("quantisation", channel, f"values come in steps of {step:.3g} {unit}", step=step,
-                      range=high - low)
+        yield finding(
+            "quantisation",
+            channel,
+            f"values come in steps of {step:.3g} {unit}",
+            step=step,
+            range=high - low,
+        )
     width = max(0.02 * (high - low), 3.5 * (step or 0.0))
     for extreme, word in ((low, "smallest"), (high, "largest")):
         hit = (values == extreme) & moving
@@ -136,16 +197,28 @@ def inspect_channel(values: FloatArray, channel: str, unit: str, moving: BoolArr
         edges = np.flatnonzero(np.diff(np.concatenate([[0], hit.astype(np.int8), [0]])))
         run = int((edges[1::2] - edges[::2]).max(initial=0))
         if run >= SATURATED_RUN and count > SATURATED_RATIO * beside:
-            yield finding("saturation", channel, f"flat at its {word} value {extreme:.6g} {unit} for {run} samples in "
-                          f"a row ({count} in all) while the robot moves; if the drive saturated, cut these samples "
-                          "out", value=extreme, count=count, longest=run)
+            yield finding(
+                "saturation",
+                channel,
+                f"flat at its {word} value {extreme:.6g} {unit} for {run} samples in "
+                f"a row ({count} in all) while the robot moves; if the drive saturated, cut these "
+                f"samples "
+                "out",
+                value=extreme,
+                count=count,
+                longest=run,
+            )
 
 
-def inspect_stretches(values: FloatArray, channel: str, unit: str, moving: BoolArray) -> Iterator[Finding]:
-    """Yield whether an effort is dead for a part of the log: the same value between its extremes for long.
+def inspect_stretches(
+    values: FloatArray, channel: str, unit: str, moving: BoolArray
+) -> Iterator[Finding]:
+    """Yield whether an effort is dead for a part of the log: the same value between its extremes
+    for long.
 
-    A command may stand still with its joint, so only samples where this joint moves count. Long is twenty of them, and
-    twenty times as long as a value usually lasts (commands that are held, coarse converters).
+    A command may stand still with its joint, so only samples where this joint moves count. Long is
+    twenty of them, and twenty times as long as a value usually lasts (commands that are held,
+    coarse converters).
     """
     starts = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
     lengths = np.add.reduceat(moving.astype(int), starts)
@@ -153,18 +226,25 @@ def inspect_stretches(values: FloatArray, channel: str, unit: str, moving: BoolA
     run, first = int(lengths[longest]), int(starts[longest])
     usual = (int(lengths.sum()) - run) / max(1, len(lengths) - 1)
     if run >= max(STUCK, STUCK * usual) and values[first] not in (values.min(), values.max()):
-        yield finding("dead", channel, f"stands at {values[first]:.6g} {unit} for {run} samples from sample {first} on "
-                      "while its joint moves; if it was not measured there, cut these samples out",
-                      value=values[first], samples=run, sample=first)
+        yield finding(
+            "dead",
+            channel,
+            f"stands at {values[first]:.6g} {unit} for {run} samples from sample {first} on "
+            "while its joint moves; if it was not measured there, cut these samples out",
+            value=values[first],
+            samples=run,
+            sample=first,
+        )
 
 
 def quantisation_step(values: FloatArray) -> float | None:
     """Return the spacing of the values a channel takes, or None if they look continuous.
 
-    Neighbouring values of a quantised signal are whole steps apart, those of a continuous one anything. The step is
-    the mean of the smallest gaps (up to 1.6 of their 5 % quantile), accepted if these vary by less than 30 % where
-    those of a continuous signal vary by 58 %: this also finds an encoder step that is no multiple of the last digit
-    printed, and one so fine that not every value is visited.
+    Neighbouring values of a quantised signal are whole steps apart, those of a continuous one
+    anything. The step is the mean of the smallest gaps (up to 1.6 of their 5 % quantile), accepted
+    if these vary by less than 30 % where those of a continuous signal vary by 58 %: this also finds
+    an encoder step that is no multiple of the last digit printed, and one so fine that not every
+    value is visited.
     """
     low, high = float(values.min()), float(values.max())
     levels = np.unique(np.round((values - low) / max(high - low, np.finfo(float).tiny), 12))
@@ -177,15 +257,23 @@ def quantisation_step(values: FloatArray) -> float | None:
 
 
 def check_gaps(time: FloatArray, source: str, first: int = 0) -> float:
-    """Return the mean of the steps that are no gaps; a gap too long to interpolate is refused. [s]"""
+    """Return the mean of the steps that are no gaps; a gap too long to interpolate is refused.
+
+    [s]
+    """
     steps = np.diff(time)
     usual = float(np.median(steps))
     where = int(np.argmax(steps))
     if steps[where] > BRIDGE * usual:
-        raise refused(source, f"no samples for {steps[where]:.4g} s after sample {first + where} "
-                      f"(t = {time[where]:.4f} s), where {usual * 1e3:.4g} ms are usual; too long to interpolate: cut "
-                      "the log there and use the pieces as logs of their own", sample=first + where,
-                      gap=float(steps[where]))
+        raise refused(
+            source,
+            f"no samples for {steps[where]:.4g} s after sample {first + where} "
+            f"(t = {time[where]:.4f} s), where {usual * 1e3:.4g} ms are usual; too long to "
+            f"interpolate: cut "
+            "the log there and use the pieces as logs of their own",
+            sample=first + where,
+            gap=float(steps[where]),
+        )
     return float(steps[steps <= GAP * usual].mean())
 
 
@@ -198,9 +286,15 @@ def check_even(recording: Recording, first: int = 0) -> float:
     off = np.abs(np.diff(recording.time) * rate - 1.0)
     where = int(off.argmax())
     if off[where] > 0.05:
-        raise refused(recording.source, f"the step after sample {first + where} (t = {recording.time[where]:.4f} s) "
-                      f"differs by {off[where]:.1%} from the mean {1e3 / rate:.4g} ms; state a rate in the description "
-                      "to put the samples on an even clock", sample=first + where, deviation=float(off[where]))
+        raise refused(
+            recording.source,
+            f"the step after sample {first + where} (t = {recording.time[where]:.4f} s) "
+            f"differs by {off[where]:.1%} from the mean {1e3 / rate:.4g} ms; state a rate in the "
+            f"description "
+            "to put the samples on an even clock",
+            sample=first + where,
+            deviation=float(off[where]),
+        )
     return rate
 
 
@@ -209,4 +303,6 @@ def moving_joints(position: FloatArray, reach: int = 2) -> BoolArray:
     before = np.zeros(position.shape, int)  # changes until each sample
     np.cumsum(np.diff(position, axis=0) != 0, axis=0, out=before[1:])
     k = np.arange(len(position))
-    return np.asarray(before[np.minimum(k + reach + 1, len(k) - 1)] > before[np.maximum(k - reach, 0)])
+    return np.asarray(
+        before[np.minimum(k + reach + 1, len(k) - 1)] > before[np.maximum(k - reach, 0)]
+    )

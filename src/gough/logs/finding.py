@@ -13,9 +13,12 @@ from gough.core.errors import InvalidRecording
 class Finding(Value):
     """One thing worth knowing about a recording."""
 
-    kind: str  # a fixed word to select by: `truncated`, `gap`, `saturation`, `quantisation`, `dead`, `jitter`, ...
+    # a fixed word to select by: `truncated`, `gap`, `saturation`, `quantisation`, `dead`, `jitter`,
+    # ...
+    kind: str
     channel: str  # the file, column or clock it is about
-    message: str  # a sentence with numbers, units, and names out of files as they are: escape it in markup
+    # a sentence with numbers, units, and names out of files as they are: escape it in markup
+    message: str
     numbers: Mapping[str, float] = field(default_factory=dict)  # behind the message
 
     def __post_init__(self) -> None:
@@ -35,8 +38,13 @@ def notes(findings: Iterable[Finding], source: str) -> tuple[str, ...]:
     channels: dict[str, dict[str, None]] = {}
     for found in findings:
         channels.setdefault(found.message, {})[found.channel] = None
-    own = {message: ", ".join(name for name in names if name != source) for message, names in channels.items()}
-    return tuple(": ".join(filter(None, (source, names, message))) for message, names in own.items())
+    own = {
+        message: ", ".join(name for name in names if name != source)
+        for message, names in channels.items()
+    }
+    return tuple(
+        ": ".join(filter(None, (source, names, message))) for message, names in own.items()
+    )
 
 
 def refused(source: str, message: str, **numbers: object) -> InvalidRecording:

@@ -1,4 +1,6 @@
-"""Files other than text as tables: NPZ, MATLAB, HDF5, Parquet, Feather, bags; docs/extending.md adds a format."""
+"""Files other than text as tables: NPZ, MATLAB, HDF5, Parquet, Feather, bags; docs/extending.md
+adds a format.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,31 @@ from gough.logs.tables import Table, cut, numbered, text_blocks
 from gough.logs.writers import FORMAT, MARK
 
 LARGEST = 2 * 2**30  # bytes of compressed arrays once unpacked: they are read whole
-TIGHT, MODEST = 100, 2**28  # times the file: what was recorded packs ten times; beyond it, so much is unpacked [bytes]
+TIGHT, MODEST = (
+    100,
+    2**28,
+)  # times the file: what was recorded packs ten times; beyond it, so much is unpacked [bytes]
 DENSEST = 1000  # values in a byte of the file; a log of constants reaches it, noise stays below 1
 DEEPEST = 16  # levels of structures in structures
 OBJECT = np.array("an object of MATLAB: save its numbers, e.g. t = x.Time; q = squeeze(x.Data)")
-NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}  # of MATLAB
+NUMBERS = {
+    1: "i1",
+    2: "u1",
+    3: "i2",
+    4: "u2",
+    5: "i4",
+    6: "u4",
+    7: "f4",
+    9: "f8",
+    12: "i8",
+    13: "u8",
+}  # of MATLAB
 MATRIX, PACKED = 14, 15  # elements of its files
 CELL, STRUCTURE, TEXT, OPAQUE, NUMERIC = 1, 2, 4, 17, range(6, 16)  # classes of its arrays
-LABELS = ("name", "joint_names")  # fields of messages whose texts name the entries of lists beside and below them
+LABELS = (
+    "name",
+    "joint_names",
+)  # fields of messages whose texts name the entries of lists beside and below them
 WIDEST = 64  # entries of a list that are columns of their own; longer ones are images, clouds, maps
 NANO = 1e-9  # of a second, in which bags tell the time [s]
 
@@ -49,39 +68,62 @@ def _reading(source: str, kind: str, cure: str = "") -> Iterator[None]:
     except InvalidRecording:
         raise
     except Exception as error:
-        raise InvalidRecording(f"{source} cannot be read as {kind} ({str(error) or type(error).__name__}){cure}",
-                               source=source) from error
+        raise InvalidRecording(
+            f"{source} cannot be read as {kind} ({str(error) or type(error).__name__}){cure}",
+            source=source,
+        ) from error
 
 
 def npz_blocks(path: Path, size: int, description: Description | None = None) -> Iterator[Table]:
     """Read an NPZ file: one that Gough wrote in blocks, any other whole.
 
-    Columns of the former are under headers such as `leg1.slider.position [m]`; their arrays are read side by side.
+    Columns of the former are under headers such as `leg1.slider.position [m]`; their arrays are
+    read side by side.
     """
     source = path.name
-    with (_reading(source, "NPZ", "; expected a file numpy.savez wrote, without objects"),
-          zipfile.ZipFile(path) as archive, ExitStack() as stack):
+    with (
+        _reading(source, "NPZ", "; expected a file numpy.savez wrote, without objects"),
+        zipfile.ZipFile(path) as archive,
+        ExitStack() as stack,
+    ):
         ours = "facts.npy" in archive.namelist()
-        unpacked = sum(m.file_size for m in archive.infolist() if not ours or m.compress_type != zipfile.ZIP_STORED)
+        unpacked = sum(
+            m.file_size
+            for m in archive.infolist()
+            if not ours or m.compress_type != zipfile.ZIP_STORED
+        )
         most = LARGEST if unpacked < TIGHT * path.stat().st_size else MODEST
         if unpacked > most:
-            raise ValueError(f"{unpacked / 2**30:.1f} GiB when unpacked, expected at most {most / 2**30:g}")
+            raise ValueError(
+                f"{unpacked / 2**30:.1f} GiB when unpacked, expected at most {most / 2**30:g}"
+            )
         if not ours:
             with np.load(path, allow_pickle=False) as data:
                 yield from cut(array_table(source, dict(data)), size)
             return
         with archive.open("facts.npy") as handle:
             facts = parse_json(str(np.lib.format.read_array(handle, allow_pickle=False)))
-        if not isinstance(facts, dict) or facts.get("format") != MARK or facts.get("version") != FORMAT:
+        if (
+            not isinstance(facts, dict)
+            or facts.get("format") != MARK
+            or facts.get("version") != FORMAT
+        ):
             raise ValueError(f"'facts' are not those of {MARK} version {FORMAT}")
         groups = {"time": ["time [s]"]} | {
-            kind: [f"{name}.{kind} [{unit}]" for name, unit in zip(about["names"], about["units"], strict=True)]
-            for kind, about in cast(dict[str, Any], facts["columns"]).items()}
+            kind: [
+                f"{name}.{kind} [{unit}]"
+                for name, unit in zip(about["names"], about["units"], strict=True)
+            ]
+            for kind, about in cast(dict[str, Any], facts["columns"]).items()
+        }
         arrays = [_rows(stack.enter_context(archive.open(f"{kind}.npy")), size) for kind in groups]
         first = 0
         for rows in zip(*arrays, strict=True):
-            columns = {header: column for headers, part in zip(groups.values(), rows)
-                       for header, column in zip(headers, part.reshape(len(part), -1).T, strict=True)}
+            columns = {
+                header: column
+                for headers, part in zip(groups.values(), rows)
+                for header, column in zip(headers, part.reshape(len(part), -1).T, strict=True)
+            }
             yield Table(source=source, columns=columns, facts=facts, first=first)
             first += len(rows[0])
 
@@ -89,10 +131,17 @@ def npz_blocks(path: Path, size: int, description: Description | None = None) ->
 def _rows(handle: IO[bytes], size: int) -> Iterator[FloatArray]:
     """Yield consecutive rows of a stored array of numbers, at most so many at a time."""
     version = np.lib.format.read_magic(handle)
-    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    read_header = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
     shape, by_columns, dtype = read_header(handle)
     if dtype.kind not in "fiu" or not 0 < len(shape) < 3 or (by_columns and len(shape) > 1):
-        raise ValueError(f"an array of {dtype} with shape {shape}, by columns: {by_columns}; expected rows of numbers")
+        raise ValueError(
+            f"an array of {dtype} with shape {shape}, by columns: {by_columns}; expected rows of "
+            f"numbers"
+        )
     width = prod(shape[1:]) * dtype.itemsize
     for start in range(0, shape[0], size):
         count = min(size, shape[0] - start)
@@ -103,11 +152,12 @@ def _rows(handle: IO[bytes], size: int) -> Iterator[FloatArray]:
 
 
 def read_mat(path: Path) -> Table:
-    """Read the numeric variables of a MATLAB file, those inside structures as `log.q`; version 7.3 needs h5py.
+    """Read the numeric variables of a MATLAB file, those inside structures as `log.q`; version 7.3
+    needs h5py.
 
-    Objects (a `timeseries`, a `Simulink.SimulationData.Dataset`) are stored in a way only MATLAB reads; they are named
-    among what is not read, with what to save instead. Files of version 5 to 7 are read here element by element: a
-    damaged one is an error, not a crash of a C library.
+    Objects (a `timeseries`, a `Simulink.SimulationData.Dataset`) are stored in a way only MATLAB
+    reads; they are named among what is not read, with what to save instead. Files of version 5 to 7
+    are read here element by element: a damaged one is an error, not a crash of a C library.
     """
     data, variables = path.read_bytes(), {}
     if data[124:126] in (b"\x00\x02", b"\x02\x00"):  # version 7.3 is HDF5
@@ -118,7 +168,9 @@ def read_mat(path: Path) -> Table:
         order = "<" if data[126:128] == b"IM" else ">"
         for kind, content in _elements(data[128:], order):
             if kind == PACKED:
-                unpacked = zlib.decompressobj().decompress(content, 1100 * len(content))  # zlib packs no tighter
+                unpacked = zlib.decompressobj().decompress(
+                    content, 1100 * len(content)
+                )  # zlib packs no tighter
                 kind, content = next(_elements(unpacked, order), (0, b""))
             if kind == MATRIX:
                 name, variables[name] = _variable(content, order, 0)
@@ -137,12 +189,15 @@ def _elements(data: bytes, order: str) -> Iterator[tuple[int, bytes]]:
             start, step = at + 8, 8 + (size if kind == PACKED else size + -size % 8)
         if start + size > len(data) or small > 4:
             raise ValueError(f"an element of {size} bytes ends beyond the file")
-        yield kind, data[start:start + size]
+        yield kind, data[start : start + size]
         at += step
 
 
 def _variable(data: bytes, order: str, depth: int) -> tuple[str, Any]:
-    """Return name and value of a MATLAB array: structures are dictionaries, cells and arrays of structures lists."""
+    """Return name and value of a MATLAB array: structures are dictionaries, cells and arrays of
+    structures lists.
+    """
+
     def numbers(kind: int, content: bytes) -> np.ndarray[Any, np.dtype[Any]]:
         if kind not in NUMBERS:
             raise ValueError(f"there is no number of type {kind}")
@@ -163,29 +218,37 @@ def _variable(data: bytes, order: str, depth: int) -> tuple[str, Any]:
     if depth > 2 * DEEPEST or min(shape, default=0) < 0:
         raise ValueError(f"'{name}' has {depth} levels and the shape {shape}")
     if kind in NUMERIC:
-        return name, np.squeeze(numbers(*next(parts))[:prod(shape)].reshape(shape, order="F"))
+        return name, np.squeeze(numbers(*next(parts))[: prod(shape)].reshape(shape, order="F"))
     if kind == TEXT:
         coded, content = next(parts)
         code = {16: "utf-8", 17: "utf-16-le" if order == "<" else "utf-16-be"}.get(coded)
-        return name, np.array(content.decode(code, "replace") if code else
-                              "".join(map(chr, numbers(coded, content))))
+        return name, np.array(
+            content.decode(code, "replace") if code else "".join(map(chr, numbers(coded, content)))
+        )
     if kind not in (CELL, STRUCTURE):
         return name, OBJECT
     fields = [""]
     if kind == STRUCTURE:
         width, names = int(numbers(*next(parts))[0]), next(parts)[1]
-        fields = [text(names[i:i + width]) for i in range(0, len(names), max(width, 1))]
+        fields = [text(names[i : i + width]) for i in range(0, len(names), max(width, 1))]
     inside = [_variable(content, order, depth + 1)[1] for _, content in parts]
     if len(inside) != prod(shape) * len(fields):
-        raise ValueError(f"'{name}' has {len(inside)} entries, expected {prod(shape) * len(fields)}")
+        raise ValueError(
+            f"'{name}' has {len(inside)} entries, expected {prod(shape) * len(fields)}"
+        )
     if kind == CELL:
         return name, inside
-    rows = [dict(zip(fields, inside[i:i + len(fields)])) for i in range(0, len(inside), max(len(fields), 1))]
+    rows = [
+        dict(zip(fields, inside[i : i + len(fields)]))
+        for i in range(0, len(inside), max(len(fields), 1))
+    ]
     return name, rows[0] if len(rows) == 1 else rows
 
 
 def read_hdf5(path: Path) -> Table:
-    """Read the numbers of an HDF5 file, also of MATLAB 7.3, which stores matrices transposed; `log/q` is `log.q`."""
+    """Read the numbers of an HDF5 file, also of MATLAB 7.3, which stores matrices transposed;
+    `log/q` is `log.q`.
+    """
     h5py = needed("h5py", "hdf5")
     most = min(LARGEST, DENSEST * path.stat().st_size)
 
@@ -194,7 +257,12 @@ def read_hdf5(path: Path) -> Table:
             return {name: read(item[name], depth + 1) for name in item if not name.startswith("#")}
         if not isinstance(item, h5py.Dataset):
             return np.array("no data")
-        if item.dtype.kind == "O" and h5py.check_ref_dtype(item.dtype) and item.size < 1000 and depth < DEEPEST:
+        if (
+            item.dtype.kind == "O"
+            and h5py.check_ref_dtype(item.dtype)
+            and item.size < 1000
+            and depth < DEEPEST
+        ):
             return [read(item.file[reference], depth + 1) for reference in np.ravel(item[()])]
         if "MATLAB_object_decode" in item.attrs:
             return OBJECT
@@ -215,22 +283,32 @@ def read_hdf5(path: Path) -> Table:
 
 
 def _flat(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays inside structures by name: `log.q`; the third of a list of structures is `signals[3].values`,
-    or `signals.torque.values` where each has a `label` of its own.
+    """Yield the arrays inside structures by name: `log.q`; the third of a list of structures is
+    `signals[3].values`, or `signals.torque.values` where each has a `label` of its own.
 
-    A matrix beside `time` with a column for each sample, as Simulink saves signals of several dimensions, is turned.
+    A matrix beside `time` with a column for each sample, as Simulink saves signals of several
+    dimensions, is turned.
     """
     if isinstance(value, np.ndarray) and value.dtype == object and value.size < 1000:
         inside = list(value.flat)
         value = inside if all(isinstance(item, Mapping | np.ndarray) for item in inside) else value
     if isinstance(value, Mapping) and depth < DEEPEST:
-        times = next((np.size(v) for k, v in value.items() if str(k).lower() in ("time", "tout", "t")), 0)
+        times = next(
+            (np.size(v) for k, v in value.items() if str(k).lower() in ("time", "tout", "t")), 0
+        )
         for key, item in value.items():
             for label, found in _flat(item, f"{name}.{key}" if name else str(key), depth + 1):
-                turned = isinstance(found, np.ndarray) and found.ndim == 2 and found.shape[0] != times == found.shape[1]
+                turned = (
+                    isinstance(found, np.ndarray)
+                    and found.ndim == 2
+                    and found.shape[0] != times == found.shape[1]
+                )
                 yield label, found.T if turned else found
     elif isinstance(value, list) and depth < DEEPEST:
-        labels = [str(item.get("label", "")).strip() if isinstance(item, Mapping) else "" for item in value]
+        labels = [
+            str(item.get("label", "")).strip() if isinstance(item, Mapping) else ""
+            for item in value
+        ]
         told = all(labels) and len(set(labels)) == len(labels)  # what Simulink's signals are called
         for i, (label, item) in enumerate(zip(labels, value)):
             yield from _flat(item, f"{name}.{label}" if told else f"{name}[{i + 1}]", depth + 1)
@@ -239,7 +317,8 @@ def _flat(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any
 
 
 def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
-    """Return arrays as a table: column j of a matrix `q` is named `q[j]`, counted from 1; text is left out.
+    """Return arrays as a table: column j of a matrix `q` is named `q[j]`, counted from 1; text is
+    left out.
 
     Dates become seconds since 1970, spans of time seconds.
     """
@@ -257,7 +336,9 @@ def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
         elif found.ndim <= 1:
             columns[name] = np.atleast_1d(found.astype(float))
         elif found.ndim == 2:
-            columns.update({f"{name}[{j + 1}]": column.astype(float) for j, column in enumerate(found.T)})
+            columns.update(
+                {f"{name}[{j + 1}]": column.astype(float) for j, column in enumerate(found.T)}
+            )
         else:
             unread[name] = f"an array of shape {found.shape}"
     if not columns:
@@ -267,7 +348,9 @@ def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
 
 
 def arrow_blocks(path: Path, size: int, description: Description | None = None) -> Iterator[Table]:
-    """Read a Parquet or Feather file in blocks; lists of one length become columns `q[1]`, `q[2]`, ..."""
+    """Read a Parquet or Feather file in blocks; lists of one length become columns `q[1]`, `q[2]`,
+    ...
+    """
     _, ipc, parquet = (needed(f"pyarrow{part}", "parquet") for part in ("", ".ipc", ".parquet"))
     start = 0
     with _reading(path.name, "Parquet or Feather"), open(path, "rb") as handle:
@@ -288,36 +371,58 @@ def arrow_blocks(path: Path, size: int, description: Description | None = None) 
 
 
 def _arrow_values(column: Any) -> Any:
-    """Return a column as an array, (t,), lists of one length as a matrix, (t, k); missing integers become NaN."""
+    """Return a column as an array, (t,), lists of one length as a matrix, (t, k); missing integers
+    become NaN.
+    """
     import pyarrow.types as types
 
     if types.is_struct(column.type):
         return {field.name: _arrow_values(column.field(k)) for k, field in enumerate(column.type)}
-    if not (types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type)):
+    if not (
+        types.is_list(column.type)
+        or types.is_large_list(column.type)
+        or types.is_fixed_size_list(column.type)
+    ):
         return column.to_numpy(zero_copy_only=False)
     inner = column.flatten()
     width, rest = divmod(len(inner), max(len(column), 1))
-    even = not rest and width and not column.null_count and set(column.value_lengths().to_pylist()) == {width}
-    return inner.to_numpy(zero_copy_only=False).reshape(-1, width) if even else np.array("lists of different lengths")
+    even = (
+        not rest
+        and width
+        and not column.null_count
+        and set(column.value_lengths().to_pylist()) == {width}
+    )
+    return (
+        inner.to_numpy(zero_copy_only=False).reshape(-1, width)
+        if even
+        else np.array("lists of different lengths")
+    )
 
 
 def read_bag(path: Path) -> Table:
-    """Read the numeric fields of all topics of a ROS 1 or ROS 2 bag: `.bag`, `.mcap`, `.db3`, or a folder.
+    """Read the numeric fields of all topics of a ROS 1 or ROS 2 bag: `.bag`, `.mcap`, `.db3`, or a
+    folder.
 
-    A column is `/topic/field.part`; entries of a list are counted from 1, or named where the message names them: those
-    of a JointState are `/joint_states/elbow.position`. `/topic/time` is when the message was written, and
-    `/topic/header.stamp` what it says itself, both in seconds from the start of the bag.
+    A column is `/topic/field.part`; entries of a list are counted from 1, or named where the
+    message names them: those of a JointState are `/joint_states/elbow.position`. `/topic/time` is
+    when the message was written, and `/topic/header.stamp` what it says itself, both in seconds
+    from the start of the bag.
     """
     open_bag, types = needed("rosbags.highlevel", "ros").AnyReader, needed("rosbags.typesys", "ros")
     fields: dict[tuple[str, str], tuple[array[int], array[float]]] = {}  # rows of the topic, values
     counts: Counter[str] = Counter()
     silent: dict[str, str] = {}
-    with (_reading(path.name, "a ROS bag", "; expected one of ROS messages, closed properly"),
-          open_bag([path], default_typestore=types.get_typestore(types.Stores.LATEST)) as bag):
+    with (
+        _reading(path.name, "a ROS bag", "; expected one of ROS messages, closed properly"),
+        open_bag([path], default_typestore=types.get_typestore(types.Stores.LATEST)) as bag,
+    ):
         for connection, stamp, raw in bag.messages():
             topic = connection.topic
-            found = {} if topic in silent else dict(
-                _numbers(bag.deserialize(raw, connection.msgtype), bag.start_time))
+            found = (
+                {}
+                if topic in silent
+                else dict(_numbers(bag.deserialize(raw, connection.msgtype), bag.start_time))
+            )
             if not found:
                 silent[topic] = f"messages {connection.msgtype} without numbers"
                 continue
@@ -339,7 +444,9 @@ def read_bag(path: Path) -> Table:
     return Table(source=path.name, columns=columns, blank=blank, unread=silent, seconds=stamps)
 
 
-def _numbers(value: Any, start: int, name: str = "", labels: tuple[str, ...] = ()) -> Iterator[tuple[str, float]]:
+def _numbers(
+    value: Any, start: int, name: str = "", labels: tuple[str, ...] = ()
+) -> Iterator[tuple[str, float]]:
     """Yield the numbers of a message by name; stamps in seconds after the start of the bag. [ns]"""
     if isinstance(value, bool | int | float | np.number):
         yield name, float(value)
@@ -375,11 +482,17 @@ LOG_FORMATS: dict[str, LogReader] = {
 
 
 def register_log_format(suffix: str, reader: LogReader) -> LogReader:
-    """Make a suffix known, such as `.cnt`; any that is not known is read as text. Returns the reader."""
+    """Make a suffix known, such as `.cnt`; any that is not known is read as text.
+
+    Returns the reader.
+    """
     suffix = suffix.lower()
     if suffix in LOG_FORMATS or not suffix.startswith("."):
-        raise InvalidInput(f"'{suffix}' cannot be registered: expected a suffix such as .cnt, other than "
-                           f"{', '.join(LOG_FORMATS)}", suffix=suffix)
+        raise InvalidInput(
+            f"'{suffix}' cannot be registered: expected a suffix such as .cnt, other than "
+            f"{', '.join(LOG_FORMATS)}",
+            suffix=suffix,
+        )
     LOG_FORMATS[suffix] = reader
     return reader
 
@@ -396,5 +509,9 @@ def table_blocks(path: Path, size: int, description: Description | None) -> Iter
     reader = LOG_FORMATS.get(".bag" if path.is_dir() else path.suffix.lower())
     if reader is not None:
         return reader(path, size, description)
-    keys = {} if description is None else {key: getattr(description, key) for key in ("decimal", "thousands", "skip")}
+    keys = (
+        {}
+        if description is None
+        else {key: getattr(description, key) for key in ("decimal", "thousands", "skip")}
+    )
     return text_blocks(path, size, **keys)

@@ -1,4 +1,6 @@
-"""Signals on another clock; the period of a repeated motion, and a whole number of samples in it."""
+"""Signals on another clock; the period of a repeated motion, and a whole number of samples in
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,24 @@ METHODS = ("linear", "cubic", "previous")
 HARMONICS = 10  # fitted; fewer where the sampling rate does not carry them
 
 
-def interpolate(values: FloatArray, time: FloatArray, new_time: FloatArray, method: str = "linear") -> FloatArray:
-    """Take samples to other times inside their span, (t, k) at (t,) to (s, k) at (s,); nothing is extrapolated.
+def interpolate(
+    values: FloatArray, time: FloatArray, new_time: FloatArray, method: str = "linear"
+) -> FloatArray:
+    """Take samples to other times inside their span, (t, k) at (t,) to (s, k) at (s,); nothing is
+    extrapolated.
 
-    `linear` never overshoots and damps a component of frequency f by sinc^2(f step), at most, between samples;
-    `cubic` is a not-a-knot spline for smooth signals, accurate to (2 pi f step)^4; `previous` holds the last value,
-    which is what a controller does with its commands.
+    `linear` never overshoots and damps a component of frequency f by sinc^2(f step), at most,
+    between samples; `cubic` is a not-a-knot spline for smooth signals, accurate to (2 pi f step)^4;
+    `previous` holds the last value, which is what a controller does with its commands.
     """
     if method not in METHODS:
         raise InvalidInput(f"no interpolation '{method}'{nearest(method, METHODS)}")
     if len(new_time) and (new_time[0] < time[0] or new_time[-1] > time[-1]):
-        raise InvalidInput(f"asked for times {new_time[0]:.6g} to {new_time[-1]:.6g} s of samples from {time[0]:.6g} "
-                           f"to {time[-1]:.6g} s; nothing is extrapolated")
+        raise InvalidInput(
+            f"asked for times {new_time[0]:.6g} to {new_time[-1]:.6g} s of samples from "
+            f"{time[0]:.6g} "
+            f"to {time[-1]:.6g} s; nothing is extrapolated"
+        )
     if method == "previous":
         return np.asarray(values[np.searchsorted(time, new_time, side="right") - 1])
     if method == "cubic" and len(time) >= 4:
@@ -41,7 +49,9 @@ def interpolate(values: FloatArray, time: FloatArray, new_time: FloatArray, meth
 
 def stretch(clock: FloatArray, time: FloatArray) -> slice:
     """Return the samples of a clock between which other times, inside its span, lie."""
-    return slice(int(np.searchsorted(clock, time[0], "right")) - 1, int(np.searchsorted(clock, time[-1])) + 1)
+    return slice(
+        int(np.searchsorted(clock, time[0], "right")) - 1, int(np.searchsorted(clock, time[-1])) + 1
+    )
 
 
 def even_times(start: float, end: float, rate: float) -> FloatArray:
@@ -54,21 +64,30 @@ def even_times(start: float, end: float, rate: float) -> FloatArray:
 
 def resample(recording: Recording, new_time: FloatArray, method: str = "linear") -> Recording:
     """Return the recording at other times inside its span, without its period."""
-    return recording.mapped(lambda values: interpolate(values, recording.time, new_time, method), time=new_time,
-                            period_samples=None)
+    return recording.mapped(
+        lambda values: interpolate(values, recording.time, new_time, method),
+        time=new_time,
+        period_samples=None,
+    )
 
 
 def resample_evenly(recording: Recording) -> Recording:
-    """Return the recording on an even clock at its own rate: lost samples come back, and a period is whole again."""
+    """Return the recording on an even clock at its own rate: lost samples come back, and a period
+    is whole again.
+    """
     if len(recording) < 2:
         raise refused(recording.source, f"{len(recording)} samples cannot be put on another clock")
     rate = 1 / check_gaps(recording.time, recording.source)
-    made = resample(recording, even_times(float(recording.time[0]), float(recording.time[-1]), rate))
+    made = resample(
+        recording, even_times(float(recording.time[0]), float(recording.time[-1]), rate)
+    )
     return replace(made, period_samples=recording.period_samples)
 
 
 class PeriodEstimate(NamedTuple):
-    """The period of a motion, its standard deviation for white noise [s], and the part of the variance that repeats."""
+    """The period of a motion, its standard deviation for white noise [s], and the part of the
+    variance that repeats.
+    """
 
     seconds: float
     std: float
@@ -78,10 +97,11 @@ class PeriodEstimate(NamedTuple):
 def estimate_period(recording: Recording, nominal: float | None = None) -> PeriodEstimate:
     """Find the period of the positions to a small part of a sample.
 
-    A Fourier series with a common frequency is fitted to all joints by least squares, frequency included
-    (Gauss-Newton on w with the coefficients eliminated), over spans that double from two periods to the whole record
-    so that the phase never slips. Each joint counts by its own residual. The start is `nominal`, or the first high peak
-    of the autocorrelation. The samples are on an even clock, at least two periods, without rest at the ends.
+    A Fourier series with a common frequency is fitted to all joints by least squares, frequency
+    included (Gauss-Newton on w with the coefficients eliminated), over spans that double from two
+    periods to the whole record so that the phase never slips. Each joint counts by its own
+    residual. The start is `nominal`, or the first high peak of the autocorrelation. The samples are
+    on an even clock, at least two periods, without rest at the ends.
     """
     rate = check_even(recording)
     moving = np.ptp(recording.position, axis=0) > 0
@@ -92,8 +112,13 @@ def estimate_period(recording: Recording, nominal: float | None = None) -> Perio
     duration = len(x) / rate
     guess = _autocorrelation_peak(x) / rate if nominal is None else nominal
     if not 4 / rate < guess <= duration / 2 * 1.02:
-        raise refused(recording.source, f"a period of {guess:.4g} s in {duration:.4g} s of samples; at least two "
-                      "periods and four samples in each are needed", period=guess, duration=duration)
+        raise refused(
+            recording.source,
+            f"a period of {guess:.4g} s in {duration:.4g} s of samples; at least two "
+            "periods and four samples in each are needed",
+            period=guess,
+            duration=duration,
+        )
     count = max(1, min(HARMONICS, int(0.4 * rate * guess)))
     w, samples, span = 2 * np.pi / guess, 0, 2.0
     while samples < len(x):
@@ -101,25 +126,33 @@ def estimate_period(recording: Recording, nominal: float | None = None) -> Perio
         w, spread, explained = _refined(x[:samples], rate, w, count)
         span *= 2
     if explained < 0.5:
-        raise refused(recording.source, f"only {explained:.0%} of the motion repeats with a period of "
-                      f"{2 * np.pi / w:.6g} s; is it periodic?", explained=explained)
+        raise refused(
+            recording.source,
+            f"only {explained:.0%} of the motion repeats with a period of "
+            f"{2 * np.pi / w:.6g} s; is it periodic?",
+            explained=explained,
+        )
     seconds = 2 * np.pi / w
     return PeriodEstimate(seconds, seconds * spread / w, explained)
 
 
 def _autocorrelation_peak(x: FloatArray) -> float:
-    """Return the lag, in samples, of the first peak of the autocorrelation within 5 % of the highest one."""
+    """Return the lag, in samples, of the first peak of the autocorrelation within 5 % of the
+    highest one.
+    """
     n = len(x)
     spectrum = np.abs(np.fft.rfft(x, 2 * n, axis=0)) ** 2
-    r = np.fft.irfft(spectrum.sum(axis=1))[:n // 2 + 2]
+    r = np.fft.irfft(spectrum.sum(axis=1))[: n // 2 + 2]
     r = r / (n - np.arange(len(r)))
     r = r / r[0]
     below = np.flatnonzero(r < 0)
     peaks = np.flatnonzero((r[1:-1] >= r[:-2]) & (r[1:-1] > r[2:])) + 1
     peaks = peaks[peaks > below[0]] if len(below) else peaks[:0]
     if not len(peaks) or r[peaks].max() < 0.5:
-        raise InvalidRecording("the positions show no period that fits twice in the record; give a nominal one or "
-                               "record more periods")
+        raise InvalidRecording(
+            "the positions show no period that fits twice in the record; give a nominal one or "
+            "record more periods"
+        )
     k = int(peaks[np.argmax(r[peaks] > 0.95 * r[peaks].max())])
     curvature = r[k - 1] - 2 * r[k] + r[k + 1]
     return float(k + 0.5 * (r[k - 1] - r[k + 1]) / curvature) if curvature < 0 else float(k)
@@ -127,7 +160,9 @@ def _autocorrelation_peak(x: FloatArray) -> float:
 
 def _refined(x: FloatArray, rate: float, w: float, harmonics: int) -> tuple[float, float, float]:
     """Return frequency [rad/s], its standard deviation and the part of the variance explained."""
-    t = (np.arange(len(x)) - (len(x) - 1) / 2) / rate  # centred: frequency and phases are then nearly uncorrelated
+    t = (
+        np.arange(len(x)) - (len(x) - 1) / 2
+    ) / rate  # centred: frequency and phases are then nearly uncorrelated
     k = np.arange(1, harmonics + 1)
     for _ in range(30):
         angle = np.exp(1j * w * t)[:, None] ** k
@@ -135,7 +170,7 @@ def _refined(x: FloatArray, rate: float, w: float, harmonics: int) -> tuple[floa
         gram = basis.T @ basis
         coefficients = np.linalg.solve(gram, basis.T @ x)
         residual = x - basis @ coefficients
-        cosine, sine = coefficients[1:harmonics + 1], coefficients[harmonics + 1:]
+        cosine, sine = coefficients[1 : harmonics + 1], coefficients[harmonics + 1 :]
         slope = t[:, None] * ((angle.real * k) @ sine - (angle.imag * k) @ cosine)  # dx / dw
         slope -= basis @ np.linalg.solve(gram, basis.T @ slope)
         variance = residual.var(axis=0) + 1e-20  # x has variance 1
@@ -144,19 +179,29 @@ def _refined(x: FloatArray, rate: float, w: float, harmonics: int) -> tuple[floa
         w += step
         if abs(step) * harmonics * (t[-1] - t[0]) < 1e-8:
             return w, 1 / np.sqrt(information), float(1 - np.mean(residual**2))
-    raise NotConverged(f"the period does not settle near {2 * np.pi / w:.6g} s; give a better nominal one or cut off "
-                       "stretches of rest", period=2 * np.pi / w)
+    raise NotConverged(
+        f"the period does not settle near {2 * np.pi / w:.6g} s; give a better nominal one or cut "
+        f"off "
+        "stretches of rest",
+        period=2 * np.pi / w,
+    )
 
 
-def resample_to_period(recording: Recording, period: float | PeriodEstimate | None = None) -> Recording:
-    """Return the whole periods of a recording with a whole number of samples in each; estimated if not given. [s]
+def resample_to_period(
+    recording: Recording, period: float | PeriodEstimate | None = None
+) -> Recording:
+    """Return the whole periods of a recording with a whole number of samples in each; estimated if
+    not given. [s]
 
-    A record of exactly whole periods keeps them all although an estimate of the period may be a little too long: it is
-    shortened to fit where it then lies within four of its standard deviations (a given one: a hundredth of a sample).
+    A record of exactly whole periods keeps them all although an estimate of the period may be a
+    little too long: it is shortened to fit where it then lies within four of its standard
+    deviations (a given one: a hundredth of a sample).
     """
     if period is None:
         period = estimate_period(recording)
-    seconds, std = (period.seconds, period.std) if isinstance(period, PeriodEstimate) else (float(period), 0.0)
+    seconds, std = (
+        (period.seconds, period.std) if isinstance(period, PeriodEstimate) else (float(period), 0.0)
+    )
     if not np.isfinite(seconds) or seconds <= 0:
         raise InvalidInput(f"a period of {seconds} s; expected a positive number")
     n = max(round(seconds * recording.rate), 2)
@@ -168,9 +213,19 @@ def resample_to_period(recording: Recording, period: float | PeriodEstimate | No
     elif count:
         seconds = min(seconds, span / (count - 1 / n))
     if count < 1:
-        raise refused(recording.source, f"{span:.6g} s hold no whole period of {seconds:.6g} s", period=seconds)
+        raise refused(
+            recording.source,
+            f"{span:.6g} s hold no whole period of {seconds:.6g} s",
+            period=seconds,
+        )
     time = np.minimum(start + np.arange(count * n) * (seconds / n), end)
     made = resample(recording, time, "cubic")  # disturbs noise and harmonics least
-    note = finding("resampled", recording.source, f"put on a clock with {n} samples in each of {count} periods of "
-                   f"{seconds:.9g} s (cubic interpolation)", period=seconds, samples=n)
+    note = finding(
+        "resampled",
+        recording.source,
+        f"put on a clock with {n} samples in each of {count} periods of "
+        f"{seconds:.9g} s (cubic interpolation)",
+        period=seconds,
+        samples=n,
+    )
     return replace(made, period_samples=n, quality=(*made.quality, note))

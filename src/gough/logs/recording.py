@@ -21,9 +21,12 @@ JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
 OTHER_KINDS = ("pose", "passive", "mocap", "extra")
 KINDS = JOINT_KINDS + OTHER_KINDS
 LARGEST = 1e100  # of any number in a log; the squares of larger ones overflow
-# Units of the signals of a joint by the unit of its position; currents have the one they were recorded in.
-UNITS_OF = {"m": {"position": "m", "velocity": "m/s", "reference": "m", "effort": "N"},
-            "rad": {"position": "rad", "velocity": "rad/s", "reference": "rad", "effort": "N m"}}
+# Units of the signals of a joint by the unit of its position; currents have the one they were
+# recorded in.
+UNITS_OF = {
+    "m": {"position": "m", "velocity": "m/s", "reference": "m", "effort": "N"},
+    "rad": {"position": "rad", "velocity": "rad/s", "reference": "rad", "effort": "N m"},
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +45,9 @@ class Channels(Value):
 
     def __getitem__(self, name: str) -> FloatArray:
         if name not in self.names:
-            raise InvalidInput(f"there is no channel '{name}'{nearest(name, self.names)}", name=name)
+            raise InvalidInput(
+                f"there is no channel '{name}'{nearest(name, self.names)}", name=name
+            )
         return np.asarray(self.values[:, self.names.index(name)])
 
     def __iter__(self) -> Iterator[str]:
@@ -64,14 +69,19 @@ class Recording(Shown, Value):
     position: FloatArray  # (t, a) [m or rad]
     position_units: tuple[str, ...]  # `m` or `rad`, (a,)
     effort: FloatArray | None = None  # (t, a) [N for joints in m, N m for joints in rad]
-    current: FloatArray | None = None  # what the drive was told or measured instead, (t, a) [current_units]
-    current_units: tuple[str, ...] = ()  # as recorded (`A`, `mA`, `V`, `%`, `1`), (a,); drive gains are per this unit
+    # what the drive was told or measured instead, (t, a) [current_units]
+    current: FloatArray | None = None
+    current_units: tuple[
+        str, ...
+    ] = ()  # as recorded (`A`, `mA`, `V`, `%`, `1`), (a,); drive gains are per this unit
     velocity: FloatArray | None = None  # that the controller computed, (t, a) [m/s or rad/s]
     reference: FloatArray | None = None  # positions asked for, (t, a) [m or rad]
     pose: Channels | None = None  # of the platform, as the controller computed it
     passive: Channels | None = None  # sensors on passive joints
     mocap: Channels | None = None  # pose of the platform that an outside instrument measured
-    extra: Channels = field(default_factory=lambda: NOTHING)  # other channels (a temperature, ...), as recorded
+    extra: Channels = field(
+        default_factory=lambda: NOTHING
+    )  # other channels (a temperature, ...), as recorded
     period_samples: int | None = None  # of a periodic motion
     payload: str | None = None
     source: str = "recording"  # where the samples come from, for messages
@@ -83,12 +93,19 @@ class Recording(Shown, Value):
         super().__post_init__()
         if not self.joints or len(set(self.joints)) != len(self.joints):
             raise InvalidInput(f"a recording needs joints with different names, got {self.joints}")
-        if len(self.position_units) != len(self.joints) or not set(self.position_units) <= {"m", "rad"}:
-            raise InvalidInput(f"position_units is {self.position_units}, expected 'm' or 'rad' for each of "
-                               f"{len(self.joints)} joints")
+        if len(self.position_units) != len(self.joints) or not set(self.position_units) <= {
+            "m",
+            "rad",
+        }:
+            raise InvalidInput(
+                f"position_units is {self.position_units}, expected 'm' or 'rad' for each of "
+                f"{len(self.joints)} joints"
+            )
         if len(self.current_units) != (0 if self.current is None else len(self.joints)):
-            raise InvalidInput(f"current_units is {self.current_units}, expected 'A', 'V', '1' or what else was "
-                               "recorded for each joint, and nothing without current")
+            raise InvalidInput(
+                f"current_units is {self.current_units}, expected 'A', 'V', '1' or what else was "
+                "recorded for each joint, and nothing without current"
+            )
         if self.period_samples is not None and self.period_samples < 2:
             raise InvalidInput(f"a period of {self.period_samples} samples; at least 2 are needed")
         check_shape(self.time, (None,), "time")
@@ -99,20 +116,32 @@ class Recording(Shown, Value):
             _check_values(channels, kind, self.time, self.source)
 
     @staticmethod
-    def from_dataframe(frame: Any, description: Any = None, *, joints: Sequence[str] | None = None,
-                       source: str = "DataFrame") -> Recording:
+    def from_dataframe(
+        frame: Any,
+        description: Any = None,
+        *,
+        joints: Sequence[str] | None = None,
+        source: str = "DataFrame",
+    ) -> Recording:
         """Return the recording in a pandas DataFrame, with the checks that files pass.
 
-        Columns have headers such as `leg1.slider.position [m]`, or any with a description, `joints` as in
-        `read_recording`; time may be a named index. Dates are seconds.
+        Columns have headers such as `leg1.slider.position [m]`, or any with a description, `joints`
+        as in `read_recording`; time may be a named index. Dates are seconds.
         """
         from gough.logs.readers import recording_of_frame  # readers make recordings
 
         return recording_of_frame(frame, description, joints, source)
 
     @staticmethod
-    def from_arrays(joints: Sequence[str], *, units: Mapping[str, str | Sequence[str]], time: Any = None,
-                    rate: float | None = None, source: str = "arrays", **signals: Any) -> Recording:
+    def from_arrays(
+        joints: Sequence[str],
+        *,
+        units: Mapping[str, str | Sequence[str]],
+        time: Any = None,
+        rate: float | None = None,
+        source: str = "arrays",
+        **signals: Any,
+    ) -> Recording:
         """Return the recording of arrays, with the checks that files pass.
 
             Recording.from_arrays(["hinge"], position=q, current=i, rate=1000.0,
@@ -120,11 +149,12 @@ class Recording(Shown, Value):
 
         Args:
             joints: Names of the actuated joints, (a,).
-            units: Of each signal, one for all columns or one for each; `time` is in s unless it has one here.
+            units: Of each signal, one for all columns or one for each; `time` is in s unless it has
+                one here.
             time, rate: Sample times, (t,), or samples a second [Hz].
             source: Name for messages.
-            signals: `position`, (t, a), and `effort`, `current`, `velocity`, `reference`; `pose`, `passive`, `mocap`,
-                `extra` as columns by name; `period_samples` and `payload`.
+            signals: `position`, (t, a), and `effort`, `current`, `velocity`, `reference`; `pose`,
+                `passive`, `mocap`, `extra` as columns by name; `period_samples` and `payload`.
         """
         from gough.logs.readers import recording_of_arrays
 
@@ -142,7 +172,9 @@ class Recording(Shown, Value):
     def rate(self) -> float:
         """Mean sampling rate. [Hz]"""
         if len(self) < 2:
-            raise refused(self.source, f"{len(self)} samples have no sampling rate", samples=len(self))
+            raise refused(
+                self.source, f"{len(self)} samples have no sampling rate", samples=len(self)
+            )
         return float((len(self) - 1) / (self.time[-1] - self.time[0]))
 
     @property
@@ -152,7 +184,9 @@ class Recording(Shown, Value):
             return self.digest
         found = hashlib.sha256(self.time.tobytes())
         for kind, channels in self.groups():
-            found.update(f"{kind} {channels.names} {channels.units}".encode() + channels.values.tobytes())
+            found.update(
+                f"{kind} {channels.names} {channels.units}".encode() + channels.values.tobytes()
+            )
         return found.hexdigest()
 
     @property
@@ -168,14 +202,20 @@ class Recording(Shown, Value):
                 if values is not NOTHING:
                     yield kind, values
             elif values is not None:
-                units = self.current_units if kind == "current" else tuple(
-                    UNITS_OF[unit][kind] for unit in self.position_units)
+                units = (
+                    self.current_units
+                    if kind == "current"
+                    else tuple(UNITS_OF[unit][kind] for unit in self.position_units)
+                )
                 yield kind, Channels(names=self.joints, units=units, values=values)
 
     def columns(self) -> Iterator[tuple[str, str, FloatArray]]:
         """Yield name (`leg1.slider.position`), unit and samples, (t,), of each column."""
         for kind, c in self.groups():
-            yield from ((f"{name}.{kind}", unit, column) for name, unit, column in zip(c.names, c.units, c.values.T))
+            yield from (
+                (f"{name}.{kind}", unit, column)
+                for name, unit, column in zip(c.names, c.units, c.values.T)
+            )
 
     @property
     def channels(self) -> dict[str, FloatArray]:
@@ -183,19 +223,28 @@ class Recording(Shown, Value):
         return dict(zip(self.extra.names, self.extra.values.T))
 
     def mapped(self, change: Any, **fields: Any) -> Recording:
-        """Return the recording with a function of (t, k) arrays applied to each kind of column, and other fields."""
+        """Return the recording with a function of (t, k) arrays applied to each kind of column, and
+        other fields.
+        """
         values = {kind: change(c.values) for kind, c in self.groups()}
-        changed: dict[str, Any] = {kind: v if kind in JOINT_KINDS else replace(getattr(self, kind), values=v)
-                                   for kind, v in values.items()}
+        changed: dict[str, Any] = {
+            kind: v if kind in JOINT_KINDS else replace(getattr(self, kind), values=v)
+            for kind, v in values.items()
+        }
         return replace(self, **changed, **fields)
 
     def take(self, rows: slice | NDArray[Any]) -> Recording:
-        """Return some samples; the period stays with a slice whose step divides it and is dropped otherwise."""
+        """Return some samples; the period stays with a slice whose step divides it and is dropped
+        otherwise.
+        """
         step = (rows.step or 1) if isinstance(rows, slice) else 0
         period = self.period_samples or 0
         keep = step > 0 and period % step == 0 and period // step > 1
-        return self.mapped(lambda values: values[rows], time=self.time[rows],
-                           period_samples=period // step if keep else None)
+        return self.mapped(
+            lambda values: values[rows],
+            time=self.time[rows],
+            period_samples=period // step if keep else None,
+        )
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """Yield consecutive pieces of at most `size` samples."""
@@ -209,7 +258,9 @@ class Recording(Shown, Value):
         return self.take(slice(0, self.period_count * (self.period_samples or 0)))
 
     def periods(self, kind: str) -> FloatArray:
-        """Return a view of position, velocity, reference, effort or current by periods, (k, N, a)."""
+        """Return a view of position, velocity, reference, effort or current by periods, (k, N,
+        a).
+        """
         if kind not in JOINT_KINDS:
             raise InvalidInput(f"no joint signal '{kind}'{nearest(kind, JOINT_KINDS)}")
         values: FloatArray | None = getattr(self, kind)
@@ -219,18 +270,27 @@ class Recording(Shown, Value):
         if n is None:
             raise refused(self.source, "no period is known; give period_samples or estimate it")
         if len(self) % n:
-            raise refused(self.source, f"{len(self)} samples are {len(self) // n} periods of {n} and {len(self) % n} "
-                          "more; expected whole periods: leave out what follows the last one", samples=len(self),
-                          period_samples=n)
+            raise refused(
+                self.source,
+                f"{len(self)} samples are {len(self) // n} periods of {n} and {len(self) % n} "
+                "more; expected whole periods: leave out what follows the last one",
+                samples=len(self),
+                period_samples=n,
+            )
         return values.reshape(-1, n, values.shape[1])
 
     def table(self) -> Columns:
         """Return what a notebook shows: the range of each channel."""
-        rows = [(name, unit, float(column.min()), float(column.max())) for name, unit, column in self.columns()]
+        rows = [
+            (name, unit, float(column.min()), float(column.max()))
+            for name, unit, column in self.columns()
+        ]
         return dict(zip(("channel", "unit", "smallest", "largest"), zip(*rows)))
 
     def to_dataframe(self) -> Any:
-        """Return the samples as a pandas DataFrame, headers as in files, indexed by time (needs pandas)."""
+        """Return the samples as a pandas DataFrame, headers as in files, indexed by time (needs
+        pandas).
+        """
         columns = {f"{name} [{unit}]": column for name, unit, column in self.columns()}
         pandas = needed("pandas", "notebook")
         return pandas.DataFrame(columns, index=pandas.Index(self.time, name="time [s]"))
@@ -238,11 +298,20 @@ class Recording(Shown, Value):
     def summary(self) -> str:
         """Return what there is in one line, then what the checks found."""
         kinds = ", ".join(kind for kind, _ in self.groups())
-        clock = f"{self.time[-1] - self.time[0]:.4g} s at {self.rate:.6g} Hz" if len(self) > 1 else "1 sample"
+        clock = (
+            f"{self.time[-1] - self.time[0]:.4g} s at {self.rate:.6g} Hz"
+            if len(self) > 1
+            else "1 sample"
+        )
         more = f", {self.period_count} periods" if self.period_samples else ""
         carried = f", with '{self.payload}'" if self.payload else ""
-        return "\n".join([f"{self.source}: {len(self)} samples, {clock}{more}{carried}; {kinds} of "
-                          f"{', '.join(self.joints)}", *(f"  {finding}" for finding in self.quality)])
+        return "\n".join(
+            [
+                f"{self.source}: {len(self)} samples, {clock}{more}{carried}; {kinds} of "
+                f"{', '.join(self.joints)}",
+                *(f"  {finding}" for finding in self.quality),
+            ]
+        )
 
     def plot(self) -> Any:
         """Draw all channels, a panel for each kind; returns the axes."""
@@ -255,11 +324,12 @@ class Recording(Shown, Value):
         return axes
 
     def save(self, path: str | Path, *, settings: Mapping[str, object] | None = None) -> Path:
-        """Write the recording as CSV (`.csv`, `.csv.gz`), NPZ (`.npz`) or bag (`.mcap`) and return the path.
+        """Write the recording as CSV (`.csv`, `.csv.gz`), NPZ (`.npz`) or bag (`.mcap`) and return
+        the path.
 
-        The file appears complete or not at all. CSV numbers have the digits to read back the same. Bags hold
-        `/joint_states`, other columns at topics of their own, and need rosbags. `settings` are kept with the log: how
-        it was made.
+        The file appears complete or not at all. CSV numbers have the digits to read back the same.
+        Bags hold `/joint_states`, other columns at topics of their own, and need rosbags.
+        `settings` are kept with the log: how it was made.
         """
         from gough.logs.writers import save_recording  # a recording must not need files to exist
 
@@ -272,16 +342,24 @@ def _check_values(channels: Channels, kind: str, time: FloatArray, source: str) 
     if bad.any():
         i, j = (int(n) for n in np.argwhere(bad)[0])
         column = f"{channels.names[j]}.{kind}"
-        raise refused(source, f"column '{column}' is {channels.values[i, j]} at sample {i} (t = {time[i]:.6g} s; "
-                      f"{int(bad.sum())} such values); cut out or repair these samples", column=column, sample=i,
-                      count=int(bad.sum()))
+        raise refused(
+            source,
+            f"column '{column}' is {channels.values[i, j]} at sample {i} (t = {time[i]:.6g} s; "
+            f"{int(bad.sum())} such values); cut out or repair these samples",
+            column=column,
+            sample=i,
+            count=int(bad.sum()),
+        )
 
 
-def check_time(time: FloatArray, source: str, column: str = "time", previous: float = -np.inf,
-               first: int = 0) -> None:
-    """Raise `InvalidRecording` naming the first sample whose time is not finite or does not increase.
+def check_time(
+    time: FloatArray, source: str, column: str = "time", previous: float = -np.inf, first: int = 0
+) -> None:
+    """Raise `InvalidRecording` naming the first sample whose time is not finite or does not
+    increase.
 
-    `first` is the index of the first sample here in the whole record, `previous` the time of the one before. [s]
+    `first` is the index of the first sample here in the whole record, `previous` the time of the
+    one before. [s]
     """
     if not len(time):
         raise refused(source, "there are no samples")
@@ -291,7 +369,14 @@ def check_time(time: FloatArray, source: str, column: str = "time", previous: fl
         i = int(np.argmin(good))
         what = f"is {time[i]}"
         if np.isfinite(time[i]):
-            what = f"is {time[i]:.9g} s, " + ("the same as" if steps[i] == 0 else f"{-steps[i]:.3g} s earlier than")
+            what = f"is {time[i]:.9g} s, " + (
+                "the same as" if steps[i] == 0 else f"{-steps[i]:.3g} s earlier than"
+            )
             what += " the sample before it"
-        raise refused(source, f"column '{column}' {what} at sample {first + i} ({int((~good).sum())} such samples); "
-                      "times must increase: repair the clock or cut the log there", column=column, sample=first + i)
+        raise refused(
+            source,
+            f"column '{column}' {what} at sample {first + i} ({int((~good).sum())} such samples); "
+            "times must increase: repair the clock or cut the log there",
+            column=column,
+            sample=first + i,
+        )

@@ -1,13 +1,16 @@
-"""Expressions of joint terms, such as `sign(qd) * exp(-abs(qd) / speed)`: parsed, checked, evaluated; never executed.
+"""Expressions of joint terms, such as `sign(qd) * exp(-abs(qd) / speed)`: parsed, checked,
+evaluated; never executed.
 
     sum      product { (+ | -) product }
     product  factor { (* | /) factor }
     factor   (+ | -) factor | atom [ (^ | **) factor ]
     atom     number | 'quantity' | name | function ( sum { , sum } ) | ( sum )
 
-Names are the joint's `q`, `qd`, `qdd` and `effort`, those of another joint (`elbow.qd`), `pi`, and what the term
-declares: constants and recorded channels. A quantity in quotes has a unit: `lag(sign(qd), '0.1 s')`. Other numbers are
-in SI units; whole ones are pure where units are checked, and decimal ones may have any.
+Names are the joint's `q`, `qd`, `qdd` and `effort`, those of another joint (`elbow.qd`), `pi`, and
+what the term
+declares: constants and recorded channels. A quantity in quotes has a unit: `lag(sign(qd), '0.1
+s')`. Other numbers are in SI units; whole ones are pure where units are checked, and decimal ones
+may have any.
 """
 
 from __future__ import annotations
@@ -25,23 +28,52 @@ import numpy as np
 from gough.core.errors import GoughError, InvalidInput, nearest
 from gough.core.units import conversion, dimension_of, quantity
 
-LONGEST, DEEPEST = 500, 30  # characters, and parentheses inside each other: the longest bundled term has 40 and 3
+LONGEST, DEEPEST = (
+    500,
+    30,
+)  # characters, and parentheses inside each other: the longest bundled term has 40 and 3
 STATE = ("q", "qd", "qdd")
 EFFORT = "effort"  # what the joint passes on, of its own only
-# How many arguments each takes; all but `sign` and `lag` are functions of NumPy and CasADi under these names.
-FUNCTIONS = {"sign": 1, "abs": 1, "exp": 1, "log": 1, "sqrt": 1, "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "floor": 1,
-             "min": 2, "max": 2, "lag": 2}
+# How many arguments each takes; all but `sign` and `lag` are functions of NumPy and CasADi under
+# these names.
+FUNCTIONS = {
+    "sign": 1,
+    "abs": 1,
+    "exp": 1,
+    "log": 1,
+    "sqrt": 1,
+    "sin": 1,
+    "cos": 1,
+    "tan": 1,
+    "tanh": 1,
+    "floor": 1,
+    "min": 2,
+    "max": 2,
+    "lag": 2,
+}
 MATH = {"abs": "fabs", "min": "fmin", "max": "fmax"}
 BINDS = {"+": 1, "-": 1, "*": 2, "/": 2}
-_TOKEN = re.compile(r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*(?:\.\w+)*)"
-                    r"|'(?P<quantity>[^']*)'|(?P<sign>\*\*|[-+*/^(),]))")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*(?:\.\w+)*)"
+    r"|'(?P<quantity>[^']*)'|(?P<sign>\*\*|[-+*/^(),]))"
+)
 
 Dimension = tuple[Fraction, ...]  # powers of m, s, N; radians are none
 NONE: Dimension = (Fraction(0),) * 3
 BASE_UNITS = ("m", "s", "N")
-_POWERS = {"length": (1, 0, 0), "angle": (0, 0, 0), "none": (0, 0, 0), "time": (0, 1, 0), "frequency": (0, -1, 0),
-           "velocity": (1, -1, 0), "angular velocity": (0, -1, 0), "acceleration": (1, -2, 0),
-           "angular acceleration": (0, -2, 0), "force": (0, 0, 1), "torque": (1, 0, 1)}
+_POWERS = {
+    "length": (1, 0, 0),
+    "angle": (0, 0, 0),
+    "none": (0, 0, 0),
+    "time": (0, 1, 0),
+    "frequency": (0, -1, 0),
+    "velocity": (1, -1, 0),
+    "angular velocity": (0, -1, 0),
+    "acceleration": (1, -2, 0),
+    "angular acceleration": (0, -2, 0),
+    "force": (0, 0, 1),
+    "torque": (1, 0, 1),
+}
 
 
 @dataclass(frozen=True)
@@ -70,7 +102,10 @@ def fault(text: str, at: int, message: str) -> InvalidInput:
 def parse(text: str) -> Node:
     """Return the tree of an expression; errors carry their position."""
     if len(text) > LONGEST:
-        raise InvalidInput(f"an expression of {len(text)} characters is too long (at most {LONGEST})", position=LONGEST)
+        raise InvalidInput(
+            f"an expression of {len(text)} characters is too long (at most {LONGEST})",
+            position=LONGEST,
+        )
     tokens, at = [], 0
     while text[at:].strip():
         found = _TOKEN.match(text, at)
@@ -90,7 +125,9 @@ def parse(text: str) -> Node:
 
 
 def _check_numbers(text: str, node: Node) -> Any:
-    """Return the value of a part of plain numbers, else None; raise where it has none or divides by zero."""
+    """Return the value of a part of plain numbers, else None; raise where it has none or divides by
+    zero.
+    """
     below = [_check_numbers(text, part) for part in node.parts]
     if node.kind == "/" and below[1] == 0:
         raise fault(text, node.at, "this divides by zero")
@@ -124,13 +161,21 @@ class _Parser:
         found = self.take(*signs)
         if found is None:
             _, word, at = self.tokens[self.next]
-            raise fault(self.text, at, f"expected {' or '.join(signs)}, found {repr(word) if word else 'the end'}")
+            raise fault(
+                self.text,
+                at,
+                f"expected {' or '.join(signs)}, found {repr(word) if word else 'the end'}",
+            )
         return found[0]
 
     def nested(self, rule: Callable[[], Node]) -> Node:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise fault(self.text, self.tokens[self.next][2], f"parentheses are nested deeper than {DEEPEST}")
+            raise fault(
+                self.text,
+                self.tokens[self.next][2],
+                f"parentheses are nested deeper than {DEEPEST}",
+            )
         node = rule()
         self.depth -= 1
         return node
@@ -157,7 +202,11 @@ class _Parser:
             self.expect(")")
             return node
         if kind not in ("number", "quantity", "name"):
-            raise fault(self.text, at, f"expected a number, a name or (, found {repr(word) if word else 'the end'}")
+            raise fault(
+                self.text,
+                at,
+                f"expected a number, a name or (, found {repr(word) if word else 'the end'}",
+            )
         self.next += 1
         if kind == "number":
             return Node("number", (float(word), "none" if word.isdigit() else ""), (), at)
@@ -176,7 +225,9 @@ class _Parser:
         while self.expect(",", ")") == ",":
             parts.append(self.nested(self.operation))
         if len(parts) != FUNCTIONS[word]:
-            raise fault(self.text, at, f"{word} takes {FUNCTIONS[word]} arguments, found {len(parts)}")
+            raise fault(
+                self.text, at, f"{word} takes {FUNCTIONS[word]} arguments, found {len(parts)}"
+            )
         if word != "lag":
             return Node("call", word, tuple(parts), at)
         if any(below.kind == "lag" for below in parts[0].walk()):
@@ -186,7 +237,9 @@ class _Parser:
 
 
 def evaluate(node: Node, value: Callable[[Node], Any], math: Any) -> Any:
-    """Return an expression's value by what names, lags and signs stand for, with the functions of NumPy or CasADi."""
+    """Return an expression's value by what names, lags and signs stand for, with the functions of
+    NumPy or CasADi.
+    """
     if node.kind == "number":
         return node.value[0]
     if node.kind in ("name", "lag") or (node.kind == "call" and node.value == "sign"):
@@ -198,8 +251,13 @@ def evaluate(node: Node, value: Callable[[Node], Any], math: Any) -> Any:
 
 
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": operator.pow,
-    "neg": operator.neg}
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "^": operator.pow,
+    "neg": operator.neg,
+}
 
 
 def powers(dimension: str) -> Dimension | None:
@@ -216,12 +274,18 @@ def unit_text(dimension: Dimension | None, effort: str) -> str:
     below: list[str] = []
     for power, unit in zip(dimension, BASE_UNITS):
         if power:
-            (below if power > 0 else above).append(unit + ("" if abs(power) == 1 else f"{float(abs(power)):g}"))
-    return " ".join(above) + ("" if not below else "/" + (below[0] if len(below) == 1 else f"({' '.join(below)})"))
+            (below if power > 0 else above).append(
+                unit + ("" if abs(power) == 1 else f"{float(abs(power)):g}")
+            )
+    return " ".join(above) + (
+        "" if not below else "/" + (below[0] if len(below) == 1 else f"({' '.join(below)})")
+    )
 
 
 def unit_powers(unit: str) -> Dimension | None:
-    """Return a unit such as `N m s2/rad2` as powers of the base units; None if it has others than N, m, s, kg, rad."""
+    """Return a unit such as `N m s2/rad2` as powers of the base units; None if it has others than
+    N, m, s, kg, rad.
+    """
     total = list(NONE)
     parts = unit.replace("(", " ").replace(")", " ").split("/")
     for side, part in enumerate(parts[:2]):
@@ -230,12 +294,16 @@ def unit_powers(unit: str) -> Dimension | None:
             if found is None or len(parts) > 2:
                 return None
             power = Fraction(found[2] or "1") * (-1 if side else 1)
-            base = {"N": (0, 0, 1), "m": (1, 0, 0), "s": (0, 1, 0), "kg": (-1, 2, 1)}.get(found[1], (0, 0, 0))
+            base = {"N": (0, 0, 1), "m": (1, 0, 0), "s": (0, 1, 0), "kg": (-1, 2, 1)}.get(
+                found[1], (0, 0, 0)
+            )
             total = [t + power * b for t, b in zip(total, base)]
     return tuple(total)
 
 
-def dimension_in(text: str, node: Node, value: Callable[[Node], Dimension | None]) -> Dimension | None:
+def dimension_in(
+    text: str, node: Node, value: Callable[[Node], Dimension | None]
+) -> Dimension | None:
     """Return the dimension of an expression by those of its names, None where it is not known.
 
     Raises:
@@ -265,18 +333,32 @@ def dimension_in(text: str, node: Node, value: Callable[[Node], Dimension | None
     if kind in ("+", "-") or word in ("min", "max"):
         plain = [_plain(part) for part in node.parts]  # a number without a unit is in SI units
         if not any(plain) and None not in (first, second) and first != second:
-            raise fault(text, node.at, f"{_spoken(first or NONE)} and {_spoken(second or NONE)} cannot be added or "
-                                       "compared")
+            raise fault(
+                text,
+                node.at,
+                f"{_spoken(first or NONE)} and {_spoken(second or NONE)} cannot be added or "
+                "compared",
+            )
         return second if plain[0] or (first is None and not plain[1]) else first
     if word != "sign" and first not in (None, NONE):
-        raise fault(text, node.at, f"{word} takes a pure number or an angle, found {_spoken(first or NONE)}")
+        raise fault(
+            text, node.at, f"{word} takes a pure number or an angle, found {_spoken(first or NONE)}"
+        )
     return NONE
 
 
 def _plain(node: Node) -> bool:
-    return _plain(node.parts[0]) if node.kind == "neg" else node.kind == "number" and node.value[1] in ("", "none")
+    return (
+        _plain(node.parts[0])
+        if node.kind == "neg"
+        else node.kind == "number" and node.value[1] in ("", "none")
+    )
 
 
 def _spoken(dimension: Dimension) -> str:
-    words = [unit if power == 1 else f"{unit}^{power}" for power, unit in zip(dimension, BASE_UNITS) if power]
+    words = [
+        unit if power == 1 else f"{unit}^{power}"
+        for power, unit in zip(dimension, BASE_UNITS)
+        if power
+    ]
     return "a quantity in " + " ".join(words) if words else "a pure number"

@@ -14,15 +14,19 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, frozen
 
 ROUND_OFF = 1e-15  # entries of a transform below this are zero: cos(pi / 2) is 6e-17
-ROUNDED = 2e-11  # right angles printed with eleven digits or more (3.1415926536) are right ones [rad]
-PRINTED = 1e-5  # with five or more (1.5708), right ones where idealised: no machine is built to 10 um on a metre [rad]
+# right angles printed with eleven digits or more (3.1415926536) are right ones [rad]
+ROUNDED = 2e-11
+# with five or more (1.5708), right ones where idealised: no machine is built to 10 um on a metre
+# [rad]
+PRINTED = 1e-5
 
 Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
 
 
 @dataclass(frozen=True)
 class Placement:
-    """A fixed transform as a chain of elementary rotations [rad] and translations [m], applied left to right.
+    """A fixed transform as a chain of elementary rotations [rad] and translations [m], applied left
+    to right.
 
     Kept as steps, not as a matrix, so that geometry stays symbolic until compilation.
     """
@@ -39,8 +43,10 @@ class Placement:
                 part[k, 3] = value
             else:
                 i, j = (k + 1) % 3, (k + 2) % 3
-                c, s = (round(x) if abs(math.remainder(value, math.pi / 2)) < ROUNDED else x
-                        for x in (math.cos(value), math.sin(value)))
+                c, s = (
+                    round(x) if abs(math.remainder(value, math.pi / 2)) < ROUNDED else x
+                    for x in (math.cos(value), math.sin(value))
+                )
                 part[i, i], part[i, j], part[j, i], part[j, j] = c, -s, s, c
             result = result @ part
         result[np.abs(result) < ROUND_OFF] = 0.0
@@ -48,16 +54,36 @@ class Placement:
 
     @property
     def idealised(self) -> Placement:
-        """With right angles, and offsets along axes, for those that are so but for their digits; itself without."""
-        result = np.array(Placement(tuple((step, value - off if step[0] == "R" and abs(
-            off := math.remainder(value, math.pi / 2)) < PRINTED else value) for step, value in self.steps)).matrix)
+        """With right angles, and offsets along axes, for those that are so but for their digits;
+        itself without.
+        """
+        result = np.array(
+            Placement(
+                tuple(
+                    (
+                        step,
+                        value - off
+                        if step[0] == "R"
+                        and abs(off := math.remainder(value, math.pi / 2)) < PRINTED
+                        else value,
+                    )
+                    for step, value in self.steps
+                )
+            ).matrix
+        )
         whole = np.round(result[:3, :3])
-        if np.abs(result[:3, :3] - whole).max() < PRINTED:  # roll and yaw share a turn where the pitch is a right angle
+        if (
+            np.abs(result[:3, :3] - whole).max() < PRINTED
+        ):  # roll and yaw share a turn where the pitch is a right angle
             result[:3, :3] = whole
         offset = result[:3, 3]
         aside = (offset != 0.0) & (np.abs(offset) < PRINTED * np.abs(offset).max())
         if aside.any():
-            result[:3, 3] = np.where(aside, 0.0, offset) * np.linalg.norm(offset) / np.linalg.norm(offset[~aside])
+            result[:3, 3] = (
+                np.where(aside, 0.0, offset)
+                * np.linalg.norm(offset)
+                / np.linalg.norm(offset[~aside])
+            )
         return self if np.array_equal(result, self.matrix) else Placement.of(result)
 
     @property
@@ -75,7 +101,9 @@ class Placement:
 
     @classmethod
     def xyz_rpy(cls, xyz: Sequence[float], rpy: Sequence[float] = (0.0, 0.0, 0.0)) -> Placement:
-        """Place by position [m] and fixed-axis roll, pitch, yaw [rad] (URDF: R = Rz(yaw) Ry(pitch) Rx(roll))."""
+        """Place by position [m] and fixed-axis roll, pitch, yaw [rad] (URDF: R = Rz(yaw) Ry(pitch)
+        Rx(roll)).
+        """
         x, y, z = xyz
         roll, pitch, yaw = rpy
         return cls((("Tx", x), ("Ty", y), ("Tz", z), ("Rz", yaw), ("Ry", pitch), ("Rx", roll)))
@@ -86,9 +114,20 @@ class Placement:
         return cls.xyz_rpy(matrix[:3, 3].tolist(), roll_pitch_yaw(matrix[:3, :3]))
 
     @classmethod
-    def mdh(cls, *, gamma: float = 0.0, b: float = 0.0, alpha: float = 0.0, d: float = 0.0, theta: float = 0.0,
-            r: float = 0.0) -> Placement:
-        """Place by modified Denavit-Hartenberg parameters, tree form: Rz Tz Rx Tx Rz Tz. [m, rad]"""
+    def mdh(
+        cls,
+        *,
+        gamma: float = 0.0,
+        b: float = 0.0,
+        alpha: float = 0.0,
+        d: float = 0.0,
+        theta: float = 0.0,
+        r: float = 0.0,
+    ) -> Placement:
+        """Place by modified Denavit-Hartenberg parameters, tree form: Rz Tz Rx Tx Rz Tz.
+
+        [m, rad]
+        """
         return cls((("Rz", gamma), ("Tz", b), ("Rx", alpha), ("Tx", d), ("Rz", theta), ("Tz", r)))
 
     @classmethod
@@ -117,7 +156,11 @@ def inverse(pose: FloatArray) -> FloatArray:
 def moved(kind: str, axis: ArrayLike, value: float) -> FloatArray:
     """Return the motion of a joint as a transform, (4, 4)."""
     a = np.asarray(axis, dtype=float)
-    return transform(rotation=turned(a, value)) if kind == "revolute" else transform(value * a / np.linalg.norm(a))
+    return (
+        transform(rotation=turned(a, value))
+        if kind == "revolute"
+        else transform(value * a / np.linalg.norm(a))
+    )
 
 
 def turned(axis: ArrayLike, angle: float) -> FloatArray:
@@ -130,8 +173,8 @@ def turned(axis: ArrayLike, angle: float) -> FloatArray:
 def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:
     """Return the angles of R = Rz(yaw) Ry(pitch) Rx(roll). [rad]
 
-    Roll follows from Rz^T R with the yaw found, so that R is met to round-off also where the pitch is a right angle and
-    yaw and roll are not unique.
+    Roll follows from Rz^T R with the yaw found, so that R is met to round-off also where the pitch
+    is a right angle and yaw and roll are not unique.
     """
     R = rotation
     pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))

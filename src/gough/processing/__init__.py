@@ -7,6 +7,15 @@ from gough.processing.settings import Processing
 from gough.processing.stream import condense_log, process, regression, regression_blocks
 
 __all__ = [
-    "Processed", "Processing", "ProcessingChoice", "choose_processing", "condense_log", "matched", "on_motor_side",
-    "process", "raised_cutoff", "regression", "regression_blocks",
+    "Processed",
+    "Processing",
+    "ProcessingChoice",
+    "choose_processing",
+    "condense_log",
+    "matched",
+    "on_motor_side",
+    "process",
+    "raised_cutoff",
+    "regression",
+    "regression_blocks",
 ]

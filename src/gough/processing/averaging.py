@@ -1,4 +1,6 @@
-"""Averaging the periods of a repeated motion, and what their scatter says about noise and harmonics (AH09 3.2)."""
+"""Averaging the periods of a repeated motion, and what their scatter says about noise and harmonics
+(AH09 3.2).
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ from gough.logs.finding import Finding
 from gough.logs.recording import Recording
 from gough.processing.ready import signal_of
 
-REPEATED = 0.2  # of a joint's motion: where no joint differs by less from period to period, there is no period
+# of a joint's motion: where no joint differs by less from period to period, there is no period
+REPEATED = 0.2
 ODD = 3.0  # times as far from the mean as is usual: a period that is reported
-FREEDOM = 50  # repetitions times neighbouring harmonics that the noise of a harmonic is estimated from
+# repetitions times neighbouring harmonics that the noise of a harmonic is estimated from
+FREEDOM = 50
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,10 +31,12 @@ class PeriodAverage(Value):
 
     With k = 1 ... Nm periods of N samples, and x_i, y_j any two channels (AH09 3.2),
 
-        mean = 1/Nm sum_k x_k,   cov(x_i, y_j) = 1/(N (Nm - 1)) sum_k (x_ik - mean_i)^T (y_jk - mean_j).
+        mean = 1/Nm sum_k x_k,   cov(x_i, y_j) = 1/(N (Nm - 1)) sum_k (x_ik - mean_i)^T (y_jk -
+        mean_j).
 
-    Departure: AH09 prints 1/(N Nm - 1) for the efforts, which is low by (Nm - 1)/Nm. The cross-covariance of position
-    and effort is kept too: feedback correlates them. All covariances are those of a single sample; the means have 1/Nm.
+    Departure: AH09 prints 1/(N Nm - 1) for the efforts, which is low by (Nm - 1)/Nm. The
+    cross-covariance of position and effort is kept too: feedback correlates them. All covariances
+    are those of a single sample; the means have 1/Nm.
     """
 
     recording: Recording  # the whole periods averaged
@@ -47,7 +53,7 @@ class PeriodAverage(Value):
     @property
     def time(self) -> FloatArray:
         """Times of the first period, (N,). [s]"""
-        return self.recording.time[:len(self)]
+        return self.recording.time[: len(self)]
 
     @property
     def rate(self) -> float:
@@ -71,21 +77,29 @@ class PeriodAverage(Value):
 
     @property
     def rounding_variance(self) -> FloatArray:
-        """The variance of rounding of positions that averaging does not reduce, (a,). [m2 or rad2]"""
+        """The variance of rounding of positions that averaging does not reduce, (a,).
+
+        [m2 or rad2]
+        """
         steps = np.array([quantisation_step(column) or 0.0 for column in self.recording.position.T])
         spread = np.sqrt(np.diag(self.position_covariance))
         return np.asarray(np.where(spread < steps / 2, steps**2 / 12.0, 0.0))
 
 
 def average_periods(recording: Recording) -> PeriodAverage:
-    """Average the periods of a recording of whole ones; positions with efforts, or with currents without these."""
+    """Average the periods of a recording of whole ones; positions with efforts, or with currents
+    without these.
+    """
     signal, source = signal_of(recording), recording.source
     position, effort = recording.periods("position"), recording.periods(signal)
     count, n, a = position.shape
     if count < 2:
         raise InvalidRecording(
-            f"{source}: {count} period of {n} samples; averaging needs at least two to tell motion from noise",
-            source=source, periods=count)
+            f"{source}: {count} period of {n} samples; averaging needs at least two to tell motion "
+            f"from noise",
+            source=source,
+            periods=count,
+        )
     means = [position.mean(axis=0), effort.mean(axis=0)]
     covariance, scatter = np.zeros((2 * a, 2 * a)), np.empty((count, 2 * a))
     for k in range(count):  # one period at a time: no copy of the whole record
@@ -96,37 +110,59 @@ def average_periods(recording: Recording) -> PeriodAverage:
     ratio = np.divide(scatter, usual, out=np.zeros_like(scatter), where=usual > 0)
     for k in np.flatnonzero(ratio.max(axis=1) > ODD).tolist() if count > 2 else ():
         j = int(ratio[k].argmax())
-        findings.append(Finding(
-            kind="transient", channel=f"{recording.joints[j % a]}.{signal if j >= a else 'position'}",
-            numbers={"period": k, "ratio": float(ratio[k, j])},
-            message=f"period {k + 1} of {count} is {ratio[k, j]:.1f} times as far from the mean as is usual; if "
-                    "something touched the robot, cut it off"))
+        findings.append(
+            Finding(
+                kind="transient",
+                channel=f"{recording.joints[j % a]}.{signal if j >= a else 'position'}",
+                numbers={"period": k, "ratio": float(ratio[k, j])},
+                message=f"period {k + 1} of {count} is {ratio[k, j]:.1f} times as far from the "
+                f"mean as is usual; if "
+                "something touched the robot, cut it off",
+            )
+        )
     return PeriodAverage(
-        recording=recording, position=means[0], effort=means[1], position_covariance=covariance[:a, :a],
-        effort_covariance=covariance[a:, a:], cross_covariance=covariance[:a, a:], findings=tuple(findings))
+        recording=recording,
+        position=means[0],
+        effort=means[1],
+        position_covariance=covariance[:a, :a],
+        effort_covariance=covariance[a:, a:],
+        cross_covariance=covariance[:a, a:],
+        findings=tuple(findings),
+    )
 
 
 def check_repeats(average: PeriodAverage) -> None:
-    """Raise `InvalidRecording` if not one joint comes back after the period: then there is none, or another."""
+    """Raise `InvalidRecording` if not one joint comes back after the period: then there is none, or
+    another.
+    """
     log = average.recording
     differ, moves = np.sqrt(np.diag(average.position_covariance)), log.position.std(axis=0)
     if moves.any() and (differ >= REPEATED * moves).all():
         joint = int(np.argmax(moves))
         raise InvalidRecording(
-            f"{log.source}: the motion does not repeat after the {len(average)} samples of its period: of "
-            f"{log.joints[joint]} the periods differ by {100 * differ[joint] / moves[joint]:.0f} % of its motion; "
-            "give the right period, or none", source=log.source, samples=len(average))
+            f"{log.source}: the motion does not repeat after the {len(average)} samples of its "
+            f"period: of "
+            f"{log.joints[joint]} the periods differ by {100 * differ[joint] / moves[joint]:.0f} % "
+            f"of its motion; "
+            "give the right period, or none",
+            source=log.source,
+            samples=len(average),
+        )
 
 
 def averaged_pose(model: Model, average: PeriodAverage) -> tuple[By, FloatArray, FloatArray]:
-    """Return the coordinates a periodic motion is filtered in, all coordinates of the mean period and these, (N, m)."""
+    """Return the coordinates a periodic motion is filtered in, all coordinates of the mean period
+    and these, (N, m).
+    """
     by: By = "task" if "task" in model.loops.partitions else "actuated"
     q = model.kinematics.assemble(average.position, "actuated", time=average.time)
     return by, q, np.ascontiguousarray(q[:, list(model.loops.partitions[by].independent)])
 
 
 def leading(model: Model) -> list[int]:
-    """Return the motors that poses are found from, as columns of a recording: all, or as many as are needed, (m,)."""
+    """Return the motors that poses are found from, as columns of a recording: all, or as many as
+    are needed, (m,).
+    """
     return [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
 
 
@@ -140,7 +176,12 @@ def akaike_cutoff(model: Model, average: PeriodAverage) -> float:
     """Return the highest harmonic of the pose that Akaike's criterion keeps. [Hz]"""
     by, q, pose = averaged_pose(model, average)
     own, back = leading(model), pose_map(model, q, by)
-    scatter = np.einsum("tma,pta->ptm", back, (average.position_periods - average.position)[:, :, own], optimize=True)
+    scatter = np.einsum(
+        "tma,pta->ptm",
+        back,
+        (average.position_periods - average.position)[:, :, own],
+        optimize=True,
+    )
     rounding = np.einsum("tma,a->m", back**2, average.rounding_variance[own]) / len(back)
     try:
         return pose_cutoff(pose, scatter, average.rate, rounding)
@@ -152,22 +193,28 @@ def akaike_cutoff(model: Model, average: PeriodAverage) -> float:
 def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: FloatArray) -> float:
     """Return the highest harmonic of a mean pose (N, m) that Akaike's criterion keeps. [Hz]
 
-    With X_k the DFT of the mean pose at harmonic k and v_k the variance of its coordinates, from the scatter between
-    periods, keeping harmonic k raises the log-likelihood by sum |X_k|^2 / v_k and costs 2 real parameters a coordinate:
-    the harmonics kept are those up to argmax_K sum_k<=K (sum |X_k|^2 / v_k - 2 m). Poses are judged: inverse kinematics
-    makes harmonics of its own. Departure: coordinates are taken as independent, since a full covariance of few periods
-    takes the leaks of a transient that moves all of them for harmonics. The scatter (Nm, N, m) is that of each period
-    from the mean one, `rounding` (m,) the variance of what sensors add to a sample in every period alike.
+    With X_k the DFT of the mean pose at harmonic k and v_k the variance of its coordinates, from
+    the scatter between periods, keeping harmonic k raises the log-likelihood by sum |X_k|^2 / v_k
+    and costs 2 real parameters a coordinate: the harmonics kept are those up to argmax_K sum_k<=K
+    (sum |X_k|^2 / v_k - 2 m). Poses are judged: inverse kinematics makes harmonics of its own.
+    Departure: coordinates are taken as independent, since a full covariance of few periods takes
+    the leaks of a transient that moves all of them for harmonics. The scatter (Nm, N, m) is that of
+    each period from the mean one, `rounding` (m,) the variance of what sensors add to a sample in
+    every period alike.
     """
     count, n, m = scatter.shape
     bins = (n - 1) // 2
-    X = np.fft.rfft(pose, axis=0)[1:bins + 1]
-    D = np.fft.rfft(scatter, axis=1)[:, 1:bins + 1]
+    X = np.fft.rfft(pose, axis=0)[1 : bins + 1]
+    D = np.fft.rfft(scatter, axis=1)[:, 1 : bins + 1]
     width = min(max(1, -(-FREEDOM // (count - 1)) | 1), max(bins, 1))
-    v = uniform_filter1d((np.abs(D) ** 2).sum(axis=0) / (count * (count - 1)), width, axis=0, mode="nearest")
+    v = uniform_filter1d(
+        (np.abs(D) ** 2).sum(axis=0) / (count * (count - 1)), width, axis=0, mode="nearest"
+    )
     floor = (1e-10 * np.abs(X).max(axis=0, initial=0.0)) ** 2 + TINY
     gain = (np.abs(X) ** 2 / (v + n * rounding + floor)).sum(axis=1)
     total = np.cumsum(gain - 2 * m)
     if not bins or total.max() <= 0:
-        raise InvalidInput("no harmonic of the motion stands out of the noise; choose the cut-off yourself")
+        raise InvalidInput(
+            "no harmonic of the motion stands out of the noise; choose the cut-off yourself"
+        )
     return float((int(np.argmax(total)) + 1) * rate / n)

@@ -30,8 +30,11 @@ from gough.mechanism import load_robot, robot_text
 from gough.processing.settings import PERIODIC, Processing
 from gough.processing.stream import regression_blocks
 
-WHOLE = 2**25  # bytes of a log up to which it is read whole, checked and put on an even clock like any other
-INDEX = "index.json"  # what was known of a log when it was condensed, by path: size and time of change, hash
+WHOLE = (
+    2**25
+)  # bytes of a log up to which it is read whole, checked and put on an even clock like any other
+# what was known of a log when it was condensed, by path: size and time of change, hash
+INDEX = "index.json"
 OFTEN = 200  # logs after which the index is written
 Bad = Literal["refuse", "skip"]
 
@@ -50,15 +53,31 @@ class Job:
     version: str = __version__
 
     @classmethod
-    def of(cls, robot: str, processing: Processing, *, gains: Mapping[str, float] | None = None, tie_legs: bool = False,
-           payloads: Sequence[str] = (), joint: bool = False) -> Job:
+    def of(
+        cls,
+        robot: str,
+        processing: Processing,
+        *,
+        gains: Mapping[str, float] | None = None,
+        tie_legs: bool = False,
+        payloads: Sequence[str] = (),
+        joint: bool = False,
+    ) -> Job:
         """Return the job of a robot file and a complete processing."""
         if not processing.complete:
-            raise InvalidInput("factors need a complete processing: choose it first, on a sample of the logs")
+            raise InvalidInput(
+                "factors need a complete processing: choose it first, on a sample of the logs"
+            )
         path = str(Path(robot).resolve()) if Path(robot).is_file() else robot
-        return cls(robot=path, robot_hash=_hash(robot_text(path)[0]), processing=_text(processing.to_dict()),
-                   tie_legs=tie_legs, payloads=tuple(payloads), joint=joint,
-                   gains=_text(None if gains is None else dict(gains)))
+        return cls(
+            robot=path,
+            robot_hash=_hash(robot_text(path)[0]),
+            processing=_text(processing.to_dict()),
+            tie_legs=tie_legs,
+            payloads=tuple(payloads),
+            joint=joint,
+            gains=_text(None if gains is None else dict(gains)),
+        )
 
     @property
     def settings(self) -> Processing:
@@ -68,8 +87,12 @@ class Job:
     @property
     def made_from(self) -> dict[str, str]:
         """What factors of this job have in common."""
-        return {"robot": self.robot_hash, "processing": _hash(self.processing), "version": self.version,
-                "parameters": _hash(_text([self.tie_legs, self.payloads, self.gains, self.joint]))}
+        return {
+            "robot": self.robot_hash,
+            "processing": _hash(self.processing),
+            "version": self.version,
+            "parameters": _hash(_text([self.tie_legs, self.payloads, self.gains, self.joint])),
+        }
 
 
 def _text(value: object) -> str:
@@ -84,20 +107,29 @@ def _hash(text: str) -> str:
 def robot_of(job: Job) -> tuple[Model, BaseParameters]:
     """Return the compiled robot of a job and its base parameters, once for each process."""
     if job.version != __version__:
-        raise InvalidInput(f"this worker has version {__version__} of Gough, the work is for {job.version}; install "
-                           "the same version everywhere")
+        raise InvalidInput(
+            f"this worker has version {__version__} of Gough, the work is for {job.version}; "
+            f"install "
+            "the same version everywhere"
+        )
     if _hash(robot_text(job.robot)[0]) != job.robot_hash:
-        raise InvalidInput(f"the robot file '{job.robot}' of this worker is not the one the work is for; give all "
-                           "workers the same file")
+        raise InvalidInput(
+            f"the robot file '{job.robot}' of this worker is not the one the work is for; give all "
+            "workers the same file"
+        )
     model = Model(load_robot(job.robot))
     return model, base_parameters(model, tie_legs=job.tie_legs, payloads=job.payloads)
 
 
 def log_hash(log: str) -> str:
-    """Return the hash of a log's content and its description (`log.csv@its.toml`); of a folder that of its files."""
+    """Return the hash of a log's content and its description (`log.csv@its.toml`); of a folder that
+    of its files.
+    """
     found = hashlib.sha256()
     for path in map(Path, filter(None, log_and_description(log))):
-        inside = {file.relative_to(path): file for file in sorted(path.rglob("*")) if file.is_file()}
+        inside = {
+            file.relative_to(path): file for file in sorted(path.rglob("*")) if file.is_file()
+        }
         for name, file in inside.items() if path.is_dir() else [("", path)]:
             found.update(f"{name}\n".encode())
             with open(file, "rb") as stream:
@@ -129,15 +161,23 @@ def factor_of(work: tuple[Job, str]) -> bytes:
     model, base = robot_of(job)
     digest, source = log_hash(log), opened(log, averaged=job.settings.method in PERIODIC)
     if source.payload not in (None, *job.payloads):
-        raise InvalidRecording(f"{source.source}: carries '{source.payload}', which is not among the payloads of this "
-                               f"job ({', '.join(job.payloads) or 'none'})", source=source.source)
+        raise InvalidRecording(
+            f"{source.source}: carries '{source.payload}', which is not among the payloads of this "
+            f"job ({', '.join(job.payloads) or 'none'})",
+            source=source.source,
+        )
     rows, columns = len(model.rows), len(base) + 1
-    lagged, pairs = np.zeros((rows, columns, columns)), np.zeros(rows, np.int64)  # sums over neighbouring equations
+    lagged, pairs = (
+        np.zeros((rows, columns, columns)),
+        np.zeros(rows, np.int64),
+    )  # sums over neighbouring equations
 
     def seen() -> Iterator[Regression]:
         nonlocal lagged, pairs
         last = None
-        for block in regression_blocks(model, source, base, job.settings, gains=parse_json(job.gains)):
+        for block in regression_blocks(
+            model, source, base, job.settings, gains=parse_json(job.gains)
+        ):
             data, counts = block.stacked(), block.counting
             if last is not None:
                 data, counts = np.concatenate([last[0], data]), np.concatenate([last[1], counts])
@@ -147,8 +187,14 @@ def factor_of(work: tuple[Job, str]) -> bytes:
             yield block
 
     condensed = condense(seen(), joint=job.joint)
-    return Factor(made_from=job.made_from, logs=(digest,), sources=(name_of(log),), condensed=condensed,
-                  lagged=lagged, pairs=pairs).to_bytes()
+    return Factor(
+        made_from=job.made_from,
+        logs=(digest,),
+        sources=(name_of(log),),
+        condensed=condensed,
+        lagged=lagged,
+        pairs=pairs,
+    ).to_bytes()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,36 +202,53 @@ class Collected:
     """The factors of many logs, and what did not become one."""
 
     folder: Path  # of the factor files
-    keys: Mapping[str, str]  # of the factors, by path of the log, in the order of paths; without duplicates
+    keys: Mapping[
+        str, str
+    ]  # of the factors, by path of the log, in the order of paths; without duplicates
     bad: Mapping[str, str] = field(default_factory=dict)  # what is wrong with the others, by path
-    twice: Mapping[str, str] = field(default_factory=dict)  # logs that are copies of another one, which is named
+    twice: Mapping[str, str] = field(
+        default_factory=dict
+    )  # logs that are copies of another one, which is named
     skipped: int = 0  # how many were there already
 
     def merged(self) -> Factor:
         """Return the factor of all logs, merged in the order of their paths."""
-        return merge_all([partial(load_factor, self.folder / f"{key}.npz") for key in self.keys.values()])
+        return merge_all(
+            [partial(load_factor, self.folder / f"{key}.npz") for key in self.keys.values()]
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return a line for each log that is not used."""
-        return (*(f"left out: {log}: {why}" for log, why in self.bad.items()),
-                *(f"counted once: {log} is a copy of {first}" for log, first in self.twice.items()))
+        return (
+            *(f"left out: {log}: {why}" for log, why in self.bad.items()),
+            *(f"counted once: {log} is a copy of {first}" for log, first in self.twice.items()),
+        )
 
 
-def collect(job: Job, logs: Sequence[str], folder: str | os.PathLike[str], executor: Executor, *, bad: Bad = "refuse",
-            progress: Callable[[float], None] | None = None) -> Collected:
+def collect(
+    job: Job,
+    logs: Sequence[str],
+    folder: str | os.PathLike[str],
+    executor: Executor,
+    *,
+    bad: Bad = "refuse",
+    progress: Callable[[float], None] | None = None,
+) -> Collected:
     """Condense logs into factor files of a folder; those that are there already are not made again.
 
     A log whose path, size and time of change are those of an earlier start is taken as the same.
 
     Args:
         logs: Paths, `log.csv@its.toml` with a description of its own.
-        bad: What to do about logs that cannot be condensed, once all others are: raise, or leave them out.
+        bad: What to do about logs that cannot be condensed, once all others are: raise, or leave
+            them out.
         progress: Called with the fraction done, over all workers.
 
     Raises:
         InvalidRecording: Some logs are no logs of this robot, all are named; or none is left.
-        OutputError: The folder cannot be written; what was written before is there for the next start.
+        OutputError: The folder cannot be written; what was written before is there for the next
+            start.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -198,7 +261,9 @@ def collect(job: Job, logs: Sequence[str], folder: str | os.PathLike[str], execu
             hashes[path] = digest
     todo, known = [path for path in paths if path not in hashes], len(hashes)
     try:
-        for k, (number, result) in enumerate(executor.run(factor_of, [(job, path) for path in todo])):
+        for k, (number, result) in enumerate(
+            executor.run(factor_of, [(job, path) for path in todo])
+        ):
             path = todo[number]
             if isinstance(result, bytes):
                 factor = load_factor(result, path)
@@ -223,15 +288,26 @@ def collect(job: Job, logs: Sequence[str], folder: str | os.PathLike[str], execu
         raise InvalidRecording(
             f"{len(wrong)} of {len(paths)} logs cannot be used:\n  "
             + "\n  ".join(f"{path}: {why}" for path, why in wrong.items())
-            + "\nremove them, or leave out what cannot be used with `bad='skip'`; the others are done and kept",
-            logs=list(wrong))
-    twice = {path: first[digest] for path, digest in sorted(hashes.items()) if first[digest] != path}
-    return Collected(folder=place, keys={path: key_of(made, [digest]) for digest, path in first.items()},
-                     bad=wrong, twice=twice, skipped=known)
+            + "\nremove them, or leave out what cannot be used with `bad='skip'`; the others are "
+            "done and kept",
+            logs=list(wrong),
+        )
+    twice = {
+        path: first[digest] for path, digest in sorted(hashes.items()) if first[digest] != path
+    }
+    return Collected(
+        folder=place,
+        keys={path: key_of(made, [digest]) for digest, path in first.items()},
+        bad=wrong,
+        twice=twice,
+        skipped=known,
+    )
 
 
 def _stamp(log: str) -> str:
-    """Return size and time of change of a log and its description; empty of a folder, or where there is none."""
+    """Return size and time of change of a log and its description; empty of a folder, or where
+    there is none.
+    """
     files = [Path(name) for name in log_and_description(log) if name]
     if not all(file.is_file() for file in files):
         return ""
@@ -239,9 +315,15 @@ def _stamp(log: str) -> str:
 
 
 def _index(folder: Path) -> dict[str, tuple[str, str]]:
-    """Return what is known of logs; a file that cannot be read means no more than condensing again."""
+    """Return what is known of logs; a file that cannot be read means no more than condensing
+    again.
+    """
     try:
-        return {str(path): (str(stamp), str(digest)) for path, (stamp, digest) in
-                parse_json((folder / INDEX).read_text(encoding="utf-8")).items()}
+        return {
+            str(path): (str(stamp), str(digest))
+            for path, (stamp, digest) in parse_json(
+                (folder / INDEX).read_text(encoding="utf-8")
+            ).items()
+        }
     except (OSError, GoughError, ValueError, TypeError, AttributeError):
         return {}

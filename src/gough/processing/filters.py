@@ -1,4 +1,6 @@
-"""Low-pass and derivatives of positions: in time, exact in blocks that overlap; of whole periods, exact (AH09 3.3)."""
+"""Low-pass and derivatives of positions: in time, exact in blocks that overlap; of whole periods,
+exact (AH09 3.3).
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ from gough.core.errors import InvalidInput
 from gough.core.trajectory import Fourier, PositionVelocityAcceleration, fourier_basis
 
 ORDER = 4  # of the one-way Butterworth filter
-# The slowest pole decays by exp(-2.4 cutoff t): to below 1e-3 after 3 / cutoff, to rounding after 14 / cutoff.
+# The slowest pole decays by exp(-2.4 cutoff t): to below 1e-3 after 3 / cutoff, to rounding after
+# 14 / cutoff.
 SPOILT, MEMORY = 3.0, 14.0
-# Central difference of order 8: (4/5, -1/5, 4/105, -1/280), right to 1e-4 up to a tenth of the sampling rate.
+# Central difference of order 8: (4/5, -1/5, 4/105, -1/280), right to 1e-4 up to a tenth of the
+# sampling rate.
 STENCIL = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 REACH = len(STENCIL) // 2
 SAME = 1 + 1e-9  # a cut-off at a harmonic keeps it, whatever rounding does
@@ -25,20 +29,28 @@ def check_cutoff(cutoff: float, rate: float) -> None:
     if not np.isfinite(rate) or rate <= 0:
         raise InvalidInput(f"sampling rate is {rate} Hz, expected a positive number", rate=rate)
     if not 0 < cutoff < rate / 2:
-        raise InvalidInput(f"cut-off {cutoff:.6g} Hz is not between 0 and the Nyquist frequency {rate / 2:.6g} Hz of "
-                           f"{rate:.6g} Hz sampling; choose a lower one", cutoff=cutoff, nyquist=rate / 2)
+        raise InvalidInput(
+            f"cut-off {cutoff:.6g} Hz is not between 0 and the Nyquist frequency {rate / 2:.6g} Hz "
+            f"of "
+            f"{rate:.6g} Hz sampling; choose a lower one",
+            cutoff=cutoff,
+            nyquist=rate / 2,
+        )
 
 
 def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     """Low-pass filter forward and backward with a Butterworth filter along the first axis.
 
-    The gain is 1 / (1 + (tan(pi f / rate) / tan(pi cutoff / rate))^(2 ORDER)), real: no delay, 6 dB at the cut-off.
-    The ends are extended by point reflection over `SPOILT` / cutoff, or all there is.
+    The gain is 1 / (1 + (tan(pi f / rate) / tan(pi cutoff / rate))^(2 ORDER)), real: no delay, 6 dB
+    at the cut-off. The ends are extended by point reflection over `SPOILT` / cutoff, or all there
+    is.
     """
     check_cutoff(cutoff, rate)
     if len(values) <= 3 * ORDER:
-        raise InvalidInput(f"{len(values)} samples are too few to filter; more than {3 * ORDER} are needed",
-                           samples=len(values))
+        raise InvalidInput(
+            f"{len(values)} samples are too few to filter; more than {3 * ORDER} are needed",
+            samples=len(values),
+        )
     from scipy.signal import butter, sosfiltfilt  # here: it takes long to import
 
     sections = butter(ORDER, cutoff, fs=rate, output="sos")
@@ -47,16 +59,20 @@ def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
 
 
 def derivative(values: FloatArray, rate: float) -> FloatArray:
-    """Differentiate along the first axis by central differences of order 8, of lower order at the ends."""
+    """Differentiate along the first axis by central differences of order 8, of lower order at the
+    ends.
+    """
     if len(values) < 2:
         raise InvalidInput(f"{len(values)} samples cannot be differentiated; at least 2 are needed")
     made = correlate1d(values, STENCIL * rate, axis=0, mode="nearest")
-    made[:REACH] = np.gradient(values[:2 * REACH], 1.0 / rate, axis=0)[:REACH]
-    made[-REACH:] = np.gradient(values[-2 * REACH:], 1.0 / rate, axis=0)[-REACH:]
+    made[:REACH] = np.gradient(values[: 2 * REACH], 1.0 / rate, axis=0)[:REACH]
+    made[-REACH:] = np.gradient(values[-2 * REACH :], 1.0 / rate, axis=0)[-REACH:]
     return np.asarray(made)
 
 
-def differentiate(values: FloatArray, rate: float, cutoff: float | None) -> PositionVelocityAcceleration:
+def differentiate(
+    values: FloatArray, rate: float, cutoff: float | None
+) -> PositionVelocityAcceleration:
     """Filter a signal (t, k) and differentiate it twice (BG13 section 3.1, P03 section 4.1).
 
     Without a cut-off nothing is filtered: the raw comparison of AH09 Fig. 4.
@@ -68,23 +84,29 @@ def differentiate(values: FloatArray, rate: float, cutoff: float | None) -> Posi
 
 
 def edge_samples(rate: float, cutoff: float) -> int:
-    """Return how many samples at each end of a log the low-pass or, near Nyquist, two derivatives may spoil."""
+    """Return how many samples at each end of a log the low-pass or, near Nyquist, two derivatives
+    may spoil.
+    """
     check_cutoff(cutoff, rate)
     return max(int(np.ceil(SPOILT * rate / cutoff)), 4 * REACH)
 
 
 def memory_samples(rate: float, cutoff: float | None) -> int:
-    """Return how many samples on both sides decide a filtered and differentiated one, to rounding."""
+    """Return how many samples on both sides decide a filtered and differentiated one, to
+    rounding.
+    """
     return 2 * REACH + (0 if cutoff is None else int(np.ceil(MEMORY * rate / cutoff)))
 
 
-def lowpass_periodic(values: FloatArray, rate: float, period_samples: int,
-                     cutoff: float) -> PositionVelocityAcceleration:
+def lowpass_periodic(
+    values: FloatArray, rate: float, period_samples: int, cutoff: float
+) -> PositionVelocityAcceleration:
     """Filter and differentiate whole periods (t, k) exactly: DFT, ideal low-pass, times j w, back.
 
-    X = DFT x,  X = 0 where f > cutoff,  x = DFT^-1 X,  xd = DFT^-1 (j w X),  xdd = DFT^-1 (-w^2 X); AH09 3.3.
-    The harmonic at the cut-off itself is kept: cutoff = n_h rate / period_samples keeps n_h harmonics. Efforts are not
-    to be filtered: their noise does not enter the regressor, and steps of friction would be smoothed on one side only.
+    X = DFT x,  X = 0 where f > cutoff,  x = DFT^-1 X,  xd = DFT^-1 (j w X),  xdd = DFT^-1 (-w^2 X);
+    AH09 3.3. The harmonic at the cut-off itself is kept: cutoff = n_h rate / period_samples keeps
+    n_h harmonics. Efforts are not to be filtered: their noise does not enter the regressor, and
+    steps of friction would be smoothed on one side only.
     """
     n = len(values)
     check_finite(values, "signal")
@@ -92,13 +114,20 @@ def lowpass_periodic(values: FloatArray, rate: float, period_samples: int,
         raise InvalidInput(f"a period of {period_samples} samples; at least 2 are needed")
     if n == 0 or n % period_samples:
         raise InvalidInput(
-            f"{n} samples are {n / period_samples:.4f} periods of {period_samples}, expected whole ones: the DFT of "
+            f"{n} samples are {n / period_samples:.4f} periods of {period_samples}, expected whole "
+            f"ones: the DFT of "
             "part of a period leaks into all harmonics; leave out what follows the last whole one",
-            samples=n, period_samples=period_samples)
+            samples=n,
+            period_samples=period_samples,
+        )
     check_cutoff(cutoff, rate)
     if cutoff * SAME < rate / period_samples:
-        raise InvalidInput(f"cut-off {cutoff:.6g} Hz is below the fundamental frequency {rate / period_samples:.6g} "
-                           "Hz; nothing of the motion would be left", cutoff=cutoff)
+        raise InvalidInput(
+            f"cut-off {cutoff:.6g} Hz is below the fundamental frequency "
+            f"{rate / period_samples:.6g} "
+            "Hz; nothing of the motion would be left",
+            cutoff=cutoff,
+        )
     frequency = np.fft.rfftfreq(n, 1.0 / rate)
     jw = (2j * np.pi * frequency).reshape(-1, *[1] * (values.ndim - 1))
     X = np.fft.rfft(values, axis=0)
@@ -107,19 +136,30 @@ def lowpass_periodic(values: FloatArray, rate: float, period_samples: int,
     return position, velocity, acceleration
 
 
-def fourier_fit(values: FloatArray, time: FloatArray, frequency: float, harmonics: int, *,
-                coordinates: Sequence[str], units: Sequence[str]) -> Fourier:
-    """Fit a Fourier series of known frequency [Hz] to (t, k) by least squares: the implicit filter of AH09 (17)-(18).
+def fourier_fit(
+    values: FloatArray,
+    time: FloatArray,
+    frequency: float,
+    harmonics: int,
+    *,
+    coordinates: Sequence[str],
+    units: Sequence[str],
+) -> Fourier:
+    """Fit a Fourier series of known frequency [Hz] to (t, k) by least squares: the implicit filter
+    of AH09 (17)-(18).
 
-    B = [1, sin(k w t)/(k w) ..., -cos(k w t)/(k w) ...],  Xi = (B^T B)^-1 B^T x. Departure: (17) prints the cosines
-    without the minus sign of (12), which gives -nu. The frequency must be that of the motion, not only of the
+    B = [1, sin(k w t)/(k w) ..., -cos(k w t)/(k w) ...],  Xi = (B^T B)^-1 B^T x. Departure: (17)
+    prints the cosines without the minus sign of (12), which gives -nu. The frequency must be that
+    of the motion, not only of the
     reference: what is mistuned leaks. `lowpass_periodic` has no such condition.
     """
     check_shape(values, (len(time), None), "signal")
     check_finite(values, "signal")
     if harmonics < 1 or len(time) < 2 * harmonics + 1:
-        raise InvalidInput(f"{harmonics} harmonics from {len(time)} samples; expected from 1, and at least "
-                           f"{2 * harmonics + 1} samples")
+        raise InvalidInput(
+            f"{harmonics} harmonics from {len(time)} samples; expected from 1, and at least "
+            f"{2 * harmonics + 1} samples"
+        )
     if not frequency > 0:
         raise InvalidInput(f"fundamental frequency is {frequency} Hz, expected a positive number")
     check_cutoff(harmonics * frequency, (len(time) - 1) / float(time[-1] - time[0]))
@@ -127,5 +167,11 @@ def fourier_fit(values: FloatArray, time: FloatArray, frequency: float, harmonic
     scale = np.concatenate([[1.0], kw, kw])  # columns of equal size: better conditioned
     B = fourier_basis(time, frequency, harmonics)[0] * scale
     Xi = np.linalg.lstsq(B, values, rcond=None)[0] * scale[:, None]
-    return Fourier(coordinates=tuple(coordinates), units=tuple(units), frequency=frequency, offset=Xi[0],
-                   mu=Xi[1:harmonics + 1], nu=Xi[harmonics + 1:])
+    return Fourier(
+        coordinates=tuple(coordinates),
+        units=tuple(units),
+        frequency=frequency,
+        offset=Xi[0],
+        mu=Xi[1 : harmonics + 1],
+        nu=Xi[harmonics + 1 :],
+    )

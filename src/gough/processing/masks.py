@@ -1,8 +1,9 @@
 """Equations that do not count: where the sign of a joint's velocity does not tell its friction.
 
-Where a motor reverses, the low-pass of the positions smears the instant; where it stands, friction takes any value up
-to fs; within the noise of a velocity, its dead band, the sign says nothing. This spoils the equations that contain its
-friction and no others: those with E_j != 0 in qd = E qd_I, which for a motor that is a row is its own.
+Where a motor reverses, the low-pass of the positions smears the instant; where it stands, friction
+takes any value up to fs; within the noise of a velocity, its dead band, the sign says nothing. This
+spoils the equations that contain its friction and no others: those with E_j != 0 in qd = E qd_I,
+which for a motor that is a row is its own.
 """
 
 from __future__ import annotations
@@ -29,17 +30,21 @@ from gough.processing.settings import Processing, whole_samples
 
 TOUCHES = 1e-9  # of a joint's largest lever: what is smaller is rounding
 SIGMAS = 3.0  # of the velocity noise in a dead band: one wrong sign in 700 at its edge
-ROUNDING = 1e-12  # of a position: never without a band, so that the velocity of a joint at rest has no sign
+# of a position: never without a band, so that the velocity of a joint at rest has no sign
+ROUNDING = 1e-12
 
 
 def position_noise(position: FloatArray) -> FloatArray:
     """Return the standard deviation of the position noise of each joint, (t, a) -> (a,). [m or rad]
 
-    From third differences, which a smooth motion hardly has: std = median |d3| / (0.6745 sqrt(20)); at least
-    step / sqrt(12) of a quantised sensor. Differences of zero, where a joint stands, tell nothing.
+    From third differences, which a smooth motion hardly has: std = median |d3| / (0.6745 sqrt(20));
+    at least step / sqrt(12) of a quantised sensor. Differences of zero, where a joint stands, tell
+    nothing.
     """
     if len(position) < 16:
-        raise InvalidInput(f"{len(position)} samples are too few to estimate noise; at least 16 are needed")
+        raise InvalidInput(
+            f"{len(position)} samples are too few to estimate noise; at least 16 are needed"
+        )
     noise = []
     for column in position.T:
         third = np.diff(column, n=3)
@@ -51,18 +56,24 @@ def position_noise(position: FloatArray) -> FloatArray:
 
 
 def noise_again(recording: Recording, rng: np.random.Generator) -> Recording:
-    """Return a recording with white noise of the size that its positions already have added to them.
+    """Return a recording with white noise of the size that its positions already have added to
+    them.
 
-    Of repeated motions that is what differs between periods, if this is less: it may also be that they still settle.
+    Of repeated motions that is what differs between periods, if this is less: it may also be that
+    they still settle.
     """
     size = position_noise(recording.position)
     if recording.period_count >= 2:
         size = np.minimum(size, np.sqrt(np.diag(average_periods(recording).position_covariance)))
-    return replace(recording, position=recording.position + size * rng.standard_normal(recording.position.shape))
+    return replace(
+        recording,
+        position=recording.position + size * rng.standard_normal(recording.position.shape),
+    )
 
 
 def velocity_noise(noise: ArrayLike, rate: float, cutoff: float) -> FloatArray:
-    """Return the standard deviation of velocities from positions with white noise (a,), low-passed at a cut-off.
+    """Return the standard deviation of velocities from positions with white noise (a,), low-passed
+    at a cut-off.
 
     std_v^2 = std^2 (2 / rate) int_0^fc (2 pi f)^2 df = std^2 (8 pi^2 / 3) fc^3 / rate.
     """
@@ -70,35 +81,45 @@ def velocity_noise(noise: ArrayLike, rate: float, cutoff: float) -> FloatArray:
     return np.asarray(np.asarray(noise) * np.sqrt(8.0 * np.pi**2 / 3.0 * cutoff**3 / rate))
 
 
-def dead_bands(model: Model, motions: Sequence[Motion], speeds: Sequence[FloatArray]) -> dict[str, float]:
+def dead_bands(
+    model: Model, motions: Sequence[Motion], speeds: Sequence[FloatArray]
+) -> dict[str, float]:
     """Return the dead band of every joint, the widest of several logs.
 
-    `SIGMAS` standard deviations of the motors' velocities in each log (a,), carried through the closure to passive
-    joints.
+    `SIGMAS` standard deviations of the motors' velocities in each log (a,), carried through the
+    closure to passive joints.
     """
     bands = np.zeros(len(model.mechanism.joints))
     for motion, speed in zip(motions, speeds):
-        maps = model.kinematics.closure_map(motion.q[::max(1, len(motion) // 50)], "actuated")
-        bands = np.maximum(bands, SIGMAS * np.sqrt(((maps * speed[leading(model)]) ** 2).sum(axis=2).max(axis=0)))
+        maps = model.kinematics.closure_map(motion.q[:: max(1, len(motion) // 50)], "actuated")
+        bands = np.maximum(
+            bands, SIGMAS * np.sqrt(((maps * speed[leading(model)]) ** 2).sum(axis=2).max(axis=0))
+        )
     return dict(zip(model.mechanism.coordinates, bands.tolist()))
 
 
 def smeared_samples(settings: Processing, rate: float) -> int:
-    """Return over how many samples the low-pass of the positions smears the end of a standstill: 1 / (2 cut-off)."""
+    """Return over how many samples the low-pass of the positions smears the end of a standstill: 1
+    / (2 cut-off).
+    """
     return 0 if settings.cutoff is None else whole_samples(rate / (2 * settings.cutoff))
 
 
-def spoilt_samples(speed: FloatArray, band: FloatArray, reach: int, *, smear: int = 0,
-                   around: bool = False) -> BoolArray:
+def spoilt_samples(
+    speed: FloatArray, band: FloatArray, reach: int, *, smear: int = 0, around: bool = False
+) -> BoolArray:
     """Tell where velocities (t, k) say nothing about friction, (t, k).
 
-    Inside their dead bands (k,); with a reach, within so many samples of there or of a change of sign; and within as
-    many as a filter smears of a longer standstill. A period that repeats goes on `around` its ends.
+    Inside their dead bands (k,); with a reach, within so many samples of there or of a change of
+    sign; and within as many as a filter smears of a longer standstill. A period that repeats goes
+    on `around` its ends.
     """
     mode = "wrap" if around else "constant"
     bad = np.abs(speed) < band
     smear = min(smear, len(speed) // 4)
-    stands = maximum_filter1d(minimum_filter1d(bad, 2 * smear + 1, axis=0, mode=mode), 4 * smear + 1, axis=0, mode=mode)
+    stands = maximum_filter1d(
+        minimum_filter1d(bad, 2 * smear + 1, axis=0, mode=mode), 4 * smear + 1, axis=0, mode=mode
+    )
     if reach:
         turned = np.signbit(speed) != np.signbit(np.roll(speed, 1, axis=0))
         turned[0] &= around
@@ -114,22 +135,31 @@ def rubbed_rows(model: Model) -> BoolArray:
     return np.asarray(levers > TOUCHES * levers.max(axis=1, keepdims=True))
 
 
-def counting_rows(model: Model, motion: Motion, settings: Processing, reach: int, *,
-                  around: bool = False) -> BoolArray:
+def counting_rows(
+    model: Model, motion: Motion, settings: Processing, reach: int, *, around: bool = False
+) -> BoolArray:
     """Return which equations of a motion, or of a period that repeats, count, (t, r).
 
-    As many samples as `reach` on both sides of a motor's reversal or standstill do not count either; of passive joints
-    they do, which rub a little in all rows: it would be most of a log.
+    As many samples as `reach` on both sides of a motor's reversal or standstill do not count
+    either; of passive joints they do, which rub a little in all rows: it would be most of a log.
     """
     counts = np.ones((len(motion), len(model.rows)), bool)
     bands, rubbed = settings.bands(model.mechanism.coordinates), rubbed_rows(model)
-    rubbing = [i for i, joint in enumerate(model.mechanism.joints)
-               if model.mechanism.rubs(joint) and joint.name not in (settings.standing or ())]
+    rubbing = [
+        i
+        for i, joint in enumerate(model.mechanism.joints)
+        if model.mechanism.rubs(joint) and joint.name not in (settings.standing or ())
+    ]
     motors = [i for i in rubbing if i in model.actuated]
     passive = [i for i in rubbing if i not in model.actuated]
     rate = (len(motion) - 1) / float(motion.time[-1] - motion.time[0]) if len(motion) > 1 else 1.0
-    for joints, beyond, smear in ((motors, reach, smeared_samples(settings, rate)), (passive, 0, 0)):
-        spoilt = spoilt_samples(motion.qd[:, joints], bands[joints], beyond, smear=smear, around=around)
+    for joints, beyond, smear in (
+        (motors, reach, smeared_samples(settings, rate)),
+        (passive, 0, 0),
+    ):
+        spoilt = spoilt_samples(
+            motion.qd[:, joints], bands[joints], beyond, smear=smear, around=around
+        )
         for bad, rows in zip(spoilt.T, rubbed[joints]):
             counts[:, rows] &= ~bad[:, None]
     return counts

@@ -16,58 +16,99 @@ from gough.logs.recording import Recording
 Method = Literal["auto", "explicit", "implicit", "time", "raw"]
 
 PERIODIC = ("explicit", "implicit")  # methods that average periods
-EDGE = 0.8  # part of the new Nyquist frequency that parallel decimation keeps: n_d = floor(EDGE rate / (2 cutoff))
+# part of the new Nyquist frequency that parallel decimation keeps: n_d = floor(EDGE rate / (2
+# cutoff))
+EDGE = 0.8
 HIGHEST = 0.4  # of the sampling rate: the highest cut-off, where nothing is decimated any more
 
 
 @dataclass(frozen=True, kw_only=True)
 class Processing(Settings):
-    """How the recordings of an experiment become motions and regressions; None is chosen from the data.
+    """How the recordings of an experiment become motions and regressions; None is chosen from the
+    data.
 
-    `choose_processing` fills in what is None, once for all logs of an experiment. What is complete is stored with a
-    result, and logs that are looked at later are processed by exactly these numbers. The methods:
+    `choose_processing` fills in what is None, once for all logs of an experiment. What is complete
+    is stored with a result, and logs that are looked at later are processed by exactly these
+    numbers. The methods:
 
-    `explicit`: average the periods, forward kinematics, DFT of the pose, ideal low-pass, j omega (AH09 3.3).
-    `implicit`: least-squares Fourier fit of the pose at the nominal frequency (AH09 (17)-(18)).
-    `time`: zero-phase low-pass of the actuated positions, regressor and effort low-passed in parallel (BG13).
-    `raw`: what was recorded, differentiated. `auto`: explicit if all logs have at least two periods, else time.
+    `explicit`: average the periods, forward kinematics, DFT of the pose, ideal low-pass, j omega
+    (AH09 3.3). `implicit`: least-squares Fourier fit of the pose at the nominal frequency (AH09
+    (17)-(18)). `time`: zero-phase low-pass of the actuated positions, regressor and effort
+    low-passed in parallel (BG13). `raw`: what was recorded, differentiated. `auto`: explicit if all
+    logs have at least two periods, else time.
     """
 
-    method: Method = option("auto", "How logs are processed; auto averages periods where all logs have two.")
-    cutoff: float | None = option(None, "Low-pass cut-off of the motion; from the data by default.", unit="Hz", above=0)
-    decimation: int | None = option(None, "Keep one of so many samples; follows the cut-off by default.", least=1)
+    method: Method = option(
+        "auto", "How logs are processed; auto averages periods where all logs have two."
+    )
+    cutoff: float | None = option(
+        None, "Low-pass cut-off of the motion; from the data by default.", unit="Hz", above=0
+    )
+    decimation: int | None = option(
+        None, "Keep one of so many samples; follows the cut-off by default.", least=1
+    )
     dead_band: float | Mapping[str, float] | None = option(
-        None, "Speed below which the sign of Coulomb friction is in doubt, of all joints or joint=value; from the "
-        "noise by default.", unit="m/s or rad/s", least=0)
-    window: float | None = option(None, "Equations this near to a reversal do not count; from the data by default.",
-                                  unit="s", least=0)
+        None,
+        "Speed below which the sign of Coulomb friction is in doubt, of all joints or joint=value; "
+        "from the "
+        "noise by default.",
+        unit="m/s or rad/s",
+        least=0,
+    )
+    window: float | None = option(
+        None,
+        "Equations this near to a reversal do not count; from the data by default.",
+        unit="s",
+        least=0,
+    )
     standing: tuple[str, ...] | None = option(
-        None, "Joints that hardly ever move: their equations count where they stand; from the data by default.")
+        None,
+        "Joints that hardly ever move: their equations count where they stand; from the data by "
+        "default.",
+    )
     repeats: Literal["declared", "found"] = option(
-        "declared", "Periods to use: those the log states, or also those its motion shows.")
+        "declared", "Periods to use: those the log states, or also those its motion shows."
+    )
     harmonics: int = option(5, "Harmonics of the implicit fit.", least=1)
-    frequency: float | None = option(None, "Fundamental of the implicit fit; that of the recorded period by default.",
-                                     unit="Hz", above=0)
+    frequency: float | None = option(
+        None,
+        "Fundamental of the implicit fit; that of the recorded period by default.",
+        unit="Hz",
+        above=0,
+    )
 
     @property
     def complete(self) -> bool:
         """Nothing is left to choose."""
         filtered = self.method == "raw" or self.cutoff is not None
-        return (self.method != "auto" and filtered and self.decimation is not None and self.window is not None
-                and isinstance(self.dead_band, Mapping) and self.standing is not None)
+        return (
+            self.method != "auto"
+            and filtered
+            and self.decimation is not None
+            and self.window is not None
+            and isinstance(self.dead_band, Mapping)
+            and self.standing is not None
+        )
 
     def bands(self, coordinates: tuple[str, ...]) -> FloatArray:
-        """Return the dead band of each coordinate, zero where none is given, (n,). [m/s or rad/s]"""
+        """Return the dead band of each coordinate, zero where none is given, (n,).
+
+        [m/s or rad/s]
+        """
         given = self.dead_band
         if not isinstance(given, Mapping):
             return np.full(len(coordinates), given or 0.0)
         for name in given:
             if name not in coordinates:
-                raise InvalidInput(f"dead band of '{name}', which is no joint{nearest(name, coordinates)}")
+                raise InvalidInput(
+                    f"dead band of '{name}', which is no joint{nearest(name, coordinates)}"
+                )
         return np.array([given.get(name, 0.0) for name in coordinates])
 
     def method_for(self, recording: Recording) -> Method:
-        """Return how one log is processed: a log without periods in time, whatever is done with periodic ones."""
+        """Return how one log is processed: a log without periods in time, whatever is done with
+        periodic ones.
+        """
         if self.method in ("auto", *PERIODIC) and recording.period_count < 2:
             return "time"
         return "explicit" if self.method == "auto" else self.method
@@ -78,10 +119,14 @@ class Processing(Settings):
 
 
 def whole_samples(samples: float) -> int:
-    """Return the nearest whole number, the same for a half that the rate of a piece of the log makes a little more."""
+    """Return the nearest whole number, the same for a half that the rate of a piece of the log
+    makes a little more.
+    """
     return round(round(samples, 3))
 
 
 def decimation_of(cutoff: float, rate: float) -> int:
-    """Return the decimation whose low-pass has the same edge as that of the positions: floor(0.8 rate / (2 cutoff))."""
+    """Return the decimation whose low-pass has the same edge as that of the positions: floor(0.8
+    rate / (2 cutoff)).
+    """
     return max(1, int(EDGE * rate / (2.0 * cutoff) * (1 + 1e-9)))

@@ -11,7 +11,11 @@ _MINUS = "−"
 
 def unit(text: str) -> str:
     """Return a unit with raised exponents: `kg m2` becomes `kg m²`; `1` is no unit."""
-    return "" if text == "1" else re.sub(r"(?<=[A-Za-z])[2-9]\b", lambda match: raised(int(match[0])), text)
+    return (
+        ""
+        if text == "1"
+        else re.sub(r"(?<=[A-Za-z])[2-9]\b", lambda match: raised(int(match[0])), text)
+    )
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -30,7 +34,9 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def with_std(value: float, std: float) -> tuple[str, str]:
-    """Return a value and its standard deviation with the same last digit, two significant ones of the deviation."""
+    """Return a value and its standard deviation with the same last digit, two significant ones of
+    the deviation.
+    """
     if not (math.isfinite(std) and math.isfinite(value) and std > 0):
         return number(value, 6), number(std, 2)
     last = math.floor(math.log10(std)) - 1
@@ -39,7 +45,9 @@ def with_std(value: float, std: float) -> tuple[str, str]:
         return tuple(_signed(f"{x:.{max(0, -last)}f}") for x in (value, std))  # type: ignore[return-value]
     power = max(math.floor(math.log10(largest)), -300)
     decimals = min(max(0, power - last), 9)
-    texts = (f"{_signed(f'{x / 10.0**power:.{decimals}f}')}·10{raised(power)}" for x in (value, std))
+    texts = (
+        f"{_signed(f'{x / 10.0**power:.{decimals}f}')}·10{raised(power)}" for x in (value, std)
+    )
     return tuple(texts)  # type: ignore[return-value]
 
 

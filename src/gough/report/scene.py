@@ -1,4 +1,6 @@
-"""The three-dimensional pictures: a robot as points, lines and plates that move, as data for the page's script."""
+"""The three-dimensional pictures: a robot as points, lines and plates that move, as data for the
+page's script.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,28 @@ def robot_scene(model: Model, fit: Fit) -> dict[str, Any]:
     drawn = skeleton(model.kinematics, model.load_body, q)
     tips = drawn.points[:, [drawn.tool]] + 0.09 * drawn.size * np.swapaxes(drawn.turn, 1, 2)
     axes = upright(model.mechanism.gravity)
-    points, way = np.concatenate([drawn.points, tips], axis=1) @ axes.T, tool_path(model, fit) @ axes.T
+    points, way = (
+        np.concatenate([drawn.points, tips], axis=1) @ axes.T,
+        tool_path(model, fit) @ axes.T,
+    )
     pack, scale = _packing(np.concatenate([points.reshape(-1, 3), way]))
     count = drawn.points.shape[1]
     return {
-        "kind": "robot", "frames": len(times), "count": points.shape[1], "start": float(times[0]),
+        "kind": "robot",
+        "frames": len(times),
+        "count": points.shape[1],
+        "start": float(times[0]),
         "step": float(np.diff(times[:2]).sum()) or 1.0,
-        "whole": bool(times[-1] >= fit.time[-1] - 1e-9), "points": pack(points), "path": pack(way),
-        "links": [list(link) for link in drawn.links], "plates": [[list(ring), kind] for ring, kind in drawn.plates],
-        "dots": [list(dot) for dot in drawn.dots], "tool": drawn.tool, "triad": [count, count + 1, count + 2],
-        "size": drawn.size / scale, "view": _view(points.reshape(-1, 3)),
+        "whole": bool(times[-1] >= fit.time[-1] - 1e-9),
+        "points": pack(points),
+        "path": pack(way),
+        "links": [list(link) for link in drawn.links],
+        "plates": [[list(ring), kind] for ring, kind in drawn.plates],
+        "dots": [list(dot) for dot in drawn.dots],
+        "tool": drawn.tool,
+        "triad": [count, count + 1, count + 2],
+        "size": drawn.size / scale,
+        "view": _view(points.reshape(-1, 3)),
     }
 
 
@@ -52,9 +66,13 @@ def path_scene(model: Model, fits: Sequence[Fit]) -> dict[str, Any]:
     turned = [path @ axes.T for path in paths]
     pack, _ = _packing(np.concatenate(turned))
     return {
-        "kind": "paths", "paths": [pack(path) for path in turned], "held_out": [fit.held_out for fit in fits],
-        "box": pack(np.array([*product(*zip(low, high))]) @ axes.T), "extent": [float(x) for x in high - low],
-        "size": 2.0, "view": _view(np.concatenate(turned)),
+        "kind": "paths",
+        "paths": [pack(path) for path in turned],
+        "held_out": [fit.held_out for fit in fits],
+        "box": pack(np.array([*product(*zip(low, high))]) @ axes.T),
+        "extent": [float(x) for x in high - low],
+        "size": 2.0,
+        "view": _view(np.concatenate(turned)),
     }
 
 
@@ -67,11 +85,14 @@ def tool_path(model: Model, fit: Fit) -> FloatArray:
 
 
 def _packing(points: FloatArray) -> tuple[Callable[[FloatArray], str], float]:
-    """Return what writes points as 16-bit integers about the middle of all, little endian in base 64, and its scale."""
+    """Return what writes points as 16-bit integers about the middle of all, little endian in base
+    64, and its scale.
+    """
     low, high = points.min(axis=0), points.max(axis=0)
     centre, scale = (low + high) / 2, max(float((high - low).max()) / 2, 1e-9)
     return lambda values: base64.b64encode(
-        np.rint((values - centre) / scale * RANGE).astype("<i2").tobytes()).decode("ascii"), scale
+        np.rint((values - centre) / scale * RANGE).astype("<i2").tobytes()
+    ).decode("ascii"), scale
 
 
 def _view(points: FloatArray) -> list[float]:
@@ -94,7 +115,9 @@ class Skeleton:
     """Points of a robot along a motion and how to join them."""
 
     points: FloatArray  # in the base frame, (t, k, 3) [m]
-    links: tuple[tuple[int, int, str], ...]  # of a `body`, a massless `rod`, or the `slide` of a prismatic joint
+    links: tuple[
+        tuple[int, int, str], ...
+    ]  # of a `body`, a massless `rod`, or the `slide` of a prismatic joint
     plates: tuple[tuple[tuple[int, ...], str], ...]  # closed polygons: `base`, `platform`
     dots: tuple[tuple[int, str], ...]  # `motor`, `joint`
     tool: int
@@ -107,7 +130,8 @@ class Skeleton:
 
 
 def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
-    """Draw a robot at configurations (t, n): each body joins the origins of its joints and its closure points.
+    """Draw a robot at configurations (t, n): each body joins the origins of its joints and its
+    closure points.
 
     Virtual joints of the platform are not drawn. Points that coincide throughout are one.
     """
@@ -120,15 +144,26 @@ def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
             return np.tile(local, (len(q), 1))
         return np.asarray(origins[:, place[body]] + rotations[:, place[body]] @ local)
 
-    joints = [joint for joint in mechanism.joints if not (joint.virtual or joint.name in mechanism.forces)]
+    joints = [
+        joint for joint in mechanism.joints if not (joint.virtual or joint.name in mechanism.forces)
+    ]
     frames = [frame for closure in mechanism.closures for frame in closure.frames]
     hidden = {joint.child for joint in mechanism.joints if joint.virtual} | set(mechanism.forces)
     hidden -= {mechanism.platform}
-    anchors: dict[str, list[FloatArray]] = {BASE: []}  # where each body meets its neighbours, in its frame
+    anchors: dict[str, list[FloatArray]] = {
+        BASE: []
+    }  # where each body meets its neighbours, in its frame
     anchors |= {body.name: [np.zeros(3)] for body in mechanism.bodies if body.name not in hidden}
-    for body, at in (*((j.parent, j.placement) for j in joints), *((f.body, f.placement) for f in frames)):
+    for body, at in (
+        *((j.parent, j.placement) for j in joints),
+        *((f.body, f.placement) for f in frames),
+    ):
         anchors[body].append(at.translation)
-    size = float(np.ptp(np.concatenate([world(b, p) for b, local in anchors.items() for p in local]), axis=0).max())
+    size = float(
+        np.ptp(
+            np.concatenate([world(b, p) for b, local in anchors.items() for p in local]), axis=0
+        ).max()
+    )
     found: list[FloatArray] = []
 
     def index(body: str, local: FloatArray) -> int:
@@ -144,7 +179,11 @@ def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
     for body, local in anchors.items():
         members = list(dict.fromkeys(index(body, p) for p in local))
         corners = members if body == BASE else members[1:]
-        ring = _around(np.array([found[k][0] for k in corners])) if body in (BASE, mechanism.platform) else []
+        ring = (
+            _around(np.array([found[k][0] for k in corners]))
+            if body in (BASE, mechanism.platform)
+            else []
+        )
         if ring:
             plates.append((tuple(corners[k] for k in ring), "base" if body == BASE else "platform"))
         elif body == BASE:
@@ -153,7 +192,10 @@ def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
             links |= {(members[0], k): "body" for k in members[1:]}
     dots: dict[int, str] = {}
     for joint in joints:
-        start, end = index(joint.parent, joint.placement.translation), index(joint.child, np.zeros(3))
+        start, end = (
+            index(joint.parent, joint.placement.translation),
+            index(joint.child, np.zeros(3)),
+        )
         if start != end:
             links.setdefault((start, end), "slide")
         if joint.actuated or start not in dots:
@@ -164,13 +206,20 @@ def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
             links[ends[0], ends[1]] = "rod"
         for k in ends:
             dots.setdefault(k, "joint")
-    return Skeleton(points=np.stack(found, axis=1), links=tuple((a, b, kind) for (a, b), kind in links.items()),
-                    plates=tuple(plates), dots=tuple(dots.items()), tool=index(tool, np.zeros(3)),
-                    turn=rotations[:, place[tool]])
+    return Skeleton(
+        points=np.stack(found, axis=1),
+        links=tuple((a, b, kind) for (a, b), kind in links.items()),
+        plates=tuple(plates),
+        dots=tuple(dots.items()),
+        tool=index(tool, np.zeros(3)),
+        turn=rotations[:, place[tool]],
+    )
 
 
 def _around(points: FloatArray) -> list[int]:
-    """Return the order of points around their centre, seen along their plane's normal; none of points in a line."""
+    """Return the order of points around their centre, seen along their plane's normal; none of
+    points in a line.
+    """
     if len(points) < 3:
         return []
     centred = points - points.mean(axis=0)
@@ -180,16 +229,19 @@ def _around(points: FloatArray) -> list[int]:
 
 
 def frames(model: Model, time: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return evenly spaced times (f,) and configurations (f, n) for a moving picture of a log from its beginning.
+    """Return evenly spaced times (f,) and configurations (f, n) for a moving picture of a log from
+    its beginning.
 
-    No point moves farther between two frames than a small part of the robot; a log too long for the number of frames is
-    shown in part. Samples the log lacks are bridged smoothly (modified Akima).
+    No point moves farther between two frames than a small part of the robot; a log too long for the
+    number of frames is shown in part. Samples the log lacks are bridged smoothly (modified Akima).
     """
     if len(time) < 3:
         return time, q
     rough = skeleton(model.kinematics, model.load_body, q[:: max(1, len(q) // 400)])
     times = time[:: max(1, len(q) // 400)]
-    steps = np.linalg.norm(np.diff(rough.points, axis=0), axis=2).max(axis=1) / np.maximum(np.diff(times), 1e-9)
+    steps = np.linalg.norm(np.diff(rough.points, axis=0), axis=2).max(axis=1) / np.maximum(
+        np.diff(times), 1e-9
+    )
     fastest = float(np.quantile(steps, 0.95)) / max(rough.size, 1e-12)  # [1/s]
     step = min(max(STRIDE / max(fastest, 1e-12), 0.005), 0.1)
     length = float(time[-1] - time[0])
@@ -203,7 +255,9 @@ def thin(time: FloatArray, gap: float) -> list[int]:
     """Return samples at least `gap` apart, first and last included."""
     kept = [0]
     while kept[-1] < len(time) - 1:
-        kept.append(min(max(int(np.searchsorted(time, time[kept[-1]] + gap)), kept[-1] + 1), len(time) - 1))
+        kept.append(
+            min(max(int(np.searchsorted(time, time[kept[-1]] + gap)), kept[-1] + 1), len(time) - 1)
+        )
     return kept
 
 

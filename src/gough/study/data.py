@@ -29,12 +29,16 @@ def result_for(robot: Model, folder: str | None) -> Identification | None:
     """Return the result stored in a folder, if one is named, which must be of this robot."""
     result = None if folder is None else load_identification(folder)
     if result is not None and result.robot != robot.mechanism.name:
-        raise InvalidInput(f"'{folder}' is a model of '{result.robot}', not of '{robot.mechanism.name}'")
+        raise InvalidInput(
+            f"'{folder}' is a model of '{result.robot}', not of '{robot.mechanism.name}'"
+        )
     return result
 
 
 def expanded(paths: Sequence[str], description: str | None) -> list[str]:
-    """Return paths with patterns such as `logs/*.parquet` replaced by what they match, each with its description."""
+    """Return paths with patterns such as `logs/*.parquet` replaced by what they match, each with
+    its description.
+    """
     found = []
     for path in paths:
         pattern, own = log_and_description(path)
@@ -42,8 +46,12 @@ def expanded(paths: Sequence[str], description: str | None) -> list[str]:
         if not os.path.lexists(pattern) and set(pattern) & set("*?["):
             matches = sorted(glob(pattern, recursive=True))
             if not matches:
-                raise InvalidRecording(f"no file is called '{pattern}'; check the folder and the pattern")
-        found += [f"{match}@{own or description}" if own or description else match for match in matches]
+                raise InvalidRecording(
+                    f"no file is called '{pattern}'; check the folder and the pattern"
+                )
+        found += [
+            f"{match}@{own or description}" if own or description else match for match in matches
+        ]
     return found
 
 
@@ -55,7 +63,10 @@ def read_logs(paths: Sequence[str], description: str | None, model: Model) -> li
         missing = [name for name in model.mechanism.actuated if name not in recording.joints]
         if missing:
             raise InvalidRecording(
-                f"{recording.source}: '{model.mechanism.name}' has a motor '{missing[0]}', and the log has only "
-                f"{', '.join(recording.joints)}; is it a log of this robot?", source=recording.source)
+                f"{recording.source}: '{model.mechanism.name}' has a motor '{missing[0]}', and the "
+                f"log has only "
+                f"{', '.join(recording.joints)}; is it a log of this robot?",
+                source=recording.source,
+            )
         recordings.append(recording)
     return recordings

@@ -23,13 +23,19 @@ from gough.study.run import FORMAT, resolved
 from gough.study.verbs import Force, Progress, from_file, to_file
 
 
-def fleet(file: Annotated[str, from_file("Fleet file (TOML): robot, logs, and options.")],
-          settings: FleetSettings, *,
-          output: Annotated[str | None, to_file("Folder for tables and page.")] = None,
-          force: Force = False, progress: Progress | None = None) -> Fleet:
-    """Look at the logs of many robots of one kind: who differs, what drifts, what is wrong with whom.
+def fleet(
+    file: Annotated[str, from_file("Fleet file (TOML): robot, logs, and options.")],
+    settings: FleetSettings,
+    *,
+    output: Annotated[str | None, to_file("Folder for tables and page.")] = None,
+    force: Force = False,
+    progress: Progress | None = None,
+) -> Fleet:
+    """Look at the logs of many robots of one kind: who differs, what drifts, what is wrong with
+    whom.
 
-    The fleet file names the robot and a table of logs (CSV: log, robot, time, temperature); its other keys are options.
+    The fleet file names the robot and a table of logs (CSV: log, robot, time, temperature); its
+    other keys are options.
 
     Example:  gough fleet fleet/fleet.toml -o fleet/result
     """
@@ -46,7 +52,9 @@ def fleet(file: Annotated[str, from_file("Fleet file (TOML): robot, logs, and op
 
 
 class FleetFile(NamedTuple):
-    """What a fleet file says: robot file, logs, settings, and lines of its table that were left out."""
+    """What a fleet file says: robot file, logs, settings, and lines of its table that were left
+    out.
+    """
 
     robot: str
     logs: tuple[FleetLog, ...]
@@ -55,9 +63,11 @@ class FleetFile(NamedTuple):
 
 
 def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
-    """Read a fleet file and its table of logs; settings that are not the defaults win over the file's.
+    """Read a fleet file and its table of logs; settings that are not the defaults win over the
+    file's.
 
-    Lines of the table that cannot be used are refused, all of them named, unless they are to be skipped.
+    Lines of the table that cannot be used are refused, all of them named, unless they are to be
+    skipped.
     """
     path = Path(file)
     try:
@@ -68,9 +78,13 @@ def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
         zone, description = content.pop("zone", None), content.pop("description", None)
         usual = FleetSettings().to_dict()
         asked = {key: value for key, value in settings.to_dict().items() if value != usual[key]}
-        chosen = settle(FleetSettings, None, resolved(content, options_of(FleetSettings), path.parent) | asked)
+        chosen = settle(
+            FleetSettings, None, resolved(content, options_of(FleetSettings), path.parent) | asked
+        )
     except KeyError as error:
-        raise InvalidStudy(f"{file}: {error} is needed: robot = \"robot.toml\", logs = \"logs.csv\"") from None
+        raise InvalidStudy(
+            f'{file}: {error} is needed: robot = "robot.toml", logs = "logs.csv"'
+        ) from None
     except (OSError, InvalidInput, UnicodeDecodeError) as error:
         raise InvalidStudy(f"{file}: {error}") from None
     found, wrong = dict[str, FleetLog](), dict[str, str]()
@@ -78,7 +92,9 @@ def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
         with open(table, encoding="utf-8-sig", newline="") as stream:
             lines = list(csv.DictReader(stream, restval=""))
     except OSError as error:
-        raise InvalidStudy(f"the table of logs '{table}' cannot be read: {error.strerror}") from None
+        raise InvalidStudy(
+            f"the table of logs '{table}' cannot be read: {error.strerror}"
+        ) from None
     for number, line in enumerate(lines, start=2):
         try:
             log = _log(line, table.parent, None if zone is None else str(zone), description)
@@ -87,24 +103,40 @@ def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
         except (InvalidInput, ValueError, KeyError) as error:
             wrong[f"{table.name} line {number}"] = str(error)
     if wrong and chosen.many.bad == "refuse":
-        raise InvalidRecording("the table of logs cannot be used as it is:\n  " + "\n  ".join(
-            f"{place}: {why}" for place, why in wrong.items()) + "\nmend it, or leave these out with `bad='skip'`")
+        raise InvalidRecording(
+            "the table of logs cannot be used as it is:\n  "
+            + "\n  ".join(f"{place}: {why}" for place, why in wrong.items())
+            + "\nmend it, or leave these out with `bad='skip'`"
+        )
     here = path.parent / robot
-    return FleetFile(robot=str(here) if here.is_file() else robot, logs=tuple(found.values()), settings=chosen,
-                     notes=tuple(f"left out: {place}: {why}" for place, why in wrong.items()))
+    return FleetFile(
+        robot=str(here) if here.is_file() else robot,
+        logs=tuple(found.values()),
+        settings=chosen,
+        notes=tuple(f"left out: {place}: {why}" for place, why in wrong.items()),
+    )
 
 
 def _log(line: Mapping[str, str], folder: Path, zone: str | None, description: object) -> FleetLog:
     when = datetime.fromisoformat(line["time"])
     if when.tzinfo is None:
         if zone is None:
-            raise InvalidInput(f"time {line['time']} has no zone; write {line['time']}+01:00, or name one for all in "
-                               "the fleet file: zone = \"Europe/Berlin\"")
+            raise InvalidInput(
+                f"time {line['time']} has no zone; write {line['time']}+01:00, or name one for all "
+                f"in "
+                'the fleet file: zone = "Europe/Berlin"'
+            )
         when = when.replace(tzinfo=ZoneInfo(zone))
     own = "@".join(str(folder / part) for part in line["log"].split("@"))
-    described = f"{own}@{folder / str(description)}" if description and "@" not in line["log"] else own
-    return FleetLog(path=described, robot=line["robot"], time=when.timestamp(),
-                    temperature=float(line.get("temperature") or "nan"))
+    described = (
+        f"{own}@{folder / str(description)}" if description and "@" not in line["log"] else own
+    )
+    return FleetLog(
+        path=described,
+        robot=line["robot"],
+        time=when.timestamp(),
+        temperature=float(line.get("temperature") or "nan"),
+    )
 
 
 def _write_table(path: Path, columns: Mapping[str, list[Any]]) -> None:

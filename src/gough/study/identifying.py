@@ -18,7 +18,11 @@ from gough.engine.check import CheckSettings
 from gough.estimators.estimate import Enclosure
 from gough.identification import Identification, IdentifySettings, identify as identify_robot
 from gough.identification.bounds import BoundsSettings, bounds as bound_parameters
-from gough.identification.diagnosis.corrections import corrected_description, corrected_robot, description_text
+from gough.identification.diagnosis.corrections import (
+    corrected_description,
+    corrected_robot,
+    description_text,
+)
 from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose as diagnose_logs
 from gough.identification.diagnosis.foresee import Foresight, foresee
 from gough.identification.diagnosis.mistakes import limits_table
@@ -29,22 +33,37 @@ from gough.logs.readers import describe_log, log_and_description
 from gough.mechanism import robot_text
 from gough.study.data import ROBOT, expanded, read_logs, result_for
 from gough.study.run import FORMAT
-from gough.study.verbs import DESCRIPTION, Description, Done, Force, Logs, Progress, Robot, from_file, to_file
+from gough.study.verbs import (
+    DESCRIPTION,
+    Description,
+    Done,
+    Force,
+    Logs,
+    Progress,
+    Robot,
+    from_file,
+    to_file,
+)
 
 STUDY = "study.toml"
 AGAIN = "again"  # where a study written beside a result repeats it
 
 
-def check(robot: Robot, settings: CheckSettings, *,
-          trajectory: Annotated[str | None, from_file("Say what this trajectory will tell.")] = None,
-          log: Annotated[str | None, from_file("Say what the motion of this log tells.")] = None,
-          description: Description = None,
-          periods: Annotated[int, About(help="Repetitions of that motion to reckon with.", least=1)] = 10,
-          ) -> Check | Foresight:
-    """Assemble a robot and say what can be identified: mobility, closure, singularities, base parameters.
+def check(
+    robot: Robot,
+    settings: CheckSettings,
+    *,
+    trajectory: Annotated[str | None, from_file("Say what this trajectory will tell.")] = None,
+    log: Annotated[str | None, from_file("Say what the motion of this log tells.")] = None,
+    description: Description = None,
+    periods: Annotated[int, About(help="Repetitions of that motion to reckon with.", least=1)] = 10,
+) -> Check | Foresight:
+    """Assemble a robot and say what can be identified: mobility, closure, singularities, base
+    parameters.
 
-    With a trajectory or a log it says instead what that motion will tell: the sigma of every parameter, weak
-    directions, and how large a mistake (delay, offset, tilt, ...) has to be to be noticed.
+    With a trajectory or a log it says instead what that motion will tell: the sigma of every
+    parameter, weak directions, and how large a mistake (delay, offset, tilt, ...) has to be to be
+    noticed.
 
     Example:  gough check five_bar
     """
@@ -53,8 +72,11 @@ def check(robot: Robot, settings: CheckSettings, *,
         raise InvalidInput("a trajectory and a log are given; look at one of the two")
     if trajectory is None and log is None:
         return check_model(model, settings)
-    motion = (read_logs([log], description, model)[0] if log is not None
-              else load_trajectory(str(trajectory), robot=model.mechanism.name))
+    motion = (
+        read_logs([log], description, model)[0]
+        if log is not None
+        else load_trajectory(str(trajectory), robot=model.mechanism.name)
+    )
     return foresee(model, motion, periods=periods, tie_legs=settings.tie_legs)
 
 
@@ -67,9 +89,17 @@ class OtherLogs(Settings):
     description: str | None = option(None, DESCRIPTION, file=True)
 
 
-def identify(robot: Robot, logs: Logs, settings: IdentifySettings, many: FactorSettings, *, other: OtherLogs,
-             output: Annotated[str | None, to_file("Folder for the result.")] = None,
-             force: Force = False, progress: Progress | None = None) -> Identification:
+def identify(
+    robot: Robot,
+    logs: Logs,
+    settings: IdentifySettings,
+    many: FactorSettings,
+    *,
+    other: OtherLogs,
+    output: Annotated[str | None, to_file("Folder for the result.")] = None,
+    force: Force = False,
+    progress: Progress | None = None,
+) -> Identification:
     """Identify a robot from its logs: parameters with uncertainty, and a verdict.
 
     Example:  gough identify five_bar log.csv --validate other.csv -o result
@@ -79,34 +109,66 @@ def identify(robot: Robot, logs: Logs, settings: IdentifySettings, many: FactorS
     description, held_out = other.description, read_logs(other.validate, other.description, model)
     spread = many.work.spread or many.factors is not None
     if spread and other.loaded:
-        raise InvalidInput("logs with a payload to find drive gains by are identified in memory; leave out `workers`, "
-                           "`cluster` and `factors`")
+        raise InvalidInput(
+            "logs with a payload to find drive gains by are identified in memory; leave out "
+            "`workers`, "
+            "`cluster` and `factors`"
+        )
     if spread:
-        result = identify_logs(robot, expanded(logs, description), settings, work=many, held_out=held_out,
-                               progress=progress)
+        result = identify_logs(
+            robot,
+            expanded(logs, description),
+            settings,
+            work=many,
+            held_out=held_out,
+            progress=progress,
+        )
     else:
         loaded = read_logs(other.loaded, description, model)
-        result = identify_robot(model, read_logs(logs, description, model), settings, loaded=loaded,
-                                held_out=held_out, progress=progress)
+        result = identify_robot(
+            model,
+            read_logs(logs, description, model),
+            settings,
+            loaded=loaded,
+            held_out=held_out,
+            progress=progress,
+        )
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         text, source = robot_text(robot)
         beside = {f"{ROBOT}{Path(source).suffix or '.toml'}": text}
         if _may_write_study(folder / STUDY):
-            def seen(paths: Sequence[str]) -> list[str]:
-                return ["@".join(os.path.relpath(part, folder) for part in path.split("@")) for path in paths]
 
-            step = {"logs": seen(logs), "loaded": seen(other.loaded) or None, "validate": seen(other.validate) or None,
-                    "description": description and seen([description])[0], **settings.to_dict(), "output": AGAIN,
-                    **({"bad": many.bad, "workers": 1} if spread else {})}
-            beside[STUDY] = toml_text({"format": FORMAT, "robot": next(iter(beside)), "identify": {
-                key: value for key, value in step.items() if value is not None}})
+            def seen(paths: Sequence[str]) -> list[str]:
+                return [
+                    "@".join(os.path.relpath(part, folder) for part in path.split("@"))
+                    for path in paths
+                ]
+
+            step = {
+                "logs": seen(logs),
+                "loaded": seen(other.loaded) or None,
+                "validate": seen(other.validate) or None,
+                "description": description and seen([description])[0],
+                **settings.to_dict(),
+                "output": AGAIN,
+                **({"bad": many.bad, "workers": 1} if spread else {}),
+            }
+            beside[STUDY] = toml_text(
+                {
+                    "format": FORMAT,
+                    "robot": next(iter(beside)),
+                    "identify": {key: value for key, value in step.items() if value is not None},
+                }
+            )
         result.save(folder, beside=beside)
     return result
 
 
 def _may_write_study(path: Path) -> bool:
-    """Tell whether no study is there, or one that an earlier identification wrote; a demo's or a user's own stays."""
+    """Tell whether no study is there, or one that an earlier identification wrote; a demo's or a
+    user's own stays.
+    """
     if not path.exists():
         return True
     try:
@@ -114,54 +176,93 @@ def _may_write_study(path: Path) -> bool:
     except (InvalidInput, UnicodeDecodeError):
         return False
     step = content.get("identify")
-    return set(content) == {"format", "robot", "identify"} and isinstance(step, dict) and step.get("output") == AGAIN
+    return (
+        set(content) == {"format", "robot", "identify"}
+        and isinstance(step, dict)
+        and step.get("output") == AGAIN
+    )
 
 
-def diagnose(robot: Robot, logs: Logs, settings: DiagnoseSettings, *,
-             validate: Annotated[Sequence[str], from_file("Logs to judge corrections on.")] = (),
-             description: Description = None,
-             limits: Annotated[bool, About(help="Also list how large each mistake must be to show.")] = False,
-             apply: Annotated[bool, About(
-                 help="Write corrected descriptions of the logs, or a robot file, beside the old ones, never over "
-                      "them.")] = False,
-             force: Force = False) -> Done:
+def diagnose(
+    robot: Robot,
+    logs: Logs,
+    settings: DiagnoseSettings,
+    *,
+    validate: Annotated[Sequence[str], from_file("Logs to judge corrections on.")] = (),
+    description: Description = None,
+    limits: Annotated[
+        bool, About(help="Also list how large each mistake must be to show.")
+    ] = False,
+    apply: Annotated[
+        bool,
+        About(
+            help="Write corrected descriptions of the logs, or a robot file, beside the old ones, "
+            "never over "
+            "them."
+        ),
+    ] = False,
+    force: Force = False,
+) -> Done:
     """Find the usual mistakes in logs and robot file: what, where, how large, and what to change.
 
     Example:  gough diagnose five_bar log.csv --validate other.csv
     """
     model = as_model(robot)
     recordings = read_logs(logs, description, model)
-    found = diagnose_logs(model, recordings, settings, held_out=read_logs(validate, description, model))
+    found = diagnose_logs(
+        model, recordings, settings, held_out=read_logs(validate, description, model)
+    )
     texts: dict[str, str] = {}
     if apply:
         changed, done = corrected_robot(robot_text(robot)[0], model, found.mistakes)
         if done:
             texts[robot] = changed
-        gains = {joint.name: joint.gain for joint in model.mechanism.joints if joint.gain is not None}
+        gains = {
+            joint.name: joint.gain for joint in model.mechanism.joints if joint.gain is not None
+        }
         for log, own in map(log_and_description, (*logs, *validate)):
             given = own or description
             known = load_description(given) if given else describe_log(log)
-            fresh, mended = corrected_description(known, found.mistakes, gains | dict(settings.gains or {}))
+            fresh, mended = corrected_description(
+                known, found.mistakes, gains | dict(settings.gains or {})
+            )
             if mended:
                 texts[given or log] = description_text(fresh)
     # `robot.toml` -> `robot.corrected.toml`, whatever the suffix was
-    files = {Path(old).with_suffix("").with_suffix(".corrected.toml"): text for old, text in texts.items()}
+    files = {
+        Path(old).with_suffix("").with_suffix(".corrected.toml"): text
+        for old, text in texts.items()
+    }
     for path in files:
         require_free(path, force)
     for path, text in files.items():
         write_text(path, text)
     lines = [found.summary(), *(["", limits_table(found.limits)] if limits else [])]
     if apply and not files:
-        lines += ["", "nothing was found that a description or a robot file can express; nothing was written"]
+        lines += [
+            "",
+            "nothing was found that a description or a robot file can express; nothing was written",
+        ]
     return Done([*files], found.to_dict() | {"files": [str(path) for path in files]}, lines)
 
 
-def payload(robot: Robot, logs: Logs, settings: PayloadSettings, *,
-            model: Annotated[str | None, from_file(
-                "Folder of `gough identify`: model, processing and drive gains of the unloaded robot; the robot file's "
-                "by default.")] = None,
-            description: Description = None) -> PayloadResult:
-    """Find the load in a log sample by sample, all ten parameters, and say which the motion does not show.
+def payload(
+    robot: Robot,
+    logs: Logs,
+    settings: PayloadSettings,
+    *,
+    model: Annotated[
+        str | None,
+        from_file(
+            "Folder of `gough identify`: model, processing and drive gains of the unloaded robot; "
+            "the robot file's "
+            "by default."
+        ),
+    ] = None,
+    description: Description = None,
+) -> PayloadResult:
+    """Find the load in a log sample by sample, all ten parameters, and say which the motion does
+    not show.
 
     Example:  gough payload five_bar log.csv
     """
@@ -170,12 +271,18 @@ def payload(robot: Robot, logs: Logs, settings: PayloadSettings, *,
     return find_payload(known, read_logs(logs, description, known), settings, result=result)
 
 
-def bounds(robot: Robot, logs: Logs, settings: BoundsSettings, *,
-           model: Annotated[str | None, from_file(
-               "Folder of `gough identify` whose processing and drive gains to use.")] = None,
-           description: Description = None,
-           output: Annotated[str | None, to_file("Write the box (.json).")] = None,
-           force: Force = False) -> Enclosure:
+def bounds(
+    robot: Robot,
+    logs: Logs,
+    settings: BoundsSettings,
+    *,
+    model: Annotated[
+        str | None, from_file("Folder of `gough identify` whose processing and drive gains to use.")
+    ] = None,
+    description: Description = None,
+    output: Annotated[str | None, to_file("Write the box (.json).")] = None,
+    force: Force = False,
+) -> Enclosure:
     """Enclose the parameters in guaranteed bounds, given the largest error of the efforts.
 
     Example:  gough bounds five_bar log.csv --error-bound 0.5

@@ -10,19 +10,28 @@ from gough.mechanism import load_robot
 from gough.study.verbs import Force, from_file, to_file
 
 
-def log(file: Annotated[str, from_file("The log, of any format.")], *,
-        robot: Annotated[str | None, from_file("Propose which column is which joint of it.")] = None,
-        output: Annotated[str | None, to_file("Write a description to edit (.toml).")] = None,
-        force: Force = False) -> Survey:
-    """Say what is in a log: topics, columns, rates, units as far as they can be guessed. Write a description of it.
+def log(
+    file: Annotated[str, from_file("The log, of any format.")],
+    *,
+    robot: Annotated[str | None, from_file("Propose which column is which joint of it.")] = None,
+    output: Annotated[str | None, to_file("Write a description to edit (.toml).")] = None,
+    force: Force = False,
+) -> Survey:
+    """Say what is in a log: topics, columns, rates, units as far as they can be guessed.
 
-    With a robot, it proposes which column is which joint. Nothing of this is used before a description says it.
+    Write a description of it.
+
+    With a robot, it proposes which column is which joint. Nothing of this is used before a
+    description says it.
 
     Example:  gough log run.csv --robot five_bar -o run.toml
     """
     require_free(output, force)
     joints = () if robot is None else load_robot(robot).joints
-    found = survey(file, [Motor(name=j.name, unit=j.unit, limits=j.limits.position) for j in joints if j.actuated])
+    found = survey(
+        file,
+        [Motor(name=j.name, unit=j.unit, limits=j.limits.position) for j in joints if j.actuated],
+    )
     if output is not None:
         write_text(output, found.description())
     return found

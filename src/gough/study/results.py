@@ -27,15 +27,19 @@ def validate(folder: Folder, logs: Logs, *, description: Description = None) -> 
     return validate_result(model, result, read_logs(logs, description, model))
 
 
-def compare(folders: Annotated[Sequence[str], from_file("Folders that `gough identify -o` wrote.")],
-            settings: CompareSettings, *,
-            logs: Annotated[Sequence[str], from_file("Logs that each model is to predict.")] = (),
-            description: Description = None,
-            output: Annotated[str | None, to_file("Write a page (.html).")] = None,
-            force: Force = False) -> Comparison:
+def compare(
+    folders: Annotated[Sequence[str], from_file("Folders that `gough identify -o` wrote.")],
+    settings: CompareSettings,
+    *,
+    logs: Annotated[Sequence[str], from_file("Logs that each model is to predict.")] = (),
+    description: Description = None,
+    output: Annotated[str | None, to_file("Write a page (.html).")] = None,
+    force: Force = False,
+) -> Comparison:
     """Compare results: which parameters differ beyond chance, and which model predicts which log.
 
-    The first result is what the others are compared with. With `--change` or `--error` the comparison fails beyond
+    The first result is what the others are compared with. With `--change` or `--error` the
+    comparison fails beyond
     them: the command then ends with exit code 3, and a study stops.
 
     Example:  gough compare result again --logs other.csv
@@ -52,7 +56,9 @@ def compare(folders: Annotated[Sequence[str], from_file("Folders that `gough ide
 
 
 def _labels(folders: Sequence[str]) -> list[str]:
-    """Return short names of folders: as many of their last words as tell them apart, numbers where none do."""
+    """Return short names of folders: as many of their last words as tell them apart, numbers where
+    none do.
+    """
     words = [Path(folder).resolve().parts for folder in folders]
     for count in range(1, max(map(len, words)) + 1):
         found = ["/".join(parts[-count:]) for parts in words]
@@ -61,9 +67,14 @@ def _labels(folders: Sequence[str]) -> list[str]:
     return [f"{Path(folder).name} ({k + 1})" for k, folder in enumerate(folders)]
 
 
-def report(folder: Folder, *,
-           output: Annotated[str | None, to_file("HTML file; report.html in the folder by default.")] = None,
-           force: Force = False) -> Done:
+def report(
+    folder: Folder,
+    *,
+    output: Annotated[
+        str | None, to_file("HTML file; report.html in the folder by default.")
+    ] = None,
+    force: Force = False,
+) -> Done:
     """Write the report of a result: one self-contained HTML file.
 
     Example:  gough report result
@@ -82,16 +93,33 @@ def _exports() -> Iterable[str]:
     return EXPORTS
 
 
-def export(folder: Folder, *,
-           to: Annotated[str, About(
-               help="c: controller code; json, toml: tables; urdf, mjcf: other simulators.", choices=_exports)],
-           output: Annotated[str | None, to_file("Folder; that of the result by default.")] = None,
-           name: Annotated[str | None, About(
-               help="Base name of the files; controller, parameters or the robot's name by default.")] = None,
-           approximate: Annotated[bool, About(
-               help="Write joint terms that URDF or MJCF have no words for as damping and friction; the file says what "
-                    "is lost.")] = False,
-           force: Force = False) -> Done:
+def export(
+    folder: Folder,
+    *,
+    to: Annotated[
+        str,
+        About(
+            help="c: controller code; json, toml: tables; urdf, mjcf: other simulators.",
+            choices=_exports,
+        ),
+    ],
+    output: Annotated[str | None, to_file("Folder; that of the result by default.")] = None,
+    name: Annotated[
+        str | None,
+        About(
+            help="Base name of the files; controller, parameters or the robot's name by default."
+        ),
+    ] = None,
+    approximate: Annotated[
+        bool,
+        About(
+            help="Write joint terms that URDF or MJCF have no words for as damping and friction; "
+            "the file says what "
+            "is lost."
+        ),
+    ] = False,
+    force: Force = False,
+) -> Done:
     """Write a result as controller code, tables, URDF or MJCF.
 
     Example:  gough export result --to c
@@ -99,5 +127,16 @@ def export(folder: Folder, *,
     from gough.export import export as export_model
 
     model, result = load_result(folder)
-    return Done([*export_model(model, result, Path(output or folder), to=to, name=name, force=force,
-                               approximate=approximate)])
+    return Done(
+        [
+            *export_model(
+                model,
+                result,
+                Path(output or folder),
+                to=to,
+                name=name,
+                force=force,
+                approximate=approximate,
+            )
+        ]
+    )

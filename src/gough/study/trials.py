@@ -1,4 +1,6 @@
-"""Monte Carlo on virtual robots: do intervals hold, over robots, designs, noises and seeds? And the truth they hold."""
+"""Monte Carlo on virtual robots: do intervals hold, over robots, designs, noises and seeds? And the
+truth they hold.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from gough.identification import ESTIMATORS, identify
 from gough.study.verbs import Done, Force, Progress, to_file
 from gough.virtual import Simulation, record, simulate
 
-# A row for each robot, design and size of noise: the share of 95 % intervals that hold, the last three in sigmas.
+# A row for each robot, design and size of noise: the share of 95 % intervals that hold, the last
+# three in sigmas.
 HEADER = ("robot", "design", "noise", "trials", "parameters", "hold", "bias", "scatter", "rms_z")
 
 
@@ -35,7 +38,9 @@ class TrialSettings(Settings):
     """Which trials are run."""
 
     seeds: int = option(10, "Noises drawn for each robot, design and size of noise.", least=2)
-    noises: tuple[float, ...] = option((1.0,), "Sizes of the noise, times that of the robot file.", above=0)
+    noises: tuple[float, ...] = option(
+        (1.0,), "Sizes of the noise, times that of the robot file.", above=0
+    )
     designs: int = option(1, "Designed trajectories.", least=1)
     periods: int = option(6, "Periods of each log.", least=2)
     tie_legs: bool = option(False, TIE_LEGS)
@@ -55,16 +60,31 @@ class Trial(NamedTuple):
     seed: int
 
 
-def truth_table(robot: str, estimate: Estimate, tie_legs: bool) -> list[tuple[str, float, float, float, bool]]:
-    """Return name, true value, estimate, standard deviation, and whether the 95 % interval holds the truth."""
+def truth_table(
+    robot: str, estimate: Estimate, tie_legs: bool
+) -> list[tuple[str, float, float, float, bool]]:
+    """Return name, true value, estimate, standard deviation, and whether the 95 % interval holds
+    the truth.
+    """
     model = as_model(robot)
     payloads = dict.fromkeys(n.payload for n in estimate.parameters if n.payload is not None)
     base = base_parameters(model, tie_legs=tie_legs, payloads=tuple(payloads))
     true = dict(zip(base.names, base.values(model.values(base.standard))))
-    true |= {Parameter.gain(joint.name): joint.gain for joint in model.mechanism.joints if joint.gain is not None}
-    found = zip(estimate.parameters, estimate.values.tolist(), estimate.std.tolist(), estimate.interval(0.95))
-    return [(name, float(true[name]), value, std, bool(low <= true[name] <= high))
-            for name, value, std, (low, high) in found]
+    true |= {
+        Parameter.gain(joint.name): joint.gain
+        for joint in model.mechanism.joints
+        if joint.gain is not None
+    }
+    found = zip(
+        estimate.parameters,
+        estimate.values.tolist(),
+        estimate.std.tolist(),
+        estimate.interval(0.95),
+    )
+    return [
+        (name, float(true[name]), value, std, bool(low <= true[name] <= high))
+        for name, value, std, (low, high) in found
+    ]
 
 
 @lru_cache(maxsize=8)
@@ -76,28 +96,43 @@ def _run(robot: str, tied: bool, number: int, periods: int) -> Simulation:
 
 
 def outcome_of(trial: Trial) -> FloatArray:
-    """Return the error of each parameter in sigmas, and whether its 95 % interval holds the truth, (2, p)."""
+    """Return the error of each parameter in sigmas, and whether its 95 % interval holds the truth,
+    (2, p).
+    """
     run = _run(trial.robot, trial.tied, trial.design, trial.periods)
     usual = run.model.mechanism.noise
     noise = replace(usual, position=trial.noise * usual.position, effort=trial.noise * usual.effort)
-    result = identify(run.model, [record(run, seed=trial.seed, noise=noise)], tie_legs=trial.tied,
-                      estimator=trial.estimator)
+    result = identify(
+        run.model,
+        [record(run, seed=trial.seed, noise=noise)],
+        tie_legs=trial.tied,
+        estimator=trial.estimator,
+    )
     table = truth_table(trial.robot, result.estimate, trial.tied)
     return np.array([[(value - true) / std, within] for _, true, value, std, within in table]).T
 
 
-def trials(robots: Annotated[Sequence[str], About(help="Names of bundled robots, or paths of robot files.")],
-           settings: TrialSettings, *,
-           output: Annotated[str | None, to_file("Table to write (.csv).")] = None,
-           force: Force = False, progress: Progress | None = None) -> Done:
+def trials(
+    robots: Annotated[
+        Sequence[str], About(help="Names of bundled robots, or paths of robot files.")
+    ],
+    settings: TrialSettings,
+    *,
+    output: Annotated[str | None, to_file("Table to write (.csv).")] = None,
+    force: Force = False,
+    progress: Progress | None = None,
+) -> Done:
     """Identify virtual robots again and again with other noise: do 95 % intervals hold the truth?
 
     Example:  gough trials five_bar --seeds 2 --periods 3
     """
     require_free(output, force)
     cases = [*product(robots, range(settings.designs), settings.noises)]
-    tasks = [Trial(robot, settings.tie_legs, number, noise, settings.periods, settings.estimator, seed)
-             for robot, number, noise in cases for seed in range(settings.seeds)]
+    tasks = [
+        Trial(robot, settings.tie_legs, number, noise, settings.periods, settings.estimator, seed)
+        for robot, number, noise in cases
+        for seed in range(settings.seeds)
+    ]
     found: dict[int, Any] = {}
     for k, result in settings.work.executor.run(outcome_of, tasks):
         found[k] = result
@@ -111,17 +146,31 @@ def trials(robots: Annotated[Sequence[str], About(help="Names of bundled robots,
         raise NotConverged(f"none of {len(tasks)} trials came to an end; the first: {failed[0]}")
     rows = []
     for c, case in enumerate(cases):
-        own = [found[k] for k in range(c * settings.seeds, (c + 1) * settings.seeds) if k not in failed]
+        own = [
+            found[k] for k in range(c * settings.seeds, (c + 1) * settings.seeds) if k not in failed
+        ]
         if own:
             z, held = np.array(own).transpose(1, 0, 2)
             scatter = np.sqrt(z.var(axis=0, ddof=1).mean()) if len(z) > 1 else np.nan
             bias, size = np.sqrt((z.mean(axis=0) ** 2).mean()), np.sqrt((z**2).mean())
-            rows.append((*case, len(own), z.shape[1], *map(float, (held.mean(), bias, scatter, size))))
+            rows.append(
+                (*case, len(own), z.shape[1], *map(float, (held.mean(), bias, scatter, size)))
+            )
     if output is not None:
         write_text(output, "\n".join(",".join(map(str, row)) for row in (HEADER, *rows)) + "\n")
     notes = [f"{tasks[k]}: {error}" for k, error in failed.items()]
     many, hold = sum(row[3] for row in rows), np.mean([row[5] for row in rows])
-    shown = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    shown = [
+        [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows
+    ]
     facts = {"trials": [dict(zip(HEADER, row)) for row in rows], "notes": notes}
-    return Done([] if output is None else [Path(output)], facts, [
-        f"{many} trials: {100 * hold:.1f} % of the 95 % intervals hold", "", text_table(HEADER, shown), *notes])
+    return Done(
+        [] if output is None else [Path(output)],
+        facts,
+        [
+            f"{many} trials: {100 * hold:.1f} % of the 95 % intervals hold",
+            "",
+            text_table(HEADER, shown),
+            *notes,
+        ],
+    )

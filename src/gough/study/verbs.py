@@ -1,8 +1,9 @@
 """The verbs, with files in and files out: what the command line and study files both run.
 
-A verb is a function. Its docstring is the help of the command; its arguments are the options, those of its settings
-among them. A verb reads, calls the public function and writes; it never prints. Results go to files that appear
-complete or not at all, and nothing existing is overwritten unless `force`.
+A verb is a function. Its docstring is the help of the command; its arguments are the options, those
+of its settings among them. A verb reads, calls the public function and writes; it never prints.
+Results go to files that appear complete or not at all, and nothing existing is overwritten unless
+`force`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,24 @@ from typing import Annotated, Any
 from gough.core.options import About
 
 # Each verb and the module it stands in.
-VERBS = {"import": "importing", "log": "log", "check": "identifying", "design": "motions", "simulate": "motions",
-         "identify": "identifying", "diagnose": "identifying", "payload": "identifying", "bounds": "identifying",
-         "validate": "results", "compare": "results", "report": "results", "export": "results",
-         "generate": "motions", "fleet": "fleets", "trials": "trials"}
+VERBS = {
+    "import": "importing",
+    "log": "log",
+    "check": "identifying",
+    "design": "motions",
+    "simulate": "motions",
+    "identify": "identifying",
+    "diagnose": "identifying",
+    "payload": "identifying",
+    "bounds": "identifying",
+    "validate": "results",
+    "compare": "results",
+    "report": "results",
+    "export": "results",
+    "generate": "motions",
+    "fleet": "fleets",
+    "trials": "trials",
+}
 
 
 def verb(name: str) -> Callable[..., Any]:
@@ -33,8 +48,11 @@ def verb(name: str) -> Callable[..., Any]:
 
 def about(name: str) -> str:
     """Return the help of a verb, its docstring, without importing its module."""
-    return next(ast.get_docstring(node) or "" for node in _parsed(VERBS[name]).body
-                if isinstance(node, ast.FunctionDef) and node.name == _spelled(name))
+    return next(
+        ast.get_docstring(node) or ""
+        for node in _parsed(VERBS[name]).body
+        if isinstance(node, ast.FunctionDef) and node.name == _spelled(name)
+    )
 
 
 @cache
@@ -49,6 +67,7 @@ def _spelled(name: str) -> str:
 
 # Arguments that several verbs take.
 
+
 def from_file(help: str) -> About:
     return About(help=help, file=True)
 
@@ -58,9 +77,16 @@ def to_file(help: str) -> About:
 
 
 Progress = Callable[[float], None]
-Robot = Annotated[str, from_file("Name of a bundled robot (see `gough robots`) or path of a robot file.")]
-Logs = Annotated[Sequence[str], from_file(
-    "Logs: .csv, .npz, .mat, .parquet, or a folder with a description; log.csv@its.toml has one of its own.")]
+Robot = Annotated[
+    str, from_file("Name of a bundled robot (see `gough robots`) or path of a robot file.")
+]
+Logs = Annotated[
+    Sequence[str],
+    from_file(
+        "Logs: .csv, .npz, .mat, .parquet, or a folder with a description; log.csv@its.toml has "
+        "one of its own."
+    ),
+]
 Folder = Annotated[str, from_file("Folder that `gough identify -o` wrote.")]
 DESCRIPTION = "TOML that says which column of a log is which; see the documentation."
 Description = Annotated[str | None, from_file(DESCRIPTION)]
@@ -69,7 +95,9 @@ Force = Annotated[bool, About(help="Overwrite what is already there.")]
 
 @dataclass(frozen=True)
 class Done:
-    """What a verb that writes `files` tells: facts for machines, their names unless given, and lines for people."""
+    """What a verb that writes `files` tells: facts for machines, their names unless given, and
+    lines for people.
+    """
 
     files: Sequence[Path]
     facts: Mapping[str, Any] | None = None
@@ -81,4 +109,6 @@ class Done:
 
     def summary(self) -> str:
         then = f"; next: gough {self.next} " if self.next else ""
-        return "\n".join([*self.lines, *(f"wrote {file}{then and then + str(file)}" for file in self.files)])
+        return "\n".join(
+            [*self.lines, *(f"wrote {file}{then and then + str(file)}" for file in self.files)]
+        )

@@ -15,13 +15,16 @@ from gough.engine.kinematics import ClosedChain
 from gough.engine.loops import CLOSED, open_loops
 from gough.mechanism.types import BASE, Frame, Mechanism
 
-PROBE = 1e-6  # step of the difference that gives the platform's Jacobian [rad or lengths of the robot]
+# step of the difference that gives the platform's Jacobian [rad or lengths of the robot]
+PROBE = 1e-6
 PULL = 0.1  # longest move of a motor at once [rad or lengths of the robot]
 PULLS = 12  # moves at most for one pull of the handle, so that the picture follows the hand
 
 
 class Gap(NamedTuple):
-    """A loop that is not closed: the largest of its equations [m or rad], the points that should meet, if any [m]."""
+    """A loop that is not closed: the largest of its equations [m or rad], the points that should
+    meet, if any [m].
+    """
 
     closure: str
     size: float
@@ -30,7 +33,9 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Slider:
-    """What one coordinate may be set to: the position limits, else half a turn or the robot's length to both sides."""
+    """What one coordinate may be set to: the position limits, else half a turn or the robot's
+    length to both sides.
+    """
 
     name: str
     index: int
@@ -42,7 +47,8 @@ class Slider:
 class Posture:
     """A robot in one pose.
 
-    A robot that does not assemble is there too: in its start pose, every real joint free, with the reason in `problem`.
+    A robot that does not assemble is there too: in its start pose, every real joint free, with the
+    reason in `problem`.
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -58,12 +64,17 @@ class Posture:
         self.q = np.array(loops.home)
         self.tool = mechanism.flange if self.model is None else self.model.load_body
         sliders = []
-        for i in ([i for i, joint in enumerate(mechanism.joints) if not joint.virtual] if self.model is None
-                  else loops.partitions["actuated"].independent):
+        for i in (
+            [i for i, joint in enumerate(mechanism.joints) if not joint.virtual]
+            if self.model is None
+            else loops.partitions["actuated"].independent
+        ):
             joint, home = loops.mechanism.joints[i], float(loops.home[i])
             reach = np.pi if joint.kind == "revolute" else loops.length
             low, high = joint.limits.position or (home - reach, home + reach)
-            sliders.append(Slider(joint.name, i, float(min(low, home)), float(max(high, home)), joint.unit))
+            sliders.append(
+                Slider(joint.name, i, float(min(low, home)), float(max(high, home)), joint.unit)
+            )
         self.sliders = tuple(sliders)
         self._moving = [slider.index for slider in sliders]
 
@@ -73,7 +84,9 @@ class Posture:
         return self.q[self._moving]
 
     def drive(self, positions: FloatArray) -> str:
-        """Set the sliders' coordinates and close the loops; return why that fails, the pose then stays as it was."""
+        """Set the sliders' coordinates and close the loops; return why that fails, the pose then
+        stays as it was.
+        """
         if self.model is None:
             self.q[self._moving] = positions
             return ""
@@ -95,10 +108,11 @@ class Posture:
         return rotations[:, body], origins[:, body]
 
     def pull(self, rotation: FloatArray, origin: FloatArray) -> str:
-        """Bring the tool as near to a place as the motors and their limits let it; return why it stops early.
+        """Bring the tool as near to a place as the motors and their limits let it; return why it
+        stops early.
 
-        Damped least squares: with J the tool's twist by the motors, dq = (J'J + d)^-1 J' e, so that what the tool
-        cannot do (the rotation of a Delta's platform) is left, not enforced.
+        Damped least squares: with J the tool's twist by the motors, dq = (J'J + d)^-1 J' e, so that
+        what the tool cannot do (the rotation of a Delta's platform) is left, not enforced.
         """
         if self.model is None:
             return "the loops are open: the platform cannot be moved"
@@ -123,7 +137,9 @@ class Posture:
         return ""
 
     def gaps(self) -> list[Gap]:
-        """Return the loops that are not closed, the widest first; those a thousand times as narrow are rounding."""
+        """Return the loops that are not closed, the widest first; those a thousand times as narrow
+        are rounding.
+        """
         loops = self.chain.loops
         residual = np.abs(np.array(loops.equations(self.q)[0]).ravel())
         found, row = [], 0
@@ -144,20 +160,39 @@ class Posture:
         return np.asarray(origins[0] + rotations[0] @ local)
 
     def describe(self) -> list[str]:
-        """Return what to know of the pose: open loops, or distance to singularities, and motors at their limits."""
+        """Return what to know of the pose: open loops, or distance to singularities, and motors at
+        their limits.
+        """
         if self.model is None:
-            return [self.problem, *(f"loop '{gap.closure}' is open by {gap.size:.3g} m (or rad)"
-                                    for gap in self.gaps())]
+            return [
+                self.problem,
+                *(
+                    f"loop '{gap.closure}' is open by {gap.size:.3g} m (or rad)"
+                    for gap in self.gaps()
+                ),
+            ]
         margins = self.chain.margins(self.q[None])
-        lines = [f"Type-{k} singularity: margin {value:.3g}"
-                 for k, value in ((1, float(margins.type1[0])), (2, float(margins.type2[0]))) if np.isfinite(value)]
+        lines = [
+            f"Type-{k} singularity: margin {value:.3g}"
+            for k, value in ((1, float(margins.type1[0])), (2, float(margins.type2[0])))
+            if np.isfinite(value)
+        ]
         for joint, value in zip(self.chain.loops.mechanism.joints, self.q):
             low, high = joint.limits.position or (-np.inf, np.inf)
             if not low <= value <= high:
-                lines.append(f"'{joint.name}' at {value:.4g} {joint.unit} is beyond its limits {low:g} to {high:g}")
+                lines.append(
+                    f"'{joint.name}' at {value:.4g} {joint.unit} is beyond its limits {low:g} to "
+                    f"{high:g}"
+                )
         return lines
 
 
-def _twists(turn: FloatArray, place: FloatArray, to: FloatArray, at: FloatArray, length: float) -> FloatArray:
-    """Return the small motions from one frame to others: translation over length, then rotation vector, (k, 6)."""
-    return np.concatenate([(at - place) / length, Rotation.from_matrix(to @ turn.T).as_rotvec()], axis=1)
+def _twists(
+    turn: FloatArray, place: FloatArray, to: FloatArray, at: FloatArray, length: float
+) -> FloatArray:
+    """Return the small motions from one frame to others: translation over length, then rotation
+    vector, (k, 6).
+    """
+    return np.concatenate(
+        [(at - place) / length, Rotation.from_matrix(to @ turn.T).as_rotvec()], axis=1
+    )

@@ -6,7 +6,21 @@ from gough.virtual.plant import Actuator, GoughPlant, IdealDrive, Plant, PlantSe
 from gough.virtual.simulation import Feedback, Simulation, record
 
 __all__ = [
-    "CONTROLLERS", "PID", "PLANTS", "Actuator", "ComputedTorque", "Controller", "Feedback", "GoughPlant", "IdealDrive",
-    "InverseModel", "Plant", "PlantSettings", "RobotModel", "SimulateSettings", "Simulation",
-    "record", "simulate",
+    "CONTROLLERS",
+    "PID",
+    "PLANTS",
+    "Actuator",
+    "ComputedTorque",
+    "Controller",
+    "Feedback",
+    "GoughPlant",
+    "IdealDrive",
+    "InverseModel",
+    "Plant",
+    "PlantSettings",
+    "RobotModel",
+    "SimulateSettings",
+    "Simulation",
+    "record",
+    "simulate",
 ]

@@ -1,6 +1,7 @@
 """Controllers of actuated joints: PID, with velocity or model feed-forward, and computed torque.
 
-Settings are frozen; `start` returns the running loop with its integrators. All act on k trials at once.
+Settings are frozen; `start` returns the running loop with its integrators. All act on k trials at
+once.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class RobotModel(Value):
     model: Model
     values: FloatArray | None = None  # standard parameters, (p,); a priori by default
     load: FloatArray | None = None  # payload it knows of, (10 l,); none by default
-    dead_band: float | FloatArray | None = None  # where Coulomb compensation is interpolated; the controller's choice
+    # where Coulomb compensation is interpolated; the controller's choice
+    dead_band: float | FloatArray | None = None
 
     def __post_init__(self) -> None:
         standard = self.model.mechanism.standard.values
@@ -58,7 +60,9 @@ class ControlSetup:
     model: Model  # for kinematics and the nominal mass matrix
     reference: Motion  # to follow, lead-in included
     period: float  # of the controller [s]
-    holding: FloatArray  # efforts that hold the robot at the start, (k, a): the integrators start there
+    holding: (
+        FloatArray  # efforts that hold the robot at the start, (k, a): the integrators start there
+    )
     dead_band: FloatArray  # that of the simulated friction, (n,) [m/s or rad/s]
     load: FloatArray  # nominal payload of the first trial, (10 l,)
 
@@ -69,9 +73,11 @@ class ControlSetup:
 
 
 Loop = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
-"""A running controller: (sample, position, velocity, free), the latter (k, a) each -> efforts (k, a).
+"""A running controller: (sample, position, velocity, free) -> efforts (k, a).
 
-Integrators of motors that are not free (saturated) stand still."""
+Position, velocity and free are (k, a). Integrators of motors that are not free (saturated) do not
+change.
+"""
 
 
 class CompiledLaw(NamedTuple):
@@ -96,14 +102,16 @@ class Controller(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PID:
-    """Decentralised PID on the actuated joints, optionally with feed-forward of velocity or of a model.
+    """Decentralised PID on the actuated joints, optionally with feed-forward of velocity or of a
+    model.
 
         tau = F + Kp e + Ki int e + Kd (w qd_ref - qd),   e = q_ref - q
 
-    with w = 0 for the simple PID and w = 1 for BG13's "advanced PID with velocity feedforward"; F is zero, or the
-    inverse dynamics along the reference (AH09, Fig. 6), averaged over the period for which they are held. From a
-    bandwidth: Kp = 3 M w^2, Kd = 3 M w, Ki = M w^3 with the diagonal of the a-priori mass matrix at home, which puts
-    all three poles of each axis at -w.
+    with w = 0 for the simple PID and w = 1 for BG13's "advanced PID with velocity feedforward"; F
+    is zero, or the inverse dynamics along the reference (AH09, Fig. 6), averaged over the period
+    for which they are held. From a
+    bandwidth: Kp = 3 M w^2, Kd = 3 M w, Ki = M w^3 with the diagonal of the a-priori mass matrix at
+    home, which puts all three poles of each axis at -w.
 
     Args:
         bandwidth: w. [rad/s] By default a tenth of the controller's rate, at most 100 rad/s (BG13).
@@ -127,13 +135,21 @@ class PID:
 
     @property
     def name(self) -> str:
-        return "feedforward" if self.feedforward is not None else "pid+" if self.velocity_feedforward else "pid"
+        return (
+            "feedforward"
+            if self.feedforward is not None
+            else "pid+"
+            if self.velocity_feedforward
+            else "pid"
+        )
 
     def gains(self, model: Model, rate: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return kp, ki, kd, each (a,)."""
         if self.kp is not None and self.ki is not None and self.kd is not None:
-            kp, ki, kd = (for_motors(gain, len(model.actuated), "gains kp, ki and kd")
-                          for gain in (self.kp, self.ki, self.kd))
+            kp, ki, kd = (
+                for_motors(gain, len(model.actuated), "gains kp, ki and kd")
+                for gain in (self.kp, self.ki, self.kd)
+            )
             return kp, ki, kd
         mass, w = nominal_mass(model), _bandwidth(self.bandwidth, rate)
         return 3 * mass * w**2, mass * w**3, 3 * mass * w
@@ -141,7 +157,9 @@ class PID:
     def start(self, setup: ControlSetup) -> Loop:
         (kp, ki, kd), (reference, rate, feed), integral = self._prepared(setup)
 
-        def command(k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
+        def command(
+            k: int, position: FloatArray, velocity: FloatArray, free: FloatArray
+        ) -> FloatArray:
             nonlocal integral
             error = reference[k] - position
             integral = integral + ki * error * free
@@ -152,15 +170,25 @@ class PID:
     def compiled(self, setup: ControlSetup) -> CompiledLaw | None:
         """Return the law as a kernel."""
         gains, reference, integral = self._prepared(setup)
-        return CompiledLaw(pid_kernel(setup.model, lanes=setup.lanes), integral, np.hstack(reference),
-                           np.concatenate(gains))
+        return CompiledLaw(
+            pid_kernel(setup.model, lanes=setup.lanes),
+            integral,
+            np.hstack(reference),
+            np.concatenate(gains),
+        )
 
-    def _prepared(self, setup: ControlSetup) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...], FloatArray]:
-        """Return [kp, ki T, kd], [position, velocity, efforts] of the reference, and the integral (k, a)."""
+    def _prepared(
+        self, setup: ControlSetup
+    ) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...], FloatArray]:
+        """Return [kp, ki T, kd], [position, velocity, efforts] of the reference, and the integral
+        (k, a).
+        """
         motors, motion = list(setup.model.actuated), setup.reference
         kp, ki, kd = self.gains(setup.model, 1 / setup.period)
         reference = np.ascontiguousarray(motion.q[:, motors])
-        rate = motion.qd[:, motors] * (1.0 if self.velocity_feedforward or self.feedforward else 0.0)
+        rate = motion.qd[:, motors] * (
+            1.0 if self.velocity_feedforward or self.feedforward else 0.0
+        )
         feed = np.zeros_like(reference)
         if self.feedforward is not None:
             given = _with_band(self.feedforward, setup.dead_band)(motion.q, motion.qd, motion.qdd)
@@ -171,14 +199,16 @@ class PID:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ComputedTorque:
-    """Computed torque control: the model makes every axis a triple integrator chain with the same poles.
+    """Computed torque control: the model makes every axis a triple integrator chain with the same
+    poles.
 
         tau = ID(q, qd_ref, qdd_ref + 3 w ed + 3 w^2 e + w^3 int e)
 
-    with the configuration found from the measured motors on every sample. Velocity terms are those of the reference:
-    the sign of a measured velocity near zero would chatter. qd_ref and qdd_ref are means over the period for which the
-    effort will be held; the effort that the model lacks at the start (wrong gravity) is held throughout. Same poles as
-    the PID of that bandwidth (BG13 keeps 100 rad/s for the linear part of all its laws).
+    with the configuration found from the measured motors on every sample. Velocity terms are those
+    of the reference: the sign of a measured velocity near zero would chatter. qd_ref and qdd_ref
+    are means over the period for which the effort will be held; the effort that the model lacks at
+    the start (wrong gravity) is held throughout. Same poles as the PID of that bandwidth (BG13
+    keeps 100 rad/s for the linear part of all its laws).
 
     Args:
         inverse: The model; the robot's a-priori parameters with the nominal payload by default.
@@ -202,7 +232,9 @@ class ComputedTorque:
         q, qd = (np.repeat(x[:1], len(held), axis=0) for x in (ref.q, ref.qd))
         integral = np.zeros((len(q), len(lead)))
 
-        def command(k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
+        def command(
+            k: int, position: FloatArray, velocity: FloatArray, free: FloatArray
+        ) -> FloatArray:
             nonlocal q, qd, integral
             error = ref.q[k, lead] - position[:, columns]
             rate = ref.qd[k, lead] - velocity[:, columns]
@@ -223,14 +255,23 @@ class ComputedTorque:
             return None
         motors = list(model.actuated)
         first = np.concatenate([ref.q[0], ref.qd[0], np.zeros(len(motors))])
-        reference = np.hstack([x[:, motors] for x in (ref.q, ref.qd, _held_mean(ref.qd), _held_mean(ref.qdd))])
-        return CompiledLaw(computed_torque_kernel(model, lanes=setup.lanes),
-                           np.column_stack([np.tile(first, (len(held), 1)), held]), reference,
-                           np.concatenate([[setup.period, w], *inverse._constants]))
+        reference = np.hstack(
+            [x[:, motors] for x in (ref.q, ref.qd, _held_mean(ref.qd), _held_mean(ref.qdd))]
+        )
+        return CompiledLaw(
+            computed_torque_kernel(model, lanes=setup.lanes),
+            np.column_stack([np.tile(first, (len(held), 1)), held]),
+            reference,
+            np.concatenate([[setup.period, w], *inverse._constants]),
+        )
 
     def _prepared(self, setup: ControlSetup) -> tuple[InverseModel, float, FloatArray]:
-        """Return model, bandwidth, and the effort that the model lacks at the start (wrong gravity), (k, a)."""
-        inverse = _with_band(self.inverse or RobotModel(model=setup.model, load=setup.load), setup.dead_band)
+        """Return model, bandwidth, and the effort that the model lacks at the start (wrong
+        gravity), (k, a).
+        """
+        inverse = _with_band(
+            self.inverse or RobotModel(model=setup.model, load=setup.load), setup.dead_band
+        )
         q = np.repeat(setup.reference.q[:1], len(setup.holding), axis=0)
         lacking = setup.holding - inverse(q, np.zeros_like(q), np.zeros_like(q))
         return inverse, _bandwidth(self.bandwidth, 1 / setup.period), lacking
@@ -244,7 +285,9 @@ def _with_band(inverse: InverseModel, dead_band: FloatArray) -> InverseModel:
 
 
 def _held_mean(values: FloatArray) -> FloatArray:
-    """Return the mean of each sample and the next: feed-forward held over a period must not come late."""
+    """Return the mean of each sample and the next: feed-forward held over a period must not come
+    late.
+    """
     return np.concatenate([(values[1:] + values[:-1]) / 2, values[-1:]])
 
 
@@ -264,13 +307,17 @@ def for_motors(values: ArrayLike, motors: int, name: str) -> FloatArray:
     """Return one number for each motor, (a,)."""
     array = np.asarray(values, dtype=float)
     if array.shape not in ((), (1,), (motors,)) or not np.isfinite(array).all():
-        raise InvalidInput(f"{name} are {array.tolist()}, expected one finite number or one for each of {motors} "
-                           "motors")
+        raise InvalidInput(
+            f"{name} are {array.tolist()}, expected one finite number or one for each of {motors} "
+            "motors"
+        )
     return np.array(np.broadcast_to(array, (motors,)))
 
 
 def _bandwidth(given: float | None, rate: float = 1.0) -> float:
     """Return the bandwidth: a tenth of the controller's rate [Hz] by default, at most 100 rad/s."""
     if given is not None and not (np.isfinite(given) and given > 0):
-        raise InvalidInput(f"the bandwidth is {given} rad/s, expected a positive number", bandwidth=given)
+        raise InvalidInput(
+            f"the bandwidth is {given} rad/s, expected a positive number", bandwidth=given
+        )
     return min(100.0, 0.1 * rate) if given is None else given

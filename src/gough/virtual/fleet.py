@@ -1,7 +1,9 @@
-"""Virtual fleets in ordinary motion: pick and place, weather, wear, and a few things that are wrong.
+"""Virtual fleets in ordinary motion: pick and place, weather, wear, and a few things that are
+wrong.
 
-Efforts are regressor times parameters along the motion, with the noise of the sensors: no controller, no time steps, so
-months of logs take seconds. The equations are those of the estimator; what is tested is everything after them.
+Efforts are regressor times parameters along the motion, with the noise of the sensors: no
+controller, no time steps, so months of logs take seconds. The equations are those of the estimator;
+what is tested is everything after them.
 """
 
 from __future__ import annotations
@@ -24,8 +26,15 @@ MOTIONS = 6  # different motions of a fleet; logs take turns
 REACH = 0.6  # of the way from home to the limits of the task coordinates
 MOVE = 0.5  # from one place to the next [s]
 UNLIKE_BODY, UNLIKE_FRICTION = 0.01, 0.1  # scatter between robots, relative
-WARMTH = {False: -0.01, True: -0.003}  # relative change of friction with temperature, viscous and dry [1/K]
-MILD, WEEK, WARM = 20.0, 7.0, 5.0  # mean temperature, period and amplitude of its cycle [degC, d, K]
+WARMTH = {
+    False: -0.01,
+    True: -0.003,
+}  # relative change of friction with temperature, viscous and dry [1/K]
+MILD, WEEK, WARM = (
+    20.0,
+    7.0,
+    5.0,
+)  # mean temperature, period and amplitude of its cycle [degC, d, K]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,21 +65,42 @@ class VirtualFleet:
     def __post_init__(self) -> None:
         motions = [self._motion(np.random.default_rng([self.seed, k])) for k in range(MOTIONS)]
         names = self.model.mechanism.standard.names
-        object.__setattr__(self, "_motions", [
-            (m.time, m.q[:, list(self.model.actuated)], self.model.regressor(m, names), self.model.regressor(m, LOAD))
-            for m in motions])
+        object.__setattr__(
+            self,
+            "_motions",
+            [
+                (
+                    m.time,
+                    m.q[:, list(self.model.actuated)],
+                    self.model.regressor(m, names),
+                    self.model.regressor(m, LOAD),
+                )
+                for m in motions
+            ],
+        )
 
     def _motion(self, rng: np.random.Generator) -> Motion:
         """Return a random sequence of places, each reached from rest to rest."""
         names = self.model.mechanism.task
-        home = np.array([self.model.home[self.model.mechanism.coordinates.index(name)] for name in names])
-        room = np.array([self.model.mechanism.joint(name).limits.position or (h - 0.1, h + 0.1)
-                         for name, h in zip(names, home)])
+        home = np.array(
+            [self.model.home[self.model.mechanism.coordinates.index(name)] for name in names]
+        )
+        room = np.array(
+            [
+                self.model.mechanism.joint(name).limits.position or (h - 0.1, h + 0.1)
+                for name, h in zip(names, home)
+            ]
+        )
         shape = (int(self.seconds / MOVE) + 1, len(home))
         stops = home + REACH * rng.uniform(room[:, 0] - home, room[:, 1] - home, shape)
-        path = Sampled(coordinates=names, units=tuple(self.model.mechanism.joint(name).unit for name in names),
-                       time=MOVE * np.arange(len(stops), dtype=np.float64), position=stops,
-                       velocity=np.zeros_like(stops), acceleration=np.zeros_like(stops))
+        path = Sampled(
+            coordinates=names,
+            units=tuple(self.model.mechanism.joint(name).unit for name in names),
+            time=MOVE * np.arange(len(stops), dtype=np.float64),
+            position=stops,
+            velocity=np.zeros_like(stops),
+            acceleration=np.zeros_like(stops),
+        )
         time = np.arange(round(self.seconds * self.rate)) / self.rate
         return self.model.kinematics.motion(time, *path.at(time), "task")
 
@@ -100,11 +130,18 @@ class VirtualFleet:
         if day in self.wrong.load.get(robot, ()):
             effort = effort + load @ self.model.load(mechanism.payloads[0].name)
         motor, factor = self.wrong.gain.get(robot, (mechanism.actuated[0], 1.0))
-        effort = effort + draw_correlated(rng, noise.effort_covariance(effort.shape[1]), len(effort))
+        effort = effort + draw_correlated(
+            rng, noise.effort_covariance(effort.shape[1]), len(effort)
+        )
         effort[:, mechanism.actuated.index(motor)] *= factor
         motor, offset = self.wrong.encoder.get(robot, (mechanism.actuated[0], 0.0))
         position = measure_positions(rng, position, noise)
         position[:, mechanism.actuated.index(motor)] += offset
-        return Recording(joints=mechanism.actuated, time=time, effort=effort,
-                         position=position, source=f"robot {robot}, day {day}",
-                         position_units=tuple(mechanism.joint(name).unit for name in mechanism.actuated))
+        return Recording(
+            joints=mechanism.actuated,
+            time=time,
+            effort=effort,
+            position=position,
+            source=f"robot {robot}, day {day}",
+            position_units=tuple(mechanism.joint(name).unit for name in mechanism.actuated),
+        )

@@ -1,8 +1,9 @@
-"""A second plant: constrained dynamics with Pinocchio's mass matrix, bias and Jacobians, friction and integrator apart.
+"""A second plant: constrained dynamics with Pinocchio's mass matrix, bias and Jacobians, friction
+and integrator apart.
 
-Acceptance data come from here: nothing but the mechanism's description is shared with the engine. Inertias, kinematics,
-mass matrix and bias come from Pinocchio; closures are written again on its world-frame Jacobian J and dJ/dt (point p of
-a body: velocity J_lin v + (J_ang v) x p).
+Acceptance data come from here: nothing but the mechanism's description is shared with the engine.
+Inertias, kinematics, mass matrix and bias come from Pinocchio; closures are written again on its
+world-frame Jacobian J and dJ/dt (point p of a body: velocity J_lin v + (J_ang v) x p).
 """
 
 from __future__ import annotations
@@ -25,14 +26,22 @@ from gough.virtual.plant import PlantSettings
 from gough.virtual.tree_plant import JointEfforts, TreePlant, body_inertias, midpoint
 
 JOINTS = {  # along an axis of the frame, and along any vector
-    ("revolute", "x"): pin.JointModelRX, ("revolute", "y"): pin.JointModelRY, ("revolute", "z"): pin.JointModelRZ,
-    ("prismatic", "x"): pin.JointModelPX, ("prismatic", "y"): pin.JointModelPY, ("prismatic", "z"): pin.JointModelPZ,
-    "revolute": pin.JointModelRevoluteUnaligned, "prismatic": pin.JointModelPrismaticUnaligned,
+    ("revolute", "x"): pin.JointModelRX,
+    ("revolute", "y"): pin.JointModelRY,
+    ("revolute", "z"): pin.JointModelRZ,
+    ("prismatic", "x"): pin.JointModelPX,
+    ("prismatic", "y"): pin.JointModelPY,
+    ("prismatic", "z"): pin.JointModelPZ,
+    "revolute": pin.JointModelRevoluteUnaligned,
+    "prismatic": pin.JointModelPrismaticUnaligned,
 }
 
 
-def build_tree(mechanism: Mechanism, inertias: Mapping[str, FloatArray]) -> tuple[Any, list[int], dict[str, int]]:
-    """Return the Pinocchio model, the mechanism's joint at each of its places, and the joint that carries each body.
+def build_tree(
+    mechanism: Mechanism, inertias: Mapping[str, FloatArray]
+) -> tuple[Any, list[int], dict[str, int]]:
+    """Return the Pinocchio model, the mechanism's joint at each of its places, and the joint that
+    carries each body.
 
     Pinocchio's algorithms take a subtree to be contiguous, so joints are added depth first.
     """
@@ -44,10 +53,17 @@ def build_tree(mechanism: Mechanism, inertias: Mapping[str, FloatArray]) -> tupl
     def add(body: str) -> None:
         for i, joint in enumerate(mechanism.joints):
             if joint.parent == body:
-                kind = (JOINTS[joint.kind, joint.axis]() if isinstance(joint.axis, str)
-                        else JOINTS[joint.kind](joint.direction))
-                index = model.addJoint(carried[body], kind, pin.SE3(np.array(joint.placement.matrix)), joint.name)
-                model.appendBodyToJoint(index, _inertia(inertias[joint.child], joint.child), pin.SE3.Identity())
+                kind = (
+                    JOINTS[joint.kind, joint.axis]()
+                    if isinstance(joint.axis, str)
+                    else JOINTS[joint.kind](joint.direction)
+                )
+                index = model.addJoint(
+                    carried[body], kind, pin.SE3(np.array(joint.placement.matrix)), joint.name
+                )
+                model.appendBodyToJoint(
+                    index, _inertia(inertias[joint.child], joint.child), pin.SE3.Identity()
+                )
                 carried[joint.child] = index
                 order.append(i)
                 add(joint.child)
@@ -59,44 +75,65 @@ def build_tree(mechanism: Mechanism, inertias: Mapping[str, FloatArray]) -> tupl
 def _inertia(values: FloatArray, body: str) -> Any:
     """Return the inertia of [m, m c, I about the frame]."""
     if values[0] < 0 or (values[0] == 0 and values[1:4].any()):
-        raise InvalidInput(f"body '{body}' has the mass {values[0]:g} kg and the first moments {values[1:4].tolist()} "
-                           "kg m; Pinocchio simulates only bodies that could exist", body=body)
+        raise InvalidInput(
+            f"body '{body}' has the mass {values[0]:g} kg and the first moments "
+            f"{values[1:4].tolist()} "
+            "kg m; Pinocchio simulates only bodies that could exist",
+            body=body,
+        )
     try:
         return pin.Inertia(*about_centre(values))
     except RuntimeError as error:
-        raise InvalidInput(f"body '{body}' has inertias that no body can have about its centre of mass; Pinocchio "
-                           "simulates only bodies that could exist: use the plant 'gough'", body=body) from error
+        raise InvalidInput(
+            f"body '{body}' has inertias that no body can have about its centre of mass; Pinocchio "
+            "simulates only bodies that could exist: use the plant 'gough'",
+            body=body,
+        ) from error
 
 
 class Closures:
     """The closure equations of a mechanism in the coordinates of a Pinocchio tree.
 
-    A kind of closure is made of the parts its entry names, each with a residual and its rate where the loops are closed
-    (p origins, w angular velocities in the world):
+    A kind of closure is made of the parts its entry names, each with a residual and its rate where
+    the loops are closed (p origins, w angular velocities in the world):
 
         gap       p_b - p_a                                    d/dt of it
         distance  |p_b - p_a| - length (or + the sum below)    d/dt of it
-        axis      x_a . z_b and y_a . z_b                      (w_b - w_a) . (z_b x axis), axis = x_a, y_a
-        turn      rotation vector of R_a^T R_b                 R_a^T (w_b - w_a)
+        axis      x_a . z_b and y_a . z_b                      (w_b - w_a) . (z_b x axis), axis =
+        x_a, y_a turn      rotation vector of R_a^T R_b                 R_a^T (w_b - w_a)
         sum       constant + sum of coefficient x coordinate   sum of coefficient x rate
     """
 
-    def __init__(self, mechanism: Mechanism, model: Any, order: list[int], carried: dict[str, int]) -> None:
+    def __init__(
+        self, mechanism: Mechanism, model: Any, order: list[int], carried: dict[str, int]
+    ) -> None:
         for closure in mechanism.closures:
             if CLOSURES[closure.kind].pinocchio is None:
-                raise InvalidInput(f"closure '{closure.name}' of kind {closure.kind} has no form in the pinocchio "
-                                   "plant; use the gough plant", closure=closure.name)
+                raise InvalidInput(
+                    f"closure '{closure.name}' of kind {closure.kind} has no form in the pinocchio "
+                    "plant; use the gough plant",
+                    closure=closure.name,
+                )
         pairs = [closure for closure in mechanism.closures if closure.frames]
         self._gap, self._axis, self._turn, self._distance = (
-            [k for k, closure in enumerate(pairs) if part in (CLOSURES[closure.kind].pinocchio or ())]
-            for part in ("gap", "axis", "turn", "distance"))
-        self._length = np.array([pairs[k].values.get("length", -pairs[k].constant) for k in self._distance])
+            [
+                k
+                for k, closure in enumerate(pairs)
+                if part in (CLOSURES[closure.kind].pinocchio or ())
+            ]
+            for part in ("gap", "axis", "turn", "distance")
+        )
+        self._length = np.array(
+            [pairs[k].values.get("length", -pairs[k].constant) for k in self._distance]
+        )
         self._reel = _weights(mechanism, order, [pairs[k] for k in self._distance])
         # Ends 0..c-1 are the frames a, ends c..2c-1 the frames b.
         frames = [closure.frames[end] for end in (0, 1) for closure in pairs]
         joints = [carried[frame.body] for frame in frames]
         self._rotation = np.array([frame.placement.rotation for frame in frames]).reshape(-1, 3, 3)
-        self._translation = np.array([frame.placement.translation for frame in frames]).reshape(-1, 3, 1)
+        self._translation = np.array([frame.placement.translation for frame in frames]).reshape(
+            -1, 3, 1
+        )
         self._joints = sorted(set(joints) - {0})
         self._where = np.array([self._joints.index(j) + 1 if j else 0 for j in joints], dtype=int)
         support = np.zeros((model.njoints, model.nv))
@@ -127,18 +164,25 @@ class Closures:
         parts = [gap[self._gap].ravel()]
         parts += [rotation[k, :, :2].T @ rotation[c + k, :, 2] for k in self._axis]
         parts += [pin.log3(rotation[k].T @ rotation[c + k]) for k in self._turn]
-        parts += [np.linalg.norm(gap[self._distance], axis=1) - self._length + self._reel @ q,
-                  self._coupling @ q + self._constant]
+        parts += [
+            np.linalg.norm(gap[self._distance], axis=1) - self._length + self._reel @ q,
+            self._coupling @ q + self._constant,
+        ]
         return np.concatenate(parts)
 
     def jacobian(self, data: Any, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return K (c, n) and (dK/dt) v (c,) where the loops are closed; data holds J and dJ at q and v."""
+        """Return K (c, n) and (dK/dt) v (c,) where the loops are closed; data holds J and dJ at q
+        and v.
+        """
         if not len(self._mask):
             return self._coupling, self._still
         rotation, origin = self._ends(data)
         c, J, mask = len(origin) // 2, data.J, self._mask
         moved = mask * v
-        twist, drift = moved @ J.T, moved @ data.dJ.T  # of each end at the world's origin: linear, angular
+        twist, drift = (
+            moved @ J.T,
+            moved @ data.dJ.T,
+        )  # of each end at the world's origin: linear, angular
         spin, turning = twist[:, 3:], drift[:, 3:]
         lever = _skew(origin)  # lever @ w = origin x w
         speed = twist[:, :3] - _times(lever, spin)
@@ -165,19 +209,24 @@ class Closures:
             size = np.sqrt((gap**2).sum(axis=1))
             along = gap / size[:, None]
             rows.append((along[:, None] @ linear[far])[:, 0] + self._reel)
-            extra.append((along * push[far]).sum(axis=1)
-                         + ((moving**2).sum(axis=1) - (along * moving).sum(axis=1)**2) / size)
+            extra.append(
+                (along * push[far]).sum(axis=1)
+                + ((moving**2).sum(axis=1) - (along * moving).sum(axis=1) ** 2) / size
+            )
         return np.concatenate([*rows, self._coupling]), np.concatenate([*extra, self._still])
 
 
 def _weights(mechanism: Mechanism, order: list[int], closures: Sequence[Closure]) -> FloatArray:
     """Return the coefficients of coordinates in closures, (k, n)."""
     names = [mechanism.coordinates[i] for i in order]
-    return np.array([[closure.coefficients.get(name, 0.0) for name in names] for closure in closures]
-                    ).reshape(len(closures), len(names))
+    return np.array(
+        [[closure.coefficients.get(name, 0.0) for name in names] for closure in closures]
+    ).reshape(len(closures), len(names))
 
 
-_LEVI_CIVITA = np.array([[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0.0]])
+_LEVI_CIVITA = np.array(
+    [[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0.0]]
+)
 
 
 def _skew(vectors: FloatArray) -> FloatArray:
@@ -194,10 +243,12 @@ def independent_rows(jacobian: FloatArray) -> list[int]:
     if not len(jacobian):
         return []
     size = np.linalg.norm(jacobian, axis=1, keepdims=True)
-    scaled = jacobian / np.maximum(size, 1e-8 * size.max())  # rows of rounding errors must stay small
+    scaled = jacobian / np.maximum(
+        size, 1e-8 * size.max()
+    )  # rows of rounding errors must stay small
     _, R, pivots = qr(scaled.T, mode="economic", pivoting=True)
     diagonal = np.abs(np.diag(R))
-    return sorted(pivots[:int((diagonal > 1e-7 * diagonal[0]).sum())].tolist())
+    return sorted(pivots[: int((diagonal > 1e-7 * diagonal[0]).sum())].tolist())
 
 
 class ConstrainedTree:
@@ -206,21 +257,27 @@ class ConstrainedTree:
         [M  K^T] [qdd  ]   [tau - h(q, qd) - f(q, qd)]
         [K  0  ] [-lambda] = [-(dK/dt) qd              ]
 
-    with the rotor inertias on the diagonal of M, solved with pivoting: M may be singular (massless bodies) as long as
-    the closures hold these bodies. Closure equations that others imply at home are left out. Parameters (p,), load and
-    dead band as of `PlantSettings`, of one trial.
+    with the rotor inertias on the diagonal of M, solved with pivoting: M may be singular (massless
+    bodies) as long as the closures hold these bodies. Closure equations that others imply at home
+    are left out. Parameters (p,), load and dead band as of `PlantSettings`, of one trial.
     """
 
-    def __init__(self, model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray) -> None:
+    def __init__(
+        self, model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray
+    ) -> None:
         mechanism = model.mechanism
         table = dict(zip(mechanism.standard.names, values.tolist()))
-        self._model, self.coordinates, carried = build_tree(mechanism, body_inertias(model, table, load))
+        self._model, self.coordinates, carried = build_tree(
+            mechanism, body_inertias(model, table, load)
+        )
         self._data = self._model.createData()
         self._closures = Closures(mechanism, self._model, self.coordinates, carried)
         self.terms = JointEfforts(mechanism, table, self.coordinates, dead_band)
         self._motors = [self.coordinates.index(i) for i in model.actuated]
         n = self._model.nv
-        pin.computeJointJacobiansTimeVariation(self._model, self._data, model.home[self.coordinates], np.zeros(n))
+        pin.computeJointJacobiansTimeVariation(
+            self._model, self._data, model.home[self.coordinates], np.zeros(n)
+        )
         K = self._closures.jacobian(self._data, np.zeros(n))[0]
         self._rows = independent_rows(K)
         self._some = len(self._rows) < len(K)
@@ -230,7 +287,9 @@ class ConstrainedTree:
 
     def acceleration(self, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
         model, data, n = self._model, self._data, len(q)
-        mass = pin.crba(model, data, q)  # only its upper triangle is sure to be filled, and only that is used
+        mass = pin.crba(
+            model, data, q
+        )  # only its upper triangle is sure to be filled, and only that is used
         bias = pin.nonLinearEffects(model, data, q, v)
         pin.computeJointJacobiansTimeVariation(model, data, q, v)
         K, drift = self._closures.jacobian(data, v)
@@ -265,5 +324,11 @@ class ConstrainedTree:
 
 def pinocchio_plant(settings: PlantSettings) -> TreePlant:
     """Return Pinocchio's plant: the midpoint rule, projected onto the closures once a period."""
-    return TreePlant(settings, [ConstrainedTree(settings.model, values, load, settings.dead_band)
-                                for values, load in zip(settings.values, settings.load)], midpoint)
+    return TreePlant(
+        settings,
+        [
+            ConstrainedTree(settings.model, values, load, settings.dead_band)
+            for values, load in zip(settings.values, settings.load)
+        ],
+        midpoint,
+    )

@@ -26,20 +26,24 @@ class Reference(NamedTuple):
     period_samples: int | None  # of one period, if there is one
 
 
-def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: int | None = None,
-                    lead_in: int = 1) -> Reference:
-    """Return the motion of all coordinates along a trajectory, after checking that the robot can follow it.
+def build_reference(
+    model: Model, trajectory: Trajectory, rate: float, periods: int | None = None, lead_in: int = 1
+) -> Reference:
+    """Return the motion of all coordinates along a trajectory, after checking that the robot can
+    follow it.
 
-    A periodic trajectory is preceded by `lead_in` periods along the same path whose pace rises smoothly from rest
-    within the first half period, so that the recorded periods repeat. Task coordinates the trajectory does not name
-    stay at home.
+    A periodic trajectory is preceded by `lead_in` periods along the same path whose pace rises
+    smoothly from rest within the first half period, so that the recorded periods repeat. Task
+    coordinates the trajectory does not name stay at home.
     """
     by = driven_by(model, trajectory)
     period = trajectory.period
     if period is None:
         if periods not in (None, 1):
-            raise InvalidTrajectory(f"the trajectory does not repeat, but {periods} periods were asked for; use one",
-                                    periods=periods)
+            raise InvalidTrajectory(
+                f"the trajectory does not repeat, but {periods} periods were asked for; use one",
+                periods=periods,
+            )
         motion = _motion(model, trajectory, trajectory.times(rate), by)
         _check(model, motion)
         return Reference(motion=motion, lead=0, period_samples=None)
@@ -53,11 +57,19 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
     if lead:
         time, ramp = np.arange(-lead, 0) / rate, period / 2
         along, pace, change = smooth_start((time + lead / rate) / ramp)
-        path = ramp * along - (lead / rate - ramp / 2)  # ends at zero: half a ramp of path time is lost on the way
-        parts.insert(0, _motion(model, trajectory, time, by, (path, pace, change / ramp), start=once.q[-1]))
-    joined = {name: np.concatenate([getattr(part, name) for part in parts])
-              for name in ("q", "qd", "qdd", "closure_residual")}
-    motion = Motion(coordinates=once.coordinates, time=np.arange(-lead, count * samples) / rate, **joined)
+        path = ramp * along - (
+            lead / rate - ramp / 2
+        )  # ends at zero: half a ramp of path time is lost on the way
+        parts.insert(
+            0, _motion(model, trajectory, time, by, (path, pace, change / ramp), start=once.q[-1])
+        )
+    joined = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("q", "qd", "qdd", "closure_residual")
+    }
+    motion = Motion(
+        coordinates=once.coordinates, time=np.arange(-lead, count * samples) / rate, **joined
+    )
     return Reference(motion=motion, lead=lead, period_samples=samples)
 
 
@@ -65,33 +77,49 @@ def driven_by(model: Model, trajectory: Trajectory) -> By:
     """Return whether a trajectory moves task or actuated coordinates of the robot."""
     mechanism = model.mechanism
     if trajectory.robot and trajectory.robot != mechanism.name:
-        raise InvalidTrajectory(f"the trajectory was made for the robot '{trajectory.robot}', not for "
-                                f"'{mechanism.name}'", robot=trajectory.robot)
+        raise InvalidTrajectory(
+            f"the trajectory was made for the robot '{trajectory.robot}', not for "
+            f"'{mechanism.name}'",
+            robot=trajectory.robot,
+        )
     by: By = "task" if trajectory.coordinates[0] in mechanism.task else "actuated"
     lead = model.loops.names("task") or mechanism.task
     valid = lead if by == "task" else mechanism.actuated
     for name, unit in zip(trajectory.coordinates, trajectory.units):
         if name not in valid:
             raise InvalidTrajectory(
-                f"the trajectory moves '{name}', but '{mechanism.name}' follows its independent task coordinates "
+                f"the trajectory moves '{name}', but '{mechanism.name}' follows its independent "
+                f"task coordinates "
                 f"({', '.join(lead) or 'none'}) or its actuated joints, all of one kind"
-                f"{nearest(name, (*lead, *mechanism.actuated))}", joint=name)
+                f"{nearest(name, (*lead, *mechanism.actuated))}",
+                joint=name,
+            )
         if unit != mechanism.joint(name).unit:
-            raise InvalidTrajectory(f"the trajectory moves '{name}' in {unit}, but the robot in "
-                                    f"{mechanism.joint(name).unit}", joint=name)
+            raise InvalidTrajectory(
+                f"the trajectory moves '{name}' in {unit}, but the robot in "
+                f"{mechanism.joint(name).unit}",
+                joint=name,
+            )
     if by not in model.loops.partitions or (by == "actuated" and model.loops.redundant):
         raise InvalidTrajectory(
             f"'{mechanism.name}' cannot be led by its {by} coordinates: {len(valid)} of them for "
-            f"{model.degrees_of_freedom} degrees of freedom; use the other kind")
+            f"{model.degrees_of_freedom} degrees of freedom; use the other kind"
+        )
     return by
 
 
-def _motion(model: Model, trajectory: Trajectory, time: FloatArray, by: By,
-            pace: tuple[FloatArray, FloatArray, FloatArray] | None = None, start: FloatArray | None = None) -> Motion:
+def _motion(
+    model: Model,
+    trajectory: Trajectory,
+    time: FloatArray,
+    by: By,
+    pace: tuple[FloatArray, FloatArray, FloatArray] | None = None,
+    start: FloatArray | None = None,
+) -> Motion:
     """Return the motion along the path at a pace (s, ds/dt, d2s/dt2), or at its own."""
     s, sd, sdd = (time, np.ones_like(time), np.zeros_like(time)) if pace is None else pace
     position, velocity, acceleration = trajectory.at(s)
-    acceleration = acceleration * sd[:, None]**2 + velocity * sdd[:, None]
+    acceleration = acceleration * sd[:, None] ** 2 + velocity * sdd[:, None]
     velocity = velocity * sd[:, None]
     lead = list(model.loops.partitions[by].independent)
     full = np.zeros((3, len(time), len(lead)))
@@ -101,13 +129,16 @@ def _motion(model: Model, trajectory: Trajectory, time: FloatArray, by: By,
     try:
         return model.kinematics.motion(time, full[0], full[1], full[2], by, start=start)
     except (LoopNotClosed, SingularConfiguration) as error:
-        raise InvalidTrajectory(f"'{model.mechanism.name}' cannot follow the trajectory: {error}", **error.numbers
-                                ) from error
+        raise InvalidTrajectory(
+            f"'{model.mechanism.name}' cannot follow the trajectory: {error}", **error.numbers
+        ) from error
 
 
 def _check(model: Model, motion: Motion) -> None:
     """Refuse a motion beyond limits of actuated or task coordinates, or through a singularity."""
-    limits = [limit for limit in collect_limits(model, singularity=None) if limit.quantity != "effort"]
+    limits = [
+        limit for limit in collect_limits(model, singularity=None) if limit.quantity != "effort"
+    ]
     for limit, used in zip(limits, measure(model, limits, motion).T):
         slack = 1e-9 * max(abs(limit.lower), abs(limit.upper), 1.0) / limit.half
         beyond = np.abs(used) - 1 > slack
@@ -115,17 +146,25 @@ def _check(model: Model, motion: Motion) -> None:
             time, worst = float(motion.time[np.argmax(beyond)]), used[np.argmax(np.abs(used))]
             value = float(limit.centre + limit.half * worst)
             raise InvalidTrajectory(
-                f"the trajectory takes '{limit.name}' beyond its {limit.quantity} limits at t = {time:.4g} s: "
-                f"{value:.4g} {limit.unit} at worst, allowed {limit.lower:.4g} to {limit.upper:.4g}; make it smaller "
-                "or slower", joint=limit.name, time=time, value=value)
+                f"the trajectory takes '{limit.name}' beyond its {limit.quantity} limits at t = "
+                f"{time:.4g} s: "
+                f"{value:.4g} {limit.unit} at worst, allowed {limit.lower:.4g} to "
+                f"{limit.upper:.4g}; make it smaller "
+                "or slower",
+                joint=limit.name,
+                time=time,
+                value=value,
+            )
     _check_singularities(model, motion)
 
 
 def _check_singularities(model: Model, motion: Motion) -> None:
-    """Refuse poses where the motors stop determining the platform, or between samples where they did.
+    """Refuse poses where the motors stop determining the platform, or between samples where they
+    did.
 
-    The determinant of the closures' dependent columns K changes sign across a Type-2 singularity. Where
-    K^T K - (NEAR |K|)^2 has a Cholesky factor no singular value is small: a fifth of the work.
+    The determinant of the closures' dependent columns K changes sign across a Type-2 singularity.
+    Where K^T K - (NEAR |K|)^2 has a Cholesky factor no singular value is small: a fifth of the
+    work.
     """
     part = model.loops.partitions["actuated"]
     if not part.dependent:
@@ -148,6 +187,10 @@ def _check_singularities(model: Model, motion: Motion) -> None:
         k = int(np.argmax(bad))
         moves = model.loops.loosest(q[k], "actuated")
         raise InvalidTrajectory(
-            f"the trajectory meets a singularity at about t = {time[k]:.4g} s: with all motors locked '{moves}' can "
+            f"the trajectory meets a singularity at about t = {time[k]:.4g} s: with all motors "
+            f"locked '{moves}' can "
             f"still move (singular value ratio {ratio[k]:.1e}); keep away from this pose",
-            joint=moves, time=float(time[k]), singular_value=float(ratio[k]))
+            joint=moves,
+            time=float(time[k]),
+            singular_value=float(ratio[k]),
+        )

@@ -25,9 +25,13 @@ def draw_correlated(rng: np.random.Generator, covariance: ArrayLike, samples: in
     covariance = np.asarray(covariance, dtype=float)
     check_shape(covariance, (len(covariance),) * 2, "noise covariance")
     values, vectors = np.linalg.eigh(covariance)
-    if not np.allclose(covariance, covariance.T) or values.min(initial=0.0) < -1e-9 * max(values.max(initial=0.0), 1.0):
-        raise InvalidInput("the noise covariance is not symmetric and positive semi-definite",
-                           smallest=float(values.min(initial=0.0)))
+    if not np.allclose(covariance, covariance.T) or values.min(initial=0.0) < -1e-9 * max(
+        values.max(initial=0.0), 1.0
+    ):
+        raise InvalidInput(
+            "the noise covariance is not symmetric and positive semi-definite",
+            smallest=float(values.min(initial=0.0)),
+        )
     white = rng.standard_normal((samples, len(covariance)))
     return np.asarray(white @ (vectors * np.sqrt(np.maximum(values, 0.0))).T)
 
@@ -35,10 +39,15 @@ def draw_correlated(rng: np.random.Generator, covariance: ArrayLike, samples: in
 def measure_positions(rng: np.random.Generator, position: FloatArray, noise: Noise) -> FloatArray:
     """Return positions with white noise, rounded to the encoder's steps."""
     if noise.position < 0 or (noise.resolution is not None and noise.resolution <= 0):
-        raise InvalidInput(f"position noise {noise.position} and encoder step {noise.resolution}: expected at least "
-                           "zero and above zero")
+        raise InvalidInput(
+            f"position noise {noise.position} and encoder step {noise.resolution}: expected at "
+            f"least "
+            "zero and above zero"
+        )
     seen = position + noise.position * rng.standard_normal(position.shape)
-    return seen if noise.resolution is None else np.round(seen / noise.resolution) * noise.resolution
+    return (
+        seen if noise.resolution is None else np.round(seen / noise.resolution) * noise.resolution
+    )
 
 
 Measure = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -48,15 +57,18 @@ class Feedback(Protocol):
     """Sensors in the loop: what the controller sees instead of the truth."""
 
     def start(self, position: FloatArray, velocity: FloatArray, period: float) -> Measure:
-        """Return the running sensors: true position -> position and velocity as the controller sees them, (k, a)."""
+        """Return the running sensors: true position -> position and velocity as the controller sees
+        them, (k, a).
+        """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Simulation(Value):
     """True motion and efforts of k trials that ran together, at the recorded samples.
 
-    An effort held from one sample to the next acts half a period later than the sample it is stamped with; the mean of
-    those before and after a sample, which a drive that averages measures, has no such delay.
+    An effort held from one sample to the next acts half a period later than the sample it is
+    stamped with; the mean of those before and after a sample, which a drive that averages measures,
+    has no such delay.
     """
 
     model: Model
@@ -78,9 +90,21 @@ class Simulation(Value):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        t, a, n, m = len(self.time), len(self.model.actuated), len(self.model.home), self.model.degrees_of_freedom
-        check_shapes(self, q=(None, t, n), velocity=(None, t, m), acceleration=(None, t, m), effort=(None, t, a),
-                     mean_effort=(None, t, a), reference=(t, a))
+        t, a, n, m = (
+            len(self.time),
+            len(self.model.actuated),
+            len(self.model.home),
+            self.model.degrees_of_freedom,
+        )
+        check_shapes(
+            self,
+            q=(None, t, n),
+            velocity=(None, t, m),
+            acceleration=(None, t, m),
+            effort=(None, t, a),
+            mean_effort=(None, t, a),
+            reference=(t, a),
+        )
 
     @property
     def trials(self) -> int:
@@ -118,57 +142,105 @@ class Simulation(Value):
         """Return the true motion of all coordinates of a trial."""
         by, q = self.model.loops.dynamic, self.q[trial]
         qd, qdd = self.model.kinematics.rates(q, self.velocity[trial], self.acceleration[trial], by)
-        return Motion(coordinates=self.model.mechanism.coordinates, time=self.time, q=q, qd=qd, qdd=qdd,
-                      closure_residual=self.model.kinematics.residual(q))
+        return Motion(
+            coordinates=self.model.mechanism.coordinates,
+            time=self.time,
+            q=q,
+            qd=qd,
+            qdd=qdd,
+            closure_residual=self.model.kinematics.residual(q),
+        )
 
     def to_dict(self, trial: int = 0) -> dict[str, Any]:
         """Return the figures of a trial by name: what `gough simulate --json` prints."""
         joints = self.model.mechanism.actuated
         return {
-            "robot": self.model.mechanism.name, "plant": self.plant, "controller": self.controller,
-            "payload": self.payloads[trial], "seconds": self.seconds, "samples": len(self.time),
+            "robot": self.model.mechanism.name,
+            "plant": self.plant,
+            "controller": self.controller,
+            "payload": self.payloads[trial],
+            "seconds": self.seconds,
+            "samples": len(self.time),
             "tracking_rms": dict(zip(joints, self.tracking_rms[trial].tolist())),
             "tracking_max": dict(zip(joints, self.tracking_max[trial].tolist())),
-            "loop_error": float(self.loop_error[trial]), "saturated_samples": int(self.saturated[trial].sum())}
+            "loop_error": float(self.loop_error[trial]),
+            "saturated_samples": int(self.saturated[trial].sum()),
+        }
 
     def summary(self, trial: int = 0) -> str:
         facts = self.to_dict(trial)
-        rows = [[name, f"{rms:.3e}", f"{facts['tracking_max'][name]:.3e}", self.model.mechanism.joint(name).unit]
-                for name, rms in facts["tracking_rms"].items()]
+        rows = [
+            [
+                name,
+                f"{rms:.3e}",
+                f"{facts['tracking_max'][name]:.3e}",
+                self.model.mechanism.joint(name).unit,
+            ]
+            for name, rms in facts["tracking_rms"].items()
+        ]
         noise = self.model.mechanism.noise
         exact = not (noise.position or noise.effort or noise.resolution)
-        return "\n".join([
-            f"{facts['robot']}: {facts['seconds']:.2f} s on the {facts['plant']} plant under {facts['controller']}",
-            text_table(["motor", "tracking rms", "tracking max", "unit"], rows),
-            f"loop error {facts['loop_error']:.1e} m or rad, saturated samples {facts['saturated_samples']}",
-            *(["the robot file has no [noise]: logs of it are exact, and the same with every seed"] if exact else [])])
+        return "\n".join(
+            [
+                f"{facts['robot']}: {facts['seconds']:.2f} s on the {facts['plant']} plant under "
+                f"{facts['controller']}",
+                text_table(["motor", "tracking rms", "tracking max", "unit"], rows),
+                f"loop error {facts['loop_error']:.1e} m or rad, saturated samples "
+                f"{facts['saturated_samples']}",
+                *(
+                    [
+                        "the robot file has no [noise]: logs of it are exact, and the same with "
+                        "every seed"
+                    ]
+                    if exact
+                    else []
+                ),
+            ]
+        )
 
 
-def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Sequence[int] = 0, trial: int = 0,
-           covariance: ArrayLike | None = None, velocity_noise: float | None = None,
-           average: bool = True) -> Recording:
+def record(
+    simulation: Simulation,
+    *,
+    noise: Noise | None = None,
+    seed: int | Sequence[int] = 0,
+    trial: int = 0,
+    covariance: ArrayLike | None = None,
+    velocity_noise: float | None = None,
+    average: bool = True,
+) -> Recording:
     """Return what the robot's computer would have saved; another seed makes another noise.
 
-    Robots with drive gains record currents, the others efforts. Same simulation and seed, same bytes.
+    Robots with drive gains record currents, the others efforts. Same simulation and seed, same
+    bytes.
 
     Args:
         noise: Of the sensors; the robot file's by default, `Noise()` for none.
         covariance: Of the effort noise instead of that of `noise`, (a, a).
         velocity_noise: Standard deviation of recorded velocities; None records none.
-        average: Record the mean of the efforts before and after each sample, else the command that follows it.
+        average: Record the mean of the efforts before and after each sample, else the command that
+            follows it.
     """
     if not 0 <= trial < simulation.trials:
-        raise InvalidInput(f"there is no trial {trial}; the simulation has {simulation.trials}", trial=trial)
+        raise InvalidInput(
+            f"there is no trial {trial}; the simulation has {simulation.trials}", trial=trial
+        )
     model, joints = simulation.model, simulation.model.mechanism.actuated
     noise = model.mechanism.noise if noise is None else noise
-    cov = noise.effort_covariance(len(joints)) if covariance is None else np.asarray(covariance, dtype=float)
+    cov = (
+        noise.effort_covariance(len(joints))
+        if covariance is None
+        else np.asarray(covariance, dtype=float)
+    )
     check_shape(cov, (len(joints),) * 2, "covariance of effort noise")
     if velocity_noise is not None and not velocity_noise >= 0:
         raise InvalidInput(f"velocity noise is {velocity_noise}, expected at least zero")
     try:
         rng = np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"the seed is {seed!r}, expected a whole number of at least zero") from error
+        raise InvalidInput(
+            f"the seed is {seed!r}, expected a whole number of at least zero"
+        ) from error
     true = (simulation.mean_effort if average else simulation.effort)[trial]
     effort = true + draw_correlated(rng, cov, len(true))
     position = measure_positions(rng, simulation.position[trial], noise)
@@ -178,13 +250,24 @@ def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Se
         velocity = actual + velocity_noise * rng.standard_normal(actual.shape)
     gains, channels = simulation.gains, model.mechanism.channels
     return Recording(
-        joints=joints, time=simulation.time, position=position,
+        joints=joints,
+        time=simulation.time,
+        position=position,
         position_units=tuple(model.mechanism.joint(name).unit for name in joints),
-        effort=effort if gains is None else None, current=None if gains is None else effort / gains,
-        current_units=() if gains is None else ("1",) * len(joints), velocity=velocity,
-        extra=NOTHING if not channels else Channels(
-            names=tuple(channels), units=("1",) * len(channels),
-            values=np.tile(list(channels.values()), (len(true), 1))),
-        reference=simulation.reference, period_samples=simulation.period_samples,
+        effort=effort if gains is None else None,
+        current=None if gains is None else effort / gains,
+        current_units=() if gains is None else ("1",) * len(joints),
+        velocity=velocity,
+        extra=NOTHING
+        if not channels
+        else Channels(
+            names=tuple(channels),
+            units=("1",) * len(channels),
+            values=np.tile(list(channels.values()), (len(true), 1)),
+        ),
+        reference=simulation.reference,
+        period_samples=simulation.period_samples,
         payload=simulation.payloads[trial],
-        source=f"virtual {model.mechanism.name} ({simulation.plant} plant, {simulation.controller})")
+        source=f"virtual {model.mechanism.name} ({simulation.plant} plant, "
+        f"{simulation.controller})",
+    )

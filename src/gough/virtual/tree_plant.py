@@ -1,4 +1,6 @@
-"""Plants whose accelerations come from another library: one tree for each trial, stepped one after the other."""
+"""Plants whose accelerations come from another library: one tree for each trial, stepped one after
+the other.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,21 @@ from gough.mechanism.terms import JointState, JointTerm
 from gough.mechanism.types import Mechanism
 from gough.virtual.plant import PlantSettings, Sample
 
-# Position and velocity of the trees' coordinates, (k, c) each, and what their terms remember, (k, x).
+# Position and velocity of the trees' coordinates, (k, c) each, and what their terms remember, (k,
+# x).
 TreeState = tuple[FloatArray, FloatArray, FloatArray]
 Acceleration = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
-Stepper = Callable[[Acceleration, FloatArray, FloatArray, FloatArray, float], tuple[FloatArray, FloatArray, FloatArray]]
+Stepper = Callable[
+    [Acceleration, FloatArray, FloatArray, FloatArray, float],
+    tuple[FloatArray, FloatArray, FloatArray],
+]
 
 SUBSTITUTED = 2  # times
-_STATES = ((0.0, 0.0, 0.0), (0.7, 1.3, 1.0), (-0.4, -0.9, -1.0))  # (q, qd, sign) at which a term's weight is looked at
+_STATES = (
+    (0.0, 0.0, 0.0),
+    (0.7, 1.3, 1.0),
+    (-0.4, -0.9, -1.0),
+)  # (q, qd, sign) at which a term's weight is looked at
 
 
 class Tree(Protocol):
@@ -41,16 +51,26 @@ class Tree(Protocol):
         """Return q and v brought back onto the closures once a period, and how far they were."""
 
 
-def midpoint(acceleration: Acceleration, q: FloatArray, v: FloatArray, effort: FloatArray, h: float,
-             ) -> tuple[FloatArray, FloatArray, FloatArray]:
+def midpoint(
+    acceleration: Acceleration,
+    q: FloatArray,
+    v: FloatArray,
+    effort: FloatArray,
+    h: float,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return q, v a step later and the acceleration at its start; efforts (3, a) over the step."""
     first = acceleration(q, v, effort[0])
     middle = v + h / 2 * first
     return q + h * middle, v + h * acceleration(q + h / 2 * v, middle, effort[1]), first
 
 
-def runge_kutta(acceleration: Acceleration, q: FloatArray, v: FloatArray, effort: FloatArray, h: float,
-                ) -> tuple[FloatArray, FloatArray, FloatArray]:
+def runge_kutta(
+    acceleration: Acceleration,
+    q: FloatArray,
+    v: FloatArray,
+    effort: FloatArray,
+    h: float,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """As `midpoint`, by the classical rule of fourth order."""
     a1 = acceleration(q, v, effort[0])
     v2 = v + h / 2 * a1
@@ -62,17 +82,24 @@ def runge_kutta(acceleration: Acceleration, q: FloatArray, v: FloatArray, effort
     return q + h / 6 * (v + 2 * v2 + 2 * v3 + v4), v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4), a1
 
 
-def body_inertias(model: Model, values: Mapping[str, float], load: FloatArray) -> dict[str, FloatArray]:
+def body_inertias(
+    model: Model, values: Mapping[str, float], load: FloatArray
+) -> dict[str, FloatArray]:
     """Return ten inertial parameters by body, its payload (10 l,) included."""
     loads = model.split_load(load)
-    return {body.name: np.array([values.get(f"{body.name}.{p}", 0.0) for p in INERTIAL]) + loads.get(body.name, 0.0)
-            for body in model.mechanism.bodies}
+    return {
+        body.name: np.array([values.get(f"{body.name}.{p}", 0.0) for p in INERTIAL])
+        + loads.get(body.name, 0.0)
+        for body in model.mechanism.bodies
+    }
 
 
 class TreePlant:
-    """Trees, one for each trial. Coulomb friction is linear inside the dead band, as in `GoughPlant`.
+    """Trees, one for each trial. Coulomb friction is linear inside the dead band, as in
+    `GoughPlant`.
 
-    Coordinates that the trees do not have (massless legs, force elements) follow from the platform's or the motors'.
+    Coordinates that the trees do not have (massless legs, force elements) follow from the
+    platform's or the motors'.
     """
 
     def __init__(self, settings: PlantSettings, trees: Sequence[Tree], step: Stepper) -> None:
@@ -83,16 +110,25 @@ class TreePlant:
         parts = settings.model.loops.partitions
         told = [by for by in ways if by in parts and set(parts[by].independent) <= set(self._own)]
         if not told:
-            raise InvalidInput(f"'{settings.model.mechanism.name}' is driven by force elements and has no platform "
-                               "that tells its pose; use the pinocchio or gough plant")
+            raise InvalidInput(
+                f"'{settings.model.mechanism.name}' is driven by force elements and has no "
+                f"platform "
+                "that tells its pose; use the pinocchio or gough plant"
+            )
         self._by = told[0]
 
     def start(self, q: FloatArray, qd: FloatArray) -> TreeState:
         self._q = np.array(q)
-        return np.array(q[:, self._own]), np.array(qd[:, self._own]), np.zeros((len(q), self._trees[0].terms.size))
+        return (
+            np.array(q[:, self._own]),
+            np.array(qd[:, self._own]),
+            np.zeros((len(q), self._trees[0].terms.size)),
+        )
 
     def read(self, state: TreeState) -> tuple[FloatArray, FloatArray]:
-        position, velocity = zip(*(tree.motors(q, v) for tree, q, v in zip(self._trees, *state[:2])))
+        position, velocity = zip(
+            *(tree.motors(q, v) for tree, q, v in zip(self._trees, *state[:2]))
+        )
         return np.array(position), np.array(velocity)
 
     def step(self, state: TreeState, effort: FloatArray) -> tuple[Sample, TreeState]:
@@ -104,7 +140,7 @@ class TreePlant:
             start, first = (q, v), None
             for i in range(self._settings.substeps):
                 before = q, v
-                q, v, a = self._step(tree.acceleration, q, v, effort[2 * i:2 * i + 3, k], h)
+                q, v, a = self._step(tree.acceleration, q, v, effort[2 * i : 2 * i + 3, k], h)
                 tree.terms.remember(before, (q, v), h)
                 first = a if first is None else first
             samples.append((*start, first, check))
@@ -113,9 +149,15 @@ class TreePlant:
         q, v, lags = map(np.array, zip(*after))
         return self._sample(closed, rates, accelerations, checks), (q, v, lags)
 
-    def _sample(self, own: FloatArray, velocity: FloatArray, acceleration: FloatArray, check: FloatArray) -> Sample:
+    def _sample(
+        self, own: FloatArray, velocity: FloatArray, acceleration: FloatArray, check: FloatArray
+    ) -> Sample:
         """Return the sample of all coordinates from that of the trees'."""
-        model, rows, q = self._settings.model, list(self._settings.model.independent), self._q.copy()
+        model, rows, q = (
+            self._settings.model,
+            list(self._settings.model.independent),
+            self._q.copy(),
+        )
         q[:, self._own] = own
         if len(self._own) == q.shape[1]:
             order = [self._own.index(i) for i in rows]
@@ -131,75 +173,125 @@ class TreePlant:
 class JointEfforts:
     """The joint terms of some coordinates: `rotor` qdd plus what a call with q and qd returns.
 
-    Lags are held over a step of the integrator and follow after it: exact to first order in its length. What a motor
-    passes on is its effort less the friction of its joint, u + f(u) = tau, by u = tau / (1 + f(u) / u): at once where f
-    is in proportion to u.
+    Lags are held over a step of the integrator and follow after it: exact to first order in its
+    length. What a motor passes on is its effort less the friction of its joint, u + f(u) = tau, by
+    u = tau / (1 + f(u) / u): at once where f is in proportion to u.
     """
 
-    def __init__(self, mechanism: Mechanism, values: Mapping[str, float], coordinates: Sequence[int],
-                 dead_band: FloatArray) -> None:
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        values: Mapping[str, float],
+        coordinates: Sequence[int],
+        dead_band: FloatArray,
+    ) -> None:
         joints = [mechanism.joints[i] for i in coordinates]
         self.rotor = np.zeros(len(joints))
         self._band = np.maximum(dead_band[list(coordinates)], 1e-300)
         self._names = [joint.name for joint in joints]
         self._mechanism, self._joints = mechanism, joints
         self._terms: list[tuple[JointTerm, Any, FloatArray, slice]] = []
-        self._driven = [(k, mechanism.actuated.index(mechanism.coordinates[i])) for k, i in enumerate(coordinates)
-                        if i in mechanism.loaded]  # places here and among the motors
+        self._driven = [
+            (k, mechanism.actuated.index(mechanism.coordinates[i]))
+            for k, i in enumerate(coordinates)
+            if i in mechanism.loaded
+        ]  # places here and among the motors
         self.size = 0
         for name, term in mechanism.terms.items():
             at = [k for k, joint in enumerate(joints) if name in joint.terms]
-            groups = [np.array([k]) for k in at] if term.lags or term.others else [np.array(at)] if at else []
-            for own in groups:  # joints that share a term are evaluated together, unless each has its own past
+            groups = (
+                [np.array([k]) for k in at]
+                if term.lags or term.others
+                else [np.array(at)]
+                if at
+                else []
+            )
+            for own in (
+                groups
+            ):  # joints that share a term are evaluated together, unless each has its own past
                 first = joints[own[0]]
-                absent = [o for o in term.others if mechanism.joint_near(first, o).name not in self._names]
+                absent = [
+                    o for o in term.others if mechanism.joint_near(first, o).name not in self._names
+                ]
                 if absent:
-                    raise InvalidInput(f"the term '{name}' of joint '{first.name}' depends on '{absent[0]}', which "
-                                       "this plant does not have; use the gough plant", joint=first.name, term=name)
+                    raise InvalidInput(
+                        f"the term '{name}' of joint '{first.name}' depends on '{absent[0]}', "
+                        f"which "
+                        "this plant does not have; use the gough plant",
+                        joint=first.name,
+                        term=name,
+                    )
                 coefficient = np.array([values.get(f"{joints[k].name}.{name}", 0.0) for k in own])
                 self.rotor[own] += _weight(term, first.name) * coefficient
-                self._terms.append((term, own, coefficient, slice(self.size, self.size + len(term.lags))))
+                self._terms.append(
+                    (term, own, coefficient, slice(self.size, self.size + len(term.lags)))
+                )
                 self.size += len(term.lags)
         self.lags = np.zeros(self.size)
 
-    def _state(self, q: FloatArray, qd: FloatArray, at: Any, lags: FloatArray,
-               passed: FloatArray | None = None) -> JointState:
+    def _state(
+        self,
+        q: FloatArray,
+        qd: FloatArray,
+        at: Any,
+        lags: FloatArray,
+        passed: FloatArray | None = None,
+    ) -> JointState:
         sign = np.minimum(np.maximum(qd[at] / self._band[at], -1.0), 1.0)
 
         def other(name: str) -> JointState:
             near = self._mechanism.joint_near(self._joints[int(at[0])], name)
             return self._state(q, qd, np.array([self._names.index(near.name)]), lags)
 
-        return JointState(q=q[at], qd=qd[at], qdd=0.0, sign=sign, math=np, lags=list(lags), other=other,
-                          effort=0.0 if passed is None else passed[at])
+        return JointState(
+            q=q[at],
+            qd=qd[at],
+            qdd=0.0,
+            sign=sign,
+            math=np,
+            lags=list(lags),
+            other=other,
+            effort=0.0 if passed is None else passed[at],
+        )
 
     def __call__(self, q: FloatArray, qd: FloatArray, effort: FloatArray) -> FloatArray:
         """Return the efforts without acceleration under motor efforts (a,), (c,)."""
+
         def total(terms: Sequence[Any], passed: FloatArray | None = None) -> FloatArray:
             found = np.zeros(len(q))
             for term, at, coefficient, own in terms:
-                found[at] += coefficient * term.value(self._state(q, qd, at, self.lags[own], passed))
+                found[at] += coefficient * term.value(
+                    self._state(q, qd, at, self.lags[own], passed)
+                )
             return found
 
         if not self._driven:
             return total(self._terms)
         loaded = [entry for entry in self._terms if entry[0].loaded]
-        left = -total([entry for entry in self._terms if entry[0].dissipative and not entry[0].loaded])
+        left = -total(
+            [entry for entry in self._terms if entry[0].dissipative and not entry[0].loaded]
+        )
         for k, motor in self._driven:
             left[k] += effort[motor]
         passed = left
         for _ in range(SUBSTITUTED):
-            share = np.divide(total(loaded, passed), passed, out=np.zeros(len(q)), where=passed != 0)
+            share = np.divide(
+                total(loaded, passed), passed, out=np.zeros(len(q)), where=passed != 0
+            )
             passed = left / (1 + share)
         return total(self._terms, passed)
 
-    def remember(self, before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray], h: float) -> None:
+    def remember(
+        self, before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray], h: float
+    ) -> None:
         """Let the lags follow over a step from one position and velocity to another."""
         lags = self.lags.copy()
         for term, at, _, own in self._terms if self.size else ():
             for k, lag in enumerate(term.lags):
                 states = [self._state(*x, at, lags[own]) for x in (before, after)]
-                mean = sum(float(np.squeeze(term.value(state, lag.parts[0]))) for state in states) / 2
+                mean = (
+                    sum(float(np.squeeze(term.value(state, lag.parts[0]))) for state in states) / 2
+                )
                 way = float(np.abs(after[0] - before[0])[at[0]]) if term.lag_distance(lag) else h
                 keep = np.exp(-way / term.value(states[0], lag.parts[1]))
                 lags[own.start + k] = keep * lags[own.start + k] + (1 - keep) * mean
@@ -208,15 +300,29 @@ class JointEfforts:
 
 def _weight(term: JointTerm, joint: str) -> float:
     """Return what a term multiplies the acceleration with, if that is a constant."""
+
     def at(q: float, qd: float, qdd: float, sign: float) -> float:
-        state = JointState(q=np.float64(q), qd=np.float64(qd), qdd=qdd, sign=sign, math=np, other=lambda name: state)
+        state = JointState(
+            q=np.float64(q),
+            qd=np.float64(qd),
+            qdd=qdd,
+            sign=sign,
+            math=np,
+            other=lambda name: state,
+        )
         return float(term.value(state))
 
     with np.errstate(all="ignore"):  # a term may exist only on one side of zero
-        values = np.array([[at(q, qd, qdd, sign) for qdd in (0.0, 1.0, 2.0)] for q, qd, sign in _STATES])
+        values = np.array(
+            [[at(q, qd, qdd, sign) for qdd in (0.0, 1.0, 2.0)] for q, qd, sign in _STATES]
+        )
     weights = np.diff(values, axis=1)
     weights = weights[np.isfinite(weights)]
     if weights.size and np.ptp(weights) > 1e-12 * np.abs(weights).max():
-        raise InvalidInput(f"the term '{term.name}' of joint '{joint}' weighs the acceleration by position or "
-                           "velocity; only the gough plant can simulate that", joint=joint, term=term.name)
+        raise InvalidInput(
+            f"the term '{term.name}' of joint '{joint}' weighs the acceleration by position or "
+            "velocity; only the gough plant can simulate that",
+            joint=joint,
+            term=term.name,
+        )
     return float(weights[0]) if weights.size else 0.0

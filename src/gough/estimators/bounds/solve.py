@@ -1,7 +1,8 @@
 """Bounded-error estimation (P03): boxes that contain every parameter vector the data allow.
 
-State the problem as `BoundedProblem` and enclose its feasible set with `ExactBox` (smallest box, certified, with
-outliers if they must be reckoned with), `TrimmedBox` (outliers removed by a heuristic) or `GaussSeidel` (the paper).
+State the problem as `BoundedProblem` and enclose its feasible set with `ExactBox` (smallest box,
+certified, with outliers if they must be reckoned with), `TrimmedBox` (outliers removed by a
+heuristic) or `GaussSeidel` (the paper).
 """
 
 from __future__ import annotations
@@ -18,12 +19,21 @@ from gough.estimators.bounds.gauss_seidel import GaussSeidel
 from gough.estimators.bounds.polytope import BoundedProblem, Polytope, Programme, linearised, named
 from gough.estimators.estimate import Enclosure
 
-__all__ = ["SOLVERS", "BoundedProblem", "ExactBox", "GaussSeidel", "Solver", "TrimmedBox", "enclose"]
+__all__ = [
+    "SOLVERS",
+    "BoundedProblem",
+    "ExactBox",
+    "GaussSeidel",
+    "Solver",
+    "TrimmedBox",
+    "enclose",
+]
 
 Solver = Literal["exact", "trimmed", "gauss-seidel"]
 SOLVERS = ("exact", "trimmed", "gauss-seidel")
 _MISFIT = 1e-9  # in units of the error bound: what counts as violated
-_SOFTNESS = 0.1  # in units of the error bound: violations beyond this hardly count in a reweighted search
+# in units of the error bound: violations beyond this hardly count in a reweighted search
+_SOFTNESS = 0.1
 _REWEIGHTINGS = 2
 
 
@@ -40,10 +50,11 @@ def enclose(problem: BoundedProblem, solver: Solver = "exact", outliers: int = 0
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrimmedBox:
-    """Settings of the smallest box of the equations that are left when those that fit worst are removed.
+    """Settings of the smallest box of the equations that are left when those that fit worst are
+    removed.
 
-    A heuristic: with outliers little beyond the bound it can exclude the truth (13 of 40 boxes with 2 % of them). The
-    box with a guarantee is `ExactBox(outliers=...)`.
+    A heuristic: with outliers little beyond the bound it can exclude the truth (13 of 40 boxes with
+    2 % of them). The box with a guarantee is `ExactBox(outliers=...)`.
     """
 
     outliers: int = 0
@@ -52,21 +63,34 @@ class TrimmedBox:
         """Remove outliers and enclose what the others allow."""
         removed, words = named(problem, _outliers(problem, self.outliers))
         box = ExactBox().fit(problem.without(removed))
-        notes = [f"a heuristic, and conditional: {len(removed)} equations were left out as outliers ({words}); the box "
-                 "holds the truth if no other breaks its bound, and mild outliers may have stayed"] if removed else []
-        return replace(box, method="exact box, trimmed (heuristic)", notes=(*notes, *box.notes),
-                       certificate={**box.certificate, "removed": [list(pair) for pair in removed]})
+        notes = (
+            [
+                f"a heuristic, and conditional: {len(removed)} equations were left out as outliers "
+                f"({words}); the box "
+                "holds the truth if no other breaks its bound, and mild outliers may have stayed"
+            ]
+            if removed
+            else []
+        )
+        return replace(
+            box,
+            method="exact box, trimmed (heuristic)",
+            notes=(*notes, *box.notes),
+            certificate={**box.certificate, "removed": [list(pair) for pair in removed]},
+        )
 
 
 def _outliers(problem: BoundedProblem, most: int) -> IntArray:
     """Return equations whose removal leaves a feasible set, at most `most`.
 
-    First those that the parameters of least absolute deviation violate: these are near the truth whatever a minority of
-    equations says, while a mild outlier can hide if as few equations as possible are to go.
+    First those that the parameters of least absolute deviation violate: these are near the truth
+    whatever a minority of equations says, while a mild outlier can hide if as few equations as
+    possible are to go.
 
-    If these are too many: the sum of violations is minimised, then reweighted by 1 / (violation + small), which moves
-    it towards their number (Candes, Wakin & Boyd 2008). The equations still violated are taken out; those that the
-    centre of the rest satisfies come back. The fewest possible are not guaranteed: that problem is NP-hard.
+    If these are too many: the sum of violations is minimised, then reweighted by 1 / (violation +
+    small), which moves it towards their number (Candes, Wakin & Boyd 2008). The equations still
+    violated are taken out; those that the centre of the rest satisfies come back. The fewest
+    possible are not guaranteed: that problem is NP-hard.
     """
     if most < 0:
         raise InvalidInput(f"outliers is {most}, expected zero or more")
@@ -83,8 +107,12 @@ def _outliers(problem: BoundedProblem, most: int) -> IntArray:
     removed = np.flatnonzero(~kept)
     if len(removed) > most:
         raise InconsistentData(
-            f"the data agree only when {len(removed)} equations are left out (fewest found), at most {most} were "
-            "allowed; check the model and the error bound before allowing more", needed=len(removed), allowed=most)
+            f"the data agree only when {len(removed)} equations are left out (fewest found), at "
+            f"most {most} were "
+            "allowed; check the model and the error bound before allowing more",
+            needed=len(removed),
+            allowed=most,
+        )
     return removed
 
 
@@ -95,7 +123,8 @@ def _satisfied(everything: Polytope, point: FloatArray) -> BoolArray:
 def _minimised(programme: Programme, free: float, reweightings: int) -> FloatArray:
     """Minimise sum_k w_k max(0, |effort - W theta| / bound - free)_k over the box, (p,).
 
-    Solved as its dual, p equations in 2 n bounded unknowns:  max g lambda  with  lambda G = 0,  0 <= lambda <= w.
+    Solved as its dual, p equations in 2 n bounded unknowns:  max g lambda  with  lambda G = 0,  0
+    <= lambda <= w.
     """
     from scipy.optimize import linprog  # here: it takes long to import
 
@@ -106,10 +135,17 @@ def _minimised(programme: Programme, free: float, reweightings: int) -> FloatArr
     right = np.concatenate([programme.offset - free, limits[finite]])
     ceiling = np.append(np.ones(n), np.full(int(finite.sum()), np.inf))
     for _ in range(reweightings + 1):
-        answer = linprog(-right, A_eq=matrix.T, b_eq=np.zeros(p), method="highs-ds",
-                         bounds=np.column_stack([np.zeros(len(right)), ceiling]))
+        answer = linprog(
+            -right,
+            A_eq=matrix.T,
+            b_eq=np.zeros(p),
+            method="highs-ds",
+            bounds=np.column_stack([np.zeros(len(right)), ceiling]),
+        )
         if answer.status != 0:
-            raise NotConverged(f"search for outliers ended as '{answer.message}', expected an optimum")
+            raise NotConverged(
+                f"search for outliers ended as '{answer.message}', expected an optimum"
+            )
         point = -np.asarray(answer.eqlin.marginals) * programme.scale
         violation = np.maximum(programme.polytope.excess(point).ravel() - free, 0.0)
         ceiling[:n] = _SOFTNESS / (_SOFTNESS + violation)

@@ -1,1 +1,3 @@
-"""Least squares and its kin: weighted, Gauss-Markov, robust, maximum likelihood with noisy positions."""
+"""Least squares and its kin: weighted, Gauss-Markov, robust, maximum likelihood with noisy
+positions.
+"""

@@ -1,1 +1,3 @@
-"""Parameters that some robot could have: positive masses, possible inertias, friction that brakes."""
+"""Parameters that some robot could have: positive masses, possible inertias, friction that
+brakes.
+"""

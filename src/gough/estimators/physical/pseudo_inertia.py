@@ -1,12 +1,14 @@
 """Bodies as 4 x 4 pseudo-inertia matrices, whose positive definiteness is physical consistency.
 
-With inertia I and first moment h about the body frame (Wensing, Kim & Slotine 2018; Traversaro et al. 2016):
+With inertia I and first moment h about the body frame (Wensing, Kim & Slotine 2018; Traversaro et
+al. 2016):
 
     J = [ S    h ]      S = tr(I)/2 1 - I,
         [ h^T  m ]
 
-J is positive semidefinite if and only if some non-negative distribution of mass has these ten parameters: this covers
-m > 0, a positive inertia about the centre of mass and the triangle inequalities of its principal moments at once.
+J is positive semidefinite if and only if some non-negative distribution of mass has these ten
+parameters: this covers m > 0, a positive inertia about the centre of mass and the triangle
+inequalities of its principal moments at once.
 """
 
 from __future__ import annotations
@@ -25,11 +27,16 @@ _MOMENTS = (4, 6, 9)  # Ixx Iyy Izz in Pinocchio's order
 _DIAGONAL = frozenset(("m", "Ixx", "Iyy", "Izz"))
 _SIZE = 0.1  # [m], of a body where nothing is known of any
 _POINT = 1e-2  # share of the usual radius of gyration below which a body's size counts as unknown
-_THIN = 1e-4  # least spread of a prior body's mass along any axis, as a share of that along all; a rod 1 % as thick
+# least spread of a prior body's mass along any axis, as a share of that along all; a rod 1 % as
+# thick
+_THIN = 1e-4
 
 
 def pseudo_inertia(parameters: FloatArray) -> FloatArray:
-    """Return J of ten parameters in Pinocchio's order, (..., 10) -> (..., 4, 4). [kg, kg m, kg m2]"""
+    """Return J of ten parameters in Pinocchio's order, (..., 10) -> (..., 4, 4).
+
+    [kg, kg m, kg m2]
+    """
     m, h = parameters[..., 0], parameters[..., 1:4]
     inertia = np.zeros((*parameters.shape[:-1], 3, 3))
     for k, (i, j) in enumerate(PLACES):
@@ -58,19 +65,24 @@ class Body(NamedTuple):
     standard: tuple[int, ...]  # their positions among the standard parameters, (k,)
 
     def of(self, values: FloatArray) -> FloatArray:
-        """Return its ten parameters from all standard ones, (p,), zeros where the model has none, (10,)."""
+        """Return its ten parameters from all standard ones, (p,), zeros where the model has none,
+        (10,).
+        """
         full = np.zeros(10)
         full[list(self.present)] = values[list(self.standard)]
         return full
 
     @property
     def zeros(self) -> tuple[int, ...]:
-        """Structural zeros: first moments and products of inertia the model does not have, indices into `INERTIAL`.
+        """Structural zeros: first moments and products of inertia the model does not have, indices
+        into `INERTIAL`.
 
-        An absent mass or moment of inertia is not zero but unseen (a ring that only turns about one axis): it is free
-        to be whatever makes the body possible.
+        An absent mass or moment of inertia is not zero but unseen (a ring that only turns about one
+        axis): it is free to be whatever makes the body possible.
         """
-        return tuple(k for k, name in enumerate(INERTIAL) if k not in self.present and name not in _DIAGONAL)
+        return tuple(
+            k for k, name in enumerate(INERTIAL) if k not in self.present and name not in _DIAGONAL
+        )
 
 
 def group_bodies(names: Sequence[str]) -> tuple[Body, ...]:
@@ -92,27 +104,35 @@ def usual_size(bodies: Sequence[Body], values: FloatArray) -> float:
 
 
 def prior_body(body: Body, values: FloatArray, size: float = _SIZE) -> FloatArray:
-    """Return the ten prior parameters of a body, those unseen by the model filled in as of a usual size [m], (10,)."""
+    """Return the ten prior parameters of a body, those unseen by the model filled in as of a usual
+    size [m], (10,).
+    """
     full = body.of(values)
     absent = [k for k in range(10) if k not in body.present]
     moments, h = list(_MOMENTS), float(np.linalg.norm(full[1:4]))
     if 0 in absent:
         full[0] = max(1.0, h / size)
     if not full[0] > 0:
-        raise InvalidInput(f"prior mass of body '{body.name}' is {full[0]:g} kg, expected positive: it sets the scale "
-                           "of what is near", body=body.name)
+        raise InvalidInput(
+            f"prior mass of body '{body.name}' is {full[0]:g} kg, expected positive: it sets the "
+            f"scale "
+            "of what is near",
+            body=body.name,
+        )
     fill = max(full[moments].max(), full[0] * size**2, 2 * h**2 / full[0])
     full[[k for k in moments if k in absent]] = fill
     return full
 
 
 def possible_body(prior: FloatArray, size: float = _SIZE) -> tuple[FloatArray, float]:
-    """Return ten parameters of a body with room on all sides, near those given, and by how much it was thickened [m].
+    """Return ten parameters of a body with room on all sides, near those given, and by how much it
+    was thickened [m].
 
-    Drawings give rods without thickness and point masses, on the limit of what can exist, and misprints beyond it.
-    With S_c = S - h h^T / m the second moment of mass about its centre, S_c + a 1 has no axis with less than `_THIN` of
-    the whole spread: mass, centre and products of inertia stay, and 2 a is added to the moments of inertia. The
-    thickness is the root of a / m; zero where nothing was needed.
+    Drawings give rods without thickness and point masses, on the limit of what can exist, and
+    misprints beyond it. With S_c = S - h h^T / m the second moment of mass about its centre, S_c +
+    a 1 has no axis with less than `_THIN` of the whole spread: mass, centre and products of inertia
+    stay, and 2 a is added to the moments of inertia. The thickness is the root of a / m; zero where
+    nothing was needed.
     """
     J, m = pseudo_inertia(prior), prior[0]
     spread = float(np.trace(J[:3, :3]))
@@ -126,15 +146,19 @@ def possible_body(prior: FloatArray, size: float = _SIZE) -> tuple[FloatArray, f
 def metric(prior: FloatArray) -> FloatArray:
     """Return L with L L^T the pseudo-inertia J_0 of a possible body, (10,) -> (4, 4).
 
-    |L^-1 (J - J_0) L^-T| is then the distance between bodies that does not depend on frame, unit or size (the constant
-    pull-back metric of Lee & Park 2018).
+    |L^-1 (J - J_0) L^-T| is then the distance between bodies that does not depend on frame, unit or
+    size (the constant pull-back metric of Lee & Park 2018).
     """
     return np.asarray(np.linalg.cholesky(pseudo_inertia(prior)))
 
 
 def symmetric_basis() -> FloatArray:
-    """Return orthonormal symmetric matrices in the solver's order (upper triangle by columns), (10, 4, 4)."""
+    """Return orthonormal symmetric matrices in the solver's order (upper triangle by columns), (10,
+    4, 4).
+    """
     basis = np.zeros((10, 4, 4))
-    for E, (i, j) in zip(basis, [(row, column) for column in range(4) for row in range(column + 1)]):
+    for E, (i, j) in zip(
+        basis, [(row, column) for column in range(4) for row in range(column + 1)]
+    ):
         E[i, j] = E[j, i] = 1.0 if i == j else np.sqrt(0.5)
     return basis

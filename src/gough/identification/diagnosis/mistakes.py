@@ -1,4 +1,6 @@
-"""What a diagnosis says: mistakes with their sizes, and how large others would have to be to show."""
+"""What a diagnosis says: mistakes with their sizes, and how large others would have to be to
+show.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def length(size: Sequence[float] | FloatArray) -> float:
     return float(np.linalg.norm(size)) if len(size) == 2 else float(size[0])
 
 
-def size_text(size: Sequence[float] | FloatArray, sigma: Sequence[float] | FloatArray, unit: str) -> str:
+def size_text(
+    size: Sequence[float] | FloatArray, sigma: Sequence[float] | FloatArray, unit: str
+) -> str:
     """Return a size with its standard deviation in the unit a person would use."""
     value, name = describe(length(size), unit)
     return " +- ".join(rounded(value, describe(float(max(sigma[:2])), unit)[0])) + f" {name}"
@@ -40,8 +44,14 @@ def _percent(value: float) -> str:
 def _json(thing: object, *names: str) -> dict[str, Any]:
     """Return fields as JSON can hold them."""
     values = {name: getattr(thing, name) for name in names}
-    return {name: list(x) if isinstance(x, tuple) else None if isinstance(x, float) and not np.isfinite(x) else x
-            for name, x in values.items()}
+    return {
+        name: list(x)
+        if isinstance(x, tuple)
+        else None
+        if isinstance(x, float) and not np.isfinite(x)
+        else x
+        for name, x in values.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,16 +78,29 @@ class Mistake:
         better = ""
         if np.isfinite(self.before) and np.isfinite(self.after):
             word = "held-out error" if self.judged_on == HELD_OUT else "error on stretches left out"
-            better = f"; correcting it takes the {word} from {100 * self.before:.3g} to {100 * self.after:.3g} %"
-        others = f"; or {', or '.join(self.alike)}: these cannot be told apart, look which it is" if self.alike else ""
+            better = (
+                f"; correcting it takes the {word} from {100 * self.before:.3g} to "
+                f"{100 * self.after:.3g} %"
+            )
+        others = (
+            f"; or {', or '.join(self.alike)}: these cannot be told apart, look which it is"
+            if self.alike
+            else ""
+        )
         return f"{self.text}{others}{better}; {self.advice}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {"name": self.name, "place": self.place, "size": length(self.size) if self.size else 1.0,
-                "std": max(self.sigma, default=0.0), "unit": self.unit, "components": list(self.size),
-                "stds": list(self.sigma),
-                **_json(self, "text", "advice", "share", "before", "after", "judged_on", "alike")}
+        return {
+            "name": self.name,
+            "place": self.place,
+            "size": length(self.size) if self.size else 1.0,
+            "std": max(self.sigma, default=0.0),
+            "unit": self.unit,
+            "components": list(self.size),
+            "stds": list(self.sigma),
+            **_json(self, "text", "advice", "share", "before", "after", "judged_on", "alike"),
+        }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,22 +136,59 @@ class Diagnosis(Shown):
     def table(self) -> Columns:
         """Return the mistakes."""
         rows = [m.to_dict() for m in self.mistakes]
-        return {name: [row[name] for row in rows]
-                for name in ("name", "place", "size", "std", "unit", "share", "before", "after", "advice")}
+        return {
+            name: [row[name] for row in rows]
+            for name in (
+                "name",
+                "place",
+                "size",
+                "std",
+                "unit",
+                "share",
+                "before",
+                "after",
+                "advice",
+            )
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {**_json(self, "robot", "error"), "mistakes": [m.to_dict() for m in self.mistakes],
-                "limits": [limit.to_dict() for limit in self.limits], "notes": list(self.notes)}
+        return {
+            **_json(self, "robot", "error"),
+            "mistakes": [m.to_dict() for m in self.mistakes],
+            "limits": [limit.to_dict() for limit in self.limits],
+            "notes": list(self.notes),
+        }
 
     def summary(self) -> str:
-        """Return the diagnosis as plain text: mistakes first, then what cannot be seen and what would be."""
-        lines = [f"Diagnosis of {self.robot}: " + (f"{len(self.mistakes)} mistake(s)" if self.mistakes
-                                                   else "none of the usual mistakes explains what is left")]
+        """Return the diagnosis as plain text: mistakes first, then what cannot be seen and what
+        would be.
+        """
+        lines = [
+            f"Diagnosis of {self.robot}: "
+            + (
+                f"{len(self.mistakes)} mistake(s)"
+                if self.mistakes
+                else "none of the usual mistakes explains what is left"
+            )
+        ]
         if self.mistakes:
-            rows = [[str(k), m.name, m.place, size_text(m.size, m.sigma, m.unit) if m.size else "",
-                     *map(_percent, (m.share, m.before, m.after))] for k, m in enumerate(self.mistakes, start=1)]
-            lines += [text_table(["", "mistake", "where", "size", "explains", "error before", "after"], rows), ""]
+            rows = [
+                [
+                    str(k),
+                    m.name,
+                    m.place,
+                    size_text(m.size, m.sigma, m.unit) if m.size else "",
+                    *map(_percent, (m.share, m.before, m.after)),
+                ]
+                for k, m in enumerate(self.mistakes, start=1)
+            ]
+            lines += [
+                text_table(
+                    ["", "mistake", "where", "size", "explains", "error before", "after"], rows
+                ),
+                "",
+            ]
         lines += [f"  {k}. {m.sentence}" for k, m in enumerate(self.mistakes, start=1)]
         lines += [f"  {note}" for note in self.notes]
         hidden: dict[str, list[str]] = {}
@@ -136,8 +196,10 @@ class Diagnosis(Shown):
             hidden.setdefault(limit.name, []).append(limit.place)
         if hidden:
             lines += ["", "Cannot be seen in these logs, so it may be there:"]
-            lines += [f"  {name} of {', '.join(places[:6])}{' ...' if len(places) > 6 else ''}"
-                      for name, places in hidden.items()]
+            lines += [
+                f"  {name} of {', '.join(places[:6])}{' ...' if len(places) > 6 else ''}"
+                for name, places in hidden.items()
+            ]
         return "\n".join(lines)
 
 
@@ -146,6 +208,12 @@ def limits_table(limits: Sequence[Limit]) -> str:
     rows = []
     for limit in limits:
         size, unit = describe(limit.size, limit.unit)
-        rows.append([limit.name, limit.place, f"{size:.3g} {unit}" if np.isfinite(size) else "cannot be seen",
-                     ", ".join(limit.instead[:3])])
+        rows.append(
+            [
+                limit.name,
+                limit.place,
+                f"{size:.3g} {unit}" if np.isfinite(size) else "cannot be seen",
+                ", ".join(limit.instead[:3]),
+            ]
+        )
     return text_table(["mistake", "where", "noticed from", "taken in by"], rows)

@@ -21,8 +21,10 @@ from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.processing.factors import Collected
 
 DAY = 86400.0  # [s]
-LIKELY = 1e-4  # chance of a change with time or temperature below which a residual is about the line, not the mean
-FAR = 6.0  # robust standard deviations from which on a period is no part of a robot's usual behaviour
+# chance of a change with time or temperature below which a residual is about the line, not the mean
+LIKELY = 1e-4
+# robust standard deviations from which on a period is no part of a robot's usual behaviour
+FAR = 6.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,9 @@ class FleetLog:
     path: str  # `log.csv@its.toml` with a description of its own
     robot: str
     time: float  # when it was recorded [s since 1970, UTC]
-    temperature: float = float("nan")  # of the robot, if it was recorded [K or degC, the same for all]
+    temperature: float = float(
+        "nan"
+    )  # of the robot, if it was recorded [K or degC, the same for all]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,7 +72,9 @@ def tasks_of(collected: Collected, logs: Sequence[FleetLog], period: float) -> l
     length, groups = period * DAY, dict[str, dict[float, list[FleetLog]]]()
     every = {log.path: log for log in logs if log.path in collected.keys}
     for log in sorted(every.values(), key=lambda log: (log.time // length, log.path)):
-        groups.setdefault(log.robot, {}).setdefault(int(log.time // length) * length, []).append(log)
+        groups.setdefault(log.robot, {}).setdefault(int(log.time // length) * length, []).append(
+            log
+        )
     found = []
     for robot, periods in sorted(groups.items()):
         own = {log.path: collected.keys[log.path] for those in periods.values() for log in those}
@@ -81,7 +87,9 @@ def history_of(task: RobotLogs) -> RobotHistory:
     """Return one robot over time, from its factors alone."""
     estimator, kept, notes = WeightedLeastSquares(), [], []
     for start, logs in task.periods.items():
-        factor = replace(task.collected, keys={log.path: task.collected.keys[log.path] for log in logs}).merged()
+        factor = replace(
+            task.collected, keys={log.path: task.collected.keys[log.path] for log in logs}
+        ).merged()
         try:
             kept.append((start, logs, factor, estimator.fit(factor.condensed)))
         except NotIdentifiable as error:
@@ -89,25 +97,42 @@ def history_of(task: RobotLogs) -> RobotHistory:
     starts = np.array([start for start, *_ in kept])
     warm = np.array([float(np.mean([log.temperature for log in logs])) for _, logs, *_ in kept])
     usual = np.ones(len(kept), bool)
-    for _ in range(2):  # once more without periods that stand out: they are no part of what is usual
-        every = merge_all([partial(_itself, factor) for (_, _, factor, _), here in zip(kept, usual) if here])
+    for _ in range(
+        2
+    ):  # once more without periods that stand out: they are no part of what is usual
+        every = merge_all(
+            [partial(_itself, factor) for (_, _, factor, _), here in zip(kept, usual) if here]
+        )
         whole = estimator.fit(every.condensed)
-        values, std, noise = (np.array([getattr(e, name) for *_, e in kept]).reshape(-1, len(whole))
-                              for name in ("values", "std", "white_std"))
+        values, std, noise = (
+            np.array([getattr(e, name) for *_, e in kept]).reshape(-1, len(whole))
+            for name in ("values", "std", "white_std")
+        )
         line = trend(starts[usual], values[usual], noise[usual], warm[usual])
         about = np.broadcast_to(whole.values, values.shape).copy()
         if line is not None:
             moving = np.minimum(line.p, line.temperature_p) < LIKELY
             lines = np.asarray(line.fitted - line.fitted.mean(axis=0))
             about[np.ix_(usual, moving)] += lines[:, moving]
-        residual = np.array([factor.condensed.residual(own).rms for (_, _, factor, _), own in zip(kept, about)])
+        residual = np.array(
+            [factor.condensed.residual(own).rms for (_, _, factor, _), own in zip(kept, about)]
+        )
         far = robust_scores(np.log(np.maximum(residual, np.finfo(float).tiny))).max(axis=1) > FAR
         if not far.any() or not usual.all() or 2 * far.sum() >= len(far):
             break
         usual = ~far
-    return RobotHistory(robot=task.robot, estimate=whole, starts=starts, temperature=warm, values=values, std=std,
-                        residual=residual, trend=line, notes=tuple(notes),
-                        logs=tuple(tuple(log.path for log in logs) for _, logs, *_ in kept))
+    return RobotHistory(
+        robot=task.robot,
+        estimate=whole,
+        starts=starts,
+        temperature=warm,
+        values=values,
+        std=std,
+        residual=residual,
+        trend=line,
+        notes=tuple(notes),
+        logs=tuple(tuple(log.path for log in logs) for _, logs, *_ in kept),
+    )
 
 
 def _itself(factor: Factor) -> Factor:

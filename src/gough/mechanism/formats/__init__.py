@@ -1,1 +1,3 @@
-"""Robots that others wrote: URDF, MJCF, SDF and SYMORO, each read into one tree and written as a robot file."""
+"""Robots that others wrote: URDF, MJCF, SDF and SYMORO, each read into one tree and written as a
+robot file.
+"""

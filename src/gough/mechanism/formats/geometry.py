@@ -15,16 +15,22 @@ from gough.mechanism.placement import roll_pitch_yaw
 
 DENSITY = 1000.0  # MuJoCo's, that of water [kg/m3]
 SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}
-ENTRIES = tuple(f"i{'xyz'[i]}{'xyz'[j]}" for i, j in PLACES)  # ixx, ixy, ... in the order of `PLACES`
+ENTRIES = tuple(
+    f"i{'xyz'[i]}{'xyz'[j]}" for i, j in PLACES
+)  # ixx, ixy, ... in the order of `PLACES`
 
 
 def quaternion_rotation(quaternion: ArrayLike) -> FloatArray:
     """Return the rotation of a quaternion w, x, y, z of any length."""
     q = np.asarray(quaternion, dtype=float)
     w, x, y, z = q / np.linalg.norm(q)
-    return np.array([[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-                     [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-                     [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]])
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
 
 
 def free_coordinates(pose: FloatArray) -> tuple[float, ...]:
@@ -41,12 +47,18 @@ def along_z(axis: ArrayLike) -> FloatArray:
 
 
 def ten_parameters(mass: float, inertia: FloatArray, at: FloatArray) -> FloatArray:
-    """Return mass and inertia about the centre of mass, given in a frame there, about the frame `at` is in, (10,)."""
+    """Return mass and inertia about the centre of mass, given in a frame there, about the frame
+    `at` is in, (10,).
+    """
     return seen_from(at, np.array([mass, 0.0, 0.0, 0.0, *(inertia[place] for place in PLACES)]))
 
 
-def solid_body(element: Element, mass: float, at: FloatArray, entries: Mapping[str, float]) -> FloatArray:
-    """Return the ten parameters of a body whose inertia about its centre, at `at`, has these `ENTRIES`."""
+def solid_body(
+    element: Element, mass: float, at: FloatArray, entries: Mapping[str, float]
+) -> FloatArray:
+    """Return the ten parameters of a body whose inertia about its centre, at `at`, has these
+    `ENTRIES`.
+    """
     if mass < 0:
         raise element.error(f"a mass cannot be negative, found {mass:g} kg")
     tensor = np.empty((3, 3))
@@ -73,7 +85,9 @@ def solid(geom: Element, sizes: Sequence[float], at: FloatArray) -> FloatArray:
     return ten_parameters(mass, mass * np.diag(unit), at)
 
 
-def _unit(kind: str, a: float, b: float = 0.0, c: float = 0.0) -> tuple[float, tuple[float, float, float]]:
+def _unit(
+    kind: str, a: float, b: float = 0.0, c: float = 0.0
+) -> tuple[float, tuple[float, float, float]]:
     """Return volume and principal inertias per mass."""
     ball, tube, length = 4 / 3 * math.pi * a**3, 2 * math.pi * a * a * b, 2 * b
     if kind in ("box", "ellipsoid"):
@@ -85,5 +99,7 @@ def _unit(kind: str, a: float, b: float = 0.0, c: float = 0.0) -> tuple[float, t
         across = (3 * a * a + length**2) / 12
         return tube, (across, across, a * a / 2)
     t, e = tube / (tube + ball), ball / (tube + ball)  # a capsule: a cylinder and two half spheres
-    across = t * (a * a / 4 + length**2 / 12) + e * (0.4 * a * a + length**2 / 4 + 3 * length * a / 8)
+    across = t * (a * a / 4 + length**2 / 12) + e * (
+        0.4 * a * a + length**2 / 4 + 3 * length * a / 8
+    )
     return tube + ball, (across, across, t * a * a / 2 + e * 0.4 * a * a)

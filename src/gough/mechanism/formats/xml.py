@@ -1,7 +1,8 @@
 """XML from strangers: no document types, so no entities and no bombs; bounded in depth and number.
 
-The standard library's expat alone parses. A document type is where entities are declared, inner ones that grow without
-end and outer ones that fetch files: no robot needs one, so the first is refused before anything is expanded.
+The standard library's expat alone parses. A document type is where entities are declared, inner
+ones that grow without end and outer ones that fetch files: no robot needs one, so the first is
+refused before anything is expanded.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ class Element:
 
     def error(self, message: str) -> InvalidMechanism:
         name = f" '{self.attributes['name']}'" if "name" in self.attributes else ""
-        return InvalidMechanism(f"{self.source}, line {self.line}, <{self.tag}>{name}: {message}", file=self.source,
-                                line=self.line)
+        return InvalidMechanism(
+            f"{self.source}, line {self.line}, <{self.tag}>{name}: {message}",
+            file=self.source,
+            line=self.line,
+        )
 
     def get(self, key: str, default: str | None = None) -> str:
         value = self.attributes.get(key, default)
@@ -37,7 +41,9 @@ class Element:
             raise self.error(f"needs the attribute '{key}'")
         return value
 
-    def numbers(self, key: str, default: str | None = None, count: int | None = None) -> tuple[float, ...]:
+    def numbers(
+        self, key: str, default: str | None = None, count: int | None = None
+    ) -> tuple[float, ...]:
         """Return an attribute as finite numbers."""
         return self.parse(self.get(key, default), key, count)
 
@@ -51,7 +57,9 @@ class Element:
         except ValueError:
             values = (math.nan,)
         if not all(map(math.isfinite, values)) or count not in (None, len(values)):
-            wanted = "numbers" if count is None else "a number" if count == 1 else f"{count} numbers"
+            wanted = (
+                "numbers" if count is None else "a number" if count == 1 else f"{count} numbers"
+            )
             macro = "; a macro: run xacro first, and read what it writes" if "$" in text else ""
             raise self.error(f"{what} is '{text[:60]}', expected {wanted}{macro}")
         return tuple(min(max(value, -HUGE), HUGE) for value in values)
@@ -83,7 +91,9 @@ class Element:
         return str(default) if found is None else found.text.strip()
 
     def amount(self, key: str, default: float) -> float:
-        """Return a number that is an attribute, as in URDF, or the content of a child, as in SDF."""
+        """Return a number that is an attribute, as in URDF, or the content of a child, as in
+        SDF.
+        """
         found = self.find(key)
         return self.number(key, default) if found is None else found.parse(found.text, key, 1)[0]
 
@@ -95,7 +105,9 @@ def parse_xml(text: str, source: str) -> Element:
     stack = [top]
 
     def fault(message: str) -> InvalidMechanism:
-        return InvalidMechanism(f"{source}, line {parser.CurrentLineNumber}: {message}", file=source)
+        return InvalidMechanism(
+            f"{source}, line {parser.CurrentLineNumber}: {message}", file=source
+        )
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal count
@@ -111,14 +123,25 @@ def parse_xml(text: str, source: str) -> Element:
         stack[-1].text += text
 
     def doctype(*_: object) -> None:
-        raise fault("has a document type, which may declare entities; robot files need none, remove <!DOCTYPE ...>")
+        raise fault(
+            "has a document type, which may declare entities; robot files need none, remove "
+            "<!DOCTYPE ...>"
+        )
 
-    parser.StartElementHandler, parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = start, data, doctype
+    parser.StartElementHandler, parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = (
+        start,
+        data,
+        doctype,
+    )
     parser.EndElementHandler = lambda tag: stack.pop()
     parser.buffer_text = True
     try:
         # the text is decoded already, and some programs write lines above the declaration
-        parser.Parse(re.sub(r"<\?xml\s[^>]*\?>", "", text, count=1).encode("utf-8", "replace"), True)
+        parser.Parse(
+            re.sub(r"<\?xml\s[^>]*\?>", "", text, count=1).encode("utf-8", "replace"), True
+        )
     except expat.ExpatError as error:
-        raise fault(f"not well-formed XML: {expat.errors.messages.get(error.code, error)}") from None
+        raise fault(
+            f"not well-formed XML: {expat.errors.messages.get(error.code, error)}"
+        ) from None
     return top.children[0]
