@@ -20,11 +20,11 @@ from time import perf_counter
 import numpy as np
 from scipy.optimize import linprog
 
+from gough.bounding.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
+from gough.bounding.verify import verify
 from gough.core.arrays import frozen
 from gough.core.errors import InconsistentData
-from gough.core.regression import Regression
-from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
-from gough.estimators.bounds.verify import verify
+from gough.fitting.regression import Regression
 
 TRUTH = np.array(
     [

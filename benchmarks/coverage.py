@@ -19,15 +19,16 @@ from pathlib import Path
 
 import numpy as np
 
+from gough.app.identify import identify
+from gough.app.studies.run import run_step
 from gough.core.arrays import FloatArray
 from gough.core.names import Parameter
 from gough.engine import Model, base_parameters
 from gough.excitation import design
 from gough.excitation.design import Run
-from gough.identification import Identification, identify
+from gough.identification import Identification
 from gough.logs.recording import Recording
 from gough.mechanism import Noise, load_robot
-from gough.study.run import run_step
 from gough.virtual import PID, record, simulate
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))

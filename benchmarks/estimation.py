@@ -7,9 +7,9 @@ import time
 import numpy as np
 import statsmodels.api as sm
 
-from gough.core.regression import Regression
-from gough.estimators.linear.least_squares import WeightedLeastSquares
-from gough.estimators.load.fit import seen
+from gough.fitting.least_squares import WeightedLeastSquares
+from gough.fitting.load_fit import seen
+from gough.fitting.regression import Regression
 
 
 def problem(samples: int, rows: int = 6, parameters: int = 48) -> tuple[Regression, np.ndarray]:

@@ -24,26 +24,27 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from gough.app.identify import identify
 from gough.core.arrays import FloatArray
 from gough.core.errors import GoughError
 from gough.core.executors import Executor, InProcess, WorkSettings
 from gough.engine import Model, base_parameters
 from gough.engine.derivatives import gravity_regressor
 from gough.excitation import design
-from gough.identification import Identification, identify
-from gough.identification.diagnosis.diagnose import (
+from gough.identification import Identification
+from gough.identification.diagnosis import Diagnosis
+from gough.identification.experiment import prepare
+from gough.identification.validation import validate
+from gough.logs.recording import Recording
+from gough.mechanism import load_robot
+from gough.verdict.diagnosis.diagnose import (
     DiagnoseSettings,
     diagnose,
     evidence_from,
     limits_of,
 )
-from gough.identification.diagnosis.directions import rotated
-from gough.identification.diagnosis.mistakes import Diagnosis
-from gough.identification.diagnosis.search import Standing
-from gough.identification.experiment import prepare
-from gough.identification.validation import validate
-from gough.logs.recording import Recording
-from gough.mechanism import load_robot
+from gough.verdict.diagnosis.directions import rotated
+from gough.verdict.diagnosis.search import Standing
 from gough.virtual import Simulation, record, simulate
 
 PERIODS = 6

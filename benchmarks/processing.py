@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.regression import condense
 from gough.engine import Model, base_parameters
-from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.fitting.least_squares import WeightedLeastSquares
+from gough.fitting.regression import condense
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing import choose_processing, condense_log, process, regression

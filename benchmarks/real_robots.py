@@ -24,9 +24,9 @@ import machines
 from test_real_robots import TX40_ANCHOR, errors, fitted
 from test_sigmas import estimates, rms_z
 
+from gough.app.identify import identify
 from gough.core.arrays import FloatArray
 from gough.engine import Model
-from gough.identification import identify
 from gough.logs.recording import Recording
 from gough.processing import Processing
 

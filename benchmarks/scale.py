@@ -27,14 +27,14 @@ from gough.core.arrays import FloatArray
 from gough.core.executors import Cluster, Executor, InProcess, Processes
 from gough.core.names import Parameter
 from gough.engine import Model, base_parameters
-from gough.estimators.estimate import Estimate
-from gough.estimators.fleet import drifts, hierarchy, trend
-from gough.estimators.linear.least_squares import WeightedLeastSquares
-from gough.identification.identify import frozen_job, sample_of
+from gough.fitting.estimate import Estimate
+from gough.fitting.least_squares import WeightedLeastSquares
+from gough.fleets.hierarchy import drifts, hierarchy, trend
+from gough.identification.many_logs import frozen_job, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing, choose_processing, condense_log
-from gough.processing.factors import Job, collect, factor_of
-from gough.virtual.fleet import VirtualFleet
+from gough.processing.many_logs import Job, collect, factor_of
+from gough.virtual.fleet_logs import VirtualFleet
 
 Row = tuple[str, str, str, str]
 LOGS, SECONDS, RATE = 16, 60.0, 1000.0

@@ -22,7 +22,7 @@ import numpy as np
 from gough.engine import Model, base_parameters, random_motion
 from gough.engine.columns import column_names
 from gough.engine.symbolic import TreeEfforts
-from gough.estimators.linear.least_squares import GaussMarkov
+from gough.fitting.least_squares import GaussMarkov
 from gough.identification import prepare
 from gough.identification.constants import fit_constants, with_constants
 from gough.mechanism import load_robot, parse_robot, robot_text

@@ -21,13 +21,13 @@ from time import perf_counter
 import numpy as np
 
 from gough import Model, load_robot
+from gough.bounding.bounds import default_prior, harmonic_motion
+from gough.bounding.solve import BoundedProblem, ExactBox, GaussSeidel
 from gough.core.arrays import frozen
 from gough.core.intervals import Interval
 from gough.engine import base_parameters
 from gough.engine.columns import column_names
 from gough.engine.enclosure import closed_box, regressor_box
-from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
-from gough.identification.bounds import default_prior, harmonic_motion
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracles"))

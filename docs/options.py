@@ -9,8 +9,8 @@ import json
 import re
 from pathlib import Path
 
+from gough.app.studies.verbs import VERBS, verb
 from gough.core.options import REQUIRED, Option, options_of, plain
-from gough.study.verbs import VERBS, verb
 
 PAGE = Path(__file__).with_name("study.md")
 BEGIN, END = "<!-- options: written by docs/options.py -->\n", "<!-- end of options -->\n"

@@ -41,13 +41,13 @@ from gough import (
     record,
     simulate,
 )
+from gough.bounding.bounds import bounded_problem
+from gough.bounding.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
 from gough.core.arrays import FloatArray
+from gough.core.display import text_table
 from gough.core.errors import InconsistentData
 from gough.core.parameters import BaseParameters
-from gough.core.showing import text_table
-from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
 from gough.excitation.design import Run
-from gough.identification.bounds import bounded_problem
 from gough.mechanism import parse_robot, robot_text
 
 BOUND, PRIOR = 1.5, (0.0, 2.0)  # P03 [N m; SI]

@@ -33,9 +33,9 @@ from paths import PointToPoint, circle
 
 from gough import Model, identify, simulate
 from gough.core.arrays import FloatArray
-from gough.core.showing import text_table
+from gough.core.display import text_table
 from gough.core.trajectory import Trajectory, ease
-from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
+from gough.fitting.gain_likelihood import MaximumLikelihoodGains
 from gough.virtual import PID, ComputedTorque, Controller, Feedback, RobotModel
 
 Panel = tuple[str, str, str, Curves]

@@ -42,15 +42,15 @@ from gough import (
     simulate,
 )
 from gough.core.arrays import FloatArray
+from gough.core.display import text_table
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
-from gough.core.showing import text_table
-from gough.estimators.estimate import Estimate
-from gough.estimators.gains.gain_problem import GainProblem, current_maps
-from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
-from gough.estimators.gains.total_least_squares import TotalLeastSquares
-from gough.estimators.selection.selection import Elimination, essential_parameters
 from gough.excitation.design import Run
+from gough.fitting.estimate import Estimate
+from gough.fitting.gain_likelihood import MaximumLikelihoodGains
+from gough.fitting.gain_problem import GainProblem, current_maps
+from gough.fitting.selection import Elimination, essential_parameters
+from gough.fitting.total_least_squares import TotalLeastSquares
 from gough.identification.experiment import currents_problem, known_payload
 
 RUNS = ("loaded", "other", "second", "unloaded")

@@ -27,11 +27,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gough.bounding.gauss_seidel import Empty, cut, sweep
+from gough.bounding.polytope import explain
+from gough.bounding.solve import BoundedProblem, ExactBox
+from gough.core.display import text_table
 from gough.core.intervals import Interval
-from gough.core.showing import text_table
-from gough.estimators.bounds.gauss_seidel import Empty, cut, sweep
-from gough.estimators.bounds.polytope import explain
-from gough.estimators.bounds.solve import BoundedProblem, ExactBox
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,8 +19,8 @@ from gough.core.arrays import FloatArray
 from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier, Trajectory
 from gough.engine import standard_from_base
-from gough.estimators.linear.least_squares import GaussMarkov
 from gough.excitation.criteria import Criterion
+from gough.fitting.least_squares import GaussMarkov
 from gough.identification import prepare
 from gough.mechanism.types import Noise
 from gough.virtual import PID, RobotModel

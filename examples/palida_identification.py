@@ -60,7 +60,7 @@ from palida_studies import (
 from scipy import stats
 
 from gough.core.arrays import FloatArray
-from gough.estimators.linear.likelihood import CutoffResult
+from gough.fitting.likelihood import CutoffResult
 from gough.identification import prepare
 
 

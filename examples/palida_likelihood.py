@@ -22,7 +22,7 @@ from palida_experiment import HARMONICS, excitation, parameters, trial, truth, t
 
 from gough import Model, Processing, Simulation, load_robot
 from gough.core.errors import GoughError
-from gough.estimators.linear.least_squares import GaussMarkov
+from gough.fitting.least_squares import GaussMarkov
 from gough.identification import prepare
 from gough.identification.methods import averaged_period, full_likelihood
 

@@ -26,15 +26,15 @@ from scipy import stats
 from gough import Model, Processing, Simulation, load_robot
 from gough.core.arrays import FloatArray
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression
 from gough.core.trajectory import Fourier
-from gough.estimators.estimate import Estimate
-from gough.estimators.linear.least_squares import GaussMarkov, WeightedLeastSquares
-from gough.estimators.linear.likelihood import CutoffResult, LikelihoodResult
 from gough.excitation.design import information_factor
+from gough.fitting.estimate import Estimate
+from gough.fitting.least_squares import GaussMarkov, WeightedLeastSquares
+from gough.fitting.likelihood import CutoffResult, LikelihoodResult
+from gough.fitting.regression import Regression
 from gough.identification import prepare
 from gough.identification.methods import averaged_period, cutoff_likelihood, full_likelihood
-from gough.processing.masks import counting_rows
+from gough.processing.valid_equations import counting_rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

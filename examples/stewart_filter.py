@@ -18,7 +18,7 @@ from scipy.signal import lfilter
 
 from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, NotConverged
-from gough.estimators.estimate import Estimate, Source
+from gough.fitting.estimate import Estimate, Source
 
 # a parameter counts as observed once its standard deviation fell below this share of the prior's
 OBSERVED = 0.5

@@ -47,8 +47,8 @@ from gough import (
 from gough.core.arrays import FloatArray
 from gough.core.names import INERTIAL
 from gough.core.trajectory import Trajectory
-from gough.estimators.load.fit import seen
 from gough.excitation.design import Run
+from gough.fitting.load_fit import seen
 
 TRUTH = np.array(
     [0.3, 25.0, 25.0, 25.0]

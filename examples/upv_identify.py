@@ -30,10 +30,10 @@ import numpy as np
 from line_plot import save
 
 from gough import Model, Processing, Recording, base_parameters, identify, read_recording
+from gough.core.display import text_table
 from gough.core.parameters import BaseParameters
-from gough.core.showing import text_table
-from gough.estimators.linear.least_squares import WeightedLeastSquares
-from gough.estimators.selection.selection import (
+from gough.fitting.least_squares import WeightedLeastSquares
+from gough.fitting.selection import (
     Elimination,
     Structure,
     StructureResult,

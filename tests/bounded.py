@@ -6,9 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
+from gough.bounding.solve import BoundedProblem
 from gough.core.arrays import frozen
-from gough.core.regression import Regression
-from gough.estimators.bounds.solve import BoundedProblem
+from gough.fitting.regression import Regression
 
 
 def regression(samples=60, parameters=4, rows=1, bound=0.5, seed=0, signs=1.0):

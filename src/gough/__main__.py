@@ -1,5 +1,5 @@
 """`python -m gough`."""
 
-from gough.cli import main
+from gough.app.cli import main
 
 main()

@@ -20,9 +20,9 @@ from bounded import (
     uncertain_problem,
     with_unknown_signs,
 )
+from gough.bounding.solve import ExactBox, GaussSeidel
 from gough.core.errors import InconsistentData
-from gough.core.regression import Regression
-from gough.estimators.bounds.solve import ExactBox, GaussSeidel
+from gough.fitting.regression import Regression
 
 KINDS = [
     {},

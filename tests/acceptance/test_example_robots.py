@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
 from gough.core.errors import InvalidInput
 from gough.core.names import INERTIAL
 from gough.engine import Model, base_parameters, random_motion
 from gough.excitation import design
 from gough.export import export, to_mjcf, to_urdf
-from gough.identification import identify
 from gough.mechanism import load_robot
 from gough.virtual import record, simulate
 

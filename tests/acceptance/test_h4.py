@@ -13,9 +13,9 @@ import h4_bounds as example
 from p03_contractors import contract
 
 from gough import Enclosure
+from gough.bounding.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
+from gough.bounding.verify import verify
 from gough.core.errors import InconsistentData
-from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
-from gough.estimators.bounds.verify import verify
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import orthoglide_control as control
 import orthoglide_gains as example
 
 from gough import Identification, identify
-from gough.estimators.estimate import Estimate
+from gough.fitting.estimate import Estimate
 
 pytestmark = pytest.mark.long
 TRUE = np.array([2170.0, 2100.0, 2070.0])

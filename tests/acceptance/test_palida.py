@@ -25,7 +25,7 @@ from palida_studies import (
     true_problem,
 )
 
-from gough.estimators.linear.least_squares import GaussMarkov
+from gough.fitting.least_squares import GaussMarkov
 
 pytestmark = pytest.mark.long
 pytest.importorskip("pinocchio")

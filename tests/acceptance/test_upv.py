@@ -13,8 +13,8 @@ import upv_identify as example
 
 from gough.core.names import Parameter
 from gough.engine import Model, base_parameters
-from gough.estimators.linear.least_squares import GaussMarkov
-from gough.estimators.physical.pseudo_inertia import pseudo_inertia
+from gough.fitting.least_squares import GaussMarkov
+from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.identification import feasible, prepare
 from gough.mechanism import load_robot
 

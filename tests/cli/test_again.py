@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from command_line import succeed
+from gough.app.identify import identify
+from gough.app.studies.run import run_step, step_settings
+from gough.app.studies.verbs import VERBS
 from gough.core.options import settle
 from gough.engine import Model
-from gough.identification import IdentifySettings, identify, load_identification
+from gough.identification import IdentifySettings, load_identification
 from gough.logs.readers import read_recording
 from gough.mechanism import load_robot
-from gough.study.run import run_step, step_settings
-from gough.study.verbs import VERBS
 
 # One line for each verb, with options that are not the defaults; files in, then out.
 LINES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {

@@ -13,7 +13,7 @@ import pytest
 
 from command_line import run, succeed
 from documentation import check_keys
-from gough.cli import COMMANDS
+from gough.app.cli import COMMANDS
 
 STUDY = 'format = 1\nrobot = "five_bar"\n[check]\n[bounds]\nlogs = ["log.csv"]\nerror_bound = 0.5\n'
 URDF = """<robot name="arm"><link name="ground"/><link name="bar"><inertial><mass value="2"/></inertial></link>

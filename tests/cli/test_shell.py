@@ -26,7 +26,7 @@ def completed(line: str, folder: Path) -> list[str]:
         "COMP_WORDS": line,
         "COMP_CWORD": str(len(words) - 1),
     }
-    code = "import sys; sys.argv = ['gough']; from gough.cli import main; main()"
+    code = "import sys; sys.argv = ['gough']; from gough.app.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | asked,
@@ -56,7 +56,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
 def test_ctrl_c_during_a_design_keeps_the_best_so_far(tmp_path: Path) -> None:
     code = """
 import os, signal, sys
-from gough.cli import main
+from gough.app.cli import main
 from gough.excitation import solver
 update, calls = solver._bfgs, []
 def stopping(*words):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from gough import load_robot, read_recording
+from gough.app.studies.run import run_step
 from gough.core.errors import InvalidTrajectory
 from gough.core.trajectory import load_trajectory
 from gough.engine import Model
 from gough.excitation import design
 from gough.excitation.design import runnable
-from gough.study.run import run_step
 from tests_support import fourier
 
 

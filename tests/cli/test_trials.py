@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from command_line import run
+from gough.app.studies.run import run_step
+from gough.app.studies.trials import Trial, outcome_of
 from gough.core.errors import NotConverged
 from gough.core.executors import Cluster, InProcess, Processes, WorkSettings
-from gough.study.run import run_step
-from gough.study.trials import Trial, outcome_of
 
 
 def test_settings_choose_the_executor() -> None:

@@ -465,7 +465,7 @@ def hang(descriptor):
         print("writing", flush=True)
         time.sleep(600)
 os.fsync = hang
-from gough.cli import main
+from gough.app.cli import main
 sys.argv = ["gough", *argv]
 main()
 """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gough.cli.commands import in_options, spoken, spoken_type
+from gough.app.cli.commands import in_options, spoken, spoken_type
+from gough.app.studies.verbs import verb
 from gough.core.errors import InvalidInput
 from gough.core.options import options_of
-from gough.study.verbs import verb
 
 KNOWN = options_of(verb("identify"))
 

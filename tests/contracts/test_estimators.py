@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput, NotIdentifiable
-from gough.core.regression import Regression, condense
-from gough.estimators.estimate import Estimate
-from gough.estimators.gains.gain_problem import GainProblem
-from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
-from gough.estimators.gains.total_least_squares import TotalLeastSquares
-from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.estimators.linear.robust import Robust
+from gough.fitting.estimate import Estimate
+from gough.fitting.gain_likelihood import MaximumLikelihoodGains
+from gough.fitting.gain_problem import GainProblem
+from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
+from gough.fitting.regression import Regression, condense
+from gough.fitting.robust import Robust
+from gough.fitting.total_least_squares import TotalLeastSquares
 from gough.identification.validation import validate
 
 TRUTH = np.array([2.0, -0.5, 30.0])

@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from gough.core.blas import one_blas_thread
-from gough.core.regression import Regression, condense
+from gough.fitting.regression import Regression, condense
 
 
 def threads() -> set[int]:

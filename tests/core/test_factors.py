@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gough.core.condensed import PIECES, merge
 from gough.core.errors import InvalidInput
-from gough.core.factors import Factor, _digest, load_factor, merge_all, merge_factors
-from gough.core.regression import Regression, concatenate
-from gough.estimators.linear.least_squares import GaussMarkov, WeightedLeastSquares
+from gough.fitting.block_statistics import PIECES, merge
+from gough.fitting.least_squares import GaussMarkov, WeightedLeastSquares
+from gough.fitting.log_statistics import Factor, _digest, load_factor, merge_all, merge_factors
+from gough.fitting.regression import Regression, concatenate
 
 MADE = {"robot": "a", "processing": "b", "parameters": "c", "version": "1"}
 

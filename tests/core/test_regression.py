@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput
-from gough.core.regression import Regression, concatenate, condense
+from gough.fitting.regression import Regression, concatenate, condense
 
 
 def make(seed: int = 0, t: int = 40, **changes: Any) -> Regression:

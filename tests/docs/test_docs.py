@@ -16,11 +16,11 @@ import pytest
 import gough
 from command_line import succeed
 from documentation import PAGES, ROOT, blocks, broken_links
+from gough.app.studies.run import read_study
 from gough.export import EXPORTS
 from gough.logs.description import load_description
 from gough.logs.formats import LOG_FORMATS
 from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS, load_robot, robot_text
-from gough.study.run import read_study
 from tests_support import registries_restored
 
 WRITTEN = {"sh", "python", "toml", "text"}  # `text` shows output; the others are run or read

@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
+from gough.bounding.bounds import bounds
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.core.motion import Motion
 from gough.engine import Model
 from gough.engine.base import base_parameters, standard_from_base
 from gough.engine.derivatives import response
-from gough.estimators.linear.least_squares import WeightedLeastSquares
-from gough.identification import Identification, identify, load_identification
-from gough.identification.bounds import bounds
+from gough.fitting.least_squares import WeightedLeastSquares
+from gough.identification import Identification, load_identification
 from gough.identification.experiment import prepare
 from gough.identification.load_friction import with_passed_efforts
 from gough.identification.payload import payload

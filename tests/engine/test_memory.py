@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.motion import Motion
 from gough.engine import Model, base_parameters
 from gough.engine.memory import ANALYTIC, remember
-from gough.identification import identify
 from gough.logs.readers import read_recording
 from gough.logs.recording import Channels, Recording
 from gough.mechanism import parse_robot, robot_text
@@ -113,7 +113,7 @@ def test_a_log_read_in_blocks_gives_the_same_columns(
     )
     base = base_parameters(robot)
     whole = regression(robot, process(robot, log, settings), base)
-    monkeypatch.setattr("gough.processing.stream.WINDOW", 500)
+    monkeypatch.setattr("gough.processing.pipeline.WINDOW", 500)
     parts = list(regression_blocks(robot, log, base, settings))
     assert len(parts) > 3
     np.testing.assert_allclose(

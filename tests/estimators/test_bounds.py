@@ -22,10 +22,10 @@ from bounded import (
     uncertain_problem,
     with_unknown_signs,
 )
+from gough.bounding.polytope import upward
+from gough.bounding.solve import ExactBox, GaussSeidel
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable
-from gough.core.regression import Regression
-from gough.estimators.bounds.polytope import upward
-from gough.estimators.bounds.solve import ExactBox, GaussSeidel
+from gough.fitting.regression import Regression
 
 METHODS = [ExactBox(), GaussSeidel()]
 

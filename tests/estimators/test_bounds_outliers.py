@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from bounded import bounded_problem, problem, regression, uncertain_problem
+from gough.bounding.exact_box import _bound
+from gough.bounding.polytope import Polytope, Programme
+from gough.bounding.solve import ExactBox, TrimmedBox, enclose
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable
 from gough.core.intervals import Interval
-from gough.core.regression import Regression
-from gough.estimators.bounds.exact_box import _bound
-from gough.estimators.bounds.polytope import Polytope, Programme
-from gough.estimators.bounds.solve import ExactBox, TrimmedBox, enclose
+from gough.fitting.regression import Regression
 
 
 def spoilt(count, seed, size, samples=40, parameters=3, rows=1):

@@ -20,10 +20,10 @@ import pytest
 from test_bounds_outliers import spoilt
 
 from bounded import exact_hull, problem, uncertain_problem
-from gough.estimators.bounds import verify as module
-from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
-from gough.estimators.bounds.verify import Rejected, verify
-from gough.estimators.estimate import Enclosure
+from gough.bounding import verify as module
+from gough.bounding.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
+from gough.bounding.verify import Rejected, verify
+from gough.fitting.estimate import Enclosure
 
 
 def unbounded(bounded: BoundedProblem, *, only: int | None = None) -> BoundedProblem:

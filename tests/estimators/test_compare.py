@@ -7,8 +7,8 @@ import pytest
 from test_estimate import make_estimate
 
 from gough.core.errors import InvalidInput
-from gough.estimators.estimate import Enclosure
-from gough.estimators.selection.selection import compare
+from gough.fitting.estimate import Enclosure
+from gough.fitting.selection import compare
 
 BOX = Enclosure(
     parameters=("a.m", "b.fs"),

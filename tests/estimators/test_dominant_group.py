@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gough.core.regression import Regression
-from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.fitting.least_squares import WeightedLeastSquares
+from gough.fitting.regression import Regression
 
 
 def problem(seed: int, share: float) -> Regression:

@@ -10,10 +10,10 @@ from scipy.optimize import least_squares, minimize
 from scipy.signal import lfilter
 
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged, NotIdentifiable
-from gough.core.regression import Regression
-from gough.estimators.gains.gain_problem import GainProblem, gain_problem, rough_solution
-from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
-from gough.estimators.gains.total_least_squares import TotalLeastSquares
+from gough.fitting.gain_likelihood import MaximumLikelihoodGains
+from gough.fitting.gain_problem import GainProblem, gain_problem, rough_solution
+from gough.fitting.regression import Regression
+from gough.fitting.total_least_squares import TotalLeastSquares
 
 GAINS = np.array([2170.0, 2100.0, 1500.0])
 BASE = ("leg1.ia", "leg2.ia", "leg3.ia", "leg1.fs", "leg2.fs", "leg3.fs", "platform.m")

@@ -10,8 +10,8 @@ from scipy import stats
 
 from gough.core.documents import restored
 from gough.core.errors import InvalidInput, OutputError
-from gough.core.regression import Regression
-from gough.estimators.estimate import Enclosure, Estimate, Source
+from gough.fitting.estimate import Enclosure, Estimate, Source
+from gough.fitting.regression import Regression
 
 
 def make_estimate(**changes):

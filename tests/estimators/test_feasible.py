@@ -9,10 +9,9 @@ from hypothesis import given, settings, strategies as st
 
 from gough.core.errors import InvalidInput
 from gough.core.parameters import INERTIAL, BaseParameters, ParameterTable
-from gough.core.regression import Regression
-from gough.estimators.linear.least_squares import LeastSquares, WeightedLeastSquares
-from gough.estimators.physical.feasible import Feasible, _Programme
-from gough.estimators.physical.pseudo_inertia import (
+from gough.fitting.least_squares import LeastSquares, WeightedLeastSquares
+from gough.fitting.physical_consistency import Feasible, _Programme
+from gough.fitting.pseudo_inertia import (
     group_bodies,
     inertial_parameters,
     metric,
@@ -20,6 +19,7 @@ from gough.estimators.physical.pseudo_inertia import (
     prior_body,
     pseudo_inertia,
 )
+from gough.fitting.regression import Regression
 
 UNITS = dict(zip(INERTIAL, ("kg", *("kg m",) * 3, *("kg m2",) * 6))) | {
     "ia": "kg m2",

@@ -11,7 +11,7 @@ import pytest
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
-from gough.estimators.fleet import drifts, hierarchy, trend
+from gough.fleets.hierarchy import drifts, hierarchy, trend
 
 
 def test_equal_machines_give_the_analysis_of_variance() -> None:

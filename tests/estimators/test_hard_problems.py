@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gough.core.errors import NotIdentifiable
-from gough.core.regression import Regression
-from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.estimators.linear.noise import SETTLED, estimated_noise
-from gough.estimators.linear.robust import Robust
+from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
+from gough.fitting.noise import SETTLED, estimated_noise
+from gough.fitting.regression import Regression
+from gough.fitting.robust import Robust
 
 LINEAR = [LeastSquares(), WeightedLeastSquares(), GaussMarkov(), Robust()]
 estimators = pytest.mark.parametrize("estimator", LINEAR, ids=lambda e: type(e).__name__)

@@ -7,9 +7,9 @@ import pytest
 import statsmodels.api as sm
 
 from gough.core.errors import InvalidInput, NotIdentifiable
-from gough.core.regression import Regression, condense
-from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.estimators.problem import fix_parameters
+from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
+from gough.fitting.problem import fix_parameters
+from gough.fitting.regression import Regression, condense
 
 TRUTH = np.array([1.5, -0.2, 30.0, 4e-3])
 COVARIANCE = np.array([[0.04, 0.05, 0.0], [0.05, 0.25, -0.2], [0.0, -0.2, 1.0]])

@@ -8,9 +8,9 @@ from scipy.optimize import least_squares
 from scipy.signal import lfilter
 
 from gough.core.errors import GoughError, InvalidInput, LoopNotClosed, NotConverged, NotIdentifiable
-from gough.core.regression import Regression
-from gough.estimators.linear.least_squares import GaussMarkov
-from gough.estimators.linear.likelihood import CutoffLikelihood, FullLikelihood, Point, fourier_bins
+from gough.fitting.least_squares import GaussMarkov
+from gough.fitting.likelihood import CutoffLikelihood, FullLikelihood, Point, fourier_bins
+from gough.fitting.regression import Regression
 
 
 def pendulum(q, qd, qdd):

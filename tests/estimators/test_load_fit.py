@@ -9,8 +9,8 @@ import pytest
 from scipy.signal import lfilter
 
 from gough.core.names import INERTIAL, LOAD
-from gough.core.regression import Regression
-from gough.estimators.load.fit import LoadProblem, Pieces, changes, fit, history, in_words, seen
+from gough.fitting.load_fit import LoadProblem, Pieces, changes, fit, history, in_words, seen
+from gough.fitting.regression import Regression
 
 G = 9.81
 VALUES = np.array(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bounded import bounded_problem
-from gough.core.regression import Regression
-from gough.estimators.bounds.solve import TrimmedBox
+from gough.bounding.solve import TrimmedBox
+from gough.fitting.regression import Regression
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gough.core.regression import Regression
-from gough.estimators.noise_information import (
+from gough.fitting.noise_information import (
     attenuation,
     information_over_noise,
     not_observed,
     whitened_rows,
 )
+from gough.fitting.regression import Regression
 
 NAMES = ("a", "b", "c")
 

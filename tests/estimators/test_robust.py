@@ -8,9 +8,9 @@ import statsmodels.api as sm
 from scipy.optimize import minimize
 
 from gough.core.errors import InvalidInput
-from gough.core.regression import Regression
-from gough.estimators.linear.least_squares import LeastSquares, WeightedLeastSquares
-from gough.estimators.linear.robust import Robust, row_scale, slope, weight
+from gough.fitting.least_squares import LeastSquares, WeightedLeastSquares
+from gough.fitting.regression import Regression
+from gough.fitting.robust import Robust, row_scale, slope, weight
 
 TRUTH = np.array([2.0, -1.0, 0.3])
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from gough.core.errors import InvalidInput
-from gough.estimators.selection.scores import LEAST_SEEN, ScoreProblem, Scores, cut_stretches
+from gough.fitting.scores import LEAST_SEEN, ScoreProblem, Scores, cut_stretches
 
 N, P, K, G = 240, 4, 3, 8
 

@@ -8,11 +8,11 @@ import statsmodels.api as sm
 from scipy import stats
 
 from gough.core.errors import InvalidInput
-from gough.core.regression import Regression
-from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
-from gough.estimators.linear.least_squares import LeastSquares, WeightedLeastSquares
-from gough.estimators.problem import tie_parameters
-from gough.estimators.selection.selection import (
+from gough.fitting.gain_likelihood import MaximumLikelihoodGains
+from gough.fitting.least_squares import LeastSquares, WeightedLeastSquares
+from gough.fitting.problem import tie_parameters
+from gough.fitting.regression import Regression
+from gough.fitting.selection import (
     compare_structures,
     essential_parameters,
     held_out_error,

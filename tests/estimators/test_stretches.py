@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput
-from gough.core.regression import Regression, concatenate, condense
-from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.estimators.uncertainty import PRIOR, STRETCHES
+from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
+from gough.fitting.regression import Regression, concatenate, condense
+from gough.fitting.uncertainty import PRIOR, STRETCHES
 
 TRUTH = np.array([1.0, -2.0, 0.5, 3.0])
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import gough
+from gough.app.studies.motions import design as design_verb
 from gough.core.errors import InvalidInput
 from gough.engine import Model
 from gough.excitation.design import Run, collect_limits
 from gough.excitation.search import extremes
-from gough.study.motions import design as design_verb
 
 OPTIONS = {"frequency": 0.5, "harmonics": 3, "starts": 2, "iterations": 40}
 

@@ -9,7 +9,7 @@ import numpy as np
 from gough.core.errors import GoughError
 from gough.core.parameters import INERTIAL
 from gough.engine import Model
-from gough.estimators.physical.pseudo_inertia import group_bodies, possible_body, prior_body
+from gough.fitting.pseudo_inertia import group_bodies, possible_body, prior_body
 from gough.mechanism import load_robot
 from gough.mechanism.placement import Placement
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.parameters import BaseParameters
-from gough.estimators.estimate import Estimate
+from gough.fitting.estimate import Estimate
 from gough.identification import Identification
 from gough.identification.validation import Validation
 

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
+from gough.app.report import write_report
 from gough.core.errors import InvalidInput
 from gough.engine import Model
 from gough.excitation import design
 from gough.export import export
-from gough.identification import Identification, identify
+from gough.identification import Identification
 from gough.mechanism import parse_robot, robot_text
-from gough.report import write_report
 from gough.virtual import record, simulate
 from tests_support import fourier
 

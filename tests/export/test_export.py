@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 from results import result_with
 
+from gough.app.identify import identify
 from gough.core.errors import InvalidInput, OutputError
 from gough.engine import Model, random_motion
-from gough.estimators.physical.pseudo_inertia import pseudo_inertia
 from gough.export import export
 from gough.export.formats import check_bodies, check_terms, standard_values
-from gough.identification import Identification, identify, load_identification
+from gough.fitting.pseudo_inertia import pseudo_inertia
+from gough.identification import Identification, load_identification
 from gough.logs.recording import Recording
 
 

@@ -18,7 +18,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
 from gough.export.formats import standard_values
-from gough.export.mjcf import to_mjcf
+from gough.export.mjcf_writer import to_mjcf
 from gough.mechanism import bundled_robots
 from gough.mechanism.types import Joint, Mechanism
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from gough.core.documents import toml_text
-from gough.core.regression import Regression
 from gough.engine import Model
-from gough.estimators.estimate import Estimate
-from gough.estimators.linear.least_squares import LeastSquares
 from gough.export import Export, register_export
+from gough.fitting.estimate import Estimate
+from gough.fitting.least_squares import LeastSquares
+from gough.fitting.regression import Regression
 from gough.identification import Identification, register_estimator
 from gough.logs.formats import in_blocks, register_log_format
 from gough.logs.recording import Recording
@@ -125,7 +125,7 @@ def register() -> None:
 
 
 if __name__ == "__main__":
-    from gough.cli import main
+    from gough.app.cli import main
 
     register()
     main()

@@ -17,12 +17,13 @@ import my_gough
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
+from gough.bounding.bounds import default_prior
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.engine import Model, base_parameters, random_motion
-from gough.estimators.physical.pseudo_inertia import group_bodies, possible_body, prior_body
 from gough.export import controller_code, export, to_mjcf, to_urdf
-from gough.identification import Identification, identify
-from gough.identification.bounds import default_prior
+from gough.fitting.pseudo_inertia import group_bodies, possible_body, prior_body
+from gough.identification import Identification
 from gough.identification.structures import friction_structures
 from gough.logs.readers import open_recording, read_recording
 from gough.logs.recording import Recording

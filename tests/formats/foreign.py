@@ -8,9 +8,9 @@ import casadi as ca
 import numpy as np
 
 from gough.engine.symbolic import TreeEfforts
+from gough.formats.read import read_tree
+from gough.formats.robot_description import Description, describe
 from gough.mechanism import Mechanism, parse_robot
-from gough.mechanism.files import read_tree
-from gough.mechanism.formats.description import Description, describe
 
 # A tree with all that URDF has: odd axes, fixed joints between and at the end, friction, names
 # nobody should give.

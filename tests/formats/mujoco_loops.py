@@ -14,11 +14,11 @@ import mujoco
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from gough.app.studies.importing import _closed, _locked
 from gough.engine import Model
+from gough.formats.read import read_tree
+from gough.formats.robot_description import Description
 from gough.mechanism import parse_robot
-from gough.mechanism.files import read_tree
-from gough.mechanism.formats.description import Description
-from gough.study.importing import _closed, _locked
 
 X, Y, Z = np.eye(3)
 

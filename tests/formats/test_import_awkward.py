@@ -13,10 +13,10 @@ from foreign import ARM, BARS, BARS_YAML, described, samples, tree_efforts, writ
 from command_line import run, succeed
 from gough.core.errors import InvalidMechanism
 from gough.engine import Model
+from gough.formats.read import read_tree
+from gough.formats.robot_description import describe
+from gough.formats.tree import BALL, Connection, Link, RobotTree
 from gough.mechanism import load_robot
-from gough.mechanism.files import read_tree
-from gough.mechanism.formats.description import describe
-from gough.mechanism.formats.tree import BALL, Connection, Link, RobotTree
 
 SOLID = '<inertial><origin xyz="0.02 0 -0.1"/><mass value="1"/><inertia ixx="0.02" iyy="0.02" izz="0.01"/></inertial>'
 LIMIT = '<limit effort="1" velocity="20"/>'

@@ -16,10 +16,10 @@ from test_import_sdf import LOOP
 from test_import_symoro import PARALLELOGRAM
 
 from gough.core.errors import GoughError, InvalidMechanism
+from gough.formats.read import read_tree
+from gough.formats.robot_description import describe
+from gough.formats.xml import parse_xml
 from gough.mechanism import load_robot
-from gough.mechanism.files import read_tree
-from gough.mechanism.formats.description import describe
-from gough.mechanism.formats.xml import parse_xml
 from gough.mechanism.reader import parse_robot
 
 BOMB = (

@@ -10,8 +10,8 @@ from foreign import described, samples, tree_efforts
 
 from gough.core.errors import InvalidMechanism
 from gough.engine import Model
-from gough.mechanism.files import read_tree
-from gough.mechanism.formats.description import describe
+from gough.formats.read import read_tree
+from gough.formats.robot_description import describe
 
 # Nested bodies, classes, frames, shapes, several joints on a body, springs, references, every way
 # to give a rotation.

@@ -14,7 +14,7 @@ from foreign import SQUARE, described
 from gough.engine import Model, random_motion
 from gough.engine.assembly import gauss_newton
 from gough.export.formats import check_terms, standard_values
-from gough.export.mjcf import to_mjcf
+from gough.export.mjcf_writer import to_mjcf
 from gough.export.urdf import to_urdf
 from gough.mechanism import bundled_robots, load_robot
 

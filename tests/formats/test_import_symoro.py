@@ -9,9 +9,9 @@ from foreign import described, samples, tree_efforts
 from gough.core.errors import InvalidMechanism
 from gough.engine import Model
 from gough.engine.base import base_parameters
+from gough.formats.read import read_tree
+from gough.formats.robot_description import describe
 from gough.mechanism import parse_robot
-from gough.mechanism.files import read_tree
-from gough.mechanism.formats.description import describe
 
 # The parallelogram of an SR400: joint 5 is cut, frame 6 on link 2 closes the loop.
 PARALLELOGRAM = """(* Robotname = 'para' *)

@@ -11,9 +11,9 @@ from foreign import ARM, BARS, BARS_YAML, RIGHT, SQUARE, described, samples, tre
 from gough.core.errors import InvalidMechanism
 from gough.engine import Model
 from gough.engine.base import base_parameters, random_motion
+from gough.formats.read import read_tree
+from gough.formats.robot_description import describe
 from gough.mechanism import load_robot, parse_robot
-from gough.mechanism.files import read_tree
-from gough.mechanism.formats.description import describe
 
 
 def _square(half: str, whole: str) -> str:

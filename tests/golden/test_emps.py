@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.signal import butter, cheby1, filtfilt, sosfiltfilt
 
-from gough.core.regression import Regression
-from gough.estimators.linear.least_squares import LeastSquares
-from gough.identification import identify
+from gough.app.identify import identify
+from gough.fitting.least_squares import LeastSquares
+from gough.fitting.regression import Regression
 from gough.logs.recording import Recording
 
 DROP = slice(49, None)

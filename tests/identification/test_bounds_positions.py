@@ -22,12 +22,12 @@ from enclosed_logs import (
     pinocchio_truth,
 )
 from gough import Model, Processing, bounds, load_robot
+from gough.bounding.bounds import harmonic_motion
+from gough.bounding.verify import verify
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval
 from gough.engine import base_parameters
 from gough.engine.enclosure import closed_box
-from gough.estimators.bounds.verify import verify
-from gough.identification.bounds import harmonic_motion
 from tests_support import fourier
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))

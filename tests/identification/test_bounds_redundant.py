@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.bounding.bounds import bounded_problem, bounds
 from gough.engine import Model, base_parameters
-from gough.identification.bounds import bounded_problem, bounds
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.mechanism.types import Noise

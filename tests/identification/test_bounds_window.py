@@ -7,9 +7,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gough.bounding.bounds import SMEAR, bounded_problem, default_prior
 from gough.core.errors import InvalidInput
 from gough.engine import Model, base_parameters
-from gough.identification.bounds import SMEAR, bounded_problem, default_prior
 from gough.logs.recording import Recording
 from gough.processing import Processing, process
 

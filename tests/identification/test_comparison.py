@@ -11,13 +11,14 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from command_line import run
+from gough.app.identify import identify
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
+from gough.core.notices import Remark, Verdict
 from gough.core.statistics import holm
 from gough.engine import Model
-from gough.identification import Identification, identify
+from gough.identification import Identification
 from gough.identification.compare import compare
-from gough.identification.verdict import Remark, Verdict
 from gough.logs.recording import Recording
 from gough.mechanism import robot_text
 from gough.virtual import record, simulate

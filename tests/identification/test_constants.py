@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
+from gough.app.report.report import render
 from gough.engine import Model, base_parameters
-from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
-from gough.estimators.linear.least_squares import GaussMarkov
 from gough.export import export
-from gough.identification import identify, load_identification, prepare
+from gough.fitting.gain_likelihood import MaximumLikelihoodGains
+from gough.fitting.least_squares import GaussMarkov
+from gough.identification import load_identification, prepare
 from gough.identification.constants import ConstantSearch, fit_constants, with_constants
 from gough.identification.experiment import Experiment
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot, robot_text
-from gough.report.report import render
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 
@@ -177,7 +178,7 @@ def test_constants_and_drive_gains_are_found_together(monkeypatch: pytest.Monkey
     found = result.constants
     assert abs(found.values["stribeck.speed"] - 0.3) < 3 * found.std["stribeck.speed"] < 0.3
     # The problem is that of the constants found, also if turns end before these settle.
-    module = import_module("gough.identification.identify")
+    module = import_module("gough.identification.fit")
     monkeypatch.setattr(module, "TURNS", 1)
     currents, values = module._posed(
         with_speed(SPEED),

@@ -9,14 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
 from gough.core.errors import InvalidRecording
 from gough.engine import Model, base_parameters
-from gough.identification import identify, prepare
+from gough.identification import prepare
 from gough.identification.methods import averaged_period, cutoff_likelihood
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
 from gough.processing import Processing
-from gough.processing.families import AveragedPeriod, CutoffFamily
+from gough.processing.likelihood_models import AveragedPeriod, CutoffFamily
 from gough.virtual import Simulation, record
 
 

@@ -15,39 +15,39 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
 from gough.core.documents import plain, restored
 from gough.core.errors import GoughError, InvalidInput
 from gough.engine import Model
-from gough.identification import identify
-from gough.identification.diagnosis import search as search_module
-from gough.identification.diagnosis.corrections import (
+from gough.identification.diagnosis import Diagnosis, Limit, Mistake, limits_table
+from gough.logs.description import load_description
+from gough.logs.readers import describe_log, read_recording
+from gough.logs.recording import Recording
+from gough.mechanism import load_robot, robot_text
+from gough.verdict.diagnosis import search as search_module
+from gough.verdict.diagnosis.corrections import (
     corrected_description,
     corrected_robot,
     description_text,
 )
-from gough.identification.diagnosis.diagnose import (
+from gough.verdict.diagnosis.diagnose import (
     DiagnoseSettings,
     diagnose,
     evidence_from,
     undone_on_recording,
 )
-from gough.identification.diagnosis.directions import stribeck, suspicions_of
-from gough.identification.diagnosis.evidence import fit_rows
-from gough.identification.diagnosis.foresee import foresee
-from gough.identification.diagnosis.hypotheses import best_hypothesis, distance_to_file, hypotheses
-from gough.identification.diagnosis.mistakes import Diagnosis, Limit, Mistake, limits_table
-from gough.identification.diagnosis.steps import (
+from gough.verdict.diagnosis.directions import stribeck, suspicions_of
+from gough.verdict.diagnosis.evidence import fit_rows
+from gough.verdict.diagnosis.foresee import foresee
+from gough.verdict.diagnosis.hypotheses import best_hypothesis, distance_to_file, hypotheses
+from gough.verdict.diagnosis.steps import (
     find_fading,
     find_frozen,
     find_jumps,
     mistakes_of_jumps,
     without_jumps,
 )
-from gough.identification.prior import Prior
-from gough.logs.description import load_description
-from gough.logs.readers import describe_log, read_recording
-from gough.logs.recording import Recording
-from gough.mechanism import load_robot, robot_text
+from gough.verdict.robot_file import Prior
 from tests_support import fourier
 
 Spoil = Callable[[Recording], Recording]
@@ -700,7 +700,7 @@ def test_a_corrected_robot_file_has_gravity_and_terms(
 
 
 def test_gravity_is_put_where_a_robot_file_has_none(five_bar: Model) -> None:
-    from gough.identification.diagnosis.corrections import _with_gravity
+    from gough.verdict.diagnosis.corrections import _with_gravity
 
     text = 'format = 1\nname = "x"\n\n[units]\nlength = "m"\n'
     lines = _with_gravity(text, np.array([0.0, 1.0, -9.0])).splitlines()

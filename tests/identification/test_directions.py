@@ -12,9 +12,12 @@ import pytest
 
 from gough.core.motion import Motion
 from gough.core.names import LOAD
-from gough.core.regression import Regression
 from gough.engine import Model, base_parameters
-from gough.identification.diagnosis.directions import (
+from gough.fitting.regression import Regression
+from gough.identification.diagnosis import describe
+from gough.mechanism import load_robot
+from gough.mechanism.terms import TERMS
+from gough.verdict.diagnosis.directions import (
     ALL,
     DIRECTIONS,
     Direction,
@@ -24,12 +27,9 @@ from gough.identification.diagnosis.directions import (
     stack_directions,
     tilt_axes,
 )
-from gough.identification.diagnosis.evidence import Evidence, evidence_of
-from gough.identification.diagnosis.mistakes import describe
-from gough.identification.diagnosis.search import score_problem
-from gough.identification.diagnosis.track import Source, Track
-from gough.mechanism import load_robot
-from gough.mechanism.terms import TERMS
+from gough.verdict.diagnosis.evidence import Evidence, evidence_of
+from gough.verdict.diagnosis.search import score_problem
+from gough.verdict.diagnosis.track import Source, Track
 
 ROBOTS = ("five_bar", "redundant", "serial6")
 SMALL = {

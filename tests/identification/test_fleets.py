@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from command_line import run
+from gough.app.studies.fleets import fleet, read_fleet
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
 from gough.engine import Model, base_parameters
-from gough.identification.fleets.fleet import Fleet, FleetSettings, fleet as look_at
-from gough.identification.fleets.history import FleetLog
-from gough.study.fleets import fleet, read_fleet
-from gough.virtual.fleet import VirtualFleet, Wrong
+from gough.fleets.fleet import Fleet, FleetSettings, fleet as look_at
+from gough.fleets.history import FleetLog
+from gough.virtual.fleet_logs import VirtualFleet, Wrong
 
 ROBOTS, DAYS = 12, 10
 

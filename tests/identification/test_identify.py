@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
+from gough.app.studies.trials import truth_table
+from gough.bounding.bounds import bounds
 from gough.core.errors import (
     InvalidInput,
     InvalidRecording,
@@ -17,18 +20,16 @@ from gough.core.errors import (
     SingularConfiguration,
 )
 from gough.core.options import options_of
-from gough.core.regression import Regression
 from gough.engine import Model
-from gough.estimators.estimate import Estimate
-from gough.estimators.linear.least_squares import LeastSquares
-from gough.identification import Identification, IdentifySettings, identify, load_identification
-from gough.identification.bounds import bounds
+from gough.fitting.estimate import Estimate
+from gough.fitting.least_squares import LeastSquares
+from gough.fitting.regression import Regression
+from gough.identification import Identification, IdentifySettings, load_identification
 from gough.identification.methods import ESTIMATORS
 from gough.identification.payload import payload
 from gough.logs.recording import Recording
 from gough.mechanism.types import Payload
 from gough.processing import Processing
-from gough.study.trials import truth_table
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 

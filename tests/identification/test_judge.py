@@ -10,19 +10,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gough.core.regression import Regression
-from gough.estimators.linear.least_squares import GaussMarkov
-from gough.identification import judge
-from gough.identification.diagnosis.hypotheses import HYPOTHESES
-from gough.identification.diagnosis.mistakes import Diagnosis, Mistake
-from gough.identification.judge import (
+from gough.fitting.least_squares import GaussMarkov
+from gough.fitting.regression import Regression
+from gough.identification.diagnosis import Diagnosis, Mistake
+from gough.verdict import judge
+from gough.verdict.diagnosis.hypotheses import HYPOTHESES
+from gough.verdict.judge import (
     expected_error,
     judge_directions,
     judge_hypotheses,
     noise_between,
     noise_of,
 )
-from gough.identification.verdict import misfit, squared_memory
+from gough.verdict.rules import misfit, squared_memory
 
 ROWS, UNITS = ("a", "b"), ("N", "N")
 

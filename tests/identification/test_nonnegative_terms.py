@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gough.app.identify import identify
 from gough.engine import Model
-from gough.identification import identify
 from gough.mechanism import parse_robot, robot_text
 from gough.virtual import record, simulate
 from tests_support import fourier

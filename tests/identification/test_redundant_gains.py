@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
 from gough.engine import Model
-from gough.identification import Identification, identify
+from gough.identification import Identification
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.mechanism.types import Payload

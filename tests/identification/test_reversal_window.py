@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
+from gough.app.studies.trials import truth_table
 from gough.core.errors import InvalidInput
 from gough.engine import Model, base_parameters
-from gough.identification import identify, prepare
+from gough.identification import prepare
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing import Processing
-from gough.study.trials import truth_table
 from gough.virtual import record, simulate
 from tests_support import fourier
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from gough.app.identify import identify
 from gough.engine import Model
-from gough.identification import identify
 from gough.logs.recording import Recording
 
 

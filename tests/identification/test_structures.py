@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
 from gough.core.names import parameters
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
-from gough.estimators.linear.least_squares import LeastSquares
-from gough.identification import Identification, identify, load_identification, prepare
+from gough.fitting.least_squares import LeastSquares
+from gough.identification import Identification, load_identification, prepare
 from gough.identification.structures import (
     ModelChoice,
     friction_structures,

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
 from gough.core.documents import restored
-from gough.core.regression import Regression
 from gough.engine import Model, base_parameters
-from gough.identification import identify, prepare
+from gough.fitting.regression import Regression
+from gough.identification import prepare
 from gough.identification.structures import ModelChoice
 from gough.identification.term_choice import _blocks, _Moments, choose_terms
 from gough.logs.recording import Recording

@@ -9,15 +9,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
 from gough.core.documents import plain, restored
 from gough.core.errors import InvalidRecording
+from gough.core.notices import Remark, Verdict
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression
 from gough.engine import Model, base_parameters
-from gough.estimators.estimate import Estimate, Source
-from gough.estimators.linear.least_squares import GaussMarkov
-from gough.identification import identify, prior
-from gough.identification.prior import (
+from gough.fitting.estimate import Estimate, Source
+from gough.fitting.least_squares import GaussMarkov
+from gough.fitting.regression import Regression
+from gough.identification.validation import Validation, numerics_of
+from gough.logs.recording import Recording
+from gough.mechanism import load_robot
+from gough.verdict import robot_file as prior
+from gough.verdict.robot_file import (
     Factors,
     Prior,
     common_factor,
@@ -30,11 +35,8 @@ from gough.identification.prior import (
     prior_of,
     unit_of,
 )
-from gough.identification.validation import Validation, numerics_of
-from gough.identification.verdict import (
+from gough.verdict.rules import (
     Misfit,
-    Remark,
-    Verdict,
     judge_carrying,
     judge_data,
     judge_error,
@@ -47,8 +49,6 @@ from gough.identification.verdict import (
     judge_transfer,
     misfit,
 )
-from gough.logs.recording import Recording
-from gough.mechanism import load_robot
 
 ROWS = ("a", "b")
 

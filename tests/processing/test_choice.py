@@ -18,10 +18,10 @@ from gough.logs.readers import open_recording
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot
 from gough.processing import Processing, choose_processing
+from gough.processing.cross_validation import Trial, prediction_errors
 from gough.processing.decimation import decimation_taps, lowpass
 from gough.processing.filters import differentiate
 from gough.processing.settings import decimation_of
-from gough.processing.trial import Trial, prediction_errors
 
 AXIS = """
 format = 1

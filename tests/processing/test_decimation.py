@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import signal
 
 from gough.core.errors import InvalidInput
-from gough.core.regression import Regression, condense
+from gough.fitting.regression import Regression, condense
 from gough.processing.decimation import decimated, decimation_taps, lowpass
 
 RNG = np.random.default_rng(5)

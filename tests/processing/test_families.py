@@ -14,7 +14,7 @@ from gough.identification.experiment import prepare
 from gough.identification.methods import averaged_period
 from gough.logs.recording import Recording
 from gough.processing import Processing
-from gough.processing.families import TrajectoryFamily
+from gough.processing.likelihood_models import TrajectoryFamily
 
 
 @pytest.fixture(scope="module")

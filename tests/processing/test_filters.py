@@ -12,7 +12,7 @@ from gough.processing.filters import (
     memory_samples,
     zero_phase,
 )
-from gough.processing.masks import position_noise, velocity_noise
+from gough.processing.valid_equations import position_noise, velocity_noise
 
 RATE = 500.0
 TIME = np.arange(4000) / RATE

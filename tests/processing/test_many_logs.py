@@ -18,13 +18,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gough.app.identify import identify_logs
 from gough.core.errors import InvalidInput, InvalidRecording, OutputError
 from gough.core.executors import Cluster, InProcess, Processes, WorkersLost
 from gough.engine import Model
-from gough.identification.identify import FactorSettings, identify_logs
+from gough.identification.many_logs import FactorSettings
 from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing, condense_log
-from gough.processing.factors import Job, collect, factor_of
+from gough.processing.many_logs import Job, collect, factor_of
 from gough.virtual import Simulation, record
 
 LOGS = 6

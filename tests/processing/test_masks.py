@@ -11,7 +11,12 @@ from gough.engine import Model
 from gough.engine.base import random_motion
 from gough.mechanism import load_robot, parse_robot
 from gough.processing import Processing
-from gough.processing.masks import counting_rows, rubbed_rows, smeared_samples, spoilt_samples
+from gough.processing.valid_equations import (
+    counting_rows,
+    rubbed_rows,
+    smeared_samples,
+    spoilt_samples,
+)
 
 
 def test_inside_the_dead_band_and_near_it_nothing_is_known() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
+from gough.app.studies.trials import truth_table
 from gough.core.errors import InvalidInput
 from gough.engine import Model
-from gough.identification import identify
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
 from gough.processing import Processing, process
-from gough.study.trials import truth_table
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 

@@ -11,9 +11,9 @@ import pytest
 from scipy.signal import butter, sosfiltfilt
 
 from gough.core.errors import InvalidInput, InvalidRecording
-from gough.core.regression import condense
 from gough.engine import Model, base_parameters
-from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.fitting.least_squares import WeightedLeastSquares
+from gough.fitting.regression import condense
 from gough.logs.readers import open_recording, read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
@@ -112,8 +112,8 @@ def test_blocks_equal_the_whole_log_to_rounding(
     """Regressor, effort, masks, groups and samples; with factors, counts and standard deviations
     that follow.
     """
-    monkeypatch.setattr("gough.processing.stream.WINDOW", 2500)
-    monkeypatch.setattr("gough.processing.stream.BLOCK", 700)
+    monkeypatch.setattr("gough.processing.pipeline.WINDOW", 2500)
+    monkeypatch.setattr("gough.processing.pipeline.BLOCK", 700)
     base = base_parameters(five_bar)
     settings = replace(SETTINGS, decimation=decimation)
     log = replace(five_bar_log, period_samples=None)
@@ -143,7 +143,7 @@ def test_blocks_equal_the_whole_log_to_rounding(
 def test_short_logs_lose_the_same_ends_whole_and_in_blocks(
     five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch, samples: int
 ) -> None:
-    monkeypatch.setattr("gough.processing.stream.WINDOW", 600)
+    monkeypatch.setattr("gough.processing.pipeline.WINDOW", 600)
     log = replace(five_bar_log.take(slice(0, samples)), period_samples=None)
     settings = replace(SETTINGS, decimation=1)
     base = base_parameters(five_bar)
@@ -162,7 +162,7 @@ def test_what_is_complete_chooses_nothing(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("something is chosen")
 
-    monkeypatch.setattr("gough.processing.stream.choose_processing", refuse)
+    monkeypatch.setattr("gough.processing.pipeline.choose_processing", refuse)
     for log in (five_bar_log, replace(five_bar_log, period_samples=None)):
         assert len(process(five_bar, log, chosen)) > 1000
 
@@ -204,7 +204,7 @@ def test_a_few_lost_samples_leave_a_periodic_log_periodic(
 def test_a_long_gap_is_refused_whole_and_in_blocks(
     five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gough.processing.stream.WINDOW", 1000)
+    monkeypatch.setattr("gough.processing.pipeline.WINDOW", 1000)
     first = len(five_bar_log) - 600  # far behind the first window
     log = five_bar_log.take(np.delete(np.arange(len(five_bar_log)), np.arange(first, first + 100)))
     with pytest.raises(InvalidRecording, match=rf"no samples for .* after sample {first - 1}"):
@@ -218,8 +218,8 @@ def test_a_long_gap_is_refused_whole_and_in_blocks(
 def test_memory_does_not_grow_with_the_log(
     five_bar: Model, five_bar_log: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gough.processing.stream.WINDOW", 2048)
-    monkeypatch.setattr("gough.processing.stream.BLOCK", 1024)
+    monkeypatch.setattr("gough.processing.pipeline.WINDOW", 2048)
+    monkeypatch.setattr("gough.processing.pipeline.BLOCK", 1024)
     base = base_parameters(five_bar)
     settings = replace(SETTINGS, decimation=1)
     peaks = []

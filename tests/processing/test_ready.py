@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
 from gough.engine import Model, base_parameters
-from gough.identification import identify, prepare
+from gough.identification import prepare
 from gough.logs.recording import Recording
 from gough.processing import Processing, process
-from gough.processing.ready import ready, repetition
+from gough.processing.match_robot import ready, repetition
 
 
 def kinds(log: Recording) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from gough.core.arrays import FloatArray
 from gough.engine import Model, base_parameters
-from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.fitting.least_squares import WeightedLeastSquares
 from gough.identification import prepare
 from gough.identification.experiment import Experiment
 from gough.logs.recording import Recording

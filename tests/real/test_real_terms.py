@@ -6,8 +6,9 @@ import machines
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
 from gough.engine import Model, base_parameters
-from gough.identification import identify, prepare
+from gough.identification import prepare
 from gough.identification.term_choice import TermChoice, choose_terms
 from gough.logs.checks import inspected
 from gough.logs.recording import Recording

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gough import Model, Recording, identify
-from gough.estimators.estimate import Estimate
+from gough.fitting.estimate import Estimate
 
 pytestmark = pytest.mark.long
 

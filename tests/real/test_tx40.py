@@ -8,9 +8,9 @@ import machines
 import numpy as np
 import pytest
 
+from gough.app.identify import identify
 from gough.core.motion import Motion
 from gough.engine import Model, base_parameters
-from gough.identification import identify
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing import matched

@@ -8,11 +8,11 @@ from functools import cache
 import numpy as np
 
 from gough.core.motion import Motion
-from gough.core.regression import Regression
 from gough.engine import Model, base_parameters
-from gough.estimators.estimate import Enclosure, Estimate
-from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares
-from gough.estimators.selection.selection import Symmetry, WeakDirection
+from gough.fitting.estimate import Enclosure, Estimate
+from gough.fitting.least_squares import GaussMarkov, LeastSquares
+from gough.fitting.regression import Regression
+from gough.fitting.selection import Symmetry, WeakDirection
 from gough.identification import Fit, Identification
 from gough.identification.structures import FrictionStructure, ModelChoice
 from gough.identification.validation import validate

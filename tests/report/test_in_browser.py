@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from browser import CHROMIUM, Browser
-from gough.report import write_report
+from gough.app.report import write_report
 
 sys.path.insert(0, str(Path(__file__).parent))
 from examples import hostile, result, robot

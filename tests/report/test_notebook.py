@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import gough
+from gough.core.display import relative, rounded
 from gough.core.errors import InvalidInput
-from gough.core.showing import relative, rounded
 
 sys.path.insert(0, str(Path(__file__).parent))
 from examples import motion, result, robot

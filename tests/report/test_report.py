@@ -17,20 +17,20 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from gough.app.report import write_report
+from gough.app.report.charts import FINE, TALL, Plot, tag
+from gough.app.report.figures import amplitude_density, comparison_charts, extremes
+from gough.app.report.numbers import number, percent, unit, with_std
+from gough.app.report.report import render
+from gough.app.report.scene import frames, robot_scene, skeleton
 from gough.core.errors import InvalidInput, OutputError
+from gough.core.notices import Remark, Verdict
 from gough.engine import random_motion
 from gough.identification import Fit
-from gough.identification.diagnosis.mistakes import Diagnosis, Limit, Mistake
-from gough.identification.verdict import Remark, Verdict
+from gough.identification.diagnosis import Diagnosis, Limit, Mistake
 from gough.mechanism import bundled_robots
 from gough.processing import Processing, ProcessingChoice
 from gough.processing.choice import Candidate
-from gough.report import write_report
-from gough.report.charts import FINE, TALL, Plot, tag
-from gough.report.figures import amplitude_density, comparison_charts, extremes
-from gough.report.numbers import number, percent, unit, with_std
-from gough.report.report import render
-from gough.report.scene import frames, robot_scene, skeleton
 
 sys.path.insert(0, str(Path(__file__).parent))
 from examples import HOSTILE, choice, hostile, motion, result, robot

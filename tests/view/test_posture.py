@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from gough.app.view.posture import Posture
 from gough.mechanism import load_robot
-from gough.view.posture import Posture
 
 
 def far_apart(tmp_path: Path) -> Path:

@@ -11,11 +11,11 @@ import pytest
 
 import gough
 from browser import CHROMIUM, Browser
+from gough.app.view.posture import Posture
+from gough.app.view.window import Window, playback
 from gough.engine import Model
 from gough.identification.result import Fit
 from gough.mechanism import load_robot
-from gough.view.posture import Posture
-from gough.view.window import Window, playback
 from tests_support import fourier
 
 pytest.importorskip("viser")

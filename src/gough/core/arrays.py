@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gough.core.display import ShortRepr
 from gough.core.errors import InvalidInput
-from gough.core.showing import ShortRepr
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

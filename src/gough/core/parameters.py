@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, Value, check_finite, check_shapes
+from gough.core.display import Columns, Shown
 from gough.core.errors import InvalidInput
 from gough.core.names import INERTIAL as INERTIAL, Parameter, index_of, parameters
-from gough.core.showing import Columns, Shown
 
 # The order in which base parameters of a body are sought (BG13 (23)), first ones kept; the joint's
 # terms follow.

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, Value, check_finite, check_shape, check_shapes
+from gough.core.display import Shown, panels
 from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidTrajectory, nearest
 from gough.core.files import write_json, write_text
-from gough.core.showing import Shown, panels
 
 FORMAT = 1
 WHOLE = 1e-6  # how far a period may be from a whole number of samples. [samples]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.display import Columns, Shown
 from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
-from gough.core.showing import Columns, Shown
 from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.model import Model, Robot, as_model
 

@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.display import expect
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.names import INERTIAL, Parameter, parameters as named
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression
-from gough.core.showing import expect
 from gough.engine.columns import Columns, column_names
 from gough.engine.elimination import cholesky_solve
 from gough.engine.kinematics import ClosedChain, carefully
@@ -29,6 +28,7 @@ from gough.engine.loops import Closed
 from gough.engine.memory import Carry, remember
 from gough.engine.mobility import close_loops
 from gough.engine.symbolic import TreeEfforts, body_transforms
+from gough.fitting.regression import Regression
 from gough.kernels.kernel import compiled
 from gough.mechanism.files import load_robot
 from gough.mechanism.types import Mechanism

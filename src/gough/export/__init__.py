@@ -5,7 +5,7 @@ Each format is one file with its entry in `EXPORTS`.
 
 from gough.export.controller import controller_code
 from gough.export.formats import EXPORTS, Export, export, register_export, to_table
-from gough.export.mjcf import to_mjcf
+from gough.export.mjcf_writer import to_mjcf
 from gough.export.urdf import to_urdf
 
 __all__ = [

@@ -20,7 +20,7 @@ from gough.core.errors import InvalidInput, OutputError, nearest
 from gough.core.files import require_free, write_together
 from gough.core.names import INERTIAL, payload_of
 from gough.engine import Model
-from gough.estimators.physical.pseudo_inertia import pseudo_inertia
+from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.identification import Identification
 from gough.mechanism.terms import JointState, JointTerm
 from gough.mechanism.types import Joint

@@ -30,7 +30,7 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import roll_pitch_yaw
 from gough.mechanism.terms import TERMS, JointTerm
 from gough.mechanism.types import BASE, Closure, Joint
-from gough.virtual.mjcf import numbers
+from gough.virtual.mujoco_model import numbers
 
 # URDF demands numbers: written for an effort or a velocity without limit. [N, N m, m/s, rad/s]
 UNLIMITED = 1e6

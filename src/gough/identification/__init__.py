@@ -1,7 +1,7 @@
 """From recordings to a validated model."""
 
 from gough.identification.experiment import Experiment, currents_problem, drive_gains, prepare
-from gough.identification.identify import IdentifySettings, identify
+from gough.identification.fit import FittedLogs, IdentifySettings, fit_logs
 from gough.identification.methods import ESTIMATORS, feasible, register_estimator
 from gough.identification.result import Fit, Identification, load_identification
 
@@ -9,12 +9,13 @@ __all__ = [
     "ESTIMATORS",
     "Experiment",
     "Fit",
+    "FittedLogs",
     "Identification",
     "IdentifySettings",
     "currents_problem",
     "drive_gains",
     "feasible",
-    "identify",
+    "fit_logs",
     "load_identification",
     "prepare",
     "register_estimator",

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.display import Columns, Shown, rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.options import Settings, option, settle, takes
-from gough.core.showing import Columns, Shown, rounded, text_table
 from gough.core.statistics import f_tail, holm, student_tail
 from gough.engine import Model
-from gough.estimators.estimate import Estimate
+from gough.fitting.estimate import Estimate
 from gough.identification.result import Identification
 from gough.identification.validation import validate_result
 from gough.logs.recording import Recording

@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.display import text_table
 from gough.core.errors import GoughError
 from gough.core.names import Parameter
-from gough.core.regression import Regression
-from gough.core.showing import text_table
 from gough.engine import Model
 from gough.engine.columns import column_names
 from gough.engine.memory import ANALYTIC, joint_state, remember
-from gough.estimators.estimate import Estimate
-from gough.estimators.linear.least_squares import GaussMarkov
-from gough.estimators.problem import Estimator
+from gough.fitting.estimate import Estimate
+from gough.fitting.least_squares import GaussMarkov
+from gough.fitting.problem import Estimator
+from gough.fitting.regression import Regression
 from gough.identification.experiment import Experiment
 from gough.mechanism.types import Mechanism
 from gough.processing import Processed

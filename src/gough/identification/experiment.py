@@ -15,12 +15,12 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.names import INERTIAL, Parameter, index_of
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression, concatenate
 from gough.engine import Model
-from gough.estimators.estimate import Estimate
-from gough.estimators.gains.gain_problem import GainProblem, gain_problem
-from gough.estimators.linear.solve import first_values
-from gough.estimators.noise_information import attenuation, information_over_noise, whitened_rows
+from gough.fitting.estimate import Estimate
+from gough.fitting.gain_problem import GainProblem, gain_problem
+from gough.fitting.noise_information import attenuation, information_over_noise, whitened_rows
+from gough.fitting.regression import Regression, concatenate
+from gough.fitting.solve import first_values
 from gough.logs.recording import Recording
 from gough.processing import (
     Processed,
@@ -31,10 +31,10 @@ from gough.processing import (
     regression,
 )
 from gough.processing.choice import MOST_LEFT_OUT, ProcessingChoice
-from gough.processing.families import with_position_noise
-from gough.processing.masks import noise_again
-from gough.processing.pieces import nominal_gains
-from gough.processing.ready import ready
+from gough.processing.likelihood_models import with_position_noise
+from gough.processing.match_robot import ready
+from gough.processing.time_domain import nominal_gains
+from gough.processing.valid_equations import noise_again
 
 SMALL = 0.1  # sigmas: what noise of the positions takes from values is not counted below
 AGAIN = 4  # times that noise is added again, each time to another stretch of a long log

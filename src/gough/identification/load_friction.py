@@ -20,11 +20,11 @@ import numpy as np
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import InvalidInput, NotConverged
-from gough.core.regression import Regression
 from gough.engine import Model
 from gough.engine.base import standard_from_base
 from gough.engine.columns import column_names
-from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.fitting.least_squares import WeightedLeastSquares
+from gough.fitting.regression import Regression
 from gough.identification.experiment import Experiment, assemble
 
 STEPS, HALVINGS = 60, 6  # of the search, and of one step of it

@@ -11,17 +11,17 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.names import LOAD, Parameter
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression, concatenate
 from gough.engine import Model, base_parameters
 from gough.engine.columns import column_names
-from gough.estimators.estimate import Estimate
-from gough.estimators.load.fit import LoadProblem
+from gough.fitting.estimate import Estimate
+from gough.fitting.load_fit import LoadProblem
+from gough.fitting.regression import Regression, concatenate
 from gough.identification.experiment import AGAIN, drawn_again, in_efforts
 from gough.identification.result import Identification
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, process, regression
-from gough.processing.families import period_motions
-from gough.processing.ready import ready
+from gough.processing.likelihood_models import period_motions
+from gough.processing.match_robot import ready
 
 
 class Unloaded(NamedTuple):

@@ -17,19 +17,19 @@ import numpy as np
 
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording
 from gough.core.parameters import BaseParameters, ParameterTable
-from gough.core.regression import Condensed, Regression
 from gough.engine import Model
-from gough.estimators.estimate import Estimate
-from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
-from gough.estimators.gains.total_least_squares import TotalLeastSquares
-from gough.estimators.linear import likelihood
-from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.estimators.linear.robust import Robust
-from gough.estimators.linear.solve import solve
-from gough.estimators.physical.feasible import Feasible, FeasibleEstimate
-from gough.estimators.problem import Estimator
+from gough.fitting import likelihood
+from gough.fitting.estimate import Estimate
+from gough.fitting.gain_likelihood import MaximumLikelihoodGains
+from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
+from gough.fitting.physical_consistency import Feasible, FeasibleEstimate
+from gough.fitting.problem import Estimator
+from gough.fitting.regression import Condensed, Regression
+from gough.fitting.robust import Robust
+from gough.fitting.solve import solve
+from gough.fitting.total_least_squares import TotalLeastSquares
 from gough.processing import Processed, regression
-from gough.processing.families import AveragedPeriod, CutoffFamily, TrajectoryFamily
+from gough.processing.likelihood_models import AveragedPeriod, CutoffFamily, TrajectoryFamily
 
 ALL = "all"
 # of the executed trajectory, for full maximum likelihood among `all`: about a minute

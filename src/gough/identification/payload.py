@@ -12,16 +12,15 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
+from gough.core.display import Columns, Shown, rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.inertia import PLACES, parallel_axes
 from gough.core.names import INERTIAL, LOAD
 from gough.core.options import Settings, nested, option, settle, takes
-from gough.core.regression import Regression
-from gough.core.showing import Columns, Shown, rounded, text_table
 from gough.engine import Model, Robot, as_model
 from gough.engine.columns import column_names
-from gough.estimators.estimate import Estimate, Source, assemble
-from gough.estimators.load.fit import (
+from gough.fitting.estimate import Estimate, Source, assemble
+from gough.fitting.load_fit import (
     History,
     LoadFit,
     LoadProblem,
@@ -32,8 +31,9 @@ from gough.estimators.load.fit import (
     in_words,
     seen,
 )
-from gough.estimators.noise_information import OBSERVED
-from gough.estimators.physical.pseudo_inertia import pseudo_inertia
+from gough.fitting.noise_information import OBSERVED
+from gough.fitting.pseudo_inertia import pseudo_inertia
+from gough.fitting.regression import Regression
 from gough.identification.load_friction import refuse_loaded
 from gough.identification.load_problem import load_problem, unloaded_robot
 from gough.identification.result import Identification

@@ -16,21 +16,21 @@ from zipfile import BadZipFile
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, Value
+from gough.core.display import Columns, Shown, expect, panels
 from gough.core.documents import parse_json, plain, restored
 from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
+from gough.core.notices import Verdict
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression
-from gough.core.showing import Columns, Shown, expect, panels
 from gough.engine import Model, Robot, as_model, standard_from_base
-from gough.estimators.estimate import Enclosure, Estimate
+from gough.fitting.estimate import Enclosure, Estimate
+from gough.fitting.regression import Regression
 from gough.identification.constants import FittedConstants
-from gough.identification.diagnosis.mistakes import Diagnosis
+from gough.identification.diagnosis import Diagnosis
 from gough.identification.experiment import Experiment, known_effort
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
-from gough.identification.verdict import Verdict
 from gough.mechanism.terms import TERMS, JointState
 from gough.processing import Processing, ProcessingChoice
 

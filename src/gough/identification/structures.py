@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.display import text_table
 from gough.core.errors import GoughError
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression
-from gough.core.showing import text_table
 from gough.engine import Model
 from gough.engine.columns import column_names
-from gough.estimators.problem import Estimator
-from gough.estimators.selection import selection
+from gough.fitting import selection
+from gough.fitting.problem import Estimator
+from gough.fitting.regression import Regression
 from gough.identification.term_choice import TermChoice
 
 NEAR = 1.01  # of the best held-out error: as good

@@ -25,15 +25,15 @@ from typing import NamedTuple
 import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray
+from gough.core.display import text_table
 from gough.core.names import Parameter
-from gough.core.regression import Regression
-from gough.core.showing import text_table
 from gough.engine.base import standard_from_base
+from gough.fitting.regression import Regression
 from gough.identification.constants import TermColumns
 from gough.identification.experiment import Experiment
 from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import Joint
-from gough.processing.pieces import without_absent_payloads
+from gough.processing.time_domain import without_absent_payloads
 
 FOLDS = 5  # stretches of the logs, where there are fewer than three logs
 GUARD = 3  # samples at the borders of a stretch that belong to no fold: the filters reach that far

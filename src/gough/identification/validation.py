@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gough.core.arrays import FloatArray, Value
+from gough.core.display import UNSURE, Columns, Shown, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
-from gough.core.regression import Regression
-from gough.core.showing import UNSURE, Columns, Shown, text_table
 from gough.core.statistics import ljung_box
 from gough.engine import Model
-from gough.estimators.estimate import Estimate
+from gough.fitting.estimate import Estimate
+from gough.fitting.regression import Regression
 from gough.identification.experiment import Experiment, processed_as
 from gough.logs.recording import Recording
 from gough.processing import Processing

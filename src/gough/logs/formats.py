@@ -19,9 +19,9 @@ from typing import IO, Any, cast
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.display import needed
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
-from gough.core.showing import needed
 from gough.logs.description import Description
 from gough.logs.finding import refused
 from gough.logs.tables import Table, cut, numbered, text_blocks

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gough.core.arrays import FloatArray, check_shape
+from gough.core.display import expect
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
-from gough.core.showing import expect
 from gough.logs.checks import check_gaps, inspect_clock, inspect_group, moving_joints
 from gough.logs.description import (
     Description,

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
+from gough.core.display import Columns, Shown, needed, panels
 from gough.core.errors import InvalidInput, nearest
-from gough.core.showing import Columns, Shown, needed, panels
 from gough.logs.finding import Finding, refused
 
 # The kinds of columns, in the order they are written. The first five belong to the actuated joints.

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gough.core.arrays import FloatArray, Value
+from gough.core.display import Columns, Shown, text_table
 from gough.core.errors import InvalidRecording
-from gough.core.showing import Columns, Shown, text_table
 from gough.core.units import UNITS, conversion, dimension_of, is_unit
 from gough.logs.description import FORMAT, Description, describe_headers
 from gough.logs.formats import is_folder, table_blocks

@@ -12,9 +12,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from gough.core.display import needed
 from gough.core.errors import OutputError
 from gough.core.files import replacing
-from gough.core.showing import needed
 from gough.logs.recording import Recording
 
 FORMAT = 1

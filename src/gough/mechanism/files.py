@@ -7,87 +7,32 @@ function and command that takes a robot then reads such files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib import resources
+from collections.abc import Callable
+from importlib import import_module, resources
 from pathlib import Path
-from typing import Any
 
+from gough.core.display import expect
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.files import text_encoding
-from gough.core.showing import expect
-from gough.mechanism.formats.description import describe
-from gough.mechanism.formats.mjcf import read_mjcf
-from gough.mechanism.formats.sdf import read_sdf
-from gough.mechanism.formats.symoro import read_symoro
-from gough.mechanism.formats.tree import RobotTree
-from gough.mechanism.formats.urdf import read_urdf, read_yaml
-from gough.mechanism.formats.xml import Element, parse_xml
 from gough.mechanism.reader import LARGEST, parse_robot
 from gough.mechanism.types import Mechanism
 
 RobotReader = Callable[[str, str], Mechanism]
 """(text, file name for errors) -> mechanism; raises `InvalidMechanism`."""
 
-ROOTS: dict[str, Callable[[Element, Mapping[str, Any]], RobotTree]] = {
-    "robot": read_urdf,
-    "mujoco": read_mjcf,
-    "sdf": read_sdf,
-}
 SUFFIXES = (".urdf", ".xml", ".sdf", ".mjcf", ".par", ".xacro")
 
 
-def read_tree(text: str, source: str, loops: str | None = None) -> RobotTree:
-    """Read a robot that another program wrote.
-
-    `loops` is the YAML with what closes the loops of a URDF; by default the file of the same name
-    beside it, if any.
-    """
-    if len(text) > LARGEST:
-        raise InvalidMechanism(
-            f"{source}: {len(text) / 1e6:.1f} MB is too large for a robot (at most "
-            f"{LARGEST / 1e6:g} MB)",
-            file=source,
-        )
-    try:
-        if Path(source).suffix.lower() == ".par":
-            return read_symoro(text, source)
-        root = parse_xml(text, source)
-        if root.tag not in ROOTS:
-            raise root.error(
-                f"is no robot; expected one of {', '.join(f'<{tag}>' for tag in ROOTS)}"
-            )
-        return ROOTS[root.tag](root, _beside(source, loops))
-    except InvalidMechanism as error:
-        raise InvalidMechanism(
-            f"{'' if source in str(error) else f'{source}: '}{error}",
-            **{"file": source, **error.numbers},
-        ) from None
-
-
-def _beside(source: str, loops: str | None) -> dict[str, Any]:
-    beside = [Path(source).with_suffix(suffix) for suffix in (".yaml", ".yml")]
-    path = (
-        Path(loops)
-        if loops is not None
-        else next((path for path in beside if path.is_file()), None)
-    )
-    if path is None:
-        return {}
-    try:
-        return read_yaml(path.read_text(encoding="utf-8-sig"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidMechanism(f"'{path}' cannot be read: {error}", file=str(path)) from None
-
-
-def read_robot(text: str, source: str) -> Mechanism:
-    """Read a robot that another program wrote as if it were a robot file."""
-    return parse_robot(describe(read_tree(text, source), source).text, source)
+def read_foreign(text: str, source: str) -> Mechanism:
+    """Read a robot that another program wrote; the package `formats` is loaded only now."""
+    reader: RobotReader = import_module("gough.formats.read").read_robot
+    return reader(text, source)
 
 
 ROBOT_FORMATS: dict[str, RobotReader] = {
     ".toml": parse_robot,
-    **dict.fromkeys(SUFFIXES, read_robot),
+    **dict.fromkeys(SUFFIXES, read_foreign),
 }
 
 

@@ -1,10 +1,10 @@
 """From log to regression: one processing for an experiment, one way for short and long logs."""
 
 from gough.processing.choice import ProcessingChoice, choose_processing, raised_cutoff
-from gough.processing.pieces import Processed
-from gough.processing.ready import matched, on_motor_side
+from gough.processing.match_robot import matched, on_motor_side
+from gough.processing.pipeline import condense_log, process, regression, regression_blocks
 from gough.processing.settings import Processing
-from gough.processing.stream import condense_log, process, regression, regression_blocks
+from gough.processing.time_domain import Processed
 
 __all__ = [
     "Processed",

@@ -16,7 +16,7 @@ from gough.engine.loops import By
 from gough.logs.checks import quantisation_step
 from gough.logs.finding import Finding
 from gough.logs.recording import Recording
-from gough.processing.ready import signal_of
+from gough.processing.match_robot import signal_of
 
 # of a joint's motion: where no joint differs by less from period to period, there is no period
 REPEATED = 0.2

@@ -25,12 +25,12 @@ from gough.engine import Model, base_parameters
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.averaging import akaike_cutoff, average_periods
+from gough.processing.cross_validation import FINE, Sheet, Trial, prediction_errors
 from gough.processing.filters import SPOILT
-from gough.processing.masks import dead_bands
-from gough.processing.pieces import joined, length
-from gough.processing.ready import matched, ready
+from gough.processing.match_robot import matched, ready
 from gough.processing.settings import HIGHEST, PERIODIC, Processing, decimation_of
-from gough.processing.trial import FINE, Sheet, Trial, prediction_errors
+from gough.processing.time_domain import joined, length
+from gough.processing.valid_equations import dead_bands
 
 # between neighbouring candidates; the best is then refined by its root and fourth root on both
 # sides

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
-from gough.core.regression import LABELS, Regression
+from gough.fitting.regression import LABELS, Regression
 from gough.processing.settings import EDGE
 
 # Of what would fold back [dB]. Signals fold alike on both sides, which costs nothing; of white

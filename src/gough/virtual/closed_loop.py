@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.blas import one_blas_thread
+from gough.core.display import expect
 from gough.core.errors import InvalidInput, SimulationFailed
 from gough.core.motion import Motion
 from gough.core.options import Settings, option, settle, takes
-from gough.core.showing import expect
 from gough.core.trajectory import Trajectory
 from gough.engine.model import Model, Robot, as_model
 from gough.engine.stepping import held_step_kernel

@@ -19,7 +19,7 @@ from gough.core.errors import InvalidInput
 from gough.engine.model import Model
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Frame, Joint, Mechanism
-from gough.virtual.mjcf import Scene, links_of, text
+from gough.virtual.mujoco_model import Scene, links_of, text
 from gough.virtual.plant import PlantSettings
 from gough.virtual.tree_plant import JointEfforts, TreePlant, body_inertias, runge_kutta
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
+from gough.core.display import text_table
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.options import Settings
-from gough.core.showing import text_table
 from gough.engine.model import Model
 from gough.logs.recording import NOTHING, Channels, Recording
 from gough.mechanism.types import Noise

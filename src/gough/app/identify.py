@@ -1,0 +1,144 @@
+"""The main verb: fit and validate a model, then judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gough.core.errors import InvalidInput
+from gough.core.options import settle, takes
+from gough.engine import Model, Robot
+from gough.fitting.regression import Condensed
+from gough.fitting.robust import Robust
+from gough.identification.fit import IdentifySettings, fit_logs
+from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
+from gough.identification.methods import ESTIMATORS, wants
+from gough.identification.result import Identification
+from gough.logs.readers import Log
+from gough.logs.recording import Recording
+from gough.mechanism import load_robot
+from gough.processing.many_logs import collect, name_of
+from gough.verdict.judge import judge
+
+
+@takes(IdentifySettings)
+def identify(
+    model: Robot,
+    recordings: Log | Sequence[Log],
+    settings: IdentifySettings | None = None,
+    *,
+    loaded: Log | Sequence[Log] = (),
+    held_out: Log | Sequence[Log] = (),
+    whole: Condensed | None = None,
+    progress: Callable[[float], None] | None = None,
+    **options: Any,
+) -> Identification:
+    """Identify the dynamic parameters of a robot from its logs, validate them and judge the result.
+
+    Args:
+        model: The robot, also by name or path.
+        recordings: Logs without payload (or, without `loaded`, all logs, each with the payload it
+            names); one or several, read or as paths or DataFrames.
+        settings: How; single options may be given by name instead.
+        loaded: Logs with a known payload; if they hold currents, drive gains can be identified.
+        held_out: Logs to validate on.
+        whole: Sufficient statistics of all logs where `recordings` are only a sample of them: the
+            estimate is that of all, verdict and figures are of the sample. See `identify_logs`.
+        progress: Called with the fraction done.
+    """
+    chosen = settle(IdentifySettings, settings, options)
+    fitted = fit_logs(
+        model,
+        recordings,
+        chosen,
+        loaded=loaded,
+        held_out=held_out,
+        whole=whole,
+        progress=progress,
+    )
+    verdict, diagnosis = judge(fitted)
+    return replace(fitted.identification, verdict=verdict, diagnosis=diagnosis)
+
+
+@takes(IdentifySettings)
+def identify_logs(
+    robot: str,
+    logs: Sequence[str],
+    settings: IdentifySettings | None = None,
+    *,
+    work: FactorSettings | None = None,
+    held_out: Sequence[Recording] = (),
+    progress: Callable[[float], None] | None = None,
+    **options: Any,
+) -> Identification:
+    """Identify a robot from any number of log files, condensed one by one, on several processes or
+    a cluster.
+
+    The processing is chosen on a sample of the logs and then frozen. Every log becomes a factor,
+    the factors are merged in the order of the logs' paths: the result is the same to the last bit
+    whatever the number of workers. Duplicates count once.
+
+    Args:
+        robot: Name or path of the robot file.
+        logs: Paths, `log.csv@its.toml` with a description of its own.
+        settings: How to identify; single options may be given by name instead.
+        work: Where, and what to do about logs that cannot be used.
+        progress: Called with the fraction done, over all workers.
+    """
+    chosen, where = settle(IdentifySettings, settings, options), work or FactorSettings()
+    estimator = (
+        ESTIMATORS.get(chosen.estimator) if isinstance(chosen.estimator, str) else chosen.estimator
+    )
+    if isinstance(estimator, Robust) or wants(estimator) in ("gains", "period"):
+        raise InvalidInput(
+            f"'{chosen.estimator}' needs the samples of all logs at once, which factors no longer "
+            f"have; "
+            "use gm, wls, ls or feasible, or identify a few logs in memory"
+        )
+    tell = progress or (lambda fraction: None)
+    model = Model(load_robot(robot))
+    sample = sample_of(model, logs)
+    job = frozen_job(
+        robot,
+        model,
+        sample,
+        chosen.processing,
+        gains=chosen.gains,
+        tie_legs=chosen.tie_legs,
+        joint=True,
+    )
+    tell(0.05)
+    collected = collect(
+        job,
+        logs,
+        where.folder,
+        where.work.executor,
+        bad=where.bad,
+        progress=lambda fraction: tell(0.05 + 0.85 * fraction),
+    )
+    factor = collected.merged()
+    result = identify(
+        model,
+        sample,
+        replace(chosen, processing=job.settings),
+        held_out=held_out,
+        whole=factor.condensed,
+    )
+    rho, chance = factor.whiteness(result.estimate.select(factor.condensed.parameters).values)
+    words = ", ".join(
+        f"{row} {r:+.2f} (p = {p:.2g})" for row, r, p in zip(factor.condensed.rows, rho, chance)
+    )
+    notes = (
+        f"{len(collected.keys)} logs through factors; verdict, pictures and information over noise "
+        f"are those of "
+        f"{len(sample)} of them",
+        f"correlation of neighbouring residuals: {words}",
+        *collected.notes,
+    )
+    return replace(
+        result,
+        notes=(*notes, *result.notes),
+        settings=chosen.to_dict(),
+        logs={**result.logs, "identification": tuple(map(name_of, collected.keys))},
+    )

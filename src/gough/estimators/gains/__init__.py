@@ -1,1 +1,0 @@
-"""Drive gains from currents and a payload that was weighed."""

@@ -1,1 +1,0 @@
-"""The load a robot carries, sample by sample."""

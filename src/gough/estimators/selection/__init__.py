@@ -1,1 +1,0 @@
-"""Which parameters, which friction, which legs alike: the choice of the model."""

@@ -1,0 +1,377 @@
+"""Physically consistent standard parameters: those nearest to a prior among those the data allow.
+
+Data determine the base parameters beta = M chi only. Among all standard parameters chi that some
+robot could have (every body's pseudo-inertia positive definite, no negative friction or rotor
+inertia) this finds, by two semidefinite programmes,
+
+    1.  f = min |R (M chi - beta)|^2                               the best fit a possible robot can
+    give
+    2.  min distance(chi, prior)  with  |R (M chi - beta)|^2 <= f + loss     the nearest of those
+    that fit as well
+
+R is the triangular factor of the whitened regression, so one unit of f is one noise variance. If
+the base estimate is possible, f = 0 and beta stays within sqrt(loss) standard deviations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gough.core.arrays import FloatArray, frozen
+from gough.core.errors import InvalidInput, NotConverged
+from gough.core.names import Parameter, index_of
+from gough.core.parameters import BaseParameters, ParameterTable
+from gough.core.statistics import chi2_quantile
+from gough.fitting.estimate import Estimate
+from gough.fitting.problem import LinearProblem, factors_of
+from gough.fitting.pseudo_inertia import (
+    group_bodies,
+    inertial_parameters,
+    metric,
+    possible_body,
+    prior_body,
+    symmetric_basis,
+    usual_size,
+)
+
+# relative noise below which data count as having this much: keeps noise-free problems solvable
+_EXACT = 1e-6
+_GAP = 1e-4  # relative duality gap of an answer that is accepted
+# weight of the distance to the prior in the first programme: makes its answer unique
+_REGULAR = 1e-7
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FeasibleEstimate:
+    """Standard parameters of a possible robot, and the base estimate they give.
+
+    The standard parameters have no standard deviations: data know the base parameters only, the
+    rest is the prior's. The estimate keeps the covariance of the unconstrained one: moved onto the
+    consistent set it is no longer Gaussian.
+    """
+
+    standard: ParameterTable
+    bodies: Mapping[
+        str, FloatArray
+    ]  # ten inertial parameters of every body, also those the model does not see
+    estimate: Estimate  # of the base parameters M chi
+    margins: Mapping[
+        str, float
+    ]  # least eigenvalue of each pseudo-inertia over its prior; zero is the limit [1]
+    boundary: tuple[str, ...]  # bodies and parameters that the constraints hold
+    # |R (M chi - beta)|^2, in noise variances, spent on being possible and near the prior
+    misfit: float
+    least_misfit: float  # what being possible alone costs [1]
+    distance: float  # to the prior, see `Feasible` [1]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Feasible:
+    """Settings of the physically consistent estimation.
+
+    The distance to the prior is the root of  sum over bodies |L^-1 (J - J_0) L^-T|^2  (J_0 = L L^T:
+    relative to the prior body, independent of frame, unit and size)  plus  ((value - prior) /
+    scale)^2  of the other parameters, scale being the prior's size, or that of its kind where it is
+    zero.
+
+    Args:
+        margin: Every body keeps at least this share of its prior in every direction of its
+            pseudo-inertia.
+        loss: Misfit beyond the best possible that nearness to the prior may cost. [noise variances]
+            1 moves no combination by more than its standard deviation. The true parameters
+            themselves have a misfit near the number b of base parameters: a loss of b trusts the
+            prior as far as the noise leaves room, which is better where data are poor and the prior
+            is good. Where even the best misfit exceeds b, errors are larger than the stated noise,
+            and the loss grows by the same ratio.
+        nonnegative: Kinds of parameters that cannot be negative besides masses; those a robot's
+            terms name by default.
+    """
+
+    margin: float = 1e-6
+    loss: float = 1.0
+    nonnegative: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.margin < 1 or not self.loss > 0:
+            raise InvalidInput(
+                f"margin is {self.margin} and loss {self.loss}, expected a margin from 0 to below "
+                f"1 and "
+                "a positive loss"
+            )
+
+    def fit(
+        self,
+        problem: LinearProblem,
+        base: Estimate,
+        *,
+        model: BaseParameters,
+        prior: ParameterTable,
+    ) -> FeasibleEstimate:
+        """Return the consistent parameters nearest to the prior.
+
+        Args:
+            problem: Regression of the base parameters, or its condensed form.
+            base: Estimate of base parameters from it, all or some.
+            model: Which combinations of standard parameters the base parameters are.
+            prior: Values of all standard parameters, e.g. from a drawing. Bodies that cannot exist,
+                or only just (a rod without thickness), are thickened until they can
+                (`possible_body`); a note says which.
+        """
+        seen = problem.select(base.parameters)
+        condensed = factors_of(seen)
+        noise = (
+            base.residual_rms
+            if base.noise_covariance is None
+            else np.sqrt(np.diag(base.noise_covariance))
+        )
+        effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1) / np.sqrt(
+            np.maximum(condensed.counts, 1)
+        )
+        sigma = np.maximum(noise, _EXACT * effort)
+        whitened = condensed.factors[:, :, :-1] / np.where(sigma > 0, sigma, 1.0)[:, None, None]
+        R = np.asarray(
+            np.linalg.qr(np.concatenate(whitened), mode="r")
+        )  # of rows over their noise, (b, b)
+        matrix = model.matrix[
+            [index_of(model.names, name, "base parameter") for name in base.parameters]
+        ]
+        programme = _Programme(
+            self,
+            model.standard,
+            np.array([prior[name] for name in model.standard]),
+            R @ matrix,
+            R @ base.values,
+        )
+        least = programme.misfit(programme.solve(None))
+        allowed = least + self.loss * max(1.0, least / len(matrix))
+        x = programme.inside(programme.solve(np.sqrt(allowed)))
+        misfit = programme.misfit(x)
+        if misfit > 2 * allowed - least:
+            raise NotConverged(
+                f"possible bodies leave {misfit:.4g} noise variances instead of {allowed:.4g}; is "
+                f"the "
+                "prior far from the data (units, swapped legs)?",
+                misfit=misfit,
+                allowed=allowed,
+            )
+        standard = programme.values + programme.map @ x
+        nonnegative = programme.nonnegative
+        standard[nonnegative] = np.maximum(standard[nonnegative], 0.0)  # tolerance of the solver
+        changes = [programme.change(x, k) for k in range(len(programme.bodies))]
+        bodies = {
+            body.name: frozen(inertial_parameters(L @ (np.eye(4) + change) @ L.T))
+            for body, L, change in zip(programme.bodies, programme.metrics, changes)
+        }
+        margins = {
+            name: 1 + float(np.linalg.eigvalsh(change)[0]) for name, change in zip(bodies, changes)
+        }
+        boundary = (
+            *(name for name, margin in margins.items() if margin < self.margin + 1e-5),
+            *(model.standard[i] for i in nonnegative if standard[i] <= 1e-6 * programme.scale[i]),
+        )
+        left = seen.residual(matrix @ standard)
+        estimate = replace(
+            base,
+            values=matrix @ standard,
+            residual_rms=left.rms,
+            residual_relative=left.relative,
+            residual_mean=left.mean,
+            method=f"physically consistent, from {base.method}",
+            notes=(*base.notes, *_notes(base, model, least, boundary), *programme.notes),
+        )
+        return FeasibleEstimate(
+            standard=ParameterTable(
+                names=model.standard,
+                values=standard,
+                units=tuple(prior.units[prior.index(name)] for name in model.standard),
+            ),
+            bodies=bodies,
+            estimate=estimate,
+            margins=margins,
+            boundary=boundary,
+            misfit=misfit,
+            least_misfit=least,
+            distance=float(np.linalg.norm(x)),
+        )
+
+
+def _notes(
+    base: Estimate, model: BaseParameters, least: float, boundary: tuple[str, ...]
+) -> list[str]:
+    notes = [
+        "standard parameters beyond the base combinations come from the prior, not from the data"
+    ]
+    limit = chi2_quantile(0.99, max(len(base.parameters), 1))
+    if least > limit:
+        notes.append(
+            f"no possible robot fits: the nearest is {least:.4g} noise variances away, {limit:.4g} "
+            f"would be "
+            "chance; doubt the model, the noise or the drive gains"
+        )
+    elif least > 0.01:
+        notes.append(
+            "the unconstrained estimate is not possible; the nearest that is lies "
+            f"{least:.3g} noise variances away, which chance explains"
+        )
+    if boundary:
+        notes.append(
+            f"held by the limits of the possible: {', '.join(boundary)}; the covariance ignores "
+            f"this"
+        )
+    missing = len(model.names) - len(base.parameters)
+    if missing:
+        notes.append(f"{missing} base parameters were not estimated and follow the prior")
+    return notes
+
+
+class _Programme:
+    """The two semidefinite programmes, in coordinates x where the distance to the prior is
+    Euclidean.
+
+    chi = values + map @ x: ten for each body (an orthonormal basis of symmetric matrices), then one
+    for every other parameter. Beside x stands the misfit u = design x - offset, rotated: with
+    design = U S V^T and v = U^T u the equations are V^T x - v / S = U^T offset / S, all entries
+    near one, whatever the noise.
+    """
+
+    def __init__(
+        self,
+        settings: Feasible,
+        names: tuple[Parameter, ...],
+        values: FloatArray,
+        design: FloatArray,
+        target: FloatArray,
+    ) -> None:
+        self.margin, self.values = settings.margin, values.copy()
+        self.bodies, self.basis = group_bodies(names), symmetric_basis()
+        self.metrics: list[FloatArray] = []
+        self.notes: list[str] = []
+        inertial = {i for body in self.bodies for i in body.standard}
+        others = [i for i in range(len(names)) if i not in inertial]
+        ten = 10 * len(self.bodies)
+        n, b = ten + len(others), len(target)
+        self.map, zeros = (
+            np.zeros((len(names), n)),
+            [np.zeros((0, n))],
+        )  # structural zeros stay zero
+        size = usual_size(self.bodies, values)
+        for k, body in enumerate(self.bodies):
+            first, thicker = possible_body(prior_body(body, values, size), size)
+            self.values[list(body.standard)] = first[list(body.present)]
+            if thicker > 0:
+                self.notes.append(
+                    f"prior of {body.name} has no thickness or is impossible: its mass was spread "
+                    f"by {thicker:.2g} m along each axis"
+                )
+            L = metric(first)
+            self.metrics.append(L)
+            step = np.zeros((10, n))
+            step[:, 10 * k : 10 * k + 10] = inertial_parameters(L @ self.basis @ L.T).T
+            self.map[list(body.standard)] = step[list(body.present)]
+            zeros.append(step[list(body.zeros)])
+        self.scale = np.ones(len(names))
+        for column, i in enumerate(others, ten):
+            like = [
+                abs(values[k]) for k in others if names[k].kind == names[i].kind and values[k] != 0
+            ]
+            self.scale[i] = self.map[i, column] = abs(values[i]) or (
+                float(np.median(like)) if like else 1.0
+            )
+        self.nonnegative = [i for i in others if names[i].kind in (settings.nonnegative or ())]
+        self.design, self.offset = design @ self.map, target - design @ self.values
+        U, S, Vt = np.linalg.svd(self.design, full_matrices=False)
+        divisor = np.maximum(S, 1.0)
+        fixed = np.vstack(zeros)
+        rows = np.vstack(
+            [
+                (S / divisor)[:, None] * Vt,
+                fixed / np.maximum(np.linalg.norm(fixed, axis=1, keepdims=True), 1e-300),
+                -self.map[self.nonnegative] / self.scale[self.nonnegative, None],
+                -np.eye(ten, n),
+            ]
+        )
+        self._rows = np.hstack([rows, np.zeros((len(rows), b))])
+        self._rows[:b, n:] = -np.diag(1 / divisor)
+        least = np.einsum("kii->k", self.basis) * (
+            1 - self.margin
+        )  # of 1 + change beyond the margin
+        self._right = np.concatenate(
+            [
+                U.T @ self.offset / divisor,
+                np.zeros(len(fixed)),
+                values[self.nonnegative] / self.scale[self.nonnegative],
+                np.tile(least, len(self.bodies)),
+            ]
+        )
+        import clarabel  # only who asks for possible bodies waits for the solver
+
+        self._cones: list[Any] = [clarabel.ZeroConeT(b + len(fixed))]
+        if self.nonnegative:
+            self._cones.append(clarabel.NonnegativeConeT(len(self.nonnegative)))
+        self._cones += [clarabel.PSDTriangleConeT(4) for _ in self.bodies]
+
+    def change(self, x: FloatArray, body: int) -> FloatArray:
+        """Return L^-1 (J - J_0) L^-T of a body, (4, 4)."""
+        return np.asarray(np.tensordot(x[10 * body : 10 * body + 10], self.basis, axes=1))
+
+    def inside(self, x: FloatArray) -> FloatArray:
+        """Return x with bodies that miss their margin by the solver's tolerance pulled towards
+        their prior, (n,).
+
+        L^-1 J L^-T = 1 + X, so a body at (1 - e) X has the margin 1 + (1 - e) least eigenvalue of
+        X.
+        """
+        moved = x.copy()
+        for k in range(len(self.bodies)):
+            least = float(np.linalg.eigvalsh(self.change(x, k))[0])
+            if least < self.margin - 1:
+                moved[10 * k : 10 * k + 10] *= (self.margin - 1) / least
+        return moved
+
+    def misfit(self, x: FloatArray) -> float:
+        """Return |R (M chi - beta)|^2."""
+        return float(np.sum((self.design @ x - self.offset) ** 2))
+
+    def solve(self, radius: float | None) -> FloatArray:
+        """Minimise the misfit, or with a radius of it the distance to the prior, (n,)."""
+        import clarabel
+        from scipy import sparse
+
+        n, b = self.map.shape[1], len(self.offset)
+        rows, right, cones = self._rows, self._right, list(self._cones)
+        if radius is None:
+            cost = np.append(np.full(n, _REGULAR), np.ones(b))
+        else:
+            cost = np.append(np.ones(n), np.zeros(b))
+            rows = np.vstack(
+                [rows, np.zeros((1, n + b)), np.hstack([np.zeros((b, n)), -np.eye(b) / radius])]
+            )
+            right = np.concatenate([right, [1.0], np.zeros(b)])
+            cones.append(clarabel.SecondOrderConeT(b + 1))
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.max_threads = 1
+        answer = clarabel.DefaultSolver(
+            sparse.diags(cost, format="csc"),
+            np.zeros(n + b),
+            sparse.csc_matrix(rows),
+            right,
+            cones,
+            settings,
+        ).solve()
+        status = clarabel.SolverStatus
+        gap = abs(answer.obj_val - answer.obj_val_dual) / max(1.0, abs(answer.obj_val))
+        # stopped for lack of progress: good enough if both values agree; `fit` checks the
+        # constraints
+        near = answer.status in (status.AlmostSolved, status.InsufficientProgress) and gap < _GAP
+        if answer.status != status.Solved and not near:
+            raise NotConverged(
+                f"semidefinite programme of {len(self.bodies)} bodies ended as '{answer.status}'; "
+                "is the prior far from the data (units, swapped legs)?",
+                status=str(answer.status),
+            )
+        return np.array(answer.x)[:n]

@@ -1,0 +1,72 @@
+"""Read a robot that another program wrote: URDF, MJCF, SDF or SYMORO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gough.core.errors import InvalidMechanism
+from gough.formats.mjcf import read_mjcf
+from gough.formats.robot_description import describe
+from gough.formats.sdf import read_sdf
+from gough.formats.symoro import read_symoro
+from gough.formats.tree import RobotTree
+from gough.formats.urdf import read_urdf, read_yaml
+from gough.formats.xml import Element, parse_xml
+from gough.mechanism.reader import LARGEST, parse_robot
+from gough.mechanism.types import Mechanism
+
+ROOTS: dict[str, Callable[[Element, Mapping[str, Any]], RobotTree]] = {
+    "robot": read_urdf,
+    "mujoco": read_mjcf,
+    "sdf": read_sdf,
+}
+
+
+def read_tree(text: str, source: str, loops: str | None = None) -> RobotTree:
+    """Read a robot that another program wrote.
+
+    `loops` is the YAML with what closes the loops of a URDF; by default the file of the same name
+    beside it, if any.
+    """
+    if len(text) > LARGEST:
+        raise InvalidMechanism(
+            f"{source}: {len(text) / 1e6:.1f} MB is too large for a robot (at most "
+            f"{LARGEST / 1e6:g} MB)",
+            file=source,
+        )
+    try:
+        if Path(source).suffix.lower() == ".par":
+            return read_symoro(text, source)
+        root = parse_xml(text, source)
+        if root.tag not in ROOTS:
+            raise root.error(
+                f"is no robot; expected one of {', '.join(f'<{tag}>' for tag in ROOTS)}"
+            )
+        return ROOTS[root.tag](root, _beside(source, loops))
+    except InvalidMechanism as error:
+        raise InvalidMechanism(
+            f"{'' if source in str(error) else f'{source}: '}{error}",
+            **{"file": source, **error.numbers},
+        ) from None
+
+
+def _beside(source: str, loops: str | None) -> dict[str, Any]:
+    beside = [Path(source).with_suffix(suffix) for suffix in (".yaml", ".yml")]
+    path = (
+        Path(loops)
+        if loops is not None
+        else next((path for path in beside if path.is_file()), None)
+    )
+    if path is None:
+        return {}
+    try:
+        return read_yaml(path.read_text(encoding="utf-8-sig"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidMechanism(f"'{path}' cannot be read: {error}", file=str(path)) from None
+
+
+def read_robot(text: str, source: str) -> Mechanism:
+    """Read a robot that another program wrote as if it were a robot file."""
+    return parse_robot(describe(read_tree(text, source), source).text, source)
