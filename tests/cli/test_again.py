@@ -14,7 +14,7 @@ from command_line import succeed
 from gough.app.identify import identify
 from gough.app.studies.run import run_step, step_settings
 from gough.app.studies.verbs import VERBS
-from gough.core.options import settle
+from gough.core.options import merge_settings
 from gough.engine import Model
 from gough.identification import IdentifySettings, load_identification
 from gough.logs.readers import read_recording
@@ -183,9 +183,9 @@ def test_settings_in_the_files_make_the_same_files(place: Path) -> None:
     model = Model(load_robot("five_bar"))
     (place / "python").mkdir()
     beside = {name: (place / "result" / name).read_text() for name in ("robot.toml", "study.toml")}
-    identify(model, [read_recording(place / "log.csv")], settle(IdentifySettings, None, kept)).save(
-        place / "python", beside=beside
-    )
+    identify(
+        model, [read_recording(place / "log.csv")], merge_settings(IdentifySettings, None, kept)
+    ).save(place / "python", beside=beside)
     for name in ("estimate.json", "fits.npz"):
         assert (place / "python" / name).read_bytes() == (place / "result" / name).read_bytes()
 

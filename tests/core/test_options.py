@@ -17,11 +17,11 @@ from gough.core.options import (
     About,
     Settings,
     arguments,
+    merge_settings,
     nested,
     option,
     options_of,
-    settle,
-    takes,
+    with_settings,
 )
 
 
@@ -55,12 +55,12 @@ class Whole(Settings):
     filter: Filter = nested(Filter)
 
 
-@takes(Whole)
+@with_settings(Whole)
 def work(
     data: list[int], settings: Whole | None = None, *, progress: object = None, **options: Any
 ) -> Whole:
     """Work on data."""
-    return settle(Whole, settings, options)
+    return merge_settings(Whole, settings, options)
 
 
 def test_keyword_arguments_and_settings_come_to_the_same() -> None:
@@ -115,7 +115,7 @@ def test_what_is_stored_makes_the_same_settings() -> None:
     made = Whole(
         size=2, kind="fancy", prior=(0, 1), names=["a"], quick=True, filter=Filter(bands={"a": 1})
     )
-    again = settle(Whole, None, json.loads(json.dumps(made.to_dict())))
+    again = merge_settings(Whole, None, json.loads(json.dumps(made.to_dict())))
     assert again == made
     assert set(made.to_dict()) == set(options_of(Whole))
     assert "filter" not in made.to_dict()

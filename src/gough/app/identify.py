@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gough.core.errors import InvalidInput
-from gough.core.options import settle, takes
+from gough.core.options import merge_settings, with_settings
 from gough.engine import Model, Robot
 from gough.fitting.regression import Condensed
 from gough.fitting.robust import Robust
@@ -22,7 +22,7 @@ from gough.processing.many_logs import collect, name_of
 from gough.verdict.judge import judge
 
 
-@takes(IdentifySettings)
+@with_settings(IdentifySettings)
 def identify(
     model: Robot,
     recordings: Log | Sequence[Log],
@@ -47,7 +47,7 @@ def identify(
             estimate is that of all, verdict and figures are of the sample. See `identify_logs`.
         progress: Called with the fraction done.
     """
-    chosen = settle(IdentifySettings, settings, options)
+    chosen = merge_settings(IdentifySettings, settings, options)
     fitted = fit_logs(
         model,
         recordings,
@@ -61,7 +61,7 @@ def identify(
     return replace(fitted.identification, verdict=verdict, diagnosis=diagnosis)
 
 
-@takes(IdentifySettings)
+@with_settings(IdentifySettings)
 def identify_logs(
     robot: str,
     logs: Sequence[str],
@@ -86,7 +86,7 @@ def identify_logs(
         work: Where, and what to do about logs that cannot be used.
         progress: Called with the fraction done, over all workers.
     """
-    chosen, where = settle(IdentifySettings, settings, options), work or FactorSettings()
+    chosen, where = merge_settings(IdentifySettings, settings, options), work or FactorSettings()
     estimator = (
         ESTIMATORS.get(chosen.estimator) if isinstance(chosen.estimator, str) else chosen.estimator
     )

@@ -25,7 +25,7 @@ from gough.core.arrays import FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InconsistentData, InvalidInput, nearest
 from gough.core.intervals import Interval, above_sum, product
-from gough.core.options import REQUIRED, Settings, nested, option, settle, takes
+from gough.core.options import REQUIRED, Settings, merge_settings, nested, option, with_settings
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
@@ -175,7 +175,7 @@ class BoundsSettings(Settings):
     processing: Processing = nested(Processing)
 
 
-@takes(BoundsSettings)
+@with_settings(BoundsSettings)
 @one_blas_thread
 def bounds(
     model: Robot,
@@ -194,7 +194,7 @@ def bounds(
             given.
         gains: Drive gains for logs with currents.
     """
-    chosen = settle(BoundsSettings, settings, options)
+    chosen = merge_settings(BoundsSettings, settings, options)
     model, recordings = as_model(model), as_recordings(recordings)
     refuse_loaded(model, "bounds")
     if not recordings:
@@ -240,7 +240,7 @@ def bounded_problem(
     regressor is an interval: `enclosed_regressor`. Where more motors than degrees of freedom share
     a row, row m can be off by error_bound sum_a |E_am|, E the closure map of the motors.
     """
-    chosen = settle(BoundsSettings, settings, options)
+    chosen = merge_settings(BoundsSettings, settings, options)
     used, error = _chosen(model, recordings, base, chosen.processing, gains), chosen.position_error
     most = MOST_EQUATIONS if error is None else MOST_UNCERTAIN
     parts = []

@@ -228,11 +228,11 @@ def arguments(
                 raise InvalidInput(f"`{name}` is needed: {member.help}", option=name)
         else:
             inside = {key: value for key, value in values.items() if key in options_of(member)}
-            found[name] = settle(member, values.get(name, found.get(name)), inside)
+            found[name] = merge_settings(member, values.get(name, found.get(name)), inside)
     return found
 
 
-def settle(cls: type[S], settings: S | None, options: Mapping[str, Any]) -> S:
+def merge_settings(cls: type[S], settings: S | None, options: Mapping[str, Any]) -> S:
     """Return settings with some options changed; the defaults where there are none."""
     if settings is not None and not isinstance(settings, cls):
         raise InvalidInput(f"settings are a {type(settings).__name__}, expected {cls.__name__}")
@@ -251,7 +251,7 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, tuple | list) else repr(value)
 
 
-def takes(settings: type[Settings]) -> Callable[[F], F]:
+def with_settings(settings: type[Settings]) -> Callable[[F], F]:
     """Show the options in the signature and the docstring of a function that ends in
     `settings=None, **options`.
     """

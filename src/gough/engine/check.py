@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.display import Columns, Shown
-from gough.core.options import Settings, option, settle, takes
+from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.parameters import BaseParameters
 from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.model import Model, Robot, as_model
@@ -102,10 +102,10 @@ class Check(Shown):
         )
 
 
-@takes(CheckSettings)
+@with_settings(CheckSettings)
 def check(model: Robot, settings: CheckSettings | None = None, **options: Any) -> Check:
     """Assemble a robot at home and count what can be identified."""
-    tie_legs, model = settle(CheckSettings, settings, options).tie_legs, as_model(model)
+    tie_legs, model = merge_settings(CheckSettings, settings, options).tie_legs, as_model(model)
     margins = model.kinematics.margins(model.home[None])
     type1 = float(margins.type1[0])
     return Check(

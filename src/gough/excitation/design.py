@@ -16,7 +16,7 @@ from gough.core.blas import one_blas_thread
 from gough.core.display import ShortRepr
 from gough.core.errors import InfeasibleDesign, InvalidInput
 from gough.core.files import write_json
-from gough.core.options import Settings, option, settle, takes
+from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier, Sampled, ease
 from gough.engine.base import TIE_LEGS, base_parameters
@@ -243,7 +243,7 @@ def first_frequency(
     return max(float(slowest / (2 * np.pi) if slowest < np.inf else 1.0) / harmonics, 1 / LONGEST)
 
 
-@takes(DesignSettings)
+@with_settings(DesignSettings)
 @one_blas_thread
 def design(
     model: Robot,
@@ -279,7 +279,7 @@ def design(
         NotIdentifiable: No trajectory of this form informs about all parameters.
     """
     began = time.perf_counter()
-    chosen, model = settle(DesignSettings, settings, options), as_model(model)
+    chosen, model = merge_settings(DesignSettings, settings, options), as_model(model)
     by: By = chosen.coordinates or ("task" if "task" in model.loops.partitions else "actuated")
     model.loops.partition_of(by)  # raises if there is none
     wanted = tuple(runs) if runs else (Run(),)

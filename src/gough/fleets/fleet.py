@@ -13,7 +13,7 @@ import numpy as np
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.executors import InProcess
 from gough.core.names import Parameter
-from gough.core.options import Settings, nested, option, settle, takes
+from gough.core.options import Settings, merge_settings, nested, option, with_settings
 from gough.engine import Model
 from gough.engine.base import TIE_LEGS
 from gough.fleets.alerts import Alert, drifting, strange
@@ -193,7 +193,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     }
 
 
-@takes(FleetSettings)
+@with_settings(FleetSettings)
 def fleet(
     robot: str,
     logs: Sequence[FleetLog],
@@ -214,7 +214,7 @@ def fleet(
         settings: How; single options may be given by name instead.
         progress: Called with the fraction done, over all workers.
     """
-    chosen = settle(FleetSettings, settings, options)
+    chosen = merge_settings(FleetSettings, settings, options)
     tell, model = progress or (lambda fraction: None), Model(load_robot(robot))
     paths = [log.path for log in logs]
     job = frozen_job(

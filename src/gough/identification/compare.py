@@ -14,7 +14,7 @@ from gough.core.arrays import FloatArray
 from gough.core.display import Columns, Shown, rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
-from gough.core.options import Settings, option, settle, takes
+from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.statistics import f_tail, holm, student_tail
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
@@ -185,7 +185,7 @@ class Comparison(Shown):
         return "\n".join([*lines, *(f"failed: {words}" for words in self.failures)])
 
 
-@takes(CompareSettings)
+@with_settings(CompareSettings)
 def compare(
     results: Sequence[tuple[Model, Identification]],
     recordings: Sequence[Recording] = (),
@@ -210,7 +210,7 @@ def compare(
         recordings: Logs that each model is to predict, processed as its own were.
         labels: Of the results; their numbers by default.
     """
-    settings = settle(CompareSettings, settings, options)
+    settings = merge_settings(CompareSettings, settings, options)
     words = (
         tuple(labels)
         if labels is not None

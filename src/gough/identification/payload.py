@@ -16,7 +16,7 @@ from gough.core.display import Columns, Shown, rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.inertia import PLACES, parallel_axes
 from gough.core.names import INERTIAL, LOAD
-from gough.core.options import Settings, nested, option, settle, takes
+from gough.core.options import Settings, merge_settings, nested, option, with_settings
 from gough.engine import Model, Robot, as_model
 from gough.engine.columns import column_names
 from gough.fitting.estimate import Estimate, Source, assemble
@@ -229,7 +229,7 @@ class PayloadSettings(Settings):
         return place
 
 
-@takes(PayloadSettings)
+@with_settings(PayloadSettings)
 @one_blas_thread
 def payload(
     model: Robot,
@@ -252,7 +252,7 @@ def payload(
             default.
         gains: Drive gains for logs with currents.
     """
-    chosen = settle(PayloadSettings, settings, options)
+    chosen = merge_settings(PayloadSettings, settings, options)
     model, recordings, used = as_model(model), as_recordings(recordings), chosen.processing
     refuse_loaded(model, "a load")
     _ = chosen.place  # refused before logs are processed, if it is no place

@@ -15,7 +15,7 @@ from gough.core.blas import one_blas_thread
 from gough.core.display import expect
 from gough.core.errors import InvalidInput, SimulationFailed
 from gough.core.motion import Motion
-from gough.core.options import Settings, option, settle, takes
+from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.trajectory import Trajectory
 from gough.engine.model import Model, Robot, as_model
 from gough.engine.stepping import held_step_kernel
@@ -301,7 +301,7 @@ class SimulateSettings(Settings):
     )
 
 
-@takes(SimulateSettings)
+@with_settings(SimulateSettings)
 @one_blas_thread
 def simulate(
     model: Robot,
@@ -334,7 +334,7 @@ def simulate(
         feedback: Let the controller see measured positions; true ones by default.
         progress: Called now and then with the fraction done.
     """
-    chosen = settle(SimulateSettings, settings, options)
+    chosen = merge_settings(SimulateSettings, settings, options)
     model = as_model(model)
     if chosen.channels:
         model = Model(model.mechanism.with_channels(chosen.channels))

@@ -18,7 +18,7 @@ from gough.app.studies.verbs import Force, Progress, from_file, to_file
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy, OutputError
 from gough.core.files import replacing, require_free_folder, write_text
-from gough.core.options import options_of, settle
+from gough.core.options import merge_settings, options_of
 from gough.fleets.fleet import Fleet, FleetSettings, fleet as look_at_fleet
 from gough.fleets.history import FleetLog
 
@@ -78,7 +78,7 @@ def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
         zone, description = content.pop("zone", None), content.pop("description", None)
         usual = FleetSettings().to_dict()
         asked = {key: value for key, value in settings.to_dict().items() if value != usual[key]}
-        chosen = settle(
+        chosen = merge_settings(
             FleetSettings, None, resolved(content, options_of(FleetSettings), path.parent) | asked
         )
     except KeyError as error:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gough.core.blas import one_blas_thread
 from gough.core.errors import GoughError, InvalidInput
-from gough.core.options import Settings, nested, option, settle, takes
+from gough.core.options import Settings, merge_settings, nested, option, with_settings
 from gough.core.statistics import normal_quantile
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
@@ -251,7 +251,7 @@ class DiagnoseSettings(Settings):
     processing: Processing = nested(Processing)
 
 
-@takes(DiagnoseSettings)
+@with_settings(DiagnoseSettings)
 @one_blas_thread
 def diagnose(
     model: Robot,
@@ -275,7 +275,7 @@ def diagnose(
         held_out: Logs to judge corrections on.
         options: See `DiagnoseSettings`.
     """
-    chosen = settle(DiagnoseSettings, settings, options)
+    chosen = merge_settings(DiagnoseSettings, settings, options)
     model, recordings, held_out = (
         as_model(model),
         as_recordings(recordings),
