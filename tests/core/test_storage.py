@@ -13,8 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
-from gough.core.documents import Stored, plain, restored
+from gough.core.documents import plain, restored
 from gough.core.errors import InvalidInput
+from gough.core.record import StoredRecord
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def test_what_is_of_another_type_is_refused(name: str, value: object) -> None:
 
 
 @dataclass(frozen=True)
-class Kept(Stored):
+class Kept(StoredRecord):
     stored_as = "kept"
     value: float
 

@@ -21,18 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Value,
-    check_finite,
-    check_shapes,
-    frozen,
-)
+from gough.core.arrays import BoolArray, FloatArray, IntArray, check_finite, check_shapes, frozen
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval, down, product
 from gough.core.names import Parameter, parameters
+from gough.core.record import Record
 
 _VIOLATION = 1e-9  # in units of the error bound
 _BATCH = 60  # half-spaces added at a time
@@ -71,7 +64,7 @@ class Equations:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BoundedProblem(Value):
+class BoundedProblem(Record):
     """t samples, r equation rows, p parameters; the feasible set is (25) of P03.
 
         S = {theta in prior : for every sample and row some W in [lower, upper] has |effort - W

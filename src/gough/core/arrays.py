@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import Field, fields
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gough.core.display import ShortRepr
 from gough.core.errors import InvalidInput
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 TINY = float(np.finfo(float).tiny)  # never a divisor of zero
-_DTYPES = {"FloatArray": np.float64, "IntArray": np.int64, "BoolArray": np.bool_}
 
 
 def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
@@ -33,27 +29,6 @@ def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
     array = np.array(values, dtype=dtype, order="C", copy=True)
     array.flags.writeable = False
     return array
-
-
-class Value(ShortRepr):
-    """Base of frozen dataclasses: by the types of their fields arrays, tuples and mappings are
-    copied and read-only.
-    """
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            kind = str(field.type).partition("[")[0].removesuffix(" | None")
-            if value is not None and kind in _DTYPES:
-                object.__setattr__(self, field.name, frozen(value, _DTYPES[kind]))
-            elif value is not None and kind in ("tuple", "Mapping"):
-                object.__setattr__(
-                    self,
-                    field.name,
-                    tuple(value) if kind == "tuple" else MappingProxyType(dict(value)),
-                )
 
 
 def check_shapes(thing: object, **shapes: tuple[int | None, ...]) -> None:

@@ -5,19 +5,12 @@ that count.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from html import escape
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from gough.core.errors import InvalidInput
 
-Columns = Mapping[str, Iterable[Any]]
-LONGEST = 200  # characters of one line at a prompt
-MOST = 200  # rows of a table in a notebook
 UNSURE = 0.3  # relative standard deviation beyond which a parameter is poorly known
 NEAR_ZERO = 2.0  # standard deviations within which a value is not told from zero
 
@@ -25,80 +18,6 @@ NEAR_ZERO = 2.0  # standard deviations within which a value is not told from zer
 def listed(names: Sequence[str], most: int = 4) -> str:
     """Return some names, the rest counted."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def short(value: Any) -> str:
-    """Return one line about a value: what its summary begins with, else its fields, arrays by their
-    shape.
-    """
-    text = (
-        value.summary().strip().partition("\n")[0]
-        if hasattr(value, "summary")
-        else ", ".join(
-            f"{f.name}={_brief(getattr(value, f.name))}" for f in fields(value) if f.repr
-        )
-    )
-    return f"<{type(value).__name__}: {_cut(text, LONGEST)}>"
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 3] + "..."
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"array {value.shape}"
-    if isinstance(value, str | int | float | None):
-        return repr(value if len(str(value)) <= 40 else _cut(str(value), 40))
-    if isinstance(value, Sequence | Mapping):
-        few = isinstance(value, tuple) and len(value) <= 4
-        return (
-            repr(value)
-            if few and all(isinstance(x, str | int | float) for x in value)
-            else f"{len(value)} entries"
-        )
-    return f"<{type(value).__name__}>" if is_dataclass(value) else _brief(str(value))
-
-
-class ShortRepr:
-    """Gives every class below it a short `repr`, which dataclasses would otherwise write field by
-    field.
-    """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__repr__" not in vars(cls):
-            cls.__repr__ = short  # type: ignore[method-assign]
-
-
-class Shown(ShortRepr):
-    """A value with a table: `to_dataframe()` returns it, a notebook shows it."""
-
-    def table(self) -> Columns:
-        """Return the columns by heading; the first tells the rows apart."""
-        raise NotImplementedError
-
-    def to_dataframe(self) -> Any:
-        """Return the table as a pandas DataFrame, indexed by its first column (needs pandas)."""
-        columns = {name: list(values) for name, values in self.table().items()}
-        return needed("pandas", "notebook").DataFrame(columns).set_index(next(iter(columns)))
-
-    def _repr_html_(self) -> str:
-        columns = self.table()
-        rows = [*zip(*columns.values())]
-        head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-        cells = [
-            [f"{x:.6g}" if isinstance(x, float | np.floating) else str(x) for x in row]
-            for row in rows[:MOST]
-        ]
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in cells
-        )
-        more = f"<p>{len(rows) - MOST} more rows</p>" if len(rows) > MOST else ""
-        return (
-            f"<p>{escape(repr(self).strip('<>'))}</p><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{more}"
-        )
 
 
 def needed(module: str, extra: str) -> Any:

@@ -17,12 +17,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from gough.core.errors import InvalidInput
-from gough.core.files import write_json
 
 FORMAT = 1  # of stored results
 LARGEST = 64 * 2**20  # characters; a stored result of a large robot has a few million
@@ -178,26 +177,3 @@ def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
             kind=found,
         )
     return dict(content)
-
-
-class Stored:
-    """Results that are kept as JSON: dataclasses with a word that names them in files."""
-
-    stored_as: ClassVar[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings; nothing is rounded."""
-        return {"kind": self.stored_as, "format": FORMAT, **plain(self)}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write strict JSON, whole or not at all."""
-        write_json(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        content = read_json(path, cls.stored_as)
-        try:
-            found: Self = restored(cls, content)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"'{path}' is damaged: {error}", path=path) from error
-        return found

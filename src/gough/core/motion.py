@@ -7,11 +7,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from gough.core.arrays import FloatArray, Value, check_shapes
+from gough.core.arrays import FloatArray, check_shapes
+from gough.core.record import Record
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Motion(Value):
+class Motion(Record):
     """Position, velocity and acceleration of all coordinates."""
 
     coordinates: tuple[str, ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from gough.core.display import Columns, Shown
+from gough.core.record import Columns, Record
 
 Level = Literal["look", "wrong"]  # do not trust before looking, do not use
 Headline = Literal["good", "look", "wrong"]
@@ -28,7 +28,7 @@ Remarks = tuple[Remark, ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Verdict(Shown):
+class Verdict(Record):
     """All remarks, numerics and prediction in one sentence, and one headline."""
 
     remarks: Remarks = ()

@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, Value, check_finite, check_shapes
-from gough.core.display import Columns, Shown
+from gough.core.arrays import FloatArray, check_finite, check_shapes
 from gough.core.errors import InvalidInput
 from gough.core.names import INERTIAL as INERTIAL, Parameter, index_of, parameters
+from gough.core.record import Columns, Record
 
 # The order in which base parameters of a body are sought (BG13 (23)), first ones kept; the joint's
 # terms follow.
@@ -20,7 +20,7 @@ BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ParameterTable(Value):
+class ParameterTable(Record):
     """Parameters by name: values, units (those the names know if not given), optionally standard
     deviations.
     """
@@ -61,7 +61,7 @@ class ParameterTable(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BaseParameters(Shown, Value):
+class BaseParameters(Record):
     """The combinations of standard parameters that motion and effort can determine.
 
     base = matrix @ standard; the regressor of the base parameters is the `independent` columns of

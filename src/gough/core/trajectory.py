@@ -18,11 +18,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, Value, check_finite, check_shape, check_shapes
-from gough.core.display import Shown, panels
+from gough.core.arrays import FloatArray, check_finite, check_shape, check_shapes
+from gough.core.display import panels
 from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidTrajectory, nearest
 from gough.core.files import write_json, write_text
+from gough.core.record import Record
 
 FORMAT = 1
 WHOLE = 1e-6  # how far a period may be from a whole number of samples. [samples]
@@ -36,7 +37,7 @@ PositionVelocityAcceleration = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Trajectory(Shown, Value, ABC):
+class Trajectory(Record, ABC):
     """A motion of named coordinates, e.g.
 
     `platform.x` or `leg1.slider`, from time 0 to `duration`.

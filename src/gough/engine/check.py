@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.display import Columns, Shown
 from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.parameters import BaseParameters
+from gough.core.record import Columns, Record
 from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.model import Model, Robot, as_model
 
@@ -22,7 +22,7 @@ class CheckSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Check(Shown):
+class Check(Record):
     """Facts about a robot, computed from its file alone.
 
     Args:

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.blas import one_blas_thread
-from gough.core.display import ShortRepr
 from gough.core.errors import InfeasibleDesign, InvalidInput
 from gough.core.files import write_json
 from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.parameters import BaseParameters
+from gough.core.record import Record
 from gough.core.trajectory import Fourier, Sampled, ease
 from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.columns import column_names
@@ -149,7 +149,7 @@ class Run(Settings):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Design(ShortRepr):
+class Design(Record):
     """Trajectories that keep all limits, and how good they are."""
 
     trajectories: tuple[Fourier, ...]  # one per run

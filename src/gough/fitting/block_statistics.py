@@ -17,7 +17,6 @@ from gough.core.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
-    Value,
     check_finite,
     check_shape,
     check_shapes,
@@ -25,6 +24,7 @@ from gough.core.arrays import (
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
+from gough.core.record import Record
 
 if TYPE_CHECKING:
     from gough.fitting.regression import Regression
@@ -150,7 +150,7 @@ class Joint(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Condensed(Value):
+class Condensed(Record):
     """A regression reduced to factors with the Gram matrix of its data: all that linear estimators
     need.
 

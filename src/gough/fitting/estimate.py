@@ -16,28 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import (
-    FloatArray,
-    IntArray,
-    Value,
-    check_finite,
-    check_shape,
-    check_shapes,
-    frozen,
-)
-from gough.core.display import (
-    NEAR_ZERO,
-    UNSURE,
-    Columns,
-    Shown,
-    panels,
-    relative,
-    rounded,
-    text_table,
-)
-from gough.core.documents import Stored, plain
+from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, check_shapes, frozen
+from gough.core.display import NEAR_ZERO, UNSURE, panels, relative, rounded, text_table
+from gough.core.documents import plain
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
+from gough.core.record import Columns, Record, StoredRecord
 from gough.core.statistics import student_quantile
 from gough.fitting.noise_information import not_observed
 from gough.fitting.regression import Regression
@@ -47,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Source(Value):
+class Source(Record):
     """What one source of uncertainty says.
 
     Args:
@@ -105,7 +89,7 @@ class Spread:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Estimate(Shown, Value, Stored):
+class Estimate(StoredRecord):
     """Parameter values with their covariance and the residual they leave.
 
     Args:
@@ -441,7 +425,7 @@ def assemble(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Enclosure(Shown, Value, Stored):
+class Enclosure(StoredRecord):
     """A box that contains every parameter vector consistent with the stated error bounds.
 
     Args:

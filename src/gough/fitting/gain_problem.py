@@ -11,9 +11,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, Value, check_shape
+from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable, nearest
 from gough.core.names import Parameter, index_of, parameters
+from gough.core.record import Record
 from gough.fitting.block_statistics import Condensed, Residual
 from gough.fitting.estimate import Estimate
 from gough.fitting.problem import LinearProblem, factors_of, fix_parameters
@@ -24,7 +25,7 @@ LOOSE = 0.5  # relative standard deviation beyond which a gain counts as not det
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GainProblem(Value):
+class GainProblem(Record):
     """V g - W chi - W_ul chi_ul = W_kl chi_kl in unloaded and loaded samples: BG13 (33), its last
     column moved over.
 

@@ -10,8 +10,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, Value, check_finite, check_shape
+from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
+from gough.core.record import Record
 from gough.fitting.block_statistics import inverse_root, whiten
 from gough.fitting.estimate import Estimate, assemble
 from gough.fitting.least_squares import GaussMarkov
@@ -52,7 +53,7 @@ class SmoothFamily(RegressionFamily, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CutoffResult(Value):
+class CutoffResult(Record):
     """Maximum likelihood over k filter cut-offs."""
 
     estimate: Estimate  # at the chosen cut-off
@@ -184,7 +185,7 @@ def fourier_bins(duration: float, highest: int, coordinates: int) -> tuple[Float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LikelihoodResult(Value):
+class LikelihoodResult(Record):
     """Full maximum likelihood of p linear and k nonlinear parameters."""
 
     # of the linear parameters; its covariance counts the uncertainty of the trajectory

@@ -20,10 +20,11 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from gough.core.arrays import TINY, FloatArray, IntArray, Value, check_shapes
+from gough.core.arrays import TINY, FloatArray, IntArray, check_shapes
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
 from gough.core.files import replacing
+from gough.core.record import Record
 from gough.core.statistics import chi2_tail
 from gough.fitting.block_statistics import Condensed, Joint, merge
 
@@ -34,7 +35,7 @@ JOINT = ("present", "piece", "samples", "length")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Factor(Value):
+class Factor(Record):
     """One log, or several, reduced to what estimators need.
 
     It is made from a robot, processing, parameters and a version of Gough; only factors that agree

@@ -14,13 +14,13 @@ from gough.core.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
-    Value,
     check_finite,
     check_shape,
     check_shapes,
 )
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
+from gough.core.record import Record
 from gough.fitting.block_statistics import Condensed, Residual, check_alike, condense, whiten
 
 __all__ = ["Condensed", "Regression", "concatenate", "condense"]
@@ -35,7 +35,7 @@ LABELS = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Regression(Value):
+class Regression(Record):
     """Regressor and effort of t samples, r equation rows and p parameters.
 
     Rows are motors, or degrees of freedom for robots with more motors than these. The regressor

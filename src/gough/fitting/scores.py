@@ -21,8 +21,9 @@ from functools import cached_property
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, IntArray, Value
+from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import InvalidInput
+from gough.core.record import Record
 from gough.core.statistics import f_tail
 
 # contiguous pieces of the data left out in turn; tried on six real robots (design, section 7)
@@ -33,7 +34,7 @@ PROBABLE = 0.01  # chance of any false name among all columns tried
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ScoreProblem(Value):
+class ScoreProblem(Record):
     """Equations divided by their noise, a regressor and columns that it may lack."""
 
     regressor: FloatArray  # (n, p)

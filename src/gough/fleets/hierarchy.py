@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gough.core.arrays import TINY, BoolArray, FloatArray, Value, check_shape
+from gough.core.arrays import TINY, BoolArray, FloatArray, check_shape
 from gough.core.errors import InvalidInput
+from gough.core.record import Record
 from gough.core.statistics import holm, normal_quantile, student_quantile, student_tail
 
 FEWEST = 3  # periods beyond the unknowns of a trend, below which its scatter says too little
@@ -21,7 +22,7 @@ ITERATIONS, TOLERANCE = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Trend(Value):
+class Trend(Record):
     """Straight lines through the values of one machine over time, one for each parameter."""
 
     change: FloatArray  # over the whole time, (p,)
@@ -83,7 +84,7 @@ def trend(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Drifts(Value):
+class Drifts(Record):
     """Which of many trends are more than chance."""
 
     p: FloatArray  # chance, corrected for all trends tested together (Holm), (n, p)
@@ -107,7 +108,7 @@ def drifts(trends: list[Trend], level: float) -> Drifts:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Hierarchy(Value):
+class Hierarchy(Record):
     """What n machines of one kind have in common, and each of them."""
 
     common: FloatArray  # mean of the kind, (p,)

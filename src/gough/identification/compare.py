@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.display import Columns, Shown, rounded, text_table
+from gough.core.display import rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.options import Settings, merge_settings, option, with_settings
+from gough.core.record import Columns, Record
 from gough.core.statistics import f_tail, holm, student_tail
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
@@ -75,7 +76,7 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Comparison(Shown):
+class Comparison(Record):
     """Results beside the first of them."""
 
     labels: tuple[str, ...]

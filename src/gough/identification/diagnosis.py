@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.display import Columns, Shown, rounded, text_table
+from gough.core.display import rounded, text_table
+from gough.core.record import Columns, Record
 
 HELD_OUT, LEFT_OUT = "held-out logs", "stretches left out"
 NAN = float("nan")
@@ -119,7 +120,7 @@ class Limit:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Diagnosis(Shown):
+class Diagnosis(Record):
     """Mistakes in the order they were found, and what these logs cannot show."""
 
     robot: str

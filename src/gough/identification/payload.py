@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
-from gough.core.display import Columns, Shown, rounded, text_table
+from gough.core.display import rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.inertia import PLACES, parallel_axes
 from gough.core.names import INERTIAL, LOAD
 from gough.core.options import Settings, merge_settings, nested, option, with_settings
+from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model
 from gough.engine.columns import column_names
 from gough.fitting.estimate import Estimate, Source, assemble
@@ -97,7 +98,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PayloadResult(Shown):
+class PayloadResult(Record):
     """What a robot carries, in the end if that has changed."""
 
     robot: str

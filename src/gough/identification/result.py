@@ -15,14 +15,15 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, Value
-from gough.core.display import Columns, Shown, expect, panels
+from gough.core.arrays import BoolArray, FloatArray
+from gough.core.display import expect, panels
 from gough.core.documents import parse_json, plain, restored
 from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
 from gough.core.notices import Verdict
 from gough.core.parameters import BaseParameters
+from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model, standard_from_base
 from gough.fitting.estimate import Enclosure, Estimate
 from gough.fitting.regression import Regression
@@ -41,7 +42,7 @@ FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Fit(Value):
+class Fit(Record):
     """Measured and predicted efforts of one recording, for pictures, (t, r). [row unit]"""
 
     label: str  # `identification` or `held-out`, with the recording's name
@@ -80,7 +81,7 @@ def fits_of(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Identification(Shown):
+class Identification(Record):
     """Parameters of a robot with uncertainty, validation and what led to them."""
 
     robot: str  # name, or path of its file

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, Value
-from gough.core.display import UNSURE, Columns, Shown, text_table
+from gough.core.arrays import FloatArray
+from gough.core.display import UNSURE, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
+from gough.core.record import Columns, Record
 from gough.core.statistics import ljung_box
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
@@ -36,7 +37,7 @@ WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Validation(Shown, Value):
+class Validation(Record):
     """Prediction of recordings not used for identification, by row, (r,)."""
 
     rows: tuple[str, ...]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gough.core.arrays import Value
 from gough.core.errors import InvalidRecording
+from gough.core.record import Record
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Finding(Value):
+class Finding(Record):
     """One thing worth knowing about a recording."""
 
     # a fixed word to select by: `truncated`, `gap`, `saturation`, `quantisation`, `dead`, `jitter`,

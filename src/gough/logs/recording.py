@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
-from gough.core.display import Columns, Shown, needed, panels
+from gough.core.arrays import FloatArray, check_shape, check_shapes
+from gough.core.display import needed, panels
 from gough.core.errors import InvalidInput, nearest
+from gough.core.record import Columns, Record
 from gough.logs.finding import Finding, refused
 
 # The kinds of columns, in the order they are written. The first five belong to the actuated joints.
@@ -30,7 +31,7 @@ UNITS_OF = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Channels(Value):
+class Channels(Record):
     """Named columns sampled together, (t, k); `channels["name"]` is one of them."""
 
     names: tuple[str, ...]
@@ -61,7 +62,7 @@ NOTHING = Channels(names=(), units=(), values=np.zeros((0, 0)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Recording(Shown, Value):
+class Recording(Record):
     """Samples of one run on one clock, in SI units and radians: t samples, a actuated joints."""
 
     joints: tuple[str, ...]  # (a,)

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, Value
-from gough.core.display import Columns, Shown, text_table
+from gough.core.arrays import FloatArray
+from gough.core.display import text_table
 from gough.core.errors import InvalidRecording
+from gough.core.record import Columns, Record
 from gough.core.units import UNITS, conversion, dimension_of, is_unit
 from gough.logs.description import FORMAT, Description, describe_headers
 from gough.logs.formats import is_folder, table_blocks
@@ -76,7 +77,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Survey(Shown, Value):
+class Survey(Record):
     """What is in a log, and which column may be which joint.
 
     Args:

@@ -10,10 +10,11 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, Value, frozen
+from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, Parameter, inside_leg, parameters
 from gough.core.parameters import BASE_ORDER, ParameterTable
+from gough.core.record import Record
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.expression import fault, powers, unit_powers
 from gough.mechanism.placement import UNMOVED, Placement
@@ -26,7 +27,7 @@ Vector = tuple[float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Body(Value):
+class Body(Record):
     """A rigid body with inertial parameters about its own frame (that of the joint that carries
     it).
     """
@@ -51,7 +52,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Joint(Value):
+class Joint(Record):
     """A revolute or prismatic joint about or along an axis (z unless said) of a placed frame.
 
     The child's frame is the placed frame moved by q: T = placement * Rot(axis, q) or placement *
@@ -113,7 +114,7 @@ class Frame:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Closure(Value):
+class Closure(Record):
     """A constraint that closes a loop, of a kind in `CLOSURES`."""
 
     name: str  # in full: `leg1.tip`
@@ -144,7 +145,7 @@ class Closure(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Transmission(Value):
+class Transmission(Record):
     """Motors that drive joints together: q_joints = B q_motors, so that efforts are motors = B^T
     joints.
 
@@ -163,7 +164,7 @@ class Transmission(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Payload(Value):
+class Payload(Record):
     """A body fixed to another (usually the platform), with what is known of it about its own frame
     there.
     """
@@ -213,7 +214,7 @@ class Memory(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Mechanism(Value):
+class Mechanism(Record):
     """A robot: bodies, joints in tree order (parents first), closures, payloads."""
 
     name: str

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import uniform_filter1d
 
-from gough.core.arrays import TINY, FloatArray, Value
+from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.record import Record
 from gough.engine import Model
 from gough.engine.loops import By
 from gough.logs.checks import quantisation_step
@@ -26,7 +27,7 @@ FREEDOM = 50
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PeriodAverage(Value):
+class PeriodAverage(Record):
     """The mean period and the full covariance of what differs between periods.
 
     With k = 1 ... Nm periods of N samples, and x_i, y_j any two channels (AH09 3.2),

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray
-from gough.core.display import ShortRepr
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.motion import Motion
+from gough.core.record import Record
 from gough.engine import Model
 from gough.engine.memory import channels_of
 from gough.fitting.regression import Regression
@@ -47,7 +47,7 @@ UNLIKE = 5.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Processed(ShortRepr):
+class Processed(Record):
     """A recording, or consecutive samples of it, made ready for regression."""
 
     motion: Motion  # of all coordinates, (t, n)

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
+from gough.core.arrays import FloatArray, check_shape, check_shapes
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
+from gough.core.record import Record
 from gough.engine.model import Model
 from gough.engine.stepping import closing_kernel, computed_torque_kernel, pid_kernel
 from gough.kernels.kernel import Kernel
@@ -26,7 +27,7 @@ InverseModel = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RobotModel(Value):
+class RobotModel(Record):
     """The inverse dynamics inside a controller, for any parameter set, physical or not."""
 
     model: Model

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, Value, check_finite, check_shapes
+from gough.core.arrays import FloatArray, check_finite, check_shapes
 from gough.core.errors import InvalidInput
+from gough.core.record import Record
 from gough.engine.model import Model
 from gough.engine.stepping import runge_kutta_kernel
 
@@ -20,7 +21,7 @@ LONGEST, SHORTEST = 1e-3, 2e-5  # steps of the integrator [s]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PlantSettings(Value):
+class PlantSettings(Record):
     """What a plant is built from; k trials advance together."""
 
     model: Model

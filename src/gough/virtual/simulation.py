@@ -10,11 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
+from gough.core.arrays import FloatArray, check_shape, check_shapes
 from gough.core.display import text_table
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.options import Settings
+from gough.core.record import Record
 from gough.engine.model import Model
 from gough.logs.recording import NOTHING, Channels, Recording
 from gough.mechanism.types import Noise
@@ -63,7 +64,7 @@ class Feedback(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Simulation(Value):
+class Simulation(Record):
     """True motion and efforts of k trials that ran together, at the recorded samples.
 
     An effort held from one sample to the next acts half a period later than the sample it is

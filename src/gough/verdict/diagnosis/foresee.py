@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, Value
+from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
-from gough.core.display import Columns, Shown, relative, rounded, text_table
+from gough.core.display import relative, rounded, text_table
 from gough.core.errors import InvalidInput
+from gough.core.record import Columns, Record
 from gough.core.trajectory import Trajectory
 from gough.engine import Robot, as_model, base_parameters
 from gough.fitting.regression import Regression
@@ -31,7 +32,7 @@ POORLY = 0.3  # relative sigma beyond which a parameter is not worth its name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Foresight(Shown, Value):
+class Foresight(Record):
     """What a motion will tell of the base parameters, (b,)."""
 
     robot: str

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, Value
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
+from gough.core.record import Record
 from gough.fitting.regression import Regression
 from gough.processing import Processed
 from gough.processing.decimation import decimation_taps, lowpass
@@ -21,7 +22,7 @@ MOST_SAMPLES = 8000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Track(Value):
+class Track(Record):
     """Motion and effort of the motors, (t, a) each, and the gravity they fell under."""
 
     time: FloatArray

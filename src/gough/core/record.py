@@ -1,0 +1,154 @@
+"""Base class of the frozen dataclasses: read-only fields, a short repr, tables and JSON."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import Field, fields, is_dataclass
+from html import escape
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from gough.core.arrays import frozen
+from gough.core.display import needed
+from gough.core.documents import FORMAT, plain, read_json, restored
+from gough.core.errors import InvalidInput
+from gough.core.files import write_json
+
+Columns = Mapping[str, Iterable[Any]]
+REPR_CHARACTERS = 200  # longest repr; longer ones are cut
+FIELD_CHARACTERS = 40  # longest text of one field in a repr
+FIELD_ENTRIES = 4  # tuples of more entries are shown by their length
+HTML_ROWS = 200  # longest table in a notebook
+_DTYPES = {"FloatArray": np.float64, "IntArray": np.int64, "BoolArray": np.bool_}
+
+
+class Record:
+    """Base class of frozen dataclasses.
+
+    - Arrays, tuples and mappings are copied and made read-only, by the annotation of their field.
+    - `repr` is one short line.
+    - `table` gives columns, which `to_dataframe` and notebooks show.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__repr__" not in vars(cls):  # otherwise dataclass writes one with every field
+            cls.__repr__ = Record.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """Return one line: the first line of the summary, otherwise the fields."""
+        if hasattr(self, "summary"):
+            text = self.summary().strip().partition("\n")[0]
+        else:
+            shown = [field.name for field in fields(self) if field.repr]
+            text = ", ".join(f"{name}={_brief(getattr(self, name))}" for name in shown)
+        return f"<{type(self).__name__}: {_cut(text, REPR_CHARACTERS)}>"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            content = getattr(self, field.name)
+            if content is not None:
+                read_only = _read_only(content, str(field.type))
+                object.__setattr__(self, field.name, read_only)
+
+    def table(self) -> Columns:
+        """Return columns by heading; the first column names the rows."""
+        names = [field.name for field in fields(self)]
+        return {"field": names, "value": [_brief(getattr(self, name)) for name in names]}
+
+    def to_dataframe(self) -> Any:
+        """Return the table as a pandas DataFrame, indexed by its first column (needs pandas)."""
+        columns = {name: list(values) for name, values in self.table().items()}
+        index = next(iter(columns))
+        return needed("pandas", "notebook").DataFrame(columns).set_index(index)
+
+    def _repr_html_(self) -> str:
+        """Return the table as HTML, as notebooks ask for."""
+        columns = self.table()
+        rows = list(zip(*columns.values()))
+        title = escape(repr(self).strip("<>"))
+        head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+        body = "".join(_html_row(row) for row in rows[:HTML_ROWS])
+        hidden = len(rows) - HTML_ROWS
+        more = f"<p>{hidden} more rows</p>" if hidden > 0 else ""
+        return (
+            f"<p>{title}</p><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>{more}"
+        )
+
+
+class StoredRecord(Record):
+    """A record that is kept as a JSON file; `stored_as` names its kind in the file."""
+
+    stored_as: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, numbers and strings; nothing is rounded."""
+        return {"kind": self.stored_as, "format": FORMAT, **plain(self)}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write strict JSON; an interrupted write leaves no partial file."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote; raises `InvalidInput` if the file holds something else."""
+        content = read_json(path, cls.stored_as)
+        try:
+            record: Self = restored(cls, content)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"'{path}' is damaged: {error}", path=path) from error
+        return record
+
+
+def _read_only(content: Any, annotation: str) -> Any:
+    """Return a read-only copy of an array, tuple or mapping; anything else as it is."""
+    kind = annotation.partition("[")[0].removesuffix(" | None")
+    if kind in _DTYPES:
+        return frozen(content, _DTYPES[kind])
+    if kind == "tuple":
+        return tuple(content)
+    if kind == "Mapping":
+        return MappingProxyType(dict(content))
+    return content
+
+
+def _brief(content: Any) -> str:
+    """Return the content of a field in few characters: arrays by shape, collections by length."""
+    if isinstance(content, np.ndarray):
+        return f"array {content.shape}"
+    if isinstance(content, str | int | float | None):
+        text = str(content)
+        if len(text) > FIELD_CHARACTERS:
+            return repr(_cut(text, FIELD_CHARACTERS))
+        return repr(content)
+    if isinstance(content, Sequence | Mapping):
+        short = isinstance(content, tuple) and len(content) <= FIELD_ENTRIES
+        if short and all(isinstance(entry, str | int | float) for entry in content):
+            return repr(content)
+        return f"{len(content)} entries"
+    if is_dataclass(content):
+        return f"<{type(content).__name__}>"
+    return _brief(str(content))
+
+
+def _cut(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    return text[: longest - 3] + "..."
+
+
+def _html_row(row: Sequence[Any]) -> str:
+    cells = [f"<td>{escape(_cell(entry))}</td>" for entry in row]
+    return "<tr>" + "".join(cells) + "</tr>"
+
+
+def _cell(entry: Any) -> str:
+    if isinstance(entry, float | np.floating):
+        return f"{entry:.6g}"
+    return str(entry)
