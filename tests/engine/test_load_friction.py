@@ -1,6 +1,4 @@
-"""Friction that grows with the effort a motor passes on: in efforts, plants, derivatives, C code
-and estimates.
-"""
+"""Load-dependent friction in efforts, plants, derivatives, C code and estimates."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from gough.engine.derivatives import response
 from gough.fitting.least_squares import WeightedLeastSquares
 from gough.identification import Identification, load_identification
 from gough.identification.experiment import prepare
-from gough.identification.load_friction import with_passed_efforts
+from gough.identification.load_friction import linearise_load_friction
 from gough.identification.payload import payload
 from gough.identification.validation import validate
 from gough.logs.recording import Recording
@@ -155,10 +153,10 @@ def test_the_linear_problem_is_the_derivative_of_the_prediction(
 ) -> None:
     base = base_parameters(unknown)
     plain = Processing(method="time", cutoff=20.0, decimation=1, window=0.0)
-    experiment = with_passed_efforts(
+    experiment = linearise_load_friction(
         prepare(unknown, [record(simulation, seed=1)], base, processing=plain)
     )
-    found = dict(zip(unknown.mechanism.standard.names, experiment.model.passing))
+    found = dict(zip(unknown.mechanism.standard.names, experiment.model.transmitted.parameters))
     log, values = experiment.processed[0], base.matrix @ [found[name] for name in base.standard]
 
     def predicted(at: np.ndarray) -> np.ndarray:
@@ -184,7 +182,7 @@ def test_what_the_robot_file_lacks_does_not_keep_it_from_settling(
     assert recording.effort is not None
     recording = replace(recording, effort=recording.effort + np.sin(40 * recording.position))
     plain = Processing(method="time", cutoff=20.0, decimation=1, window=0.0)
-    experiment = with_passed_efforts(prepare(unknown, [recording], base, processing=plain))
+    experiment = linearise_load_friction(prepare(unknown, [recording], base, processing=plain))
     found = WeightedLeastSquares().fit(experiment.problem)
     log = experiment.processed[0]
     left = [
@@ -211,7 +209,7 @@ def test_a_saved_result_predicts_the_same(
     )
 
 
-def test_joints_that_pass_on_what_nothing_tells_are_refused() -> None:
+def test_joints_whose_transmitted_effort_is_unknown_are_refused() -> None:
     with pytest.raises(InvalidMechanism, match=r"left.elbow.*no motor"):
         parse_robot(TEXT.replace('terms = ["fv"]', 'terms = ["fv", "fs_load"]'), "x.toml")
     with pytest.raises(InvalidMechanism, match="more motors"):

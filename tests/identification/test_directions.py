@@ -269,7 +269,9 @@ def test_missing_terms_are_the_columns_a_file_with_them_would_have() -> None:
             else replace(
                 j,
                 values={},
-                terms=tuple(name for name, term in TERMS.items() if j.actuated or not term.loaded),
+                terms=tuple(
+                    name for name, term in TERMS.items() if j.actuated or not term.load_dependent
+                ),
             )
             for j in bare.joints
         ),

@@ -33,7 +33,7 @@ from gough.engine.columns import column_names
 from gough.engine.enclosure import closed_box, regressor_box
 from gough.fitting.estimate import Enclosure
 from gough.identification.experiment import in_efforts
-from gough.identification.load_friction import refuse_loaded
+from gough.identification.load_friction import refuse_load_friction
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
@@ -196,7 +196,7 @@ def bounds(
     """
     chosen = merge_settings(BoundsSettings, settings, options)
     model, recordings = as_model(model), as_recordings(recordings)
-    refuse_loaded(model, "bounds")
+    refuse_load_friction(model, "bounds")
     if not recordings:
         raise InvalidInput("there is no recording to bound parameters with")
     if result is not None:

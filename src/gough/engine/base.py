@@ -67,7 +67,7 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
     size = (high - low) / 2 / reach
     velocity, acceleration = rng.standard_normal((2, samples, len(low)))
     qd, qdd = chain.rates(q, pace * size * velocity, pace**2 * size * acceleration, by)
-    known = model.accompanying
+    known = model.n_extra_inputs
     extra = rng.uniform(-1.0, 1.0, (samples, known)) if known else None  # of no motion's past
     return Motion(
         coordinates=model.mechanism.coordinates,
@@ -158,7 +158,7 @@ def base_parameters(
         payloads: Payloads carried in some recordings of the experiment.
     """
     if model.mechanism.idealised is not model.mechanism:
-        model = Model(model.mechanism.idealised, model.passing)
+        model = model.with_mechanism(model.mechanism.idealised)
     names = (
         named(parameters) if parameters is not None else model.parameter_names(tie_legs=tie_legs)
     )

@@ -127,18 +127,15 @@ class _Graph:
             forces = ca.SX.sym("lambda", force.shape[0])
             held = ca.substitute(ca.jacobian(K.T @ forces, self.q), forces, force)
         rows, slopes = E_r.T @ tau, E_r.T @ self._by_motion(t, held)
-        for i in (
-            model.mechanism.loaded
-        ):  # friction f(q, qd, p) of what a joint passes on: p is its row so far
-            row = model.independent.index(i)
-            tree.passed[i] = p = ca.SX.sym("p")
-            f = tree.friction(i, value)
-            change, slope, f = (
-                ca.substitute(x, p, rows[row])
-                for x in (self._by_motion(f), self._put(ca.jacobian(f, p)), self._put(f))
-            )
-            slopes[row, :] += change + slope * slopes[row, :]
-            rows[row] += f
+        for joint, row in model.transmitted.rows.items():
+            u = ca.SX.sym("u")  # transmitted effort: the row without the friction of its joint
+            tree.transmitted[joint] = u
+            f = tree.friction(joint, value)
+            by_motion = ca.substitute(self._by_motion(f), u, rows[row])
+            by_effort = ca.substitute(self._put(ca.jacobian(f, u)), u, rows[row])
+            friction = ca.substitute(self._put(f), u, rows[row])
+            slopes[row, :] += by_motion + by_effort * slopes[row, :]
+            rows[row] += friction
         return rows, slopes
 
     def motor_efforts(self, rows: ca.SX, derivative: ca.SX) -> tuple[ca.SX, ca.SX]:

@@ -9,7 +9,6 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -24,6 +23,7 @@ from gough.core.parameters import BaseParameters
 from gough.engine.columns import Columns, column_names
 from gough.engine.elimination import cholesky_solve
 from gough.engine.kinematics import ClosedChain, carefully
+from gough.engine.load_friction import TransmittedEffort
 from gough.engine.loops import Closed
 from gough.engine.memory import Carry, remember
 from gough.engine.mobility import close_loops
@@ -47,31 +47,37 @@ class Model(Columns):
     Its rows are the actuated coordinates, or the independent ones of a robot with more motors than
     degrees of freedom.
 
-    Friction may depend on the effort u_j that a motor passes on, its row without its own friction,
-
-        u_j = tau_j - f_j(q_j, qd_j, u_j),
-
-    which makes efforts nonlinear in the parameters. Regressors take u_j as known, from `passing`.
+    Load-dependent friction makes efforts nonlinear in the parameters; regressors take the
+    transmitted efforts as known, see `with_transmitted_effort` and `load_friction`.
 
     Args:
         mechanism: The robot.
-        passing: Standard parameters, (p,), that u follows from; a priori by default.
     """
 
-    def __init__(self, mechanism: Mechanism, passing: FloatArray | None = None) -> None:
+    def __init__(self, mechanism: Mechanism) -> None:
         expect(mechanism, Mechanism, "the mechanism", "what gough.load_robot returned")
         self.loops = close_loops(mechanism)
         self.mechanism = self.loops.mechanism  # with what holds joints that need no motor
         self.kinematics = ClosedChain(self.loops)
-        self.passing = self.mechanism.standard.values if passing is None else passing
+        self.transmitted = TransmittedEffort(
+            mechanism=self.mechanism,
+            independent=self.independent,
+            parameters=self.mechanism.standard.values,
+        )
 
-    def with_passing(self, values: FloatArray) -> Model:
-        """Return the robot with other parameters that the efforts its joints pass on follow
-        from.
+    def with_transmitted_effort(self, parameters: FloatArray) -> Model:
+        """Return the model whose regressors compute transmitted efforts from these parameters.
+
+        Args:
+            parameters: Standard parameters, (p,); a new model uses those of the robot file.
         """
         other = copy(self)
-        other.passing = values
+        other.transmitted = replace(self.transmitted, parameters=parameters)
         return other
+
+    def with_mechanism(self, mechanism: Mechanism) -> Model:
+        """Return the model of a changed robot with the same standard parameters."""
+        return Model(mechanism).with_transmitted_effort(self.transmitted.parameters)
 
     def __repr__(self) -> str:
         return (
@@ -121,8 +127,8 @@ class Model(Columns):
         self, tree: TreeEfforts, closure_map: ca.SX, names: Sequence[str]
     ) -> ca.SX:
         """Return E^T times the tree efforts for a unit of each named parameter, (m, p)."""
-        if len(tree.passed) < len(self.mechanism.loaded):
-            self.pass_on(tree, closure_map, self.mechanism.standard.as_dict().get)
+        if len(tree.transmitted) < len(self.mechanism.load_dependent):
+            self.transmitted.insert(tree, closure_map, self.mechanism.standard.as_dict().get)
         units: dict[str, ca.SX] = {}
         for k, name in enumerate(named(names)):
             ten = dict(zip(INERTIAL, self._mounted(name)[1])) if name.payload is not None else {}
@@ -142,7 +148,7 @@ class Model(Columns):
         load bodies.
         """
         value = self.valued(chi, load)
-        self.pass_on(tree, closure_map, value, applied)
+        self.transmitted.insert(tree, closure_map, value, applied)
         return closure_map.T @ tree.total(value)
 
     def mass_expressions(
@@ -166,57 +172,30 @@ class Model(Columns):
             known[name] = known[name] + load[k] if name in known else load[k]
         return known.get
 
-    def pass_on(
-        self,
-        tree: TreeEfforts,
-        closure_map: ca.SX,
-        value: Callable[[Parameter], Any],
-        applied: ca.SX | None = None,
-    ) -> None:
-        """Let a tree know what its joints pass on: u_j, their rows without their own friction.
-
-        Under applied efforts of the rows u_j = tau_j - f_j(u_j), by Newton's method; |u| needs one
-        step of it.
-        """
-        if not self.mechanism.loaded:
-            return
-        rows = closure_map.T @ tree.total(value)
-        for i in self.mechanism.loaded:
-            row = self.independent.index(i)
-            tree.passed[i] = rows[row]
-            if applied is not None:
-                tree.passed[i] = u = ca.SX.sym("u")
-                wrong = u + tree.friction(i, value) - applied[row]
-                better, found = u - wrong / ca.jacobian(wrong, u), ca.SX(0)
-                for _ in range(4):
-                    found = ca.substitute(better, u, found)
-                tree.passed[i] = found
-
     @property
     def remembers(self) -> int:
         """How many numbers besides the motion its terms depend on: lags and recorded channels."""
         return len(self.mechanism.memories) + len(self.mechanism.channels)
 
     @property
-    def accompanying(self) -> int:
-        """These, and how many joints have terms that depend on the effort they pass on."""
-        return self.remembers + len(self.mechanism.loaded)
+    def n_extra_inputs(self) -> int:
+        """Number of extra kernel inputs: internal states, channels, transmitted efforts."""
+        return self.remembers + len(self.mechanism.load_dependent)
 
     def context(
-        self, motion: Motion, dead_band: ArrayLike | None, *, passed: bool = True
+        self, motion: Motion, dead_band: ArrayLike | None, *, transmitted: bool = True
     ) -> FloatArray:
         """Return what terms depend on besides the motion: dead bands, (n,), or these and more, (t,
         n + x).
 
-        More are lags, recorded channels and, if asked for, the efforts that joints pass on. A
-        motion that does not say what is remembered is taken for a log of its own, with channels as
-        usual.
+        More are lags, recorded channels and, if asked for, transmitted efforts. A motion without
+        them is taken for a log of its own, with channels at their default values.
         """
         band, extra = self._band(dead_band), motion.remembered
-        size = self.accompanying if passed else self.remembers
+        size = self.n_extra_inputs if transmitted else self.remembers
         if not size:
             return band
-        if extra is None and passed:
+        if extra is None and transmitted:
             extra = self.with_memory(motion, band)[0].remembered
         if extra is None:
             extra = remember(self.mechanism, motion, band)[0]
@@ -232,10 +211,10 @@ class Model(Columns):
         around: bool = False,
         payload: str | None = None,
     ) -> tuple[Motion, Carry | None]:
-        """Return a motion with lags, channels and efforts passed on, and what it goes on from; see
+        """Return a motion with lags, channels and transmitted efforts, and its last state; see
         `remember`.
         """
-        if not self.accompanying:
+        if not self.n_extra_inputs:
             return motion, None
         kept = len(self.mechanism.memories)
         if channels is None and motion.remembered is not None:
@@ -248,33 +227,38 @@ class Model(Columns):
             carry=carry,
             around=around,
         )
-        if self.mechanism.loaded:
-            at = [self.independent.index(i) for i in self.mechanism.loaded]
-            passed = self.passed_on(
-                replace(motion, remembered=extra), dead_band, self.load(payload)
-            )
-            extra = np.hstack([extra, passed[:, at]])
-        return replace(motion, remembered=extra), after
+        moving = replace(motion, remembered=extra)
+        joints = self.mechanism.load_dependent
+        transmitted = self.transmitted_effort(moving, dead_band, joints=joints, payload=payload)
+        return replace(motion, remembered=np.hstack([extra, transmitted])), after
 
-    def passed_on(
-        self, motion: Motion, dead_band: ArrayLike | None, load: FloatArray | None = None
+    def transmitted_effort(
+        self,
+        motion: Motion,
+        dead_band: ArrayLike | None,
+        *,
+        joints: Sequence[int],
+        payload: str | None = None,
     ) -> FloatArray:
-        """Return the rows' efforts without the friction of their own joints, (t, m), for the values
-        of `passing`.
+        """Return the efforts that motors transmit along a motion, (t, k). [N or N m]
+
+        Args:
+            dead_band: As in `regressor`.
+            joints: Indices of the motors' joints, (k,).
+            payload: Name of the payload that the robot carries.
         """
-        terms = self.mechanism.terms
-        lost = [
-            name.owner in self.rows and name.kind in terms and terms[name.kind].own_friction
-            for name in self.mechanism.standard.names
-        ]
-        return self._row_efforts(motion, np.where(lost, 0.0, self.passing), load, dead_band)
+        if not joints:
+            return np.zeros((len(motion), 0))
+        parameters = self.transmitted.frictionless_parameters
+        effort = self._row_efforts(motion, parameters, self.load(payload), dead_band)
+        return effort[:, [self.independent.index(joint) for joint in joints]]
 
     def inverse_expressions(
         self, extra: int = 0, applied: ca.SX | None = None
     ) -> tuple[list[ca.SX], ca.SX, Closed]:
         """Return the symbols of `expressions`, chi and load, the rows' efforts and the chain.
 
-        What joints pass on follows from the accelerations, or from efforts applied to the rows.
+        Transmitted efforts follow from the accelerations, or from efforts applied to the rows.
         """
         symbols, tree, closed = self.expressions(extra)
         chi, load = (
@@ -292,7 +276,7 @@ class Model(Columns):
         """Return the kernel (q, v, a, context) -> regressor (m, p), check; v and a are those of the
         rows.
         """
-        symbols, tree, closed = self.expressions(self.accompanying)
+        symbols, tree, closed = self.expressions(self.n_extra_inputs)
         columns = self.projected_columns(tree, closed.closure_map, names)
         return ca.Function("regressor", symbols, [columns, closed.check])
 
@@ -495,7 +479,7 @@ class Model(Columns):
             motion.q,
             v,
             a,
-            self.context(motion, dead_band, passed=False),
+            self.context(motion, dead_band, transmitted=False),
             *self._given(values, load),
             **settings,
         )

@@ -122,8 +122,8 @@ class TreeEfforts:
             outside.
 
     Attributes:
-        passed: Efforts that joints pass on, by index, for terms that depend on them; from
-            `dead_band` where it is known there, else to be filled in (see `Model.pass_on`).
+        transmitted: Transmitted efforts by joint, for load-dependent friction; from `dead_band`
+            if it contains them, otherwise written by `TransmittedEffort.insert`.
     """
 
     def __init__(
@@ -149,8 +149,10 @@ class TreeEfforts:
             if known
             else {}
         )
-        last = dead_band[n + kept + len(mechanism.channels) :]
-        self.passed = {i: last[k] for k, i in enumerate(mechanism.loaded) if k < last.shape[0]}
+        transmitted = dead_band[n + kept + len(mechanism.channels) :]
+        self.transmitted: dict[int, ca.SX] = {}
+        for k, joint in enumerate(mechanism.load_dependent[: transmitted.shape[0]]):
+            self.transmitted[joint] = transmitted[k]
         self._outward()
 
     def _outward(self) -> None:
@@ -195,7 +197,7 @@ class TreeEfforts:
             math=ca,
             lags=own,
             channels=self._channels,
-            effort=self.passed.get(i, 0.0),
+            effort=self.transmitted.get(i, 0.0),
             other=lambda other: self._state(
                 mechanism.coordinates.index(mechanism.joint_near(mechanism.joints[i], other).name)
             ),
@@ -222,8 +224,8 @@ class TreeEfforts:
 
             f = m a + wd x s + w x (w x s),    n = s x a + I wd + w x I w.
 
-        Without the own friction of joints with a term that depends on the effort they pass on, as
-        long as `passed` does not say what that is.
+        Friction of a joint with load-dependent terms is left out while `transmitted` does not
+        contain its transmitted effort.
 
         Args:
             value: Gives parameters by name, as expressions, (1, k); None where there is none.
@@ -244,8 +246,8 @@ class TreeEfforts:
         for i, joint in reversed(list(enumerate(mechanism.joints))):
             R, r = self._transforms[i].rotation, self._transforms[i].translation
             force, moment = wrenches[joint.child]
-            lost = i in mechanism.loaded and i not in self.passed
-            terms = [t for t in joint.terms if not lost or not mechanism.terms[t].own_friction]
+            unknown = i in mechanism.load_dependent and i not in self.transmitted
+            terms = [t for t in joint.terms if not unknown or not mechanism.terms[t].own_friction]
             own = _sparse(joint.direction).T @ (moment if joint.kind == "revolute" else force)
             efforts[i, :] = own + self._terms(i, value, terms, columns)
             f, n = wrenches[joint.parent]
@@ -254,7 +256,7 @@ class TreeEfforts:
         return efforts
 
     def friction(self, i: int, value: Callable[[Parameter], Any]) -> ca.SX:
-        """Return the own friction of a joint, where it passes on `passed[i]`."""
+        """Return the friction of a joint at its transmitted effort."""
         terms = self.mechanism.terms
         return self._terms(
             i, value, [t for t in self.mechanism.joints[i].terms if terms[t].own_friction]

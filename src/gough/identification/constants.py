@@ -78,12 +78,13 @@ class TermColumns:
         self._channels = (
             {} if known is None else dict(zip(model.mechanism.channels, known[:, kept:].T))
         )
-        self._efforts: dict[int, FloatArray] = {}
-        if mechanism.loaded:
-            passed = model.passed_on(
-                processed.motion, processed.dead_band, model.load(processed.payload)
-            )
-            self._efforts = {i: passed[:, model.independent.index(i)] for i in mechanism.loaded}
+        transmitted = model.transmitted_effort(
+            processed.motion,
+            processed.dead_band,
+            joints=mechanism.load_dependent,
+            payload=processed.payload,
+        )
+        self._efforts = dict(zip(mechanism.load_dependent, transmitted.T))
 
     def at(self, constants: Mapping[str, Any], math: Any = np) -> Any:
         """Return the columns before decimation, (t, r, k), at values of constants by full name."""

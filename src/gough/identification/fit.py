@@ -39,7 +39,7 @@ from gough.identification.experiment import (
     prepare_unseen,
     with_information,
 )
-from gough.identification.load_friction import refuse_loaded, with_passed_efforts
+from gough.identification.load_friction import linearise_load_friction, refuse_load_friction
 from gough.identification.methods import ALL, ESTIMATORS, BodyProblem, PeriodProblem, wants
 from gough.identification.result import Identification, fits_of
 from gough.identification.structures import ModelChoice, model_choice
@@ -246,21 +246,20 @@ def _posed(
     base = base_parameters(model, tie_legs=chosen.tie_legs, payloads=tuple(carried))
     of_gains = [estimator for estimator in estimators.values() if wants(estimator) == "gains"]
     if not of_gains:
-        experiment = with_passed_efforts(
+        experiment = linearise_load_friction(
             prepare(model, logs, base, processing=asked, gains=chosen.gains)
         )
         found = fit_constants(experiment)
         if found:
-            model = Model(
-                experiment.model.mechanism.with_constants(found), experiment.model.passing
-            )
+            mechanism = experiment.model.mechanism.with_constants(found)
+            model = experiment.model.with_mechanism(mechanism)
             again = prepare(
                 model, logs, base, processing=experiment.processing, gains=experiment.gains or None
             )
-            experiment = with_passed_efforts(replace(again, choice=experiment.choice))
+            experiment = linearise_load_friction(replace(again, choice=experiment.choice))
         return experiment, found
     check_currents(recordings, loaded)
-    refuse_loaded(model, "drive gains")
+    refuse_load_friction(model, "drive gains")
     known = known_payload(model, name or "", measured)
     for turn in range(TURNS + 1):
         currents = currents_problem(model, recordings, loaded, known, base, processing=asked)

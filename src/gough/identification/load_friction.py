@@ -1,15 +1,8 @@
-"""Friction that depends on the effort a joint passes on: linear around an estimate, found by
-repeating.
+"""Fit load-dependent friction by Gauss-Newton iteration.
 
-With u_j(chi) the effort of motor j without its own friction, the model is W(u) chi. Around an
-estimate
-
-    W(u) chi + (dW/du du/dchi chi) = J chi - s,    J_jk = W_jk + mu_j g_j(u_j) / u_j W_jk  (k not
-    friction of j),
-
-s_j = mu_j g_j, where the term g is proportional to the size of u, as |u| sign(qd) is: a
-Gauss-Newton step is the linear fit of J chi to y + s, and the covariance of that fit knows that u
-was found from the same data.
+With the transmitted efforts u(chi) the model is W(u) chi. Around an estimate it is J chi - s (see
+`TransmittedEffort.linearise`). A Gauss-Newton step is the linear fit of J chi to y + s; its
+covariance accounts for u being estimated from the same data.
 """
 
 from __future__ import annotations
@@ -33,21 +26,20 @@ WORTH = 1e-4
 EXACT = 1e-8  # of the efforts: smaller errors are rounding
 
 
-def with_passed_efforts(experiment: Experiment) -> Experiment:
-    """Return logs, and their robot, with what joints pass on found from them; the problem is linear
-    around that.
+def linearise_load_friction(experiment: Experiment) -> Experiment:
+    """Return the experiment linearised around the transmitted efforts that fit its logs best.
 
-    The first fit is without the terms that depend on it. What a log carries besides is the robot
-    file's payload. Steps are halved until they win: where efforts change their sign, full ones may
-    take turns for ever.
+    The first fit omits the load-dependent terms. The payload of a log is that of the robot file.
+    Steps are halved until the likelihood increases: full ones may alternate for ever where efforts
+    change their sign.
     """
     mechanism, base = experiment.model.mechanism, experiment.base
-    if not mechanism.loaded:
+    if not mechanism.load_dependent:
         return experiment
     plain = [
         k
         for k, head in enumerate(column_names(base))
-        if head.kind not in mechanism.terms or not mechanism.terms[head.kind].loaded
+        if head.kind not in mechanism.terms or not mechanism.terms[head.kind].load_dependent
     ]
     values = np.zeros(len(base))
     values[plain] = _fitted(experiment.problem.select([base.names[k] for k in plain]))
@@ -76,7 +68,8 @@ def _around(experiment: Experiment, values: FloatArray) -> tuple[Experiment, flo
     likelihood.
     """
     base = experiment.base
-    model = experiment.model.with_passing(standard_from_base(experiment.model, base, values)[0])
+    parameters, _ = standard_from_base(experiment.model, base, values)
+    model = experiment.model.with_transmitted_effort(parameters)
     logs = [
         replace(
             log,
@@ -96,12 +89,12 @@ def _around(experiment: Experiment, values: FloatArray) -> tuple[Experiment, flo
     )
 
 
-def refuse_loaded(model: Model, what: str) -> None:
-    """Raise for a robot with terms that depend on efforts passed on, where these are not known."""
-    if model.mechanism.loaded:
-        joint = model.mechanism.joints[model.mechanism.loaded[0]].name
+def refuse_load_friction(model: Model, what: str) -> None:
+    """Raise if a robot has load-dependent friction, where a linear model is needed."""
+    if model.mechanism.load_dependent:
+        joint = model.mechanism.joints[model.mechanism.load_dependent[0]].name
         raise InvalidInput(
-            f"friction of '{joint}' depends on the effort it passes on, which is not linear: "
+            f"friction of '{joint}' depends on the effort it transmits, which is not linear: "
             f"{what} "
             "cannot be found with it; leave the term out of the robot file",
             joint=joint,
@@ -110,26 +103,9 @@ def refuse_loaded(model: Model, what: str) -> None:
 
 def _linear(experiment: Experiment, values: FloatArray) -> Regression:
     """Return the problem J chi = y + s around values, (p,)."""
-    model, problem, heads = experiment.model, experiment.problem, column_names(experiment.base)
-    terms = [model.mechanism.terms.get(head.kind) for head in heads]
-    J, shift = np.array(problem.regressor), np.zeros_like(problem.effort)
-    for i in model.mechanism.loaded:
-        row, joint = model.independent.index(i), model.mechanism.joints[i].name
-        own = np.array(
-            [
-                term is not None
-                and term.own_friction
-                and any(member.owner == joint for member in model.resolve(head))
-                for head, term in zip(heads, terms)
-            ]
-        )
-        lossy = own & np.array([term is not None and bool(term.loaded) for term in terms])
-        W = problem.regressor[:, row]
-        passed, lost = W[:, ~own] @ values[~own], W[:, lossy] @ values[lossy]
-        slope = np.divide(
-            lost, passed, out=np.zeros_like(lost), where=np.abs(passed) > np.abs(lost)
-        )
-        J[:, row, ~own] += slope[:, None] * W[:, ~own]
-        shift[:, row] = slope * passed
+    model = experiment.model
+    problem = experiment.problem
+    columns = [model.resolve(name) for name in column_names(experiment.base)]
+    jacobian, shift = model.transmitted.linearise(problem.regressor, values, columns)
     again = None if problem.replicates is None else problem.replicates + shift
-    return replace(problem, regressor=J, effort=problem.effort + shift, replicates=again)
+    return replace(problem, regressor=jacobian, effort=problem.effort + shift, replicates=again)

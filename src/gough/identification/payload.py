@@ -35,7 +35,7 @@ from gough.fitting.load_fit import (
 from gough.fitting.noise_information import OBSERVED
 from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.fitting.regression import Regression
-from gough.identification.load_friction import refuse_loaded
+from gough.identification.load_friction import refuse_load_friction
 from gough.identification.load_problem import load_problem, unloaded_robot
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
@@ -255,7 +255,7 @@ def payload(
     """
     chosen = merge_settings(PayloadSettings, settings, options)
     model, recordings, used = as_model(model), as_recordings(recordings), chosen.processing
-    refuse_loaded(model, "a load")
+    refuse_load_friction(model, "a load")
     _ = chosen.place  # refused before logs are processed, if it is no place
     if not recordings:
         raise InvalidInput("there is no recording to find a load in")

@@ -232,13 +232,15 @@ class Identification(Record):
         return replace(own, **given)
 
     def fitted(self, model: Model) -> Model:
-        """Return the robot with the constants of joint terms that were found, and with what its
-        joints pass on.
+        """Return the robot with the constants of joint terms that were found, and with its
+        transmitted efforts.
         """
         known = model.mechanism.constants
         if any(known[name].value != value for name, value in self.constants.values.items()):
             model = Model(model.mechanism.with_constants(self.constants.values))
-        return model.with_passing(self.standard(model)) if model.mechanism.loaded else model
+        if not model.mechanism.load_dependent:
+            return model
+        return model.with_transmitted_effort(self.standard(model))
 
     def standard(self, model: Model) -> FloatArray:
         """Return standard parameters (p,) with the same efforts as the estimate: base values on

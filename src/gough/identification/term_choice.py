@@ -157,7 +157,7 @@ def choose_terms(experiment: Experiment, unseen: Experiment | None = None) -> Te
     problem = experiment.problem
     block, folds, what = _blocks(problem)
     first = _Moments(problem, block, folds)
-    model = experiment.model.with_passing(
+    model = experiment.model.with_transmitted_effort(
         standard_from_base(experiment.model, experiment.base, first.values())[0]
     )
     experiment = replace(experiment, model=model)

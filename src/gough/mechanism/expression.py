@@ -33,7 +33,7 @@ LONGEST, DEEPEST = (
     30,
 )  # characters, and parentheses inside each other: the longest bundled term has 40 and 3
 STATE = ("q", "qd", "qdd")
-EFFORT = "effort"  # what the joint passes on, of its own only
+EFFORT = "effort"  # transmitted effort of the term's own joint
 # How many arguments each takes; all but `sign` and `lag` are functions of NumPy and CasADi under
 # these names.
 FUNCTIONS = {

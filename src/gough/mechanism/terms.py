@@ -96,7 +96,7 @@ class JointState:
     constants: Mapping[str, Any] = field(
         default_factory=dict
     )  # `stribeck.speed`, instead of the term's own
-    effort: Any = 0.0  # what the joint passes on: its motor's less its own friction [N or N m]
+    effort: Any = 0.0  # transmitted: the motor's less the friction of its joint [N or N m]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,14 +209,14 @@ class JointTerm:
         return tuple(dict.fromkeys(filter(None, names)))
 
     @cached_property
-    def loaded(self) -> bool:
-        """It depends on the effort that its joint passes on."""
+    def load_dependent(self) -> bool:
+        """Whether it depends on the transmitted effort of its joint."""
         return self.mentions(EFFORT)
 
     @property
     def own_friction(self) -> bool:
-        """It is lost in its joint, so that the joint does not pass it on."""
-        return self.dissipative or self.loaded
+        """Whether it is friction of its joint, which the joint does not transmit."""
+        return self.dissipative or self.load_dependent
 
     @property
     def risky(self) -> bool:

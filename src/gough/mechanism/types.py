@@ -352,7 +352,7 @@ class Mechanism(Record):
         an effort.
         """
         term, at = self.known_terms[name], f"joint '{joint.name}'"
-        if term.loaded and (self.redundant or not joint.actuated):
+        if term.load_dependent and (self.redundant or not joint.actuated):
             why = (
                 "the robot has more motors than degrees of freedom"
                 if self.redundant
@@ -362,7 +362,7 @@ class Mechanism(Record):
                 "joint",
                 joint.name,
                 "terms",
-                f"'{name}' depends on the effort that {at} passes on, which nothing tells: {why}",
+                f"'{name}' depends on the effort that {at} transmits, which is unknown: {why}",
             )
         for node in term.tree.walk():
             try:
@@ -429,12 +429,12 @@ class Mechanism(Record):
         )
 
     @cached_property
-    def loaded(self) -> tuple[int, ...]:
-        """Indices of the joints with terms that depend on the effort they pass on."""
+    def load_dependent(self) -> tuple[int, ...]:
+        """Indices of the joints with load-dependent friction."""
         return tuple(
             i
             for i, joint in enumerate(self.joints)
-            if any(self.known_terms[t].loaded for t in joint.terms)
+            if any(self.known_terms[t].load_dependent for t in joint.terms)
         )
 
     @cached_property

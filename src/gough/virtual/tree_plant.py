@@ -174,8 +174,8 @@ class JointEfforts:
     """The joint terms of some coordinates: `rotor` qdd plus what a call with q and qd returns.
 
     Lags are held over a step of the integrator and follow after it: exact to first order in its
-    length. What a motor passes on is its effort less the friction of its joint, u + f(u) = tau, by
-    u = tau / (1 + f(u) / u): at once where f is in proportion to u.
+    length. The transmitted effort u of a motor is its effort less the friction of its joint:
+    u + f(u) = tau, solved by u = tau / (1 + f(u) / u): at once where f is in proportion to u.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class JointEfforts:
         self._driven = [
             (k, mechanism.actuated.index(mechanism.coordinates[i]))
             for k, i in enumerate(coordinates)
-            if i in mechanism.loaded
+            if i in mechanism.load_dependent
         ]  # places here and among the motors
         self.size = 0
         for name, term in mechanism.terms.items():
@@ -267,9 +267,9 @@ class JointEfforts:
 
         if not self._driven:
             return total(self._terms)
-        loaded = [entry for entry in self._terms if entry[0].loaded]
+        loaded = [entry for entry in self._terms if entry[0].load_dependent]
         left = -total(
-            [entry for entry in self._terms if entry[0].dissipative and not entry[0].loaded]
+            [entry for entry in self._terms if entry[0].dissipative and not entry[0].load_dependent]
         )
         for k, motor in self._driven:
             left[k] += effort[motor]
