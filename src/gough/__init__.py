@@ -6,32 +6,82 @@ Identification
 
 from __future__ import annotations
 
-import ast
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
 
-_PUBLIC = ast.parse(
-    Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-).body  # one list for all readers
-_HOMES = {
-    name.name: node.module
-    for node in _PUBLIC
-    if isinstance(node, ast.ImportFrom)
-    for name in node.names
+# The module of each public name. A module is imported when one of its names is first used, so that
+# small commands start without the whole library. Type checkers read `__init__.pyi` instead.
+_MODULES = {
+    "BoundsSettings": "gough.bounding.bounds",
+    "Check": "gough.engine",
+    "CheckSettings": "gough.engine.check",
+    "CompareSettings": "gough.identification.compare",
+    "Comparison": "gough.identification.compare",
+    "Design": "gough.excitation",
+    "DesignSettings": "gough.excitation",
+    "DiagnoseSettings": "gough.verdict.diagnosis.diagnose",
+    "Diagnosis": "gough.identification.diagnosis",
+    "Enclosure": "gough.fitting.estimate",
+    "Estimate": "gough.fitting.estimate",
+    "FactorSettings": "gough.identification.many_logs",
+    "Fleet": "gough.fleets.fleet",
+    "FleetLog": "gough.fleets.history",
+    "FleetSettings": "gough.fleets.fleet",
+    "Foresight": "gough.verdict.diagnosis.foresee",
+    "GoughError": "gough.core.errors",
+    "Identification": "gough.identification",
+    "IdentifySettings": "gough.identification",
+    "Mechanism": "gough.mechanism",
+    "Model": "gough.engine",
+    "PayloadResult": "gough.identification.payload",
+    "PayloadSettings": "gough.identification.payload",
+    "Processing": "gough.processing",
+    "Recording": "gough.logs.recording",
+    "SimulateSettings": "gough.virtual",
+    "Simulation": "gough.virtual",
+    "Survey": "gough.logs.survey",
+    "Validation": "gough.identification.validation",
+    "Verdict": "gough.core.notices",
+    "base_parameters": "gough.engine",
+    "bounds": "gough.bounding.bounds",
+    "bundled_robots": "gough.mechanism",
+    "check": "gough.engine",
+    "compare": "gough.identification.compare",
+    "condense_log": "gough.processing",
+    "controller_code": "gough.export.controller",
+    "design": "gough.excitation",
+    "diagnose": "gough.verdict.diagnosis.diagnose",
+    "fleet": "gough.fleets.fleet",
+    "foresee": "gough.verdict.diagnosis.foresee",
+    "identify": "gough.app.identify",
+    "identify_logs": "gough.app.identify",
+    "load_identification": "gough.identification",
+    "load_robot": "gough.mechanism",
+    "load_trajectory": "gough.core.trajectory",
+    "open_recording": "gough.logs.readers",
+    "payload": "gough.identification.payload",
+    "process": "gough.processing",
+    "read_recording": "gough.logs.readers",
+    "record": "gough.virtual",
+    "run_study": "gough.app.studies.run",
+    "simulate": "gough.virtual",
+    "survey": "gough.logs.survey",
+    "validate": "gough.identification.validation",
+    "write_report": "gough.app.report",
 }
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use, so that small commands start without the whole library."""
-    if name in _HOMES:
-        return getattr(import_module(str(_HOMES[name])), name)
-    raise AttributeError(f"module 'gough' has no attribute '{name}'")
+    """Import a public name when it is first used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'gough' has no attribute '{name}'")
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    """List what can be loaded, so that a prompt completes it."""
-    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+    """List the public names, so that an interactive prompt completes them."""
+    special = [name for name in globals() if name.startswith("__")]
+    return sorted([*__all__, *special])

@@ -108,28 +108,3 @@ def test_public_functions_have_few_parameters(path: Path) -> None:
             and not (arg.annotation and ast.unparse(arg.annotation).endswith("Settings"))
         ]
         assert len(names) <= MOST, f"{function.name}({', '.join(names)})"
-
-
-@pytest.mark.parametrize(
-    "path",
-    [p for p in FILES if "cli" not in p.parts],
-    ids=lambda p: p.relative_to(SOURCE).as_posix(),
-)
-def test_the_library_does_not_speak_of_options_of_the_command_line(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and id(node) not in docstrings
-        ):
-            assert not re.search(r"(?<![\w-])--[a-z]", node.value), (
-                f"{path.name}:{node.lineno}: {node.value}"
-            )

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import addressof, c_char
 from functools import cache, partial, wraps
+from importlib import resources
 from itertools import count
-from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import casadi
@@ -36,6 +36,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def _hash_of_package(package: str) -> str:
+    """Return a hash of the files of a package: sources, or bytecode where there are no sources.
+
+    It is part of the key of stored object code, so that a changed code generator never meets
+    object code of an older one. The package may be in a zip file.
+    """
+    digest = hashlib.sha256()
+    files = resources.files(package).iterdir()
+    for file in sorted(files, key=lambda file: file.name):
+        if file.name.endswith((".py", ".pyc")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
 class Compiler:
     """Turns IR into object code and object code into functions; safe in threads, as llvmlite locks
     each call.
@@ -52,10 +66,7 @@ class Compiler:
         cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
         self.width = 8 if features.get("avx512f") else 4
         version = ".".join(map(str, llvm.llvm_version_info))
-        files = sorted(
-            Path(__file__).parent.glob("*.py")
-        )  # no edit of the code generator may meet old object code
-        generator = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+        generator = _hash_of_package("gough.kernels")
         self.key = (
             f"{self._triple} {cpu} {features.flatten()} {llvmlite.__version__} {version} "
             f"{generator}"

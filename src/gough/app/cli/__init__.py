@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from inspect import getdoc
+from inspect import cleandoc, getdoc
 from types import FrameType
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from rich.markup import escape
 from gough import __version__
 from gough.app.cli import other_commands
 from gough.app.cli.display import err
-from gough.app.studies.verbs import VERBS, about
+from gough.app.studies.verbs import VERBS
 from gough.core.errors import GoughError
 
 INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it: 128 + SIGINT
@@ -40,7 +40,9 @@ def build(wanted: str | None) -> typer.Typer:
             from gough.app.cli.commands import command  # only now, with what the verb uses
 
             function = command(name)
-        app.command(name, help=about(name) if name in VERBS else getdoc(function))(function)
+        app.command(name, help=cleandoc(VERBS[name].help) if name in VERBS else getdoc(function))(
+            function
+        )
     return app
 
 

@@ -31,14 +31,7 @@ def fleet(
     force: Force = False,
     progress: Progress | None = None,
 ) -> Fleet:
-    """Look at the logs of many robots of one kind: who differs, what drifts, what is wrong with
-    whom.
-
-    The fleet file names the robot and a table of logs (CSV: log, robot, time, temperature); its
-    other keys are options.
-
-    Example:  gough fleet fleet/fleet.toml -o fleet/result
-    """
+    """Do what `gough fleet` does; see `VERBS`."""
     folder = None if output is None else require_free_folder(output, force)
     kind = read_fleet(file, settings)
     found = look_at_fleet(kind.robot, kind.logs, kind.settings, progress=progress)

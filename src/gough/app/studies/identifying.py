@@ -59,15 +59,7 @@ def check(
     description: Description = None,
     periods: Annotated[int, About(help="Repetitions of that motion to reckon with.", least=1)] = 10,
 ) -> Check | Foresight:
-    """Assemble a robot and say what can be identified: mobility, closure, singularities, base
-    parameters.
-
-    With a trajectory or a log it says instead what that motion will tell: the sigma of every
-    parameter, weak directions, and how large a mistake (delay, offset, tilt, ...) has to be to be
-    noticed.
-
-    Example:  gough check five_bar
-    """
+    """Do what `gough check` does; see `VERBS`."""
     model = as_model(robot)
     if trajectory is not None and log is not None:
         raise InvalidInput("a trajectory and a log are given; look at one of the two")
@@ -101,10 +93,7 @@ def identify(
     force: Force = False,
     progress: Progress | None = None,
 ) -> Identification:
-    """Identify a robot from its logs: parameters with uncertainty, and a verdict.
-
-    Example:  gough identify five_bar log.csv --validate other.csv -o result
-    """
+    """Do what `gough identify` does; see `VERBS`."""
     folder = None if output is None else require_free_folder(output, force)
     model = as_model(robot)
     description, held_out = other.description, read_logs(other.validate, other.description, model)
@@ -204,10 +193,7 @@ def diagnose(
     ] = False,
     force: Force = False,
 ) -> Done:
-    """Find the usual mistakes in logs and robot file: what, where, how large, and what to change.
-
-    Example:  gough diagnose five_bar log.csv --validate other.csv
-    """
+    """Do what `gough diagnose` does; see `VERBS`."""
     model = as_model(robot)
     recordings = read_logs(logs, description, model)
     found = diagnose_logs(
@@ -262,11 +248,7 @@ def payload(
     ] = None,
     description: Description = None,
 ) -> PayloadResult:
-    """Find the load in a log sample by sample, all ten parameters, and say which the motion does
-    not show.
-
-    Example:  gough payload five_bar log.csv
-    """
+    """Do what `gough payload` does; see `VERBS`."""
     known = as_model(robot)
     result = result_for(known, model)
     return find_payload(known, read_logs(logs, description, known), settings, result=result)
@@ -284,10 +266,7 @@ def bounds(
     output: Annotated[str | None, to_file("Write the box (.json).")] = None,
     force: Force = False,
 ) -> Enclosure:
-    """Enclose the parameters in guaranteed bounds, given the largest error of the efforts.
-
-    Example:  gough bounds five_bar log.csv --error-bound 0.5
-    """
+    """Do what `gough bounds` does; see `VERBS`."""
     require_free(output, force)
     known = as_model(robot)
     result = result_for(known, model)

@@ -63,11 +63,7 @@ def import_(
     ] = None,
     force: Force = False,
 ) -> Done:
-    """Turn a robot that another program wrote (URDF, MJCF, SDF, SYMORO) into a robot file, with its
-    loops closed.
-
-    Example:  gough import robot.urdf --loops robot.yaml -o robot.toml
-    """
+    """Do what `gough import` does; see `VERBS`."""
     target = Path(output) if output is not None else Path(file).with_suffix(".toml")
     require_free(target, force)
     text, source = robot_text(file)

@@ -17,15 +17,7 @@ def log(
     output: Annotated[str | None, to_file("Write a description to edit (.toml).")] = None,
     force: Force = False,
 ) -> Survey:
-    """Say what is in a log: topics, columns, rates, units as far as they can be guessed.
-
-    Write a description of it.
-
-    With a robot, it proposes which column is which joint. Nothing of this is used before a
-    description says it.
-
-    Example:  gough log run.csv --robot five_bar -o run.toml
-    """
+    """Do what `gough log` does; see `VERBS`."""
     require_free(output, force)
     joints = () if robot is None else load_robot(robot).joints
     found = survey(

@@ -48,13 +48,7 @@ def design(
     force: Force = False,
     progress: Progress | None = None,
 ) -> Design:
-    """Design the most informative trajectory inside the robot's limits, verified on a ten times
-    finer grid.
-
-    Ctrl-C ends the search and keeps the best trajectory so far; `--resume` goes on from it.
-
-    Example:  gough design five_bar -o trajectory.json
-    """
+    """Do what `gough design` does; see `VERBS`."""
     require_free(output, force or output == resume)
     require_free(csv, force)
     if output is not None and csv is not None and Path(output).resolve() == Path(csv).resolve():
@@ -98,10 +92,7 @@ def simulate(
     force: Force = False,
     progress: Progress | None = None,
 ) -> Simulation:
-    """Run the virtual robot along a trajectory and write the log its controller would have saved.
-
-    Example:  gough simulate five_bar --trajectory trajectory.json -o log.csv
-    """
+    """Do what `gough simulate` does; see `VERBS`."""
     require_free(output, force)
     model = as_model(robot)
     path = load_trajectory(trajectory, robot=model.mechanism.name)
@@ -131,13 +122,7 @@ def generate(
     force: Force = False,
     progress: Progress | None = None,
 ) -> Done:
-    """Make the logs of a virtual fleet: pick and place day by day, weather, wear, and a few things
-    that are wrong.
-
-    Writes the logs, their table, a fleet file, and what is wrong with whom (`truth.csv`).
-
-    Example:  gough generate five_bar --robots 4 --days 8 --drifting 1 -o fleet
-    """
+    """Do what `gough generate` does; see `VERBS`."""
     if drifting + 3 > robots:
         raise InvalidInput(
             f"{drifting} drifting robots and three more that are wrong do not fit among {robots}"

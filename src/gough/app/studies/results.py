@@ -19,10 +19,7 @@ from gough.identification.validation import Validation, validate_result
 
 
 def validate(folder: Folder, logs: Logs, *, description: Description = None) -> Validation:
-    """Judge a result on logs it has not seen, processed as those it was found from.
-
-    Example:  gough validate result other.csv
-    """
+    """Do what `gough validate` does; see `VERBS`."""
     model, result = load_result(folder)
     return validate_result(model, result, read_logs(logs, description, model))
 
@@ -36,14 +33,7 @@ def compare(
     output: Annotated[str | None, to_file("Write a page (.html).")] = None,
     force: Force = False,
 ) -> Comparison:
-    """Compare results: which parameters differ beyond chance, and which model predicts which log.
-
-    The first result is what the others are compared with. With `--change` or `--error` the
-    comparison fails beyond
-    them: the command then ends with exit code 3, and a study stops.
-
-    Example:  gough compare result again --logs other.csv
-    """
+    """Do what `gough compare` does; see `VERBS`."""
     if len(folders) < 2:
         raise InvalidInput(f"{len(folders)} result is given, expected two or more")
     require_free(output, force)
@@ -75,10 +65,7 @@ def report(
     ] = None,
     force: Force = False,
 ) -> Done:
-    """Write the report of a result: one self-contained HTML file.
-
-    Example:  gough report result
-    """
+    """Do what `gough report` does; see `VERBS`."""
     model, result = load_result(folder)
     path = Path(folder) / "report.html" if output is None else Path(output)
     require_free(path, force)
@@ -120,10 +107,7 @@ def export(
     ] = False,
     force: Force = False,
 ) -> Done:
-    """Write a result as controller code, tables, URDF or MJCF.
-
-    Example:  gough export result --to c
-    """
+    """Do what `gough export` does; see `VERBS`."""
     from gough.export import export as export_model
 
     model, result = load_result(folder)

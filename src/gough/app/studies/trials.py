@@ -123,10 +123,7 @@ def trials(
     force: Force = False,
     progress: Progress | None = None,
 ) -> Done:
-    """Identify virtual robots again and again with other noise: do 95 % intervals hold the truth?
-
-    Example:  gough trials five_bar --seeds 2 --periods 3
-    """
+    """Do what `gough trials` does; see `VERBS`."""
     require_free(output, force)
     cases = [*product(robots, range(settings.designs), settings.noises)]
     tasks = [

@@ -1,0 +1,73 @@
+"""The package works from a zip file, and from bytecode without its sources."""
+
+from __future__ import annotations
+
+import compileall
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "gough"
+USE = """
+import gough
+assert "MARK" in gough.__file__, gough.__file__
+robot = gough.load_robot("five_bar")
+print(gough.check("five_bar").summary())
+from gough.kernels.kernel import compiler
+empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+assert empty not in compiler().key
+"""
+
+
+@pytest.fixture(scope="module", params=["zip", "bytecode"])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return what to put on the path: a zip of the package, or a folder with bytecode only."""
+    folder = tmp_path_factory.mktemp("without")
+    tree = folder / "tree"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PACKAGE, tree / "gough", ignore=ignored)
+    if request.param == "zip":
+        return Path(shutil.make_archive(str(folder / "x"), "zip", tree))
+    compileall.compile_dir(tree, legacy=True, quiet=1)
+    for source in [*tree.rglob("*.py"), *tree.rglob("*.pyi")]:
+        source.unlink()
+    return tree
+
+
+def python(place: Path, *arguments: str) -> str:
+    """Run Python with the package from a place and return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(place)}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        env=environment,
+        cwd=place.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_library_loads_and_checks_a_robot(place: Path) -> None:
+    mark = "x.zip" if place.suffix == ".zip" else "tree"
+    assert "degrees of freedom" in python(place, "-c", USE.replace("MARK", mark))
+
+
+def test_the_command_line_shows_its_help(place: Path) -> None:
+    shown = python(place, "-m", "gough", "--help")
+    assert "Identify a robot from its logs" in shown
+
+
+def test_the_command_line_reads_bundled_robots_and_makes_options(place: Path) -> None:
+    assert "five_bar" in python(place, "-m", "gough", "robots")
+    assert "--tie-legs" in python(place, "-m", "gough", "check", "--help")
+
+
+@pytest.mark.slow
+def test_a_demo_writes_its_report_and_controller_code(place: Path, tmp_path: Path) -> None:
+    python(place, "-m", "gough", "demo", "five_bar", "-o", str(tmp_path / "demo"))
+    assert (tmp_path / "demo" / "report.html").exists()
