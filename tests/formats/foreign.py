@@ -100,7 +100,7 @@ def described(text: str, name: str, loops: str | None = None) -> tuple[Descripti
     """Read a robot; without motors in the file all its joints are."""
     tree = read_tree(text, name, loops)
     if not any(joint.actuated for joint in tree.joints):
-        tree = tree.driven_by(tree.single())
+        tree = tree.with_motors(tree.one_motion_joints())
     done = describe(tree, name)
     return done, parse_robot(done.text, name)
 

@@ -15,7 +15,7 @@ from gough.core.errors import InvalidMechanism
 from gough.engine import Model
 from gough.formats.read import read_tree
 from gough.formats.robot_description import describe
-from gough.formats.tree import BALL, Connection, Link, RobotTree
+from gough.formats.tree import BALL_MOTIONS, Connection, Link, RobotTree
 from gough.mechanism import load_robot
 
 SOLID = '<inertial><origin xyz="0.02 0 -0.1"/><mass value="1"/><inertia ixx="0.02" iyy="0.02" izz="0.01"/></inertial>'
@@ -86,7 +86,7 @@ def test_motions_of_a_ball_are_held_one_by_one(held: tuple[int, ...]) -> None:
         name="ball",
         parent="ground",
         child="rod",
-        motions=BALL,
+        motions=BALL_MOTIONS,
         start=(0.3, -0.4, 0.5),
         after=np.array([[1.0, 0, 0, 0.2], [0, 1, 0, 0], [0, 0, 1, -0.1], [0, 0, 0, 1]]),
     )
@@ -105,9 +105,9 @@ def test_motions_of_a_ball_are_held_one_by_one(held: tuple[int, ...]) -> None:
             Link(name="tip", inertia=solid),
         ),
     )
-    whole = described_tree(tree.driven_by(["turn"]))
+    whole = described_tree(tree.with_motors(["turn"]))
     part = described_tree(
-        tree.driven_by(["turn"]).locked(
+        tree.with_motors(["turn"]).with_locked_joints(
             {"ball": [ball.start[k] if k in held else None for k in range(3)]}
         )
     )

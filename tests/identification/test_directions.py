@@ -279,7 +279,7 @@ def test_missing_terms_are_the_columns_a_file_with_them_would_have() -> None:
     seen = evidence(Model(bare))
     view, model = seen.views[0], Model(full)
     for term, unit in TERMS.items():
-        if not unit.suspected:
+        if not unit.fault_candidate:
             continue
         direction = entry(f"missing {unit.label}")
         for place in direction.places(seen):

@@ -99,7 +99,7 @@ def residual(kind: str, a: Placement, b: Placement) -> np.ndarray:
     )
 
 
-HERE = Placement.xyz_rpy((0.3, -0.2, 0.5), (0.4, 0.1, -0.8))
+PLACED = Placement.xyz_rpy((0.3, -0.2, 0.5), (0.4, 0.1, -0.8))
 SHIFT = {"distance": (0.3, 0.4, 0.0), "parallel": (0.1, 0.7, -0.3)}
 TURN = {
     "point": (0.3, 0.2, 0.1),
@@ -111,27 +111,27 @@ TURN = {
 
 @pytest.mark.parametrize("kind", CLOSURES)
 def test_a_closure_is_closed_where_its_label_says_and_open_elsewhere(kind: str) -> None:
-    """Written with the frames' own placements: a at HERE, b moved from it as the kind allows, then
+    """Written with the frames' own placements: a at PLACED, b moved from it as the kind allows, then
     as it does not.
     """
-    allowed = HERE.then(
+    allowed = PLACED.then(
         Placement.xyz_rpy(SHIFT.get(kind, (0.0, 0.0, 0.0)), TURN.get(kind, (0.0, 0.0, 0.0)))
     )
-    closed = residual(kind, HERE, allowed)
+    closed = residual(kind, PLACED, allowed)
     assert closed.shape == (len(CLOSURES[kind].units),)
     np.testing.assert_allclose(
         closed - (0.0 if kind != "coupling" else 2 * 0.1 - 0.5 + 0.3), 0.0, atol=1e-15
     )
     if kind != "coupling":
         beyond = allowed.then(Placement.xyz_rpy((1e-3, 2e-3, 3e-3), (1e-3, 2e-3, 3e-3)))
-        assert (np.abs(residual(kind, HERE, beyond)) > 1e-5).all()
+        assert (np.abs(residual(kind, PLACED, beyond)) > 1e-5).all()
 
 
 def test_only_a_weld_half_a_turn_apart_is_mistaken() -> None:
-    other = HERE.then(Placement((("Rx", np.pi),)))
-    assert np.abs(residual("weld", HERE, other)).max() < 1e-15
-    assert "half a turn" in CLOSURES["weld"].mistaken(end(HERE), end(other))
-    assert not CLOSURES["weld"].mistaken(end(HERE), end(HERE))
+    other = PLACED.then(Placement((("Rx", np.pi),)))
+    assert np.abs(residual("weld", PLACED, other)).max() < 1e-15
+    assert "half a turn" in CLOSURES["weld"].wrong_branch(end(PLACED), end(other))
+    assert not CLOSURES["weld"].wrong_branch(end(PLACED), end(PLACED))
 
 
 def test_entries_use_words_that_their_readers_know() -> None:

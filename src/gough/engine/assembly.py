@@ -92,7 +92,7 @@ class _Search:
         )
         poses = body_transforms(loops.mechanism, q)
         for k, closure in enumerate(loops.mechanism.closures):
-            guide = CLOSURES[closure.kind].guide
+            guide = CLOSURES[closure.kind].branch_guide
             if guide is not None:
                 rows.append(guide(*closure_ends(closure, poses)))
                 owner.append(k)
@@ -209,7 +209,7 @@ def wrong_with(loops: Loops, home: FloatArray, error: FloatArray) -> Failure | N
             Transform(number(end.rotation), number(end.translation))
             for end in closure_ends(closure, poses)
         ]
-        mistaken = CLOSURES[closure.kind].mistaken
+        mistaken = CLOSURES[closure.kind].wrong_branch
         if mistaken and (text := mistaken(*ends)):
             return LoopNotClosed(
                 f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with "

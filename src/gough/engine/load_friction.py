@@ -51,7 +51,7 @@ class TransmittedEffort:
         parameters = np.array(self.parameters, dtype=float)
         for k, name in enumerate(mechanism.standard.names):
             term = mechanism.terms.get(name.kind)
-            if term is not None and term.own_friction and name.owner in row_joints:
+            if term is not None and term.is_joint_friction and name.owner in row_joints:
                 parameters[k] = 0.0
         return parameters
 
@@ -121,7 +121,7 @@ class TransmittedEffort:
             term = self.mechanism.terms.get(members[0].kind)
             if term is None or all(name.owner != coordinate for name in members):
                 continue
-            friction[k] = term.own_friction
+            friction[k] = term.is_joint_friction
             load_friction[k] = term.load_dependent
         return friction, load_friction
 

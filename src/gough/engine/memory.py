@@ -66,7 +66,7 @@ def joint_state(
         constants: Values of constants by their full name instead of the robot's.
         math: Functions of the term.
     """
-    at = mechanism.memories
+    at = mechanism.internal_states
     return JointState(
         q=motion.q[:, joint],
         qd=motion.qd[:, joint],
@@ -83,7 +83,9 @@ def joint_state(
         other=lambda name: joint_state(
             mechanism,
             motion,
-            mechanism.coordinates.index(mechanism.joint_near(mechanism.joints[joint], name).name),
+            mechanism.coordinates.index(
+                mechanism.resolve_joint(mechanism.joints[joint], name).name
+            ),
             dead_band,
             remembered=remembered,
             constants=constants,
@@ -114,15 +116,15 @@ def remember(
         constants, math: As in `joint_state`.
     """
     lags, followed = [], []
-    positions = np.array([motion.q[:, m.joint] for m in mechanism.memories]).reshape(
+    positions = np.array([motion.q[:, m.joint] for m in mechanism.internal_states]).reshape(
         -1, len(motion)
     )
-    for k, (joint, name, number) in enumerate(mechanism.memories):
+    for k, (joint, name, number) in enumerate(mechanism.internal_states):
         term = mechanism.terms[name]
         lag = term.lags[number]
         state = joint_state(mechanism, motion, joint, dead_band, constants=constants, math=math)
         x = np.broadcast_to(term.value(state, lag.parts[0]), (len(motion),))
-        length, far = term.value(state, lag.parts[1]), term.lag_distance(lag)
+        length, far = term.value(state, lag.parts[1]), term.lag_is_distance(lag)
         along = positions[k] if far else motion.time
         first = along[0] if around or carry is None else carry.position[k] if far else carry.time
         way = np.abs(np.diff(along, prepend=first)) / length

@@ -175,7 +175,7 @@ class Model(Columns):
     @property
     def remembers(self) -> int:
         """How many numbers besides the motion its terms depend on: lags and recorded channels."""
-        return len(self.mechanism.memories) + len(self.mechanism.channels)
+        return len(self.mechanism.internal_states) + len(self.mechanism.channels)
 
     @property
     def n_extra_inputs(self) -> int:
@@ -216,7 +216,7 @@ class Model(Columns):
         """
         if not self.n_extra_inputs:
             return motion, None
-        kept = len(self.mechanism.memories)
+        kept = len(self.mechanism.internal_states)
         if channels is None and motion.remembered is not None:
             channels = dict(zip(self.mechanism.channels, motion.remembered[:, kept:].T))
         extra, after = remember(
@@ -374,7 +374,11 @@ class Model(Columns):
         """
         for k, name in enumerate(names):
             term = self.mechanism.terms.get(name.kind)
-            good = term is None or not term.risky or (np.abs(regressor[:, :, k]) < HUGE).all(axis=1)
+            good = (
+                term is None
+                or not term.may_be_undefined
+                or (np.abs(regressor[:, :, k]) < HUGE).all(axis=1)
+            )
             if term is not None and not np.all(good):
                 sample = int(np.argmin(good))
                 raise InvalidInput(

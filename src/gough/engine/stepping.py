@@ -99,7 +99,7 @@ def _in_loop(
     """Return the graph of a law: position, velocity, who is free -> efforts asked for, memory."""
     a = len(model.actuated)
     state, rest, v, tau = _symbols(
-        "state", len(model.mechanism.joints), len(model.mechanism.memories), a, a
+        "state", len(model.mechanism.joints), len(model.mechanism.internal_states), a, a
     )
     free, ratio, limit = _symbols("drive", a, a, a)
     efforts, kept = law(state[model.actuated], v, free)
@@ -197,7 +197,7 @@ def _stage(model: Model) -> ca.Function:
     the lags], check.
     """
     n, m, mechanism = len(model.mechanism.joints), model.degrees_of_freedom, model.mechanism
-    q, v, qdd, w, band = _symbols("state", n, m, n, len(mechanism.memories), n)
+    q, v, qdd, w, band = _symbols("state", n, m, n, len(mechanism.internal_states), n)
     chi, load, tau = _symbols(
         "given", len(mechanism.standard), len(model.load_columns), len(model.actuated)
     )
@@ -242,19 +242,19 @@ def controller_graphs(
     own = [model.actuated.index(i) for i in part.independent]
     qd, qdd = closure.rates(speed[own], acceleration[own])
     mechanism, band = model.mechanism, ca.SX(ca.DM(dead_band))
-    x, none = len(mechanism.memories), not model.remembers
+    x, none = len(mechanism.internal_states), not model.remembers
     past = ca.SX.sym("past", 0 if none else 3 * x + 1 + len(mechanism.channels))
     lag, followed, position = past[:x], past[x : 2 * x], past[2 * x : 3 * x]
     now, _ = TreeEfforts(mechanism, q, qd, qdd, band).memory()
-    here = q[[memory.joint for memory in mechanism.memories]]
+    here = q[[memory.joint for memory in mechanism.internal_states]]
     if x:
         since, new = past[3 * x], past[3 * x] < 0
         still = JointState(q=0.0, qd=0.0, qdd=0.0, sign=0.0, math=np)
         ways = []
-        for k, memory in enumerate(mechanism.memories):
+        for k, memory in enumerate(mechanism.internal_states):
             term = mechanism.terms[memory.term]
             node = term.lags[memory.lag]
-            gone = ca.fabs(here[k] - position[k]) if term.lag_distance(node) else since
+            gone = ca.fabs(here[k] - position[k]) if term.lag_is_distance(node) else since
             ways.append(gone / float(term.value(still, node.parts[1])))
         way = ca.vertcat(*ways)
         keep = ca.exp(-ca.fmax(way, 0.0))

@@ -137,7 +137,7 @@ class TreeEfforts:
     ) -> None:
         self.mechanism = mechanism
         self.q, self.qd, self.qdd = q, qd, qdd
-        n, kept = len(mechanism.joints), len(mechanism.memories)
+        n, kept = len(mechanism.joints), len(mechanism.internal_states)
         scaled = qd / ca.fmax(
             dead_band[:n], 1e-300
         )  # a band of zero gives the plain sign with sign(0) = 0
@@ -185,7 +185,7 @@ class TreeEfforts:
             if self._lags is None
             else [
                 self._lags[k]
-                for k, memory in enumerate(mechanism.memories)
+                for k, memory in enumerate(mechanism.internal_states)
                 if memory[:2] == (i, name)
             ]
         )
@@ -199,7 +199,9 @@ class TreeEfforts:
             channels=self._channels,
             effort=self.transmitted.get(i, 0.0),
             other=lambda other: self._state(
-                mechanism.coordinates.index(mechanism.joint_near(mechanism.joints[i], other).name)
+                mechanism.coordinates.index(
+                    mechanism.resolve_joint(mechanism.joints[i], other).name
+                )
             ),
         )
 
@@ -209,12 +211,12 @@ class TreeEfforts:
         [1/s]
         """
         followed, rates = [], []
-        for i, name, k in self.mechanism.memories:
+        for i, name, k in self.mechanism.internal_states:
             term, state = self.mechanism.terms[name], self._state(i, name)
             lag = term.lags[k]
             followed.append(term.value(state, lag.parts[0]))
             length = term.value(state, lag.parts[1])
-            rates.append((ca.fabs(self.qd[i]) if term.lag_distance(lag) else 1.0) / length)
+            rates.append((ca.fabs(self.qd[i]) if term.lag_is_distance(lag) else 1.0) / length)
         return ca.SX(ca.vertcat(*followed)), ca.SX(ca.vertcat(*rates))
 
     def total(self, value: Callable[[Parameter], Any], columns: int = 1) -> ca.SX:
@@ -247,7 +249,9 @@ class TreeEfforts:
             R, r = self._transforms[i].rotation, self._transforms[i].translation
             force, moment = wrenches[joint.child]
             unknown = i in mechanism.load_dependent and i not in self.transmitted
-            terms = [t for t in joint.terms if not unknown or not mechanism.terms[t].own_friction]
+            terms = [
+                t for t in joint.terms if not unknown or not mechanism.terms[t].is_joint_friction
+            ]
             own = _sparse(joint.direction).T @ (moment if joint.kind == "revolute" else force)
             efforts[i, :] = own + self._terms(i, value, terms, columns)
             f, n = wrenches[joint.parent]
@@ -259,7 +263,7 @@ class TreeEfforts:
         """Return the friction of a joint at its transmitted effort."""
         terms = self.mechanism.terms
         return self._terms(
-            i, value, [t for t in self.mechanism.joints[i].terms if terms[t].own_friction]
+            i, value, [t for t in self.mechanism.joints[i].terms if terms[t].is_joint_friction]
         )
 
     def _terms(

@@ -113,8 +113,8 @@ def controller_code(
         "newton": c_function(newton, "newton") if part.dependent else "",
         "gains": "" if gains is None else _list(factors),
         "remembers": model.remembers,
-        "past": 3 * len(mechanism.memories) + 1 + len(mechanism.channels),
-        "lags": 3 * len(mechanism.memories),
+        "past": 3 * len(mechanism.internal_states) + 1 + len(mechanism.channels),
+        "lags": 3 * len(mechanism.internal_states),
         "channels": list(mechanism.channels.items()),
     }
     files = Environment(

@@ -297,9 +297,7 @@ def approximate_terms(
         own = {f"{joint.name}.{name}": model.mechanism.terms[name] for name in joint.terms}
         missing = {name: t for name, t in own.items() if terms.get(name) and not known(t)}
         words = {
-            name: t
-            for name, t in own.items()
-            if name in terms and known(t) and not t.mentions("qdd")
+            name: t for name, t in own.items() if name in terms and known(t) and not t.uses("qdd")
         }
         if not missing:
             continue

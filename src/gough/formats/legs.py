@@ -20,7 +20,7 @@ from gough.core.documents import toml_value
 from gough.core.inertia import about_centre
 from gough.core.names import INERTIAL, PAYLOAD, last_word
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.placement import HERE, inverse, roll_pitch_yaw
+from gough.mechanism.placement import IDENTITY, inverse, roll_pitch_yaw
 from gough.mechanism.types import BASE, Body, Closure, Joint, Limits, Mechanism
 
 # relative; CAD programs repeat a part to round-off, and a robot that differs by more is another
@@ -211,7 +211,7 @@ def _joint_table(joint: Joint, names: Mapping[str, str], name: str, root: bool =
         "type": joint.kind,
         "parent": BASE if root else names.get(joint.parent, joint.parent),
         "child": names.get(joint.child, joint.child),
-        **_placement_table(HERE if root else joint.placement.matrix),
+        **_placement_table(IDENTITY if root else joint.placement.matrix),
     }
     table |= {"axis": joint.axis} if joint.axis != "z" else {}
     table |= {"actuated": True} if joint.actuated else {}
@@ -229,12 +229,12 @@ def _closure_table(
     names: Mapping[str, str],
     name: str,
     joints: Mapping[str, Joint],
-    base: FloatArray = HERE,
+    base: FloatArray = IDENTITY,
 ) -> Table:
     """Return `[[closure]]`; what it says of the base is seen from a leg's."""
     table: Table = {"name": name, "kind": closure.kind}
     for key, frame in zip("ab", closure.frames):
-        at = inverse(base) if frame.body == BASE else HERE
+        at = inverse(base) if frame.body == BASE else IDENTITY
         table[key] = {
             "body": names.get(frame.body, frame.body),
             **_placement_table(at @ frame.placement.matrix),
@@ -243,7 +243,7 @@ def _closure_table(
             "m"
         }:  # holds points: no matter how their frames are turned
             table[key]["rpy"] = [0, 0, 0]
-    if CLOSURES[closure.kind].weighs:
+    if CLOSURES[closure.kind].has_coefficients:
         turning = {joints[j].kind for j in closure.coefficients} == {"revolute"}
         table["coefficients"] = {
             names.get(j, j): _number(c) for j, c in closure.coefficients.items()

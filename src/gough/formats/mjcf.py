@@ -25,8 +25,8 @@ from gough.formats.geometry import (
     ten_parameters,
 )
 from gough.formats.tree import (
-    BALL,
-    FREE,
+    BALL_MOTIONS,
+    FREE_MOTIONS,
     TERM,
     Connection,
     Link,
@@ -37,7 +37,7 @@ from gough.formats.tree import (
     Z,
 )
 from gough.formats.xml import Element
-from gough.mechanism.placement import HERE, inverse, moved, transform, turned
+from gough.mechanism.placement import IDENTITY, axis_rotation, inverse, joint_transform, transform
 from gough.mechanism.types import Limits, Vector
 
 WORLD = "world"
@@ -116,7 +116,7 @@ class _Reader:
             )
         self.links = [Link(name=WORLD)]
         self.joints: list[Connection] = []
-        self.poses: dict[str, FloatArray] = {WORLD: HERE}
+        self.poses: dict[str, FloatArray] = {WORLD: IDENTITY}
         self.sites: dict[str, Place] = {}
         self.refs: dict[str, float] = {}  # coordinates at which the model is written, by joint
         self.tied: list[Loop] = []
@@ -131,7 +131,7 @@ class _Reader:
             if self.ours and e.tag == "numeric"
         }
         for world in root.all("worldbody"):
-            self._add_children(world, WORLD, HERE)
+            self._add_children(world, WORLD, IDENTITY)
 
     def tree(self) -> RobotTree:
         """Return all of it."""
@@ -174,7 +174,7 @@ class _Reader:
             task=tuple(self.task),
             notes=tuple(self.notes),
         )
-        return tree.driven_by(motors) if motors else tree
+        return tree.with_motors(motors) if motors else tree
 
     def _lose(self, what: str, name: str) -> None:
         self.lost.setdefault(what, []).append(name)
@@ -186,7 +186,7 @@ class _Reader:
         given = element.attributes
         if "axisangle" in given:
             *axis, angle = element.numbers("axisangle", count=4)
-            return turned(_direction(element, axis), self._angle(angle))
+            return axis_rotation(_direction(element, axis), self._angle(angle))
         if "euler" in given:
             result = np.eye(3)
             for letter, angle in zip(
@@ -194,7 +194,7 @@ class _Reader:
             ):
                 if letter.lower() not in "xyz":
                     raise element.error(f"eulerseq has the letter '{letter}', expected x, y, z")
-                part = turned(np.eye(3)["xyz".index(letter.lower())], self._angle(angle))
+                part = axis_rotation(np.eye(3)["xyz".index(letter.lower())], self._angle(angle))
                 result = result @ part if letter.islower() else part @ result
             return result
         if "xyaxes" in given:
@@ -210,7 +210,7 @@ class _Reader:
         return transform(element.numbers("pos", "0 0 0", 3), self._rotation(element))
 
     def _inside(
-        self, element: Element, at: FloatArray = HERE
+        self, element: Element, at: FloatArray = IDENTITY
     ) -> Iterator[tuple[Element, FloatArray]]:
         """Yield the children of a body with what `<frame>` moves them by."""
         for child in element.children:
@@ -260,7 +260,7 @@ class _Reader:
             label = joint.attributes.get("name", f"{name}_joint{k + 1 if k else ''}")
             plain = Connection(name=label, parent=here, child=child, placement=placed)
             self.joints.append(self._connection(joint, plain, by))
-            here, placed = child, HERE
+            here, placed = child, IDENTITY
         if not joints:
             self.joints.append(
                 Connection(name=f"{name}_fixed", parent=parent, child=name, placement=pose)
@@ -279,12 +279,15 @@ class _Reader:
             if plain.parent != WORLD:
                 raise joint.error("is free inside another body; only bodies of the world can be")
             return replace(
-                plain, placement=HERE, motions=FREE, start=free_coordinates(plain.placement)
+                plain,
+                placement=IDENTITY,
+                motions=FREE_MOTIONS,
+                start=free_coordinates(plain.placement),
             )
         position = by @ transform(joint.numbers("pos", "0 0 0", 3))
         plain = replace(plain, placement=plain.placement @ position, after=inverse(position))
         if kind == "ball":
-            return replace(plain, motions=BALL)
+            return replace(plain, motions=BALL_MOTIONS)
         if kind not in ("hinge", "slide"):
             raise joint.error(f"unknown type '{kind}'; expected hinge, slide, ball or free")
         axis = _direction(joint, joint.numbers("axis", "0 0 1", 3))
@@ -303,7 +306,7 @@ class _Reader:
             plain,
             motions=(motion,),
             start=(ref,),
-            placement=plain.placement @ moved(*motion, -ref),
+            placement=plain.placement @ joint_transform(*motion, -ref),
             limits=Limits(
                 position=(low * scale, high * scale) if said and low < high else None,
                 effort=effort or None,
@@ -391,19 +394,21 @@ class _Reader:
         the same.
         """
         chain = self.joints[-count:] if count else []
-        known = dict(zip((f"{body}.{word}" for word in ("x", "y", "z", "rx", "ry", "rz")), FREE))
+        known = dict(
+            zip((f"{body}.{word}" for word in ("x", "y", "z", "rx", "ry", "rz")), FREE_MOTIONS)
+        )
         if (
             not chain
             or chain[0].parent != WORLD
             or any(j.name not in known or j.values for j in chain)
         ):
             return
-        pose = HERE
+        pose = IDENTITY
         for joint in chain:
-            pose = pose @ moved(*known[joint.name], joint.start[0])
+            pose = pose @ joint_transform(*known[joint.name], joint.start[0])
         if np.abs(pose - self.poses[body]).max() < 1e-9:
             self.joints[-count:] = [
-                replace(joint, motions=(known[joint.name],), placement=HERE, after=HERE)
+                replace(joint, motions=(known[joint.name],), placement=IDENTITY, after=IDENTITY)
                 for joint in chain
             ]
             self.task = [joint.name for joint in chain]
@@ -596,9 +601,9 @@ class _Reader:
         if any(relative[3:]):
             return (first, transform(relative[:3], quaternion_rotation(relative[3:]))), (
                 second,
-                HERE,
+                IDENTITY,
             )
-        return (first, inverse(between)), (second, HERE)
+        return (first, inverse(between)), (second, IDENTITY)
 
     def _coupling(self, element: Element, name: str) -> Loop:
         """q1 - ref1 = a0 + a1 (q2 - ref2); higher powers are refused."""
@@ -659,7 +664,7 @@ def _tilted(z: FloatArray) -> FloatArray:
     """Return the shortest rotation that turns the z axis into a direction."""
     axis = np.cross((0.0, 0.0, 1.0), z)
     size = float(np.linalg.norm(axis))
-    return turned(axis if size > 1e-12 else (1.0, 0.0, 0.0), math.atan2(size, float(z[2])))
+    return axis_rotation(axis if size > 1e-12 else (1.0, 0.0, 0.0), math.atan2(size, float(z[2])))
 
 
 def _first(element: Element, key: str) -> float:

@@ -23,7 +23,7 @@ from gough.core.names import INERTIAL, PAYLOAD
 from gough.formats.geometry import along_z
 from gough.formats.legs import robot_file
 from gough.formats.tree import (
-    FREE,
+    FREE_MOTIONS,
     TERM,
     Connection,
     Loop,
@@ -31,7 +31,7 @@ from gough.formats.tree import (
     RobotTree,
     word as spelled,
 )
-from gough.mechanism.placement import HERE, Placement, inverse, transform
+from gough.mechanism.placement import IDENTITY, Placement, inverse, transform
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Axis, Body, Closure, Frame, Joint, Limits, Mechanism, Vector
 
@@ -54,7 +54,7 @@ class Description:
 def describe(tree: RobotTree, source: str, redundant: bool = True) -> Description:
     """Turn a tree into a robot file; more motors than degrees of freedom may be taken as meant."""
     try:
-        parts = _Parts(without_placeholders(_with_motors(tree)))
+        parts = _Parts(drop_placeholder_limits(_with_motors(tree)))
     except InvalidMechanism as error:
         raise InvalidMechanism(f"{source}: {error}", **{"file": source, **error.numbers}) from None
     mechanism = Mechanism(
@@ -87,16 +87,16 @@ def _with_motors(tree: RobotTree) -> RobotTree:
     if tree.loops or len(tree.joints) != len(tree.links) - 1:
         raise InvalidMechanism(
             "the file names no motors; say which of its joints are `motors`: "
-            + ", ".join(tree.moving())
+            + ", ".join(tree.moving_joints())
         )
-    if not tree.single():
+    if not tree.one_motion_joints():
         raise InvalidMechanism("the file has no joint that could be a motor")
-    return tree.driven_by(tree.single()).noting(
+    return tree.with_motors(tree.one_motion_joints()).with_notes(
         "guessed: every joint is a motor; the file names none"
     )
 
 
-def without_placeholders(tree: RobotTree) -> RobotTree:
+def drop_placeholder_limits(tree: RobotTree) -> RobotTree:
     """Leave out limits that all joints have alike, those without a motor too: CAD programs write
     them, not drives.
     """
@@ -116,7 +116,7 @@ def without_placeholders(tree: RobotTree) -> RobotTree:
     joints = tuple(
         replace(j, limits=replace(j.limits, **dict.fromkeys(alike))) for j in tree.joints
     )
-    return replace(tree, joints=joints).noting(
+    return replace(tree, joints=joints).with_notes(
         f"guessed: {told} at every joint, those without a motor too, is no limit; say those of the "
         f"motors with "
         "`velocity` and `effort` before a design"
@@ -134,7 +134,7 @@ class _Parts:
         self._taken = {"body": {BASE, PAYLOAD}, "joint": {PAYLOAD}, "closure": set[str]()}
         self._renamed: dict[str, str] = {}
         joints, cut = _spanned(tree)
-        self.at: dict[str, Place] = {tree.root: (BASE, HERE)}
+        self.at: dict[str, Place] = {tree.root: (BASE, IDENTITY)}
         self.platform = self._add_platform(joints)
         for joint in joints:
             if joint.child not in self.at:
@@ -186,7 +186,7 @@ class _Parts:
                     limits=limits,
                     actuated=joint.actuated,
                     gain=joint.gain,
-                    start=inside(_start(joint, k), limits),
+                    start=clamp_to_limits(_start(joint, k), limits),
                     values=dict(joint.values) if single else {},
                     terms=tuple(t for t in TERMS if t in joint.values or t in usual),
                 )
@@ -208,7 +208,7 @@ class _Parts:
         free = [
             joint.name
             for joint in joints
-            if joint.motions == FREE and joint.parent == self.tree.root
+            if joint.motions == FREE_MOTIONS and joint.parent == self.tree.root
         ]
         task = self.tree.task or (
             free if len(free) == 1 else ()
@@ -220,8 +220,8 @@ class _Parts:
         place, links = self.tree.root, {link.name: link for link in self.tree.links}
         for joint in chain:
             same = (
-                np.abs(joint.placement - HERE).max() < 1e-12
-                and np.abs(joint.after - HERE).max() < 1e-12
+                np.abs(joint.placement - IDENTITY).max() < 1e-12
+                and np.abs(joint.after - IDENTITY).max() < 1e-12
             )
             massless = place == self.tree.root or not np.any(links[place].inertia)
             if joint.parent != place or not same or not massless or joint.values or joint.actuated:
@@ -236,7 +236,7 @@ class _Parts:
             ("" if joint.motions[k][0] == "prismatic" else "r") + letter
             for joint, k, letter, _ in motions
         ]
-        straight = all(np.array_equal(turn, HERE) for *_, turn in motions)
+        straight = all(np.array_equal(turn, IDENTITY) for *_, turn in motions)
         if (
             not chain
             or not straight
@@ -261,7 +261,7 @@ class _Parts:
             )
             self.bodies.append(Body(name=child, parameters=()))
             self.coordinates[joint.name] = (*self.coordinates.get(joint.name, ()), f"{name}.{word}")
-            self.at[joint.child], parent = (child, HERE), child
+            self.at[joint.child], parent = (child, IDENTITY), child
         return name
 
     def _with_inertia(self, name: str) -> Body:
@@ -280,7 +280,7 @@ class _Parts:
                 )
                 known |= (
                     {*own}
-                    if np.array_equal(at, HERE) or link.parameters is None or not own
+                    if np.array_equal(at, IDENTITY) or link.parameters is None or not own
                     else {*INERTIAL}
                 )
         if known and any(value and p not in known for p, value in zip(INERTIAL, total)):
@@ -399,7 +399,7 @@ def _ending(joint: Connection, k: int) -> str:
     """Return what tells the motions of a joint apart: x, rz, or a number."""
     kind, axis = joint.motions[k]
     letter, turn = _aligned(axis)
-    straight = np.array_equal(turn, HERE) and joint.motions.count((kind, axis)) == 1
+    straight = np.array_equal(turn, IDENTITY) and joint.motions.count((kind, axis)) == 1
     return (
         ("r" if kind == "revolute" and len(joint.motions) > 3 else "") + letter
         if straight
@@ -407,7 +407,7 @@ def _ending(joint: Connection, k: int) -> str:
     )
 
 
-def inside(start: float, limits: Limits) -> float:
+def clamp_to_limits(start: float, limits: Limits) -> float:
     """Return a start moved into the position limits."""
     low, high = limits.position or (start, start)
     return min(max(start, low), high)
@@ -423,7 +423,7 @@ def _aligned(axis: Iterable[float]) -> tuple[Axis, FloatArray]:
     if np.abs(np.delete(a, k)).max() > 1e-15:
         return "z", transform(rotation=along_z(a))
     half = np.diag([-1.0 if i in (k, (k + 1) % 3) else 1.0 for i in range(3)])
-    return cast(Axis, "xyz"[k]), HERE if a[k] > 0 else transform(rotation=half)
+    return cast(Axis, "xyz"[k]), IDENTITY if a[k] > 0 else transform(rotation=half)
 
 
 def _spanned(tree: RobotTree) -> tuple[list[Connection], list[Loop]]:
@@ -481,7 +481,7 @@ def _cut(joint: Connection) -> tuple[list[Connection], Loop]:
     """
     kinds = [kind for kind, _ in joint.motions]
     plain = not joint.actuated and not joint.values and joint.limits.position is None
-    ghost, turn, end = f"{joint.name}_end", HERE, inverse(joint.after)
+    ghost, turn, end = f"{joint.name}_end", IDENTITY, inverse(joint.after)
     kind = "weld" if not kinds else ""
     if plain and kinds == ["revolute"]:
         kind, turn = "revolute", transform(rotation=along_z(joint.motions[0][1]))
@@ -493,6 +493,6 @@ def _cut(joint: Connection) -> tuple[list[Connection], Loop]:
             kind=kind,
             frames=((joint.parent, joint.placement @ turn), (joint.child, end @ turn)),
         )
-    return [replace(joint, child=ghost, after=HERE)], Loop(
-        name=joint.name, kind="weld", frames=((ghost, HERE), (joint.child, end))
+    return [replace(joint, child=ghost, after=IDENTITY)], Loop(
+        name=joint.name, kind="weld", frames=((ghost, IDENTITY), (joint.child, end))
     )

@@ -16,7 +16,7 @@ from gough.core.errors import nearest
 from gough.core.names import INERTIAL
 from gough.formats.geometry import ENTRIES, quaternion_rotation, solid_body
 from gough.formats.tree import (
-    BALL,
+    BALL_MOTIONS,
     TERM,
     Connection,
     Link,
@@ -27,7 +27,7 @@ from gough.formats.tree import (
     stated_limits,
 )
 from gough.formats.xml import Element
-from gough.mechanism.placement import HERE, Placement, inverse, transform
+from gough.mechanism.placement import IDENTITY, Placement, inverse, transform
 from gough.mechanism.types import Limits, Vector
 
 WORLD, MODEL = "world", "__model__"
@@ -124,7 +124,9 @@ class _Model:
             if e.find("joint_name") is not None
         ]
         return (
-            tree.driven_by(name for name in dict.fromkeys(driven) if name in tree.single())
+            tree.with_motors(
+                name for name in dict.fromkeys(driven) if name in tree.one_motion_joints()
+            )
             if driven
             else tree
         )
@@ -132,7 +134,7 @@ class _Model:
     def _at(self, name: str, seen: tuple[str, ...] = ()) -> FloatArray:
         """Return the pose of a link, joint or frame in the model."""
         if name in (MODEL, WORLD, ""):
-            return inverse(_pose(self.model.find("pose"))) if name == WORLD else HERE
+            return inverse(_pose(self.model.find("pose"))) if name == WORLD else IDENTITY
         found = self.links.get(name) or self.joints.get(name) or self.frames.get(name)
         if found is None or name in seen:
             names = (*self.links, *self.joints, *self.frames)
@@ -167,7 +169,7 @@ class _Model:
         parent, child = map(self._carrier, ends)
         at, move = self._at(name), "prismatic" if kind == "prismatic" else "revolute"
         motions = (
-            BALL
+            BALL_MOTIONS
             if kind == "ball"
             else tuple(
                 cast(Motion, (move, self._axis(element.need(tag), name))) for tag in AXES[kind]
@@ -223,7 +225,7 @@ class _Model:
 
 def _pose(element: Element | None) -> FloatArray:
     if element is None or not element.text.strip():
-        return HERE
+        return IDENTITY
     numbers = element.parse(element.text, "pose")
     if (
         element.attributes.get("rotation_format") == "quat_xyzw"

@@ -16,15 +16,15 @@ import numpy as np
 
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.core.names import INERTIAL
-from gough.formats.tree import FREE, Connection, Link, Loop, RobotTree
+from gough.formats.tree import FREE_MOTIONS, Connection, Link, Loop, RobotTree
 from gough.mechanism.expression import evaluate, parse
-from gough.mechanism.placement import HERE, Placement
+from gough.mechanism.placement import IDENTITY, Placement
 from gough.mechanism.terms import TERMS
 
 GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
 MOVES = (
-    (FREE[5], "theta"),
-    (FREE[2], "r"),
+    (FREE_MOTIONS[5], "theta"),
+    (FREE_MOTIONS[2], "r"),
 )  # by sigma: motion and the parameter that is its coordinate
 MOST = 500  # frames
 
@@ -144,7 +144,11 @@ def read_symoro(text: str, source: str) -> RobotTree:
     name, far = robot.group(1) if robot else "robot", par.frames - par.joints
     frames = range(1, par.frames + 1)
     loops = tuple(
-        Loop(name=f"loop{j}", kind="weld", frames=((par.name(j), HERE), (par.name(j + far), HERE)))
+        Loop(
+            name=f"loop{j}",
+            kind="weld",
+            frames=((par.name(j), IDENTITY), (par.name(j + far), IDENTITY)),
+        )
         for j in range(par.links + 1, par.joints + 1)
     )
     tree = RobotTree(
@@ -157,7 +161,7 @@ def read_symoro(text: str, source: str) -> RobotTree:
     )
     x, y, z = (par.value("g", k) for k in (1, 2, 3))
     if x is None or y is None or z is None or not (x or y or z):
-        tree = tree.noting("guessed: gravity 9.81 m/s2 along -z; the file has no numbers")
+        tree = tree.with_notes("guessed: gravity 9.81 m/s2 along -z; the file has no numbers")
     else:
         tree = replace(tree, gravity=(x, y, z))
     motors = [
@@ -165,4 +169,4 @@ def read_symoro(text: str, source: str) -> RobotTree:
         for j, joint in enumerate(tree.joints, 1)
         if j <= par.joints and joint.motions and par.number("mu", j) == 1
     ]
-    return tree.driven_by(motors) if motors else tree
+    return tree.with_motors(motors) if motors else tree

@@ -15,15 +15,20 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
 from gough.formats.xml import Element
-from gough.mechanism.placement import HERE, moved
+from gough.mechanism.placement import IDENTITY, joint_transform
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Kind, Limits, Vector
 
 Motion = tuple[Kind, Vector]
 Place = tuple[str, FloatArray]
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
-BALL: tuple[Motion, ...] = (("revolute", X), ("revolute", Y), ("revolute", Z))
-FREE: tuple[Motion, ...] = (("prismatic", X), ("prismatic", Y), ("prismatic", Z), *BALL)
+BALL_MOTIONS: tuple[Motion, ...] = (("revolute", X), ("revolute", Y), ("revolute", Z))
+FREE_MOTIONS: tuple[Motion, ...] = (
+    ("prismatic", X),
+    ("prismatic", Y),
+    ("prismatic", Z),
+    *BALL_MOTIONS,
+)
 # Gough writes this where URDF demands a number; SDF has 1e16. [N, N m, m/s, rad/s, m, rad]
 ENDLESS = 1e6
 TERM = {
@@ -56,8 +61,8 @@ class Connection:
     parent: str
     child: str
     motions: tuple[Motion, ...] = ()
-    placement: FloatArray = field(default_factory=lambda: HERE)
-    after: FloatArray = field(default_factory=lambda: HERE)
+    placement: FloatArray = field(default_factory=lambda: IDENTITY)
+    after: FloatArray = field(default_factory=lambda: IDENTITY)
     start: tuple[float, ...] = ()
     limits: Limits = field(default_factory=Limits)
     values: Mapping[str, float] = field(default_factory=dict)
@@ -93,20 +98,20 @@ class RobotTree:
     usual_terms: bool = True
     notes: tuple[str, ...] = ()  # what was lost or guessed
 
-    def noting(self, *notes: str) -> RobotTree:
+    def with_notes(self, *notes: str) -> RobotTree:
         """Return the tree with further notes."""
         return replace(self, notes=(*self.notes, *notes))
 
-    def moving(self) -> tuple[str, ...]:
+    def moving_joints(self) -> tuple[str, ...]:
         return tuple(joint.name for joint in self.joints if joint.motions)
 
-    def single(self) -> tuple[str, ...]:
+    def one_motion_joints(self) -> tuple[str, ...]:
         """Return the names of the joints with one motion."""
         return tuple(joint.name for joint in self.joints if len(joint.motions) == 1)
 
-    def driven_by(self, motors: Iterable[str]) -> RobotTree:
+    def with_motors(self, motors: Iterable[str]) -> RobotTree:
         """Return the tree with these joints as its motors, and no others."""
-        wanted = self.known(motors)
+        wanted = self.resolve_joints(motors)
         for joint in self.joints:
             if joint.name in wanted and len(joint.motions) != 1:
                 raise InvalidMechanism(
@@ -117,7 +122,7 @@ class RobotTree:
             self, joints=tuple(replace(j, actuated=j.name in wanted) for j in self.joints)
         )
 
-    def locked(self, where: Mapping[str, Sequence[float | None]]) -> RobotTree:
+    def with_locked_joints(self, where: Mapping[str, Sequence[float | None]]) -> RobotTree:
         """Return the tree with these joints fixed where they are; a motion whose value is None goes
         on. [m or rad]
         """
@@ -143,18 +148,18 @@ class RobotTree:
             links=(*self.links, *(Link(name=name) for name in sorted(between))),
         )
 
-    def known(self, names: Iterable[str]) -> tuple[str, ...]:
+    def resolve_joints(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return joints that move by their names in the file; names as robot files spell them are
         understood, too.
         """
-        spelled = {word(name): name for name in self.moving()} | {
-            name: name for name in self.moving()
+        spelled = {word(name): name for name in self.moving_joints()} | {
+            name: name for name in self.moving_joints()
         }
         found = tuple(names)
         for name in found:
             if name not in spelled:
                 raise InvalidMechanism(
-                    f"the file has no moving joint '{name}'{nearest(name, self.moving())}",
+                    f"the file has no moving joint '{name}'{nearest(name, self.moving_joints())}",
                     joint=name,
                 )
         return tuple(spelled[name] for name in found)
@@ -219,9 +224,9 @@ def _fixed(joint: Connection, position: Sequence[float | None]) -> list[Connecti
             free.append(k)
             continue
         if free:
-            parts.append(part(f"{joint.name}_held{k + 1}", HERE))
-            here, placed, free = parts[-1].child, HERE, []
-        placed = placed @ moved(*motion, value)
+            parts.append(part(f"{joint.name}_held{k + 1}", IDENTITY))
+            here, placed, free = parts[-1].child, IDENTITY, []
+        placed = placed @ joint_transform(*motion, value)
     if parts and not free:  # nothing moves behind the last one
         return [*parts[:-1], replace(parts[-1], child=joint.child, after=placed @ joint.after)]
     return [*parts, part(joint.child, joint.after)]

@@ -20,8 +20,8 @@ from gough.core.display import listed
 from gough.core.errors import InvalidMechanism, nearest
 from gough.formats.geometry import ENTRIES, along_z, free_coordinates, solid_body
 from gough.formats.tree import (
-    BALL,
-    FREE,
+    BALL_MOTIONS,
+    FREE_MOTIONS,
     Connection,
     Link,
     Loop,
@@ -32,7 +32,7 @@ from gough.formats.tree import (
 )
 from gough.formats.xml import Element
 from gough.mechanism.closures import CLOSURES, ClosureKind
-from gough.mechanism.placement import HERE, Placement
+from gough.mechanism.placement import IDENTITY, Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
 
@@ -41,9 +41,9 @@ WINDING = {
     "prismatic": 2e3,
 }  # Gough writes this range about home for none [rad, m]
 KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
-ABOUT = dict(zip("XYZ", BALL))
+ABOUT = dict(zip("XYZ", BALL_MOTIONS))
 TURNS: dict[str, tuple[Motion, ...]] = {  # what `joint_type` beside a URDF makes of a joint
-    "SPHERICAL": BALL,
+    "SPHERICAL": BALL_MOTIONS,
     "FIXED": (),
     **{f"UJOINT_{a}{b}": (ABOUT[a], ABOUT[b]) for a, b in permutations("XYZ", 2)},
 }
@@ -126,14 +126,16 @@ def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     ]
     coupled = {next(iter(loop.coefficients)) for loop in mimics}
     driven = [
-        name for name in dict.fromkeys(motors) if name in tree.single() and name not in coupled
+        name
+        for name in dict.fromkeys(motors)
+        if name in tree.one_motion_joints() and name not in coupled
     ]
     if mimics and not driven and not beside:
-        driven = [name for name in tree.single() if name not in coupled]
-        tree = tree.noting(
+        driven = [name for name in tree.one_motion_joints() if name not in coupled]
+        tree = tree.with_notes(
             "guessed: every joint that follows no other is a motor; the file names none"
         )
-    return _with_loops(tree.driven_by(driven), beside)
+    return _with_loops(tree.with_motors(driven), beside)
 
 
 def read_yaml(text: str, source: str) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def read_yaml(text: str, source: str) -> dict[str, Any]:
 def _origin(element: Element) -> FloatArray:
     origin = element.find("origin")
     if origin is None:
-        return HERE
+        return IDENTITY
     return Placement.xyz_rpy(
         origin.numbers("xyz", "0 0 0", 3), origin.numbers("rpy", "0 0 0", 3)
     ).matrix
@@ -210,7 +212,9 @@ def _connection(joint: Element) -> Connection:
             plain, motions=(cast(Motion, (KINDS[kind], direction)),), limits=limits, values=values
         )
     if kind == "floating":
-        return replace(plain, placement=HERE, motions=FREE, start=free_coordinates(plain.placement))
+        return replace(
+            plain, placement=IDENTITY, motions=FREE_MOTIONS, start=free_coordinates(plain.placement)
+        )
     if kind == "planar":
         moves = zip(("prismatic", "prismatic", "revolute"), along_z(direction).T.tolist())
         return replace(
@@ -221,7 +225,7 @@ def _connection(joint: Element) -> Connection:
             f"unknown type "
             f"'{kind}'{nearest(kind, (*KINDS, 'fixed', 'floating', 'planar', 'spherical'))}"
         )
-    return replace(plain, motions=BALL if kind == "spherical" else ())
+    return replace(plain, motions=BALL_MOTIONS if kind == "spherical" else ())
 
 
 def _with_loops(tree: RobotTree, beside: Mapping[str, Any]) -> RobotTree:
@@ -276,9 +280,9 @@ def _with_loops(tree: RobotTree, beside: Mapping[str, Any]) -> RobotTree:
         usual_terms="home" not in beside,
     )
     if unread := [str(key) for key in beside if key not in {*KEYS, *numbers, *closing}]:
-        found = found.noting(f"lost: keys of the YAML that are not read: {listed(unread)}")
+        found = found.with_notes(f"lost: keys of the YAML that are not read: {listed(unread)}")
     motors = [_one_of(name, joints, "joint") for name in _get(beside, "name_mot", list)]
-    return found.driven_by(motors) if motors else found
+    return found.with_motors(motors) if motors else found
 
 
 def _loop(
@@ -301,10 +305,10 @@ def _loop(
         loop = replace(
             loop,
             name=f"{a}_{b}",
-            frames=((frames[a], HERE), (frames[b], HERE)),
+            frames=((frames[a], IDENTITY), (frames[b], IDENTITY)),
             values={key: _float(table[key], key) for key in kind.values if key in table},
         )
-    if kind.weighs:
+    if kind.has_coefficients:
         weights = {
             _one_of(joint, joints, "joint"): _float(c, kind.name)
             for joint, c in _get(table, "coefficients", dict).items()

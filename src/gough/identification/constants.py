@@ -74,7 +74,7 @@ class TermColumns:
         whole = model.kinematics.closure_map(processed.motion.q) if maps is None else maps
         joints = {mechanism.coordinates.index(name.owner) for group in members for name in group}
         self._maps = {j: np.ascontiguousarray(whole[:, j]) for j in joints}
-        kept, known = len(model.mechanism.memories), processed.motion.remembered
+        kept, known = len(model.mechanism.internal_states), processed.motion.remembered
         self._channels = (
             {} if known is None else dict(zip(model.mechanism.channels, known[:, kept:].T))
         )
@@ -252,7 +252,7 @@ class ConstantSearch:
 
     def _wavy(self, name: str) -> bool:
         return any(
-            term.is_wavy(key)
+            term.is_periodic_in(key)
             for term in self._mechanism.terms.values()
             for key in term.constants
             if f"{term.family}.{key}" == name

@@ -163,7 +163,7 @@ class Identification(Record):
         """
         known = TERMS if robot is None else as_model(robot).mechanism.terms
         friction = {
-            name: term for name, term in known.items() if term.dissipative and not term.others
+            name: term for name, term in known.items() if term.dissipative and not term.other_joints
         }
         qd = np.linspace(-speed, speed, 401)
         state = JointState(

@@ -350,8 +350,8 @@ def _candidates(experiment: Experiment, left: FloatArray) -> Iterator[_Column]:
     together = {name: shape for shape, names in SHAPES.items() for name in names}
     shapes: dict[str, tuple[JointTerm, ...]] = {}
     for name, term in mechanism.known_terms.items():
-        usable = term.dissipative or name in together or name in mechanism.own_terms
-        if usable and not (term.channels or term.others):
+        usable = term.dissipative or name in together or name in mechanism.custom_terms
+        if usable and not (term.channels or term.other_joints):
             label = together.get(name, term.label)
             shapes[label] = (*shapes.get(label, ()), term)
     for joint in (joint for joint in mechanism.joints if joint.actuated):
@@ -405,7 +405,7 @@ def _widened(experiment: Experiment, columns: Sequence[_Column]) -> tuple[Regres
     """
     model, problem, mechanism = experiment.model, experiment.problem, experiment.model.mechanism
     own = {
-        **mechanism.own_terms,
+        **mechanism.custom_terms,
         **{term.name: term for column in columns for term in column.terms},
     }
     fitted, recorded, efforts = [], [], []
@@ -430,7 +430,7 @@ def _widened(experiment: Experiment, columns: Sequence[_Column]) -> tuple[Regres
                 else replace(j, terms=(), values={})
                 for j in mechanism.joints
             )
-            robot = replace(mechanism, joints=joints, ties={}, own_terms=own)
+            robot = replace(mechanism, joints=joints, ties={}, custom_terms=own)
             members = [[Parameter.of(column.joint.name, term.name)] for term in column.terms]
             terms = TermColumns(model, robot, log, members, maps)
             whole = terms.at(column.constants)

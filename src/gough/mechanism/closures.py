@@ -36,7 +36,7 @@ class ClosureKind:
     units: tuple[Literal["m", "rad", "joints"], ...]  # of each equation: their number and scale
     residual: Callable[[Closure, Configuration], Sequence[Any]]  # one expression for each equation
     frames: bool = True  # it holds two frames; otherwise a weighted sum of coordinates
-    measures: bool = False  # it weighs coordinates beside its frames
+    measures_length: bool = False  # it weighs coordinates beside its frames
     values: Mapping[str, str] = field(
         default_factory=dict
     )  # further keys, positive numbers, with their dimension
@@ -44,8 +44,8 @@ class ClosureKind:
     # wrong all the
     # same, or nothing; and expressions that are zero only in the solution meant, which lead a
     # search to it.
-    mistaken: Callable[[Any, Any], str] | None = None
-    guide: Callable[[Any, Any], Any] | None = None
+    wrong_branch: Callable[[Any, Any], str] | None = None
+    branch_guide: Callable[[Any, Any], Any] | None = None
     # What it is elsewhere, None where it is not.
     # key of the YAML beside a URDF; `3d` and `6d` are types of `closed_loop`
     urdf: str | None = None
@@ -53,9 +53,9 @@ class ClosureKind:
     pinocchio: tuple[str, ...] | None = None  # gap axis turn distance sum
 
     @property
-    def weighs(self) -> bool:
+    def has_coefficients(self) -> bool:
         """It has coefficients of coordinates."""
-        return self.measures or not self.frames
+        return self.measures_length or not self.frames
 
 
 def _gap(closure: Closure, at: Configuration) -> list[Any]:
@@ -129,8 +129,10 @@ CLOSURES: dict[str, ClosureKind] = {
             name="weld",
             label="frames coincide",
             units=("m",) * 3 + ("rad",) * 3,
-            mistaken=_half_turn,
-            guide=lambda a, b: (3 - sum((a.rotation.T @ b.rotation)[i, i] for i in range(3))) / 4,
+            wrong_branch=_half_turn,
+            branch_guide=lambda a, b: (
+                (3 - sum((a.rotation.T @ b.rotation)[i, i] for i in range(3))) / 4
+            ),
             residual=lambda closure, at: _gap(closure, at) + _turn(closure, at),
             urdf="6d",
             mjcf=("weld",),
@@ -170,7 +172,7 @@ CLOSURES: dict[str, ClosureKind] = {
             label="the distance of the origins, plus the sum of coefficient times coordinate, "
             "plus the constant, is zero",
             units=("m",),
-            measures=True,
+            measures_length=True,
             residual=_length,
             urdf="length",
             mjcf=("reel",),

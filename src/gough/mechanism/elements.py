@@ -16,7 +16,7 @@ from gough.core.names import INERTIAL, inside_leg
 from gough.core.units import dimension_of, is_unit, quantity
 from gough.mechanism import schema
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.placement import UNMOVED, Placement, moved
+from gough.mechanism.placement import IDENTITY_PLACEMENT, Placement, joint_transform
 from gough.mechanism.terms import (
     BUNDLES,
     JOINT_DIMENSIONS,
@@ -277,7 +277,7 @@ def read_term(table: TomlTable) -> tuple[JointTerm, ...]:
                     family=name,
                     constants={key: value for key, value in constants.items() if key in mine},
                     channels={key: value for key, value in channels.items() if key in mine},
-                    suspected=False,
+                    fault_candidate=False,
                     nonnegative=table.get("nonnegative", False),
                     dissipative=table.get("friction", False),
                     coulomb=table.number("coulomb"),
@@ -371,7 +371,9 @@ def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
     check_start(table, joint.start, joint.limits, "start")
     if "offset" not in table:
         return [joint]
-    zero = Placement.of(moved(kind, joint.direction, table.number("offset", DIMENSIONS[kind][0])))
+    zero = Placement.of(
+        joint_transform(kind, joint.direction, table.number("offset", DIMENSIONS[kind][0]))
+    )
     return [replace(joint, placement=joint.placement.then(zero))]
 
 
@@ -415,7 +417,7 @@ def _expand(table: TomlTable, scope: Scope, at: Frame, child: str) -> list[Joint
             parent=bodies[i],
             child=bodies[i + 1],
             axis=axes[i],
-            placement=UNMOVED if i else at.placement,
+            placement=IDENTITY_PLACEMENT if i else at.placement,
             start=starts[i],
             **terms,
         )
@@ -431,7 +433,7 @@ def read_closure(table: TomlTable, scope: Scope, joints: Mapping[str, Joint]) ->
             *schema.CLOSURE,
             *(schema.ENDS if kind.frames else ()),
             *kind.values,
-            *(schema.WEIGHTS if kind.weighs else ()),
+            *(schema.WEIGHTS if kind.has_coefficients else ()),
         )
     )
     ends = scope.ends(table) if kind.frames else {}
@@ -448,7 +450,7 @@ def read_closure(table: TomlTable, scope: Scope, joints: Mapping[str, Joint]) ->
             )
             raise given.error(f"joint '{short}' does not exist{nearest(short, near)}", short)
         coefficients[full] = given.number(short)
-    if kind.weighs and not coefficients:
+    if kind.has_coefficients and not coefficients:
         raise table.error(
             f"a {kind.name} needs the coefficients of at least one joint", "coefficients"
         )

@@ -136,7 +136,7 @@ class Placement:
         return cls((("Rz", angle), ("Tx", radius), ("Tz", z)))
 
 
-HERE = np.eye(4)
+IDENTITY = np.eye(4)
 
 
 def transform(xyz: ArrayLike = (0.0, 0.0, 0.0), rotation: ArrayLike | None = None) -> FloatArray:
@@ -153,17 +153,17 @@ def inverse(pose: FloatArray) -> FloatArray:
     return transform(-pose[:3, :3].T @ pose[:3, 3], pose[:3, :3].T)
 
 
-def moved(kind: str, axis: ArrayLike, value: float) -> FloatArray:
+def joint_transform(kind: str, axis: ArrayLike, value: float) -> FloatArray:
     """Return the motion of a joint as a transform, (4, 4)."""
     a = np.asarray(axis, dtype=float)
     return (
-        transform(rotation=turned(a, value))
+        transform(rotation=axis_rotation(a, value))
         if kind == "revolute"
         else transform(value * a / np.linalg.norm(a))
     )
 
 
-def turned(axis: ArrayLike, angle: float) -> FloatArray:
+def axis_rotation(axis: ArrayLike, angle: float) -> FloatArray:
     """Return the rotation about an axis of any length (Rodrigues), (3, 3)."""
     x, y, z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)
     K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
@@ -183,4 +183,4 @@ def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:
     return math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1]), pitch, yaw
 
 
-UNMOVED = Placement()
+IDENTITY_PLACEMENT = Placement()

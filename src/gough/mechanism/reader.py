@@ -90,7 +90,7 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
             twist_limits=parts.twist_limits,
             redundant=root.get("redundant", False),
             gravity=cast(Vector, gravity),
-            own_terms=parts.own_terms,
+            custom_terms=parts.custom_terms,
         )
         payloads = []
         for table in root.tables("payload"):
@@ -138,8 +138,8 @@ class _Parts:
             self.claim("term", table.name, table)
             own[table.name] = read = elements.read_term(table)
             self.tables |= {("term", term.name): table for term in read}
-        self.own_terms = {term.name: term for read in own.values() for term in read}
-        known = {**TERMS, **self.own_terms}
+        self.custom_terms = {term.name: term for read in own.values() for term in read}
+        known = {**TERMS, **self.custom_terms}
         words = {
             **{name: (term,) for name, term in known.items()},
             **{word: tuple(known[name] for name in names) for word, names in BUNDLES.items()},

@@ -123,7 +123,7 @@ class JointTerm:
     dissipative: bool = False  # friction: it opposes motion
     # half its jump where the velocity changes sign; seen from the expression by default
     coulomb: float | None = None
-    suspected: bool = True  # the diagnosis looks for it where a robot file lacks it
+    fault_candidate: bool = True  # the diagnosis looks for it where a robot file lacks it
     urdf: str | None = None  # attribute of `<dynamics>`
     sidecar: str | None = None  # key of the YAML beside a URDF
     mjcf: str | None = None  # attribute of MJCF's `<joint>`; `springref` is a constant effort
@@ -150,10 +150,10 @@ class JointTerm:
                 raise fault(self.expression, node.at, f"no name '{node.value}'{why}")
         self._acceleration(self.tree)
         for lag in self.lags:
-            self.lag_distance(lag)
+            self.lag_is_distance(lag)
             if any(node.value == EFFORT for node in lag.walk()):
                 raise fault(self.expression, lag.at, "a lag of the effort is not possible")
-        if unused := [word for word in own if not self.mentions(word)]:
+        if unused := [word for word in own if not self.uses(word)]:
             raise InvalidInput(
                 f"'{unused[0]}' is not in the expression '{self.expression}'", name=unused[0]
             )
@@ -203,7 +203,7 @@ class JointTerm:
         return tuple(node for node in self.tree.walk() if node.kind == "lag")
 
     @cached_property
-    def others(self) -> tuple[str, ...]:
+    def other_joints(self) -> tuple[str, ...]:
         """Joints whose motion it depends on besides its own, as the expression names them."""
         names = (Parameter(node.value).owner for node in self.tree.walk() if node.kind == "name")
         return tuple(dict.fromkeys(filter(None, names)))
@@ -211,15 +211,15 @@ class JointTerm:
     @cached_property
     def load_dependent(self) -> bool:
         """Whether it depends on the transmitted effort of its joint."""
-        return self.mentions(EFFORT)
+        return self.uses(EFFORT)
 
     @property
-    def own_friction(self) -> bool:
+    def is_joint_friction(self) -> bool:
         """Whether it is friction of its joint, which the joint does not transmit."""
         return self.dissipative or self.load_dependent
 
     @property
-    def risky(self) -> bool:
+    def may_be_undefined(self) -> bool:
         """It may have no value for some motions, or one too large to be squared."""
         return any(
             node.kind in RISKY
@@ -228,10 +228,10 @@ class JointTerm:
             for node in self.tree.walk()
         )
 
-    def mentions(self, word: str) -> bool:
+    def uses(self, word: str) -> bool:
         return any(node.kind == "name" and node.value == word for node in self.tree.walk())
 
-    def is_wavy(self, constant: str) -> bool:
+    def is_periodic_in(self, constant: str) -> bool:
         """Tell whether a constant changes the pitch of a wave, so that a search for it has many
         minima.
         """
@@ -260,7 +260,7 @@ class JointTerm:
 
         return grammar.dimension_in(self.expression, self.tree, value)
 
-    def lag_distance(self, lag: Node) -> bool:
+    def lag_is_distance(self, lag: Node) -> bool:
         """Tell whether a lag is over a distance, not a time; raise where its second argument has no
         unit.
         """
@@ -476,7 +476,12 @@ def _bundled() -> Iterator[JointTerm]:
         ),
     ):
         yield JointTerm(
-            name=name, label=label, units=units, expression=expression, suspected=False, **more
+            name=name,
+            label=label,
+            units=units,
+            expression=expression,
+            fault_candidate=False,
+            **more,
         )
 
 

@@ -17,7 +17,7 @@ from gough.core.parameters import BASE_ORDER, ParameterTable
 from gough.core.record import Record
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.expression import fault, powers, unit_powers
-from gough.mechanism.placement import UNMOVED, Placement
+from gough.mechanism.placement import IDENTITY_PLACEMENT, Placement
 from gough.mechanism.terms import TERMS, Constant, JointTerm
 
 BASE = "base"  # the name of the fixed body
@@ -63,7 +63,7 @@ class Joint(Record):
     kind: Kind
     parent: str  # body it sits on
     child: str  # body it carries
-    placement: Placement = UNMOVED  # from the parent's frame to the joint frame at q = 0
+    placement: Placement = IDENTITY_PLACEMENT  # from the parent's frame to the joint frame at q = 0
     axis: Axis | Vector = "z"  # of the joint frame
     actuated: bool = False
     virtual: bool = False  # a task coordinate of the platform: no real joint, no terms
@@ -110,7 +110,7 @@ class Frame:
     """A frame fixed to a body."""
 
     body: str
-    placement: Placement = UNMOVED
+    placement: Placement = IDENTITY_PLACEMENT
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,7 +171,7 @@ class Payload(Record):
 
     name: str
     body: str
-    placement: Placement = UNMOVED
+    placement: Placement = IDENTITY_PLACEMENT
     parameters: tuple[str, ...] = INERTIAL
     values: Mapping[str, float] = field(default_factory=dict)  # SI
     known: tuple[str, ...] = ()  # parameters good enough to calibrate with, such as a weighed mass
@@ -205,7 +205,7 @@ class Noise:
         return self.effort**2 * ((1 - rho) * np.eye(motors) + rho * np.ones((motors, motors)))
 
 
-class Memory(NamedTuple):
+class InternalState(NamedTuple):
     """What a robot remembers besides its motion."""
 
     joint: int  # its index
@@ -234,7 +234,7 @@ class Mechanism(Record):
     )  # equal across legs, by tied name
     redundant: bool = False  # more motors than degrees of freedom are intended
     noise: Noise = Noise()
-    own_terms: Mapping[str, JointTerm] = field(
+    custom_terms: Mapping[str, JointTerm] = field(
         default_factory=dict
     )  # in place of registered ones of the same name
     title: str = ""
@@ -262,15 +262,19 @@ class Mechanism(Record):
                 self._check_term(joint, name)
         for closure in self.closures:
             kind, what = CLOSURES[closure.kind], f"closure '{closure.name}' of kind {closure.kind}"
-            if kind.frames != bool(closure.frames) or kind.weighs != bool(closure.coefficients):
-                needed = ["two frames"] * kind.frames + ["coefficients of joints"] * kind.weighs
+            if kind.frames != bool(closure.frames) or kind.has_coefficients != bool(
+                closure.coefficients
+            ):
+                needed = ["two frames"] * kind.frames + [
+                    "coefficients of joints"
+                ] * kind.has_coefficients
                 raise _wrong(
                     "closure",
                     closure.name,
                     "kind",
                     f"{what} needs {' and '.join(needed)} and nothing else",
                 )
-            if kind.measures and len({frame.body for frame in closure.frames}) == 1:
+            if kind.measures_length and len({frame.body for frame in closure.frames}) == 1:
                 raise _wrong(
                     "closure",
                     closure.name,
@@ -367,7 +371,7 @@ class Mechanism(Record):
         for node in term.tree.walk():
             try:
                 if node.kind == "name" and Parameter(node.value).owner:
-                    self.joint_near(joint, Parameter(node.value).owner)
+                    self.resolve_joint(joint, Parameter(node.value).owner)
             except InvalidInput as error:
                 placed = fault(term.expression, node.at, str(error))
                 raise _wrong("term", name, "expression", f"{placed} ({at})") from None
@@ -389,7 +393,7 @@ class Mechanism(Record):
                 f"gives no effort in {joint.effort_unit} at {at}",
             )
 
-    def joint_near(self, joint: Joint, name: str) -> Joint:
+    def resolve_joint(self, joint: Joint, name: str) -> Joint:
         """Return the joint that a term of another joint calls by a name: one of its leg, else by
         its full name.
         """
@@ -410,12 +414,12 @@ class Mechanism(Record):
     @cached_property
     def known_terms(self) -> Mapping[str, JointTerm]:
         """All joint terms that its joints may have: the registered ones and its own."""
-        return MappingProxyType({**TERMS, **self.own_terms})
+        return MappingProxyType({**TERMS, **self.custom_terms})
 
     @cached_property
-    def memories(self) -> tuple[Memory, ...]:
+    def internal_states(self) -> tuple[InternalState, ...]:
         return tuple(
-            Memory(i, name, k)
+            InternalState(i, name, k)
             for i, joint in enumerate(self.joints)
             for name in joint.terms
             for k in range(len(self.known_terms[name].lags))
@@ -457,7 +461,7 @@ class Mechanism(Record):
                     name=name,
                 )
         own = {name: term.with_constants(constants) for name, term in self.terms.items()}
-        return replace(self, own_terms={**self.own_terms, **own}) if constants else self
+        return replace(self, custom_terms={**self.custom_terms, **own}) if constants else self
 
     def with_channels(self, channels: Mapping[str, float]) -> Mechanism:
         """Return the robot with other usual values of recorded channels that its terms depend
@@ -477,7 +481,7 @@ class Mechanism(Record):
             )
             for name, term in self.terms.items()
         }
-        return replace(self, own_terms={**self.own_terms, **own})
+        return replace(self, custom_terms={**self.custom_terms, **own})
 
     @cached_property
     def idealised(self) -> Mechanism:
@@ -530,7 +534,7 @@ class Mechanism(Record):
                 closure.name: closure
                 for closure in self.closures
                 if closure.name in sliders
-                and CLOSURES[closure.kind].measures
+                and CLOSURES[closure.kind].measures_length
                 and len(closure.coefficients) == 1
             }
         )

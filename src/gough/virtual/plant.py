@@ -136,7 +136,7 @@ class GoughPlant:
         self._n, self._m = len(settings.model.home), settings.model.degrees_of_freedom
 
     def start(self, q: FloatArray, qd: FloatArray) -> FloatArray:
-        memories = np.zeros((len(q), len(self._model.mechanism.memories)))
+        memories = np.zeros((len(q), len(self._model.mechanism.internal_states)))
         return np.column_stack([q, qd[:, list(self._model.independent)], memories])
 
     def read(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -201,7 +201,7 @@ class JointEfforts:
             at = [k for k, joint in enumerate(joints) if name in joint.terms]
             groups = (
                 [np.array([k]) for k in at]
-                if term.lags or term.others
+                if term.lags or term.other_joints
                 else [np.array(at)]
                 if at
                 else []
@@ -211,7 +211,9 @@ class JointEfforts:
             ):  # joints that share a term are evaluated together, unless each has its own past
                 first = joints[own[0]]
                 absent = [
-                    o for o in term.others if mechanism.joint_near(first, o).name not in self._names
+                    o
+                    for o in term.other_joints
+                    if mechanism.resolve_joint(first, o).name not in self._names
                 ]
                 if absent:
                     raise InvalidInput(
@@ -240,7 +242,7 @@ class JointEfforts:
         sign = np.minimum(np.maximum(qd[at] / self._band[at], -1.0), 1.0)
 
         def other(name: str) -> JointState:
-            near = self._mechanism.joint_near(self._joints[int(at[0])], name)
+            near = self._mechanism.resolve_joint(self._joints[int(at[0])], name)
             return self._state(q, qd, np.array([self._names.index(near.name)]), lags)
 
         return JointState(
@@ -292,7 +294,7 @@ class JointEfforts:
                 mean = (
                     sum(float(np.squeeze(term.value(state, lag.parts[0]))) for state in states) / 2
                 )
-                way = float(np.abs(after[0] - before[0])[at[0]]) if term.lag_distance(lag) else h
+                way = float(np.abs(after[0] - before[0])[at[0]]) if term.lag_is_distance(lag) else h
                 keep = np.exp(-way / term.value(states[0], lag.parts[1]))
                 lags[own.start + k] = keep * lags[own.start + k] + (1 - keep) * mean
         self.lags = lags

@@ -495,7 +495,7 @@ def friction_charts(model: Model, result: Identification) -> list[Markup]:
     charts = []
     for joint in (j for j in mechanism.joints if j.actuated and j.name in model.rows):
         own = [mechanism.terms[name] for name in joint.terms if values[f"{joint.name}.{name}"]]
-        shown = [term for term in own if not (term.others or term.load_dependent)]
+        shown = [term for term in own if not (term.other_joints or term.load_dependent)]
         rest = ", ".join(term.name for term in own if term not in shown)
         i, row = mechanism.coordinates.index(joint.name), model.rows.index(joint.name)
         q, qd, left, used = (
@@ -516,7 +516,7 @@ def friction_charts(model: Model, result: Identification) -> list[Markup]:
         for terms, x, axis, words in (
             ([t for t in shown if t.dissipative], qd, f"{joint.unit}/s", "friction over speed"),
             (
-                [t for t in shown if t.mentions("q") and not t.mentions("qd")],
+                [t for t in shown if t.uses("q") and not t.uses("qd")],
                 q,
                 joint.unit,
                 "efforts over position",

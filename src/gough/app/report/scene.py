@@ -202,7 +202,7 @@ def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
             dots[start] = "motor" if joint.actuated else "joint"
     for closure in mechanism.closures:
         ends = [index(frame.body, frame.placement.translation) for frame in closure.frames]
-        if ends and ("length" in closure.values or CLOSURES[closure.kind].measures):
+        if ends and ("length" in closure.values or CLOSURES[closure.kind].measures_length):
             links[ends[0], ends[1]] = "rod"
         for k in ends:
             dots.setdefault(k, "joint")

@@ -19,11 +19,16 @@ from gough.core.options import Settings, option
 from gough.engine.loops import Loops
 from gough.engine.mobility import assemble, close_loops
 from gough.formats.read import read_tree
-from gough.formats.robot_description import Description, describe, inside, without_placeholders
-from gough.formats.tree import FREE, Connection, Link, Loop, RobotTree
+from gough.formats.robot_description import (
+    Description,
+    clamp_to_limits,
+    describe,
+    drop_placeholder_limits,
+)
+from gough.formats.tree import FREE_MOTIONS, Connection, Link, Loop, RobotTree
 from gough.mechanism import parse_robot, robot_text
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.placement import HERE, inverse, transform
+from gough.mechanism.placement import IDENTITY, inverse, transform
 
 AWAY = (0.1, 0.2, 0.4, 0.8)  # how far starts are drawn from a singular one [m or rad]
 WELL = 2e-3  # distance to a singularity that will do; the bundled robots start at 0.07 to 0.35
@@ -73,10 +78,10 @@ def import_(
         for given in (settings.motors, settings.lock)
     )
     if motors:
-        tree = tree.driven_by(motors)
+        tree = tree.with_motors(motors)
     if lock:
         tree = _locked(tree, source, lock)
-    tree = without_placeholders(tree)
+    tree = drop_placeholder_limits(tree)
     tree = replace(
         tree,
         joints=tuple(
@@ -143,7 +148,10 @@ def _locked(tree: RobotTree, source: str, names: list[str]) -> RobotTree:
     named after.
     """
     done = describe(
-        tree if any(j.actuated for j in tree.joints) else tree.driven_by(tree.single()), source
+        tree
+        if any(j.actuated for j in tree.joints)
+        else tree.with_motors(tree.one_motion_joints()),
+        source,
     )
     loops = assemble(parse_robot(done.text, source))
     starts = {joint.name: joint.start for joint in _started(tree, done, loops).joints}
@@ -155,12 +163,12 @@ def _locked(tree: RobotTree, source: str, names: list[str]) -> RobotTree:
     }
     held: dict[str, list[float | None]] = {}
     for name in names:
-        joint, which = single[name] if name in single else (tree.known([name])[0], None)
+        joint, which = single[name] if name in single else (tree.resolve_joints([name])[0], None)
         own = held.setdefault(joint, [None] * len(starts[joint]))
         for k, start in enumerate(starts[joint]):
             if which in (None, k):
                 own[k] = start
-    return tree.locked(held)
+    return tree.with_locked_joints(held)
 
 
 def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
@@ -174,7 +182,7 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
         shift = reach * rng.uniform(-1, 1, len(mechanism.joints))
         near = tried[0].home if tried else [joint.start for joint in mechanism.joints]
         start = tuple(
-            replace(joint, start=inside(float(at + s), joint.limits))
+            replace(joint, start=clamp_to_limits(float(at + s), joint.limits))
             for joint, at, s in zip(mechanism.joints, near, shift)
         )
         try:
@@ -186,7 +194,7 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
         except InvalidMechanism as error:
             if spins := _spins(error, done):
                 return _closed(
-                    _locked(tree, source, spins).noting(
+                    _locked(tree, source, spins).with_notes(
                         f"guessed: held, as no motor stops these turns of ball joints: "
                         f"{', '.join(spins)}"
                     ),
@@ -212,7 +220,7 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
             f"held, as all they do is turn bodies about themselves: {', '.join(loops.held)}"
         )
     return describe(
-        _started(tree, done, loops).noting(*notes), source, redundant=loops.redundant
+        _started(tree, done, loops).with_notes(*notes), source, redundant=loops.redundant
     ), loops
 
 
@@ -286,14 +294,14 @@ def _with_platform(tree: RobotTree, link: str, done: Description, loops: Loops) 
         if len(along) == free
         else ("weld", list(range(6)))
     )
-    name, motions = f"{link}_platform", tuple(FREE[k] for k in rows)
+    name, motions = f"{link}_platform", tuple(FREE_MOTIONS[k] for k in rows)
     start = tuple(float(pose[k, 3]) if k < 3 else 0.0 for k in rows)
     placed = transform([pose[k, 3] if k in rows else 0.0 for k in range(3)])
     follower = Connection(
         name=f"{name}_task", parent=tree.root, child=name, motions=motions, start=start
     )
     loop = Loop(
-        name=f"{name}_loop", kind=kind, frames=((link, HERE), (name, inverse(placed) @ pose))
+        name=f"{name}_loop", kind=kind, frames=((link, IDENTITY), (name, inverse(placed) @ pose))
     )
     return replace(
         tree,

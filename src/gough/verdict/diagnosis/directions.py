@@ -488,7 +488,7 @@ def directions() -> Iterator[Direction]:
     """Yield the registered directions, then every joint term where a robot file lacks it."""
     for shapes in DIRECTIONS.values():
         yield from shapes
-    yield from (_missing(name) for name, term in TERMS.items() if term.suspected)
+    yield from (_missing(name) for name, term in TERMS.items() if term.fault_candidate)
 
 
 @dataclass(frozen=True, kw_only=True)
