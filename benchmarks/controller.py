@@ -302,7 +302,7 @@ def projected_error(model: Model, motion: Motion, tree: np.ndarray) -> float:
         for term, value in (("ia", qdd), ("fv", qd), ("fs", np.sign(qd)), ("off", 1.0), ("k", q)):
             tree[:, i] += table.get(f"{name}.{term}", 0.0) * value
     rows = np.einsum("tnm,tn->tm", model.kinematics.closure_map(motion.q), tree)
-    expected = model.collect(motion.q, model.inverse_dynamics(motion))
+    expected = model.project_to_rows(motion.q, model.inverse_dynamics(motion))
     return float(np.abs(rows - expected).max() / np.abs(expected).max())
 
 

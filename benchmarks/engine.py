@@ -109,8 +109,8 @@ def main() -> list[tuple[str, str, str, str]]:
     )
     long = smooth_motion(model, 100_000)
     legs = np.ascontiguousarray(long.q[:, list(model.actuated)])
-    seconds = best(lambda: model.kinematics.assemble(legs, "actuated"), 2)
-    back = model.kinematics.assemble(legs, "actuated")
+    seconds = best(lambda: model.kinematics.close_loops(legs, "actuated"), 2)
+    back = model.kinematics.close_loops(legs, "actuated")
     rows.append(
         (
             "forward kinematics of 100,000 PaLiDA samples",

@@ -222,7 +222,7 @@ class Log:
             by_g,
             model.mechanism.standard.values,
         )
-        return self.more(model.distribute(motion.q, change))
+        return self.more(model.min_norm_motor_effort(motion.q, change))
 
 
 Spoil = Callable[[Log], Log]

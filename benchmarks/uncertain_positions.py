@@ -61,7 +61,7 @@ def study(name: str, logs: range, exact: int) -> None:
         seen = np.concatenate(
             [step * np.round((truths[s % MOTIONS][0] + z) / step) - z for s, z in zip(seeds, zero)]
         )
-        near = model.kinematics.assemble(seen)
+        near = model.kinematics.close_loops(seen)
         box = closed_box(model, "actuated", Interval.around(seen, step / 2), near)[:, own]
         each = [
             harmonic_motion(box[k * count : (k + 1) * count], RATE / EVERY, HARMONICS)

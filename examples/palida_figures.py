@@ -111,7 +111,7 @@ def leakage(model: Model, done: Simulation, seed: int) -> float:
     translations.
     """
     log, task = record(done, seed=[seed, 0]), list(model.loops.partitions["task"].independent)
-    pose = model.kinematics.assemble(log.position, time=log.time)[:, task[:3]]
+    pose = model.kinematics.close_loops(log.position, time=log.time)[:, task[:3]]
     rate, count = 1000.0, done.period_samples or 0
     spectra = compare_spectra(pose, rate, count, MISTUNED * rate / count, HARMONICS)
     right = compare_spectra(done.q[0][:, task[:3]], rate, count, rate / count, HARMONICS).explicit[

@@ -328,7 +328,7 @@ def micro_motion(study: Study, simulation: Simulation) -> float:
     pose = np.fft.rfft(simulation.q[0][:, task], axis=0)
     pose[HARMONICS + 1 :] = 0.0
     smooth = np.fft.irfft(pose, len(simulation.time), axis=0)
-    legs = model.kinematics.assemble(smooth, "task", start=simulation.q[0, 0])[
+    legs = model.kinematics.close_loops(smooth, "task", start=simulation.q[0, 0])[
         :, list(model.actuated)
     ]
     return float(np.sqrt(((simulation.position[0] - legs) ** 2).mean()))

@@ -66,7 +66,7 @@ def platform_signals(model: Model, recording: Recording) -> PlatformSignals:
             "velocities and efforts of the motors",
             source=recording.source,
         )
-    q = model.kinematics.assemble(recording.position, "actuated", time=recording.time)
+    q = model.kinematics.close_loops(recording.position, "actuated", time=recording.time)
     task = list(model.loops.partitions["task"].independent)
     order = [names.index(axis) for axis in AXES]
     pose = q[:, task][:, order]

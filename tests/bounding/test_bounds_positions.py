@@ -46,7 +46,7 @@ def test_forward_kinematics_of_the_h4_are_enclosed(h4: Model) -> None:
     pose = fourier(h4, 0.5, FREQUENCY, harmonics=HARMONICS).at(TIME[::40])[0]
     rng, error = np.random.default_rng(0), 1e-4
     motors = h4_motors(pose)
-    near = h4.kinematics.assemble(motors + rng.uniform(-error, error, motors.shape))
+    near = h4.kinematics.close_loops(motors + rng.uniform(-error, error, motors.shape))
     given = near[:, [h4.mechanism.coordinates.index(name) for name in h4.mechanism.actuated]]
     box = closed_box(h4, "actuated", Interval.around(given, error), near)
     task = box[:, [h4.mechanism.coordinates.index(name) for name in h4.mechanism.task]]

@@ -50,7 +50,7 @@ def test_closure_map_equals_finite_differences(name: str) -> None:
             for sign in (1, -1):
                 q = motion.q.copy()
                 q[:, i] += sign * step
-                ends.append(chain.close(q, by)[0])
+                ends.append(chain.close_nearby(q, by)[0])
             numeric = (ends[0] - ends[1]) / (2 * step)
             scale = np.abs(E[:, :, k]).max(axis=1, keepdims=True)
             np.testing.assert_allclose(E[:, :, k] / scale, numeric / scale, atol=2e-7)
@@ -67,7 +67,7 @@ def test_accelerations_equal_finite_differences_of_velocities(name: str) -> None
     for sign in (1, -1):
         q = motion.q + sign * step * motion.qd + 0.5 * step**2 * motion.qdd
         q[:, rows] = motion.q[:, rows] + sign * step * v + 0.5 * step**2 * a
-        q = chain.close(q, by)[0]
+        q = chain.close_nearby(q, by)[0]
         ends.append(chain.rates(q, v + sign * step * a, a, by)[0])
     numeric = (ends[0] - ends[1]) / (2 * step)
     scale = (
@@ -89,7 +89,9 @@ def test_each_regressor_column_is_the_effort_of_a_unit_parameter(name: str) -> N
         unit = np.zeros(len(names))
         unit[k] = 1.0
         effort = model.inverse_dynamics(motion, unit)
-        expected = W[:, rows, k] if rows is not None else model.distribute(motion.q, W[:, :, k])
+        expected = (
+            W[:, rows, k] if rows is not None else model.min_norm_motor_effort(motion.q, W[:, :, k])
+        )
         np.testing.assert_allclose(
             effort, expected, atol=1e-9 * max(1.0, np.abs(W[:, :, k]).max()), err_msg=names[k]
         )
@@ -104,7 +106,7 @@ def test_a_payload_column_is_what_the_payload_adds(name: str) -> None:
         added = model.inverse_dynamics(
             motion, load=model.load(payload.name)
         ) - model.inverse_dynamics(motion)
-        expected = model.distribute(motion.q, model.regressor(motion, names) @ values)
+        expected = model.min_norm_motor_effort(motion.q, model.regressor(motion, names) @ values)
         np.testing.assert_allclose(added, expected, atol=1e-9 * max(1.0, np.abs(expected).max()))
 
 
@@ -140,7 +142,7 @@ def test_without_friction_motor_power_is_the_rate_of_energy(name: str) -> None:
     for sign in (1, -1):
         q = np.array(motion.q)
         q[:, rows] += sign * step * v + 0.5 * step**2 * a
-        q = chain.close(q, by)[0]
+        q = chain.close_nearby(q, by)[0]
         energies.append(_kinetic_and_potential(model, q, v + sign * step * a))
     rate = (energies[0] - energies[1]) / (2 * step)
     np.testing.assert_allclose(power, rate, atol=2e-5 * (np.abs(rate).max() + np.abs(effort).max()))
@@ -223,7 +225,7 @@ def test_task_and_actuator_routes_agree(name: str) -> None:
     for by in ("task", "actuated"):
         rows = list(part[by].independent)
         np.testing.assert_allclose(
-            chain.assemble(start[:, rows], by, start=start[0]), start, atol=1e-9
+            chain.close_loops(start[:, rows], by, start=start[0]), start, atol=1e-9
         )
 
 

@@ -167,8 +167,8 @@ def rod(offset: float) -> Mechanism:
 def test_a_rod_that_only_turns_about_itself_is_held() -> None:
     model = Model(rod(0.0))
     assert model.degrees_of_freedom == 1
-    assert model.loops.held == ("ball2",)
-    q = model.kinematics.assemble(model.home[0] + np.linspace(0, 0.05, 5)[:, None])
+    assert model.loops.locked == ("ball2",)
+    q = model.kinematics.close_loops(model.home[0] + np.linspace(0, 0.05, 5)[:, None])
     assert np.ptp(q[:, model.mechanism.coordinates.index("ball2")]) == 0.0
 
 

@@ -81,7 +81,7 @@ def _differences(
         for sign in (1.0, -1.0):
             moved = [position.copy(), velocity.copy(), acceleration.copy()]
             moved[k // m][:, k % m] += sign * step
-            q, error = model.kinematics.close(motion.q, by, moved[0])
+            q, error = model.kinematics.close_nearby(motion.q, by, moved[0])
             assert error.max() < 1e-10
             sides.append(values(q, moved[1], moved[2]))
         columns.append((sides[0] - sides[1]) / (2 * step))
@@ -156,7 +156,7 @@ def test_with_a_narrow_band_the_values_are_those_of_the_model(robot: str, by: By
         if quantity == "effort":
             wanted = efforts[:, model.mechanism.actuated.index(name)]
         elif quantity == "row":
-            wanted = model.collect(motion.q, efforts)[:, model.rows.index(name)]
+            wanted = model.project_to_rows(motion.q, efforts)[:, model.rows.index(name)]
         elif quantity == "regularity":
             continue
         else:
@@ -194,7 +194,7 @@ def test_regularity_changes_its_sign_where_the_motors_lose_the_platform() -> Non
         model.home[None, list(model.loops.partitions["task"].independent)], len(twist), axis=0
     )
     position[:, 5] += twist
-    q = model.kinematics.assemble(position, "task")
+    q = model.kinematics.close_loops(position, "task")
     rest = np.zeros_like(position)
     value = response(model, (("regularity", ""),), "task")(
         q, rest, rest, np.ones(len(model.home)), model.mechanism.standard.values, np.zeros(10)

@@ -34,9 +34,9 @@ def test_forward_kinematics_finds_the_pose_the_legs_came_from(palida: Model) -> 
     pose = np.zeros((len(t), 6)) + palida.home[:6]
     for k, amplitude in enumerate((0.05, 0.04, 0.05, 0.25, 0.2, 0.3)):
         pose[:, k] += amplitude * np.sin(2 * np.pi * t * (1 + k % 3))
-    q = palida.kinematics.assemble(pose, "task", time=t)
+    q = palida.kinematics.close_loops(pose, "task", time=t)
     legs = np.ascontiguousarray(q[:, list(palida.actuated)])
-    back = palida.kinematics.assemble(legs, "actuated", time=t)
+    back = palida.kinematics.close_loops(legs, "actuated", time=t)
     np.testing.assert_allclose(back, q, atol=1e-10)
     assert palida.kinematics.residual(back).max() < 1e-10
 
@@ -89,7 +89,7 @@ def test_motors_far_from_home_are_reached_on_the_branch_of_home(five_bar: Model)
     assert len(targets) > 100
     tool = [five_bar.mechanism.coordinates.index(name) for name in ("tool.x", "tool.y")]
     for target in targets:
-        found = five_bar.kinematics.assemble(target[None], "actuated")[0, tool]
+        found = five_bar.kinematics.close_loops(target[None], "actuated")[0, tool]
         np.testing.assert_allclose(found, tool_at(*target), atol=1e-10)
 
 
@@ -101,9 +101,9 @@ def test_motions_that_turn_round_between_anchors_are_followed_at_once(
     monkeypatch.setattr(
         chain, "_follow", lambda *given: (followed.append(given), follow(*given))[1]
     )
-    swing = 0.05 * np.sin(np.linspace(0, 20 * np.pi, 2000))[:, None] * chain.strides("actuated")
+    swing = 0.05 * np.sin(np.linspace(0, 20 * np.pi, 2000))[:, None] * chain.step_scale("actuated")
     motors = five_bar.home[list(five_bar.actuated)] + swing
-    q = chain.assemble(motors, "actuated")
+    q = chain.close_loops(motors, "actuated")
     tool = [five_bar.mechanism.coordinates.index(name) for name in ("tool.x", "tool.y")]
     np.testing.assert_allclose(q[:, tool], tool_at(*motors.T), atol=1e-10)
     assert len(followed) < 50  # anchors only
@@ -182,7 +182,7 @@ def test_a_dead_point_is_reported_with_its_sample_and_time() -> None:
     t = np.linspace(0, 1, 400)
     rocker = np.linspace(1.9, 1.2, 400)[:, None]
     with pytest.raises((SingularConfiguration, LoopNotClosed)) as caught:
-        model.kinematics.assemble(rocker, "actuated", time=t)
+        model.kinematics.close_loops(rocker, "actuated", time=t)
     first_beyond = int(np.argmax(rocker[:, 0] < DEAD_POINT))
     assert abs(caught.value.sample - first_beyond) <= 1
     assert caught.value.time == pytest.approx(t[caught.value.sample])
@@ -190,7 +190,7 @@ def test_a_dead_point_is_reported_with_its_sample_and_time() -> None:
 
 def test_the_margin_vanishes_towards_a_dead_point() -> None:
     model = Model(four_bar(1.9, 0.6, 0.8))
-    q = model.kinematics.assemble(np.linspace(1.9, DEAD_POINT + 1e-4, 500)[:, None], "actuated")
+    q = model.kinematics.close_loops(np.linspace(1.9, DEAD_POINT + 1e-4, 500)[:, None], "actuated")
     margins = model.kinematics.margins(q).type2
     assert (np.diff(margins[250:]) < 0).all()
     assert margins[-1] < 0.02 < margins[0]
@@ -208,7 +208,7 @@ def test_out_of_reach_names_loop_sample_and_residual(palida: Model) -> None:
     legs = np.full((50, 6), 0.65)
     legs[30:, 0] = 0.05
     with pytest.raises((LoopNotClosed, SingularConfiguration)) as caught:
-        palida.kinematics.assemble(legs, "actuated", time=np.arange(50) * 0.01)
+        palida.kinematics.close_loops(legs, "actuated", time=np.arange(50) * 0.01)
     assert caught.value.sample == 30
 
 
@@ -290,7 +290,7 @@ def test_bad_positions_get_a_clear_error(
     palida: Model, positions: np.ndarray, message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
-        palida.kinematics.assemble(positions, "actuated")
+        palida.kinematics.close_loops(positions, "actuated")
 
 
 def test_an_unknown_parameter_offers_the_nearest(palida: Model) -> None:

@@ -78,11 +78,11 @@ def vanishing_pivots(model: Model) -> list[np.ndarray]:
     part = model.loops.partitions["actuated"]
     row, column = part.rows[part.pivots[0][0]], part.dependent[part.pivots[0][1]]
     angles = model.home[0] + np.linspace(0, 2 * np.pi, 400)
-    path = model.kinematics.assemble(angles[:, None])
+    path = model.kinematics.close_loops(angles[:, None])
     near = {"q": path[0]}
 
     def pivot(angle: float) -> float:
-        near["q"] = model.kinematics.assemble(np.array([[angle]]), start=near["q"])[0]
+        near["q"] = model.kinematics.close_loops(np.array([[angle]]), start=near["q"])[0]
         return float(np.array(model.loops.equations(near["q"])[1])[row, column])
 
     values = [float(np.array(model.loops.equations(q)[1])[row, column]) for q in path]
@@ -91,7 +91,7 @@ def vanishing_pivots(model: Model) -> list[np.ndarray]:
         if values[k] * values[k + 1] < 0:
             near["q"] = path[k]
             angle = brentq(pivot, angles[k], angles[k + 1], xtol=1e-15, rtol=1e-14)
-            found.append(model.kinematics.assemble(np.array([[angle]]), start=path[k])[0])
+            found.append(model.kinematics.close_loops(np.array([[angle]]), start=path[k])[0])
     return found
 
 
@@ -103,7 +103,7 @@ def test_dynamics_hold_where_a_pivot_vanishes(drag_link: Model) -> None:
     places = vanishing_pivots(drag_link)
     assert places
     for q in places:
-        three = chain_of.assemble(q[0] + np.array([[-h], [0.0], [h]]), start=q)
+        three = chain_of.close_loops(q[0] + np.array([[-h], [0.0], [h]]), start=q)
         speed = np.full((3, 1), 2.0)
         for quantity in (
             drag_link.mass_matrix(three).reshape(3),
@@ -214,7 +214,7 @@ def test_wrong_shapes_of_efforts_and_wrenches_are_named() -> None:
         (np.full((4, 6), np.nan), "start is not finite"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            model.kinematics.assemble(motors, start=start)
+            model.kinematics.close_loops(motors, start=start)
 
 
 @pytest.mark.parametrize("name", ["five_bar", "serial6"])

@@ -53,7 +53,7 @@ def _follow(model: Model, trajectory: Fourier, count: int) -> Motion:
     home = model.home[list(model.loops.partitions[by].independent)]
     q = np.repeat(model.home[None], count, axis=0)
     for fraction in np.linspace(0.1, 1.0, 10):
-        q, error = model.kinematics.close(q, by, home + fraction * (position - home))
+        q, error = model.kinematics.close_nearby(q, by, home + fraction * (position - home))
     assert error.max() < 1e-9
     qd, qdd = model.kinematics.rates(q, velocity, acceleration, by)
     return Motion(
@@ -80,7 +80,7 @@ def _usage(
             for p in ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
         )
         effort = effort + model.regressor(motion, extra) @ load
-    effort = model.distribute(motion.q, effort)
+    effort = model.min_norm_motor_effort(motion.q, effort)
     used = [0.0]
     for i, joint in enumerate(model.mechanism.joints):
         own = limits.get(joint.name, joint.limits)

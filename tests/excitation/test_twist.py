@@ -92,7 +92,7 @@ def test_values_and_derivatives_of_the_kernel_equal_numpy_and_finite_differences
     rest = (np.full(len(model.home), 0.1), model.standard_values(), model.load(None))
 
     def values(x: np.ndarray) -> np.ndarray:
-        q, error = model.kinematics.close(motion.q, by, x[:, 0])
+        q, error = model.kinematics.close_nearby(motion.q, by, x[:, 0])
         assert error.max() < 1e-9
         return np.asarray(kernel(q, x[:, 1], x[:, 2], *rest)[0])
 

@@ -86,7 +86,7 @@ def test_tree_efforts_projected_on_the_loops_are_goughs(
     motion = random_motion(model, 5, seed=2, reach=0.4)
     terms = joint_terms(model, fv=0.0, fs=0.0)
     bodies = {name: np.asarray(v) for name, v in possible_bodies(model).items()}
-    expected = model.collect(
+    expected = model.project_to_rows(
         motion.q, model.inverse_dynamics(motion, standard_values(model, bodies, terms))
     )
     maps = model.kinematics.closure_map(motion.q)

@@ -140,7 +140,7 @@ def test_its_properties_are_asked_for(robot: Model) -> None:
     order of a joint.
     """
     mechanism = robot.mechanism
-    assert [joint.name for joint in mechanism.joints if mechanism.rubs(joint)] == [
+    assert [joint.name for joint in mechanism.joints if mechanism.has_coulomb(joint)] == [
         "left.motor",
         "right.motor",
     ]

@@ -125,7 +125,7 @@ def _sample(
     theirs = columns.T @ data.qfrc_inverse
     mujoco.mj_rnePostConstraint(robot, data)
     gaps = [_apart(robot, data, k) for k in range(robot.neq)]
-    rows = model.collect(state[0][None], effort[None])[0]
+    rows = model.project_to_rows(state[0][None], effort[None])[0]
     return np.array(
         [
             position,

@@ -125,7 +125,7 @@ def test_connects_close_where_the_model_is_written_and_a_tendon_is_a_motor() -> 
     home = dict(zip(mechanism.coordinates, model.home))
     assert home["split"] == pytest.approx(0.1)  # the mean of both cranks, whose ref is 0.1
     assert model.loops.assembly == "from the start values"
-    q = model.kinematics.assemble(0.1 + np.linspace(0, 0.4, 5)[:, None])
+    q = model.kinematics.close_loops(0.1 + np.linspace(0, 0.4, 5)[:, None])
     assert model.kinematics.residual(q).max() < 1e-10
 
 

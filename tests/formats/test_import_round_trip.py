@@ -41,7 +41,7 @@ def check_same(model: Model, back: Model) -> None:
     motion = random_motion(model, 4, seed=2, reach=0.4)
     bodies = {name: np.asarray(values) for name, values in possible_bodies(model).items()}
     values = standard_values(model, bodies, check_terms(model, None))
-    expected = model.collect(motion.q, model.inverse_dynamics(motion, values))
+    expected = model.project_to_rows(motion.q, model.inverse_dynamics(motion, values))
     index = {plain(name): i for i, name in enumerate(model.mechanism.coordinates)}
     names = back.mechanism.coordinates
     start = np.array(
@@ -68,7 +68,7 @@ def check_same(model: Model, back: Model) -> None:
         by=back.loops.dynamic,
         start=start,
     )
-    found = back.collect(again.q, back.inverse_dynamics(again))
+    found = back.project_to_rows(again.q, back.inverse_dynamics(again))
     order = [[plain(row) for row in model.rows].index(plain(row)) for row in back.rows]
     np.testing.assert_allclose(found, expected[:, order], atol=1e-9 * np.abs(expected).max())
 

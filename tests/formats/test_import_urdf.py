@@ -132,7 +132,7 @@ def test_the_yaml_closes_the_loops(tmp_path: Path) -> None:
     model = Model(load_robot(path))
     assert model.degrees_of_freedom == 1
     assert model.mechanism.actuated == ("crank",)
-    q = model.kinematics.assemble(model.home[0] + np.linspace(0, 0.5, 5)[:, None])
+    q = model.kinematics.close_loops(model.home[0] + np.linspace(0, 0.5, 5)[:, None])
     rotation, origin = model.kinematics.body_poses(q)
     bodies = [body.name for body in model.mechanism.bodies]
     tips = [

@@ -42,7 +42,9 @@ def test_fitted_terms_equal_fits_of_the_motors_order_by_order(
         phi = np.hstack([np.cos(angle), np.sin(angle[:, 1:])])
         Z = np.linalg.lstsq(phi, period.pose, rcond=None)[0]
         for _ in range(3):
-            q = five_bar.kinematics.assemble(phi @ Z, period.by, start=period.processed.motion.q[0])
+            q = five_bar.kinematics.close_loops(
+                phi @ Z, period.by, start=period.processed.motion.q[0]
+            )
             left = (period.average.position - q[:, list(five_bar.actuated)]) @ whiten.T
             maps = (
                 whiten @ five_bar.kinematics.closure_map(q, period.by)[:, list(five_bar.actuated)]

@@ -101,7 +101,7 @@ def entry(name: str) -> Direction:
 
 def rows(seen: Evidence, effort: np.ndarray, motion: Motion | None = None) -> np.ndarray:
     motion = seen.logs[0].motion if motion is None else motion
-    return seen.model.collect(motion.q, effort)
+    return seen.model.project_to_rows(motion.q, effort)
 
 
 def predicted(seen: Evidence, track: Track) -> np.ndarray:

@@ -556,7 +556,7 @@ def test_payloads_of_arms_hang_on_the_flange(name: str) -> None:
     home = model.home[list(model.actuated)]
 
     def energy(motors: FloatArray) -> float:
-        pose = poses(robot, model.kinematics.assemble(motors[None])[0])[model.load_body]
+        pose = poses(robot, model.kinematics.close_loops(motors[None])[0])[model.load_body]
         moment = load["m"] * pose[:3, 3] + pose[:3, :3] @ [load["mx"], load["my"], load["mz"]]
         return float(-moment @ np.array(robot.gravity))
 

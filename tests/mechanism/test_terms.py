@@ -114,7 +114,7 @@ def test_a_term_of_the_file_is_a_column_like_any_other() -> None:
         model.regressor(motion, ["left.motor.mine"])[:, 0, 0], expected, atol=1e-14
     )
     assert model.unit("left.motor.mine") == "N m"
-    assert model.mechanism.rubs(model.mechanism.joint("left.motor"))
+    assert model.mechanism.has_coulomb(model.mechanism.joint("left.motor"))
 
 
 def test_a_term_may_see_another_joint_of_its_leg() -> None:

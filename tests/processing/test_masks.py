@@ -73,7 +73,7 @@ def test_a_motor_spoils_its_own_row_and_a_passive_joint_those_it_moves_with() ->
             assert np.flatnonzero(own).tolist() == [k]
     robot = palida.mechanism
     passive = [
-        i for i, joint in enumerate(robot.joints) if robot.rubs(joint) and not joint.actuated
+        i for i, joint in enumerate(robot.joints) if robot.has_coulomb(joint) and not joint.actuated
     ]
     assert len(passive) == 12
     assert rubbed_rows(palida)[passive].all()

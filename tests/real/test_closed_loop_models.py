@@ -32,7 +32,7 @@ def test_a_model_with_its_yaml_imports_assembles_and_passes_check(
     assert done.code == 0, done.err
     found = check(Model(load_robot(tmp_path / "robot.toml")))
     assert found.model.degrees_of_freedom == freedoms
-    assert len(found.model.loops.held) == held
+    assert len(found.model.loops.locked) == held
     assert found.closure_residual < 1e-10
     assert found.model.loops.assembly == "from the start values"  # the file starts closed
 

@@ -27,7 +27,7 @@ def made_up(model: Model) -> Fit:
     time = np.linspace(0, 1, 51)
     positions = np.tile(model.home[list(model.actuated)], (51, 1))
     positions[:, 0] += 0.05 * np.sin(2 * np.pi * time)
-    q = model.kinematics.assemble(positions)
+    q = model.kinematics.close_loops(positions)
     effort = np.column_stack([np.sin(2 * np.pi * time), np.cos(2 * np.pi * time)])
     return Fit(
         label="made up",

@@ -62,7 +62,9 @@ def test_efforts_of_a_redundant_robot_do_the_work_its_rows_need() -> None:
         model.standard_values(),
         np.zeros(10),
     )[0]
-    np.testing.assert_allclose(model.collect(motion.q, simulation.effort[0]), needed, atol=1e-9)
+    np.testing.assert_allclose(
+        model.project_to_rows(motion.q, simulation.effort[0]), needed, atol=1e-9
+    )
 
 
 def test_a_batch_equals_its_trials_alone(five_bar: Model) -> None:

@@ -253,7 +253,9 @@ def bounded_problem(
             processed.dead_band, 0.01 * np.abs(processed.motion.qd).max(axis=0)
         )  # [m/s or rad/s]
         if chosen.threshold is not None:
-            rubbing = [i for i in model.actuated if model.mechanism.rubs(model.mechanism.joints[i])]
+            rubbing = [
+                i for i in model.actuated if model.mechanism.has_coulomb(model.mechanism.joints[i])
+            ]
             slow[rubbing] = chosen.threshold
         if error is None:
             low, high = (

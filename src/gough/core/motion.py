@@ -23,13 +23,13 @@ class Motion(Record):
     closure_residual: FloatArray  # largest closure error of each sample, (t,) [m or rad]
     # lags of joint terms and recorded channels that they depend on, (t, x), in the robot's order,
     # where looked at
-    remembered: FloatArray | None = None
+    extra_inputs: FloatArray | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         t, n = len(self.time), len(self.coordinates)
         check_shapes(
-            self, q=(t, n), qd=(t, n), qdd=(t, n), closure_residual=(t,), remembered=(t, None)
+            self, q=(t, n), qd=(t, n), qdd=(t, n), closure_residual=(t,), extra_inputs=(t, None)
         )
 
     def __len__(self) -> int:

@@ -75,7 +75,7 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
         q=q,
         qd=qd,
         qdd=qdd,
-        remembered=extra,
+        extra_inputs=extra,
         closure_residual=chain.residual(q),
     )
 
@@ -89,7 +89,7 @@ def _ranges(model: Model, by: By, reach: float) -> tuple[FloatArray, FloatArray]
     """
     loops, home, joints = model.loops, model.home, model.mechanism.joints
     E = model.kinematics.closure_map(home[None], by)[0]
-    strides = model.kinematics.strides(by)
+    strides = model.kinematics.step_scale(by)
     low, high = np.empty(len(strides)), np.empty(len(strides))
     for k in range(len(strides)):
         moving = np.flatnonzero(
@@ -126,8 +126,8 @@ def _travel(model: Model, by: By, way: FloatArray) -> tuple[FloatArray, NDArray[
         before = q.copy()
         q = q + np.einsum("tnm,tm->tn", chain.closure_map(q, by), 0.1 * way)
         q[:, independent] = model.home[independent] + fraction * way
-        q, error = chain.close(q, by)
-        good &= (error < CLOSED) & (chain.bent(q - before) < 0.8)
+        q, error = chain.close_nearby(q, by)
+        good &= (error < CLOSED) & (chain.scaled_change(q - before) < 0.8)
         q[~good] = model.home
     return q, good
 
@@ -242,7 +242,7 @@ def _sampled(
 def _closed_again(model: Model, motion: Motion) -> Motion:
     """Return a motion that differs by what rounding makes of it, much near singularities."""
     rows, dynamic = model.independent, model.loops.dynamic
-    q, _ = model.kinematics.close(motion.q * (1 + 4e-16), dynamic)
+    q, _ = model.kinematics.close_nearby(motion.q * (1 + 4e-16), dynamic)
     qd, qdd = model.kinematics.rates(q, motion.qd[:, rows], motion.qdd[:, rows], dynamic)
     return replace(motion, q=q, qd=qd, qdd=qdd)
 

@@ -56,7 +56,7 @@ class Check(Record):
             "home": dict(zip(mechanism.coordinates, loops.home.tolist())),
             "closure_residual": self.closure_residual,
             "assembly": loops.assembly,
-            "held": list(loops.held),
+            "held": list(loops.locked),
             "singularity_margin": {"type1": self.type1_margin, "type2": self.type2_margin},
             "standard_parameters": len(self.base.standard),
             "tied": self.tied,
@@ -76,7 +76,7 @@ class Check(Record):
         home = ", ".join(
             f"{n} = {at[n]:.4g}" for n in dict.fromkeys((*mechanism.actuated, *mechanism.task))
         )
-        held = f"  held, as all they do is turn bodies about themselves: {', '.join(loops.held)}"
+        held = f"  held, as all they do is turn bodies about themselves: {', '.join(loops.locked)}"
         return "\n".join(
             [
                 f"{mechanism.name}: {mechanism.title}" if mechanism.title else mechanism.name,
@@ -87,7 +87,7 @@ class Check(Record):
                 f"  at home [m or rad]    {home}",
                 f"  closure residual      {self.closure_residual:.1e} m or rad at home",
                 f"  assembled             {loops.assembly}",
-                *([held] if loops.held else []),
+                *([held] if loops.locked else []),
                 f"  singularity margins   type 1 {type1}, type 2 {self.type2_margin:.3f} (0 "
                 f"singular, 1 best)",
                 f"  standard parameters   {len(self.base.standard)}"

@@ -117,7 +117,7 @@ class _Graph:
         """Return the rows' efforts (m,) and their derivative by q_P, v, a, (m, 3m)."""
         model = self.model
         tree = TreeEfforts(model.mechanism, self.q, self.w, self.u, self.band, smooth=self.smooth)
-        value = model.valued(chi, load)
+        value = model.parameter_lookup(chi, load)
         t = tree.total(value)
         part, E_r, held = self.dynamic.partition, self.dynamic.closure_map, None
         tau = self._put(t)

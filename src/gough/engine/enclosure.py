@@ -46,7 +46,7 @@ def closed_box(model: Model, by: By, independent: Interval, near: FloatArray) ->
     lower[:, own], upper[:, own] = independent.lower, independent.upper
     if not D:
         return Interval(lower, upper)
-    centre = model.kinematics.close(centre, by)[0]
+    centre = model.kinematics.close_nearby(centre, by)[0]
     q = ca.SX.sym("q", centre.shape[1])
     closure = Closed(model.loops, by, q)
     equations = read_tape(

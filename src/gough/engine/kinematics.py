@@ -18,7 +18,7 @@ from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.motion import Motion
 from gough.engine.assembly import CLOSED
 from gough.engine.loops import SHORTEST, By, Closed, Loops
-from gough.engine.mobility import suited
+from gough.engine.mobility import with_pivots_for
 from gough.engine.symbolic import body_transforms, equation_owners
 from gough.kernels.kernel import Kernel, compiled
 
@@ -44,7 +44,7 @@ class Margins:
     type2: FloatArray
 
 
-def carefully(
+def evaluate_with_repivoting(
     kernel: Callable[..., Kernel], owner: Any, by: By, /, *inputs: FloatArray, **settings: Any
 ) -> Any:
     """Return the outputs but the last of a kernel of q (t, n) and more, whose last output is a
@@ -63,7 +63,7 @@ def carefully(
     left = np.flatnonzero(~(check.reshape(-1) < CHECK) & np.isfinite(inputs[0]).all(axis=1))
     while left.size:
         other = copy(owner)
-        other.loops = suited(owner.loops, by, inputs[0][left[0]], int(left[0]))
+        other.loops = with_pivots_for(owner.loops, by, inputs[0][left[0]], int(left[0]))
         function = unwrap(kernel)(other, **settings)
         found = [function(*(x[k] if x.ndim > 1 else x for x in inputs)) for k in left]
         served = np.array([k == 0 or float(values[-1]) < CHECK for k, values in enumerate(found)])
@@ -86,17 +86,17 @@ class ClosedChain:
         self._size = len(loops.home)
         self._strides: dict[By, FloatArray] = {}
 
-    def bent(self, change: FloatArray) -> FloatArray:
+    def scaled_change(self, change: FloatArray) -> FloatArray:
         """Return the largest change (..., n) of a coordinate that bends the loops.
 
         [rad or lengths of the robot]
         """
-        bending = self.loops.bending
+        bending = self.loops.loop_coordinates
         return np.asarray(
             np.abs(change[..., bending] / self.loops.units[bending]).max(axis=-1, initial=0.0)
         )
 
-    def strides(self, by: By) -> FloatArray:
+    def step_scale(self, by: By) -> FloatArray:
         """Return what each independent coordinate moves by while the loops bend by one, at home,
         (m,). [m or rad]
 
@@ -105,7 +105,7 @@ class ClosedChain:
         """
         if by not in self._strides:
             E = self.closure_map(self.loops.home[None], by)[0]
-            fastest = np.array([self.bent(column) for column in E.T])
+            fastest = np.array([self.scaled_change(column) for column in E.T])
             self._strides[by] = np.divide(
                 1.0, fastest, out=np.full(len(fastest), np.inf), where=fastest > 1e-9
             )
@@ -161,7 +161,7 @@ class ClosedChain:
         rotation, origin = self._poses()(q)
         return rotation.reshape(len(q), len(self.loops.mechanism.bodies), 3, 3), origin
 
-    def close(
+    def close_nearby(
         self, q: FloatArray, by: By, positions: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Close the loops of all samples at once from a guess (t, n) that is already near; the
@@ -179,7 +179,7 @@ class ClosedChain:
         kernel, active = self._closed(kind="step", by=by), np.arange(len(q))
         for _ in range(ITERATIONS):
             step, phi = kernel(q[active])
-            size = self.bent(step)
+            size = self.scaled_change(step)
             usable = np.isfinite(size) & (size < 2.0)  # a larger step has left the neighbourhood
             step[~usable] = 0.0
             q[active] += step
@@ -199,7 +199,7 @@ class ClosedChain:
         """
         by = self.loops.dynamic if by is None else by
         size = len(self.loops.partition_of(by).independent)
-        (E,) = carefully(ClosedChain._closed, self, by, q, kind="map", by=by)
+        (E,) = evaluate_with_repivoting(ClosedChain._closed, self, by, q, kind="map", by=by)
         return np.asarray(E.reshape(len(q), self._size, size))
 
     def rates(
@@ -209,7 +209,7 @@ class ClosedChain:
         ones, each (t, n).
         """
         self.loops.partition_of(by)
-        qd, qdd = carefully(
+        qd, qdd = evaluate_with_repivoting(
             ClosedChain._closed, self, by, q, velocity, acceleration, kind="rates", by=by
         )
         return qd, qdd
@@ -227,7 +227,7 @@ class ClosedChain:
                 result[by][good] = values[:, -1] / values[:, 0]
         return Margins(type1=result["task"], type2=result["actuated"])
 
-    def assemble(
+    def close_loops(
         self,
         positions: FloatArray,
         by: By = "actuated",
@@ -262,14 +262,14 @@ class ClosedChain:
         )
         check_finite(previous, "start")
         if not self.loops.partitions[by].dependent:
-            return self.close(
+            return self.close_nearby(
                 np.broadcast_to(self.loops.home, (len(positions), self._size)), by, positions
             )[0]
         if previous.ndim == 2:
             guess = previous.copy()
             guess[:, independent] = positions
-            q, error = self.close(guess, by)
-            if (error < CLOSED).all() and self.bent(q - guess).max() < 0.1:
+            q, error = self.close_nearby(guess, by)
+            if (error < CLOSED).all() and self.scaled_change(q - guess).max() < 0.1:
                 self._check_branch(q, by, time)
                 return q
             previous = previous[0]
@@ -297,10 +297,12 @@ class ClosedChain:
         weight = ((t - coarse[left]) / np.maximum(coarse[right] - coarse[left], 1))[:, None]
         guess = anchors[left] * (1 - weight) + anchors[right] * weight
         guess[:, independent] = positions
-        q, error = self.close(guess, by)
-        span = self.bent(anchors[right] - anchors[left])
+        q, error = self.close_nearby(guess, by)
+        span = self.scaled_change(anchors[right] - anchors[left])
         # Between anchors a branch bends by a few hundredths at most; more is followed step by step.
-        doubtful = np.flatnonzero(~(error < CLOSED) | (self.bent(q - guess) > 0.25 * span + 0.02))
+        doubtful = np.flatnonzero(
+            ~(error < CLOSED) | (self.scaled_change(q - guess) > 0.25 * span + 0.02)
+        )
         if doubtful.size:  # most often where the motion turns round between two anchors
             found, good = self._move(anchors[left[doubtful]], positions[doubtful], by)
             q[doubtful[good]] = found[good]
@@ -328,7 +330,7 @@ class ClosedChain:
         """Return sample indices at which the branch is followed step by step: small moves, at most
         256 apart.
         """
-        moves = np.abs(np.diff(positions, axis=0)) / self.strides(by)
+        moves = np.abs(np.diff(positions, axis=0)) / self.step_scale(by)
         travelled = np.concatenate([[0.0], np.cumsum(moves.max(axis=1))])
         bins = np.floor(travelled / STRIDE)
         marks = np.flatnonzero(np.diff(bins) > 0) + 1
@@ -347,7 +349,7 @@ class ClosedChain:
         independent = self.loops.partitions[by].independent
         q = np.array(start)
         origin = q[independent]
-        longest = STRIDE / max(float((np.abs(target - origin) / self.strides(by)).max()), STRIDE)
+        longest = STRIDE / max(float((np.abs(target - origin) / self.step_scale(by)).max()), STRIDE)
         done, step = 0.0, longest
         while done < 1.0:
             goal = min(done + step, 1.0)
@@ -371,8 +373,8 @@ class ClosedChain:
         tangent = self._closed(kind="map", by=by)(start)[0].reshape(len(start), self._size, -1)
         guess = start + (tangent @ (target - start[:, independent])[:, :, None])[:, :, 0]
         guess[:, independent] = target
-        found, error = self.close(guess, by)
-        moved, off = self.bent(found - start), self.bent(found - guess)
+        found, error = self.close_nearby(guess, by)
+        moved, off = self.scaled_change(found - start), self.scaled_change(found - guess)
         return found, (error < CLOSED) & (off <= 0.25 * np.minimum(moved, 1.0) + 1e-9)
 
     def _open_loop(
@@ -393,7 +395,7 @@ class ClosedChain:
             )
         margin = loops.margin(last, by)
         if margin < 1e-2 * loops.margin(loops.home, by):
-            loose = loops.loosest(last, by)
+            loose = loops.least_constrained(last, by)
             return SingularConfiguration(
                 f"'{loops.mechanism.name}' reaches a singularity {when}: the {by} coordinates stop "
                 f"determining "
@@ -437,15 +439,15 @@ class ClosedChain:
         if self._without_length(q, SHORTEST):
             sample = next(k for k in range(len(q)) if self._without_length(q[k], SHORTEST))
             raise self._open_loop(q[sample], q[sample, independent], by, sample, time)
-        moved = self.bent(np.diff(q, axis=0))
-        driven = (np.abs(np.diff(q[:, independent], axis=0)) / self.strides(by)).max(axis=1)
+        moved = self.scaled_change(np.diff(q, axis=0))
+        driven = (np.abs(np.diff(q[:, independent], axis=0)) / self.step_scale(by)).max(axis=1)
         suspects = np.flatnonzero((moved > 20 * driven + 1e-6) | (moved > 0.2))
         if suspects.size == 0:
             return
         actual = q[suspects + 1] - q[suspects]
         mean = 0.5 * (self.closure_map(q[suspects], by) + self.closure_map(q[suspects + 1], by))
         predicted = np.einsum("tnm,tm->tn", mean, actual[:, independent])
-        wrong = self.bent(actual - predicted) > 0.5 * self.bent(actual) + 1e-6
+        wrong = self.scaled_change(actual - predicted) > 0.5 * self.scaled_change(actual) + 1e-6
         if wrong.any():
             sample = int(suspects[wrong][0]) + 1
             moment, when = _when(sample, time)
@@ -475,7 +477,7 @@ class ClosedChain:
         """
         check_finite(np.asarray(velocity, dtype=float), f"{by} velocities")
         check_finite(np.asarray(acceleration, dtype=float), f"{by} accelerations")
-        q = self.assemble(position, by, start=start, time=time)
+        q = self.close_loops(position, by, start=start, time=time)
         try:
             qd, qdd = self.rates(q, velocity, acceleration, by)
         except SingularConfiguration as error:

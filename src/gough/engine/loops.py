@@ -61,10 +61,9 @@ class Loops:
         neighbours: Other assembled configurations near home, (s, n).
         length: Characteristic length that makes angles and lengths comparable. [m]
         equations: q -> closure residual (c,) and its Jacobian K (c, n).
-        bending: Coordinates in closures that are not linear: what moves on them is bounded by the
-            loops.
+        loop_coordinates: Coordinates in nonlinear closures; the loops bound their motion.
         assembly: How home was found, in words.
-        held: Joints without a motor that are held: all they do is turn bodies about their own
+        locked: Joints without a motor that are locked: all they do is turn bodies about their own
             centres of mass.
     """
 
@@ -73,12 +72,12 @@ class Loops:
     neighbours: FloatArray
     length: float
     equations: ca.Function
-    bending: list[int]
+    loop_coordinates: list[int]
     degrees_of_freedom: int = 0
     partitions: dict[By, Partition] = field(default_factory=dict)
     dynamic: By = "actuated"
     assembly: str = ""
-    held: tuple[str, ...] = ()
+    locked: tuple[str, ...] = ()
 
     @cached_property
     def units(self) -> FloatArray:
@@ -123,7 +122,7 @@ class Loops:
             () if part is None else tuple(self.mechanism.coordinates[i] for i in part.independent)
         )
 
-    def led_by(self, coordinates: Sequence[str]) -> By:
+    def partition_driven_by(self, coordinates: Sequence[str]) -> By:
         """Return which partition a trajectory of these coordinates moves."""
         return "task" if coordinates and tuple(coordinates) == self.names("task") else "actuated"
 
@@ -165,7 +164,7 @@ class Loops:
         values = np.linalg.svd(self.jacobian(q)[:, part.dependent], compute_uv=False)
         return float(values[-1] / values[0])
 
-    def loosest(self, q: FloatArray, by: By) -> str:
+    def least_constrained(self, q: FloatArray, by: By) -> str:
         """Return the dependent coordinate that moves most where the independent ones are locked at
         a singularity.
         """
@@ -231,7 +230,7 @@ def open_loops(mechanism: Mechanism) -> Loops:
         neighbours=start[None],
         equations=equations,
         length=_characteristic_length(mechanism, start),
-        bending=sorted(set(pattern.get_triplet()[1])),
+        loop_coordinates=sorted(set(pattern.get_triplet()[1])),
     )
 
 

@@ -27,7 +27,7 @@ from gough.mechanism.types import Closure, Mechanism
 SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular
 
 
-def close_loops(mechanism: Mechanism) -> Loops:
+def analyse_mobility(mechanism: Mechanism) -> Loops:
     """Assemble a mechanism from its start values and find its mobility and independent coordinates.
 
     Where right angles of few digits (1.5708) take away mobility, or let loops contradict each
@@ -35,8 +35,8 @@ def close_loops(mechanism: Mechanism) -> Loops:
     """
     try:
         if not mechanism.closures or mechanism.idealised is mechanism:
-            return _close_loops(mechanism)
-        return _as_printed(mechanism, _close_loops(mechanism.idealised))
+            return _analyse(mechanism)
+        return _as_printed(mechanism, _analyse(mechanism.idealised))
     except (LoopNotClosed, SingularConfiguration, InvalidMechanism) as error:
         if not mechanism.source:
             raise
@@ -53,7 +53,7 @@ def _as_printed(mechanism: Mechanism, ideal: Loops) -> Loops:
     home, error = gauss_newton(loops, ideal.home)
     if np.abs(error).max() < CLOSED:
         with suppress(SingularConfiguration, InvalidMechanism):
-            found = _close_loops(mechanism, (home, ideal.assembly))
+            found = _analyse(mechanism, (home, ideal.assembly))
             if found.degrees_of_freedom == ideal.degrees_of_freedom:
                 return found
     return replace(
@@ -61,7 +61,7 @@ def _as_printed(mechanism: Mechanism, ideal: Loops) -> Loops:
     )
 
 
-def assemble(mechanism: Mechanism, known: tuple[FloatArray, str] | None = None) -> Loops:
+def find_start_pose(mechanism: Mechanism, known: tuple[FloatArray, str] | None = None) -> Loops:
     """Close the loops of a mechanism whatever its motors, or take a home that is known and how it
     was found.
     """
@@ -70,8 +70,8 @@ def assemble(mechanism: Mechanism, known: tuple[FloatArray, str] | None = None) 
     return replace(loops, home=home, neighbours=home[None], assembly=assembly)
 
 
-def _close_loops(mechanism: Mechanism, known: tuple[FloatArray, str] | None = None) -> Loops:
-    loops = assemble(mechanism, known)
+def _analyse(mechanism: Mechanism, known: tuple[FloatArray, str] | None = None) -> Loops:
+    loops = find_start_pose(mechanism, known)
     neighbours, mobility = _explore(loops)
     loops = replace(loops, home=neighbours[0], degrees_of_freedom=mobility, neighbours=neighbours)
     motors, task = (
@@ -92,7 +92,7 @@ def _close_loops(mechanism: Mechanism, known: tuple[FloatArray, str] | None = No
             for name in held
         ]
         fewer = replace(mechanism, closures=(*mechanism.closures, *closures))
-        return replace(_close_loops(fewer, (loops.home, loops.assembly)), held=held)
+        return replace(_analyse(fewer, (loops.home, loops.assembly)), locked=held)
     partitions: dict[By, Partition] = {"actuated": _partition(loops, motors, "actuated")}
     ranks = (_rank(loops.free_motions(q)[:, task]) for q in loops.neighbours)
     if len(task) == mobility or (
@@ -240,7 +240,7 @@ def _ordered(loops: Loops, part: Partition, samples: FloatArray) -> Partition:
     return replace(part, rows=rows, pivots=choose_pivots(K, (np.abs(K) > 0).any(axis=0)))
 
 
-def suited(loops: Loops, by: By, q: FloatArray, sample: int) -> Loops:
+def with_pivots_for(loops: Loops, by: By, q: FloatArray, sample: int) -> Loops:
     """Return the loops with rows and pivots that suit a configuration; its number is for
     messages.
     """

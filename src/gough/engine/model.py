@@ -22,11 +22,11 @@ from gough.core.names import INERTIAL, Parameter, parameters as named
 from gough.core.parameters import BaseParameters
 from gough.engine.columns import Columns, column_names
 from gough.engine.elimination import cholesky_solve
-from gough.engine.kinematics import ClosedChain, carefully
+from gough.engine.internal_states import FilterState, integrate_internal_states
+from gough.engine.kinematics import ClosedChain, evaluate_with_repivoting
 from gough.engine.load_friction import TransmittedEffort
 from gough.engine.loops import Closed
-from gough.engine.memory import Carry, remember
-from gough.engine.mobility import close_loops
+from gough.engine.mobility import analyse_mobility
 from gough.engine.symbolic import TreeEfforts, body_transforms
 from gough.fitting.regression import Regression
 from gough.kernels.kernel import compiled
@@ -56,7 +56,7 @@ class Model(Columns):
 
     def __init__(self, mechanism: Mechanism) -> None:
         expect(mechanism, Mechanism, "the mechanism", "what gough.load_robot returned")
-        self.loops = close_loops(mechanism)
+        self.loops = analyse_mobility(mechanism)
         self.mechanism = self.loops.mechanism  # with what holds joints that need no motor
         self.kinematics = ClosedChain(self.loops)
         self.transmitted = TransmittedEffort(
@@ -147,7 +147,7 @@ class Model(Columns):
         """Return the rows' efforts (m,) for standard parameters chi (p,) and a load (10 l,) on the
         load bodies.
         """
-        value = self.valued(chi, load)
+        value = self.parameter_lookup(chi, load)
         self.transmitted.insert(tree, closure_map, value, applied)
         return closure_map.T @ tree.total(value)
 
@@ -158,10 +158,10 @@ class Model(Columns):
         accelerations are symbols.
         """
         # the rows by their own accelerations would take each leg once for every motor
-        mass = ca.jacobian(tree.total(self.valued(chi, load)), tree.qdd)
+        mass = ca.jacobian(tree.total(self.parameter_lookup(chi, load)), tree.qdd)
         return ca.densify(closure_map.T @ (mass @ closure_map))
 
-    def valued(self, chi: ca.SX, load: ca.SX) -> Callable[[Parameter], ca.SX | None]:
+    def parameter_lookup(self, chi: ca.SX, load: ca.SX) -> Callable[[Parameter], ca.SX | None]:
         """Return what gives a standard parameter by name, for parameters chi (p,) and a load (10
         l,).
         """
@@ -173,16 +173,16 @@ class Model(Columns):
         return known.get
 
     @property
-    def remembers(self) -> int:
+    def n_state_inputs(self) -> int:
         """How many numbers besides the motion its terms depend on: lags and recorded channels."""
         return len(self.mechanism.internal_states) + len(self.mechanism.channels)
 
     @property
     def n_extra_inputs(self) -> int:
         """Number of extra kernel inputs: internal states, channels, transmitted efforts."""
-        return self.remembers + len(self.mechanism.load_dependent)
+        return self.n_state_inputs + len(self.mechanism.load_dependent)
 
-    def context(
+    def kernel_context(
         self, motion: Motion, dead_band: ArrayLike | None, *, transmitted: bool = True
     ) -> FloatArray:
         """Return what terms depend on besides the motion: dead bands, (n,), or these and more, (t,
@@ -191,46 +191,46 @@ class Model(Columns):
         More are lags, recorded channels and, if asked for, transmitted efforts. A motion without
         them is taken for a log of its own, with channels at their default values.
         """
-        band, extra = self._band(dead_band), motion.remembered
-        size = self.n_extra_inputs if transmitted else self.remembers
+        band, extra = self._band(dead_band), motion.extra_inputs
+        size = self.n_extra_inputs if transmitted else self.n_state_inputs
         if not size:
             return band
         if extra is None and transmitted:
-            extra = self.with_memory(motion, band)[0].remembered
+            extra = self.with_internal_states(motion, band)[0].extra_inputs
         if extra is None:
-            extra = remember(self.mechanism, motion, band)[0]
+            extra = integrate_internal_states(self.mechanism, motion, band)[0]
         return np.hstack([np.broadcast_to(band, (len(motion), len(band))), extra[:, :size]])
 
-    def with_memory(
+    def with_internal_states(
         self,
         motion: Motion,
         dead_band: ArrayLike | None,
         *,
-        carry: Carry | None = None,
+        filter_state: FilterState | None = None,
         channels: Mapping[str, FloatArray] | None = None,
-        around: bool = False,
+        periodic: bool = False,
         payload: str | None = None,
-    ) -> tuple[Motion, Carry | None]:
+    ) -> tuple[Motion, FilterState | None]:
         """Return a motion with lags, channels and transmitted efforts, and its last state; see
-        `remember`.
+        `integrate_internal_states`.
         """
         if not self.n_extra_inputs:
             return motion, None
         kept = len(self.mechanism.internal_states)
-        if channels is None and motion.remembered is not None:
-            channels = dict(zip(self.mechanism.channels, motion.remembered[:, kept:].T))
-        extra, after = remember(
+        if channels is None and motion.extra_inputs is not None:
+            channels = dict(zip(self.mechanism.channels, motion.extra_inputs[:, kept:].T))
+        extra, after = integrate_internal_states(
             self.mechanism,
             motion,
             self._band(dead_band),
             channels=channels,
-            carry=carry,
-            around=around,
+            filter_state=filter_state,
+            periodic=periodic,
         )
-        moving = replace(motion, remembered=extra)
+        moving = replace(motion, extra_inputs=extra)
         joints = self.mechanism.load_dependent
         transmitted = self.transmitted_effort(moving, dead_band, joints=joints, payload=payload)
-        return replace(motion, remembered=np.hstack([extra, transmitted])), after
+        return replace(motion, extra_inputs=np.hstack([extra, transmitted])), after
 
     def transmitted_effort(
         self,
@@ -285,7 +285,7 @@ class Model(Columns):
         """Return the kernel (q, v, a, band or `context`, chi, load) -> efforts of the rows (m,),
         check.
         """
-        symbols, tau, closed = self.inverse_expressions(0 if settled else self.remembers)
+        symbols, tau, closed = self.inverse_expressions(0 if settled else self.n_state_inputs)
         return ca.Function("efforts", symbols, [tau, closed.check])
 
     @compiled
@@ -352,14 +352,14 @@ class Model(Columns):
                 "there are no parameters to take the regressor of; the list is empty"
             )
         v, a = (x[:, self.independent] for x in (motion.qd, motion.qdd))
-        (result,) = carefully(
+        (result,) = evaluate_with_repivoting(
             Model.regressor_kernel,
             self,
             self.loops.dynamic,
             motion.q,
             v,
             a,
-            self.context(motion, dead_band),
+            self.kernel_context(motion, dead_band),
             names=names,
         )
         result = result.reshape(len(motion), self.degrees_of_freedom, len(names))
@@ -412,7 +412,7 @@ class Model(Columns):
         """
         check_shape(effort, (len(motion), len(self.actuated)), "motor efforts")
         check_finite(effort, "motor efforts")
-        rows, noise = self.collect(motion.q, effort), covariance
+        rows, noise = self.project_to_rows(motion.q, effort), covariance
         if self.loops.redundant and covariance is not None:
             act = self._motor_map(motion.q)
             noise = np.einsum("tam,ab,tbk->tmk", act, covariance, act)
@@ -464,7 +464,7 @@ class Model(Columns):
         """
         self._check_motion(motion)
         rows = self._row_efforts(motion, values, load, dead_band)
-        return self.distribute(motion.q, rows - self.wrench_efforts(motion.q, wrench))
+        return self.min_norm_motor_effort(motion.q, rows - self.wrench_efforts(motion.q, wrench))
 
     def _row_efforts(
         self,
@@ -475,21 +475,21 @@ class Model(Columns):
     ) -> FloatArray:
         """Return the rows' efforts, (t, m); arguments as in `inverse_dynamics`."""
         v, a = (x[:, self.independent] for x in (motion.qd, motion.qdd))
-        settings = {"settled": False} if self.remembers else {}
-        (rows,) = carefully(
+        settings = {"settled": False} if self.n_state_inputs else {}
+        (rows,) = evaluate_with_repivoting(
             Model.effort_kernel,
             self,
             self.loops.dynamic,
             motion.q,
             v,
             a,
-            self.context(motion, dead_band, transmitted=False),
+            self.kernel_context(motion, dead_band, transmitted=False),
             *self._given(values, load),
             **settings,
         )
         return np.asarray(rows)
 
-    def distribute(self, q: FloatArray, rows: FloatArray) -> FloatArray:
+    def min_norm_motor_effort(self, q: FloatArray, rows: FloatArray) -> FloatArray:
         """Return the smallest motor efforts (t, a) whose effect on the rows is given (t, m)."""
         if not self.loops.redundant:
             return rows[:, [self.independent.index(i) for i in self.actuated]]
@@ -501,7 +501,7 @@ class Model(Columns):
         )
         return effort
 
-    def collect(self, q: FloatArray, effort: FloatArray) -> FloatArray:
+    def project_to_rows(self, q: FloatArray, effort: FloatArray) -> FloatArray:
         """Return the effect of motor efforts (t, a) on the rows, E_act^T tau, (t, m)."""
         if not self.loops.redundant:
             return np.ascontiguousarray(
@@ -533,7 +533,7 @@ class Model(Columns):
             values, load, dead_band, wrench: As in `inverse_dynamics`.
         """
         check_shape(effort, (len(q), len(self.actuated)), "motor efforts")
-        rows = self.collect(q, effort) + self.wrench_efforts(q, wrench)
+        rows = self.project_to_rows(q, effort) + self.wrench_efforts(q, wrench)
         return self._dynamics(q, velocity, rows, values, load, dead_band)[2]
 
     def mass_matrix(
@@ -569,7 +569,7 @@ class Model(Columns):
         """Return mass matrix (t, m, m), bias (t, m) and acceleration (t, m) of the rows under their
         efforts (t, m).
         """
-        mass, bias, acceleration = carefully(
+        mass, bias, acceleration = evaluate_with_repivoting(
             Model.dynamics_kernel,
             self,
             self.loops.dynamic,
@@ -584,8 +584,9 @@ class Model(Columns):
     def _given(
         self, values: ArrayLike | None, load: ArrayLike | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return standard parameters, and a load for all bodies that may carry one; ten parameters
-        are on the first.
+        """Return standard parameters (p,) and the load of all load bodies (10 l,).
+
+        Ten load parameters are those of the first load body.
         """
         chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
         extra = np.zeros(0) if load is None else np.asarray(load, dtype=float)

@@ -207,7 +207,7 @@ def _stage(model: Model) -> ca.Function:
     tree = TreeEfforts(mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
     applied = closure.closure_map[model.actuated, :].T @ tau
     rows = model.generalised_efforts(tree, closure.closure_map, chi, load, applied)
-    followed, rates = tree.memory()
+    followed, rates = tree.state_derivatives()
     mass = model.mass_expressions(tree, closure.closure_map, chi, load)
     acceleration = cholesky_solve(mass, applied - ca.substitute(rows, qdd, extra))
     inputs = [q, ca.vertcat(v, w), tau, band, chi, load]
@@ -242,10 +242,10 @@ def controller_graphs(
     own = [model.actuated.index(i) for i in part.independent]
     qd, qdd = closure.rates(speed[own], acceleration[own])
     mechanism, band = model.mechanism, ca.SX(ca.DM(dead_band))
-    x, none = len(mechanism.internal_states), not model.remembers
+    x, none = len(mechanism.internal_states), not model.n_state_inputs
     past = ca.SX.sym("past", 0 if none else 3 * x + 1 + len(mechanism.channels))
     lag, followed, position = past[:x], past[x : 2 * x], past[2 * x : 3 * x]
-    now, _ = TreeEfforts(mechanism, q, qd, qdd, band).memory()
+    now, _ = TreeEfforts(mechanism, q, qd, qdd, band).state_derivatives()
     here = q[[memory.joint for memory in mechanism.internal_states]]
     if x:
         since, new = past[3 * x], past[3 * x] < 0
@@ -287,7 +287,7 @@ def _sizes(loops: Loops, closure: Closed, step: ca.SX) -> ca.SX:
     """
     if not closure.partition.dependent:
         return ca.SX.zeros(2)
-    bent = [i for i in loops.bending if i in closure.partition.dependent]
+    bent = [i for i in loops.loop_coordinates if i in closure.partition.dependent]
     return ca.vertcat(
         ca.sqrt(ca.sumsqr(closure.residual * ca.DM(loops.weights))),
         ca.sqrt(ca.sumsqr(step[bent] / ca.DM(loops.units[bent]))),

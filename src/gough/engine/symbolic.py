@@ -115,9 +115,9 @@ class TreeEfforts:
 
     Args:
         q, qd, qdd: All coordinates and their derivatives, symbols or expressions, (n,).
-        dead_band: Velocity below which Coulomb terms are interpolated, (n,), then, where they are
-            known, what the robot remembers and recorded channels, (n + x,), see `Model.context`;
-            else lags have settled. [m/s or rad/s]
+        dead_band: Velocity below which Coulomb terms are interpolated, (n,), or these
+            and the extra inputs of `Model.kernel_context`, (n + x,); without them, internal states
+            have settled. [m/s or rad/s]
         smooth: Use tanh for the sign (optimisation); else it is linear inside the dead band, +-1
             outside.
 
@@ -205,7 +205,7 @@ class TreeEfforts:
             ),
         )
 
-    def memory(self) -> tuple[ca.SX, ca.SX]:
+    def state_derivatives(self) -> tuple[ca.SX, ca.SX]:
         """Return what each lag follows, and how fast, both (x,): d lag/dt = rate (followed - lag).
 
         [1/s]

@@ -58,7 +58,7 @@ def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
         eased = ease(runs, round(length * trajectory.period * rate) / rate)
         time = eased.times(rate)
         motion = model.kinematics.motion(
-            time, *eased.at(time), model.loops.led_by(trajectory.coordinates)
+            time, *eased.at(time), model.loops.partition_driven_by(trajectory.coordinates)
         )
         used = np.abs(measure(model, limits, motion))
         if not len(limits) or used.max() <= 1 + 1e-9:
@@ -404,7 +404,7 @@ def information_factor(
     for run, trajectory in zip(runs or [Run()] * len(trajectories), trajectories):
         times = np.arange(round(trajectory.period * rate)) / rate
         motion = model.kinematics.motion(
-            times, *trajectory.at(times), model.loops.led_by(trajectory.coordinates)
+            times, *trajectory.at(times), model.loops.partition_driven_by(trajectory.coordinates)
         )
         mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)
         nothing = np.zeros((len(times), len(model.actuated)))

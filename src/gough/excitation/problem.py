@@ -230,7 +230,9 @@ class DesignProblem:
             guess = (
                 np.repeat(self.centre[None], len(position), axis=0) if near is None else near.q[k]
             )
-            assembled, error = self.model.kinematics.close(guess, self.by, self.origin + position)
+            assembled, error = self.model.kinematics.close_nearby(
+                guess, self.by, self.origin + position
+            )
             if not (error < CLOSED).all():
                 return None
             values, derivative, check = self._response(

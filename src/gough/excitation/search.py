@@ -128,7 +128,7 @@ def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> F
     )
     q, good = np.repeat(model.home[None], count, axis=0), np.ones(count, dtype=bool)
     for fraction in np.linspace(0.1, 1.0, 10):
-        q, error = model.kinematics.close(q, by, home + fraction * (target - home))
+        q, error = model.kinematics.close_nearby(q, by, home + fraction * (target - home))
         good &= error < CLOSED
         q[~good] = model.home
     return np.concatenate([model.home[None], q[good]])

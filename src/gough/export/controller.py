@@ -112,7 +112,7 @@ def controller_code(
         "jump": "their velocity limits allow" if limited else "the branch can be followed",
         "newton": c_function(newton, "newton") if part.dependent else "",
         "gains": "" if gains is None else _list(factors),
-        "remembers": model.remembers,
+        "remembers": model.n_state_inputs,
         "past": 3 * len(mechanism.internal_states) + 1 + len(mechanism.channels),
         "lags": 3 * len(mechanism.internal_states),
         "channels": list(mechanism.channels.items()),

@@ -115,7 +115,7 @@ def to_mjcf(
         model.home[None], rest, formats.standard_values(model, masses, coefficients)
     )
     controls = (
-        *(model.distribute(model.home[None], weight)[0] / factors),
+        *(model.min_norm_motor_effort(model.home[None], weight)[0] / factors),
         *(0.0,) * sum(constants),
     )
     position = [float(joint.get("ref", "0")) for joint in scene.bodies[BASE].iter("joint")]

@@ -26,7 +26,7 @@ from gough.core.errors import GoughError
 from gough.core.names import Parameter
 from gough.engine import Model
 from gough.engine.columns import column_names
-from gough.engine.memory import ANALYTIC, joint_state, remember
+from gough.engine.internal_states import COMPLEX_STEP_MATH, integrate_internal_states, joint_state
 from gough.fitting.estimate import Estimate
 from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.problem import Estimator
@@ -74,7 +74,7 @@ class TermColumns:
         whole = model.kinematics.closure_map(processed.motion.q) if maps is None else maps
         joints = {mechanism.coordinates.index(name.owner) for group in members for name in group}
         self._maps = {j: np.ascontiguousarray(whole[:, j]) for j in joints}
-        kept, known = len(model.mechanism.internal_states), processed.motion.remembered
+        kept, known = len(model.mechanism.internal_states), processed.motion.extra_inputs
         self._channels = (
             {} if known is None else dict(zip(model.mechanism.channels, known[:, kept:].T))
         )
@@ -89,12 +89,12 @@ class TermColumns:
     def at(self, constants: Mapping[str, Any], math: Any = np) -> Any:
         """Return the columns before decimation, (t, r, k), at values of constants by full name."""
         mechanism, motion, band = self._mechanism, self._log.motion, self._log.dead_band
-        known = remember(
+        known = integrate_internal_states(
             mechanism,
             motion,
             band,
             channels=self._channels,
-            around=self._log.average is not None,
+            periodic=self._log.average is not None,
             constants=constants,
             math=math,
         )[0]
@@ -109,7 +109,7 @@ class TermColumns:
                     j,
                     band,
                     term=name.kind,
-                    remembered=known,
+                    extra_inputs=known,
                     constants=constants,
                     math=math,
                 )
@@ -128,7 +128,7 @@ class TermColumns:
         parts = [np.real(self.at(constants))]
         for name in names:
             stepped = {**constants, name: constants[name] + 1j * STEP}
-            parts.append(np.imag(self.at(stepped, ANALYTIC)) / STEP)
+            parts.append(np.imag(self.at(stepped, COMPLEX_STEP_MATH)) / STEP)
         flat = self.processed(np.concatenate(parts, axis=2))
         return np.stack(np.split(flat, len(parts), axis=2))
 

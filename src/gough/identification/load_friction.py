@@ -73,8 +73,8 @@ def _around(experiment: Experiment, values: FloatArray) -> tuple[Experiment, flo
     logs = [
         replace(
             log,
-            motion=model.with_memory(
-                log.motion, log.dead_band, around=log.average is not None, payload=log.payload
+            motion=model.with_internal_states(
+                log.motion, log.dead_band, periodic=log.average is not None, payload=log.payload
             )[0],
         )
         for log in experiment.processed

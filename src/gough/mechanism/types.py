@@ -407,7 +407,7 @@ class Mechanism(Record):
         ]
         raise InvalidInput(f"no joint '{name}'{nearest(name, near)}", name=name)
 
-    def rubs(self, joint: Joint) -> bool:
+    def has_coulomb(self, joint: Joint) -> bool:
         """Tell whether a joint has friction that jumps where the velocity changes sign."""
         return any(self.terms[name].coulomb for name in joint.terms)
 

@@ -156,7 +156,7 @@ def averaged_pose(model: Model, average: PeriodAverage) -> tuple[By, FloatArray,
     and these, (N, m).
     """
     by: By = "task" if "task" in model.loops.partitions else "actuated"
-    q = model.kinematics.assemble(average.position, "actuated", time=average.time)
+    q = model.kinematics.close_loops(average.position, "actuated", time=average.time)
     return by, q, np.ascontiguousarray(q[:, list(model.loops.partitions[by].independent)])
 
 

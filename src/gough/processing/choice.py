@@ -296,7 +296,7 @@ def _with_bands(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> 
         standing=tuple(
             joint.name
             for joint, share in zip(mechanism.joints, still)
-            if mechanism.rubs(joint) and share > STANDS
+            if mechanism.has_coulomb(joint) and share > STANDS
         ),
     )
 
@@ -345,7 +345,9 @@ def _windows(
     predicts all samples about as well as the best.
     """
     model, factor = trial.model, settings.decimation or 1
-    if not any(joint.actuated and model.mechanism.rubs(joint) for joint in model.mechanism.joints):
+    if not any(
+        joint.actuated and model.mechanism.has_coulomb(joint) for joint in model.mechanism.joints
+    ):
         return (), 0.0
     least = step = SAMPLES / trial.rate
     if settings.method == "time" and settings.cutoff is not None:

@@ -15,7 +15,7 @@ from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
 from gough.engine.columns import column_names
-from gough.engine.memory import channels_of
+from gough.engine.internal_states import select_channels
 from gough.fitting.regression import Regression
 from gough.logs.recording import Recording
 from gough.processing.averaging import leading
@@ -94,7 +94,7 @@ class Trial:
         self.stride = 2 ** int(np.log2(max(1, sum(len(log) for log in logs) // JUDGED)))
         # all coordinates at these samples, to start loops from
         self._near = [
-            model.kinematics.assemble(
+            model.kinematics.close_loops(
                 log.position[:: self.stride], "actuated", time=log.time[:: self.stride]
             )
             for log in logs
@@ -150,8 +150,8 @@ class Trial:
             acceleration,
             start=(1 - part) * near[low] + part * near[high],
         )
-        channels = channels_of(model.mechanism, log.channels, log.source)
-        motion = model.with_memory(
+        channels = select_channels(model.mechanism, log.channels, log.source)
+        motion = model.with_internal_states(
             motion, 0.0, channels={name: x[at] for name, x in channels.items()}
         )[0]
         if settings.decimation is not None or cutoff is None:
@@ -174,8 +174,8 @@ class Trial:
     def remembered(self, sheet: Sheet, settings: Processing) -> Motion:
         """Return the motion of a sheet with its past at the dead bands of the settings."""
         bands = settings.bands(self.model.mechanism.coordinates)
-        return self.model.with_memory(
-            sheet.motion, bands, around=sheet.around, payload=sheet.payload
+        return self.model.with_internal_states(
+            sheet.motion, bands, periodic=sheet.around, payload=sheet.payload
         )[0]
 
     def equations(
@@ -229,7 +229,7 @@ def prediction_errors(
             fold = np.clip(
                 np.searchsorted(borders, motion.time[here], side="right") - 1, 0, FOLDS - 1
             )
-            recorded = trial.model.collect(motion.q, sheet.recorded[part])
+            recorded = trial.model.project_to_rows(motion.q, sheet.recorded[part])
             seen.append((block.regressor[here], recorded[here], fold, own[-1][part][here]))
     regressor, effort, fold, counted = (np.concatenate(x) for x in zip(*seen))
     values = np.array([_solved(moments[c], counts[c], alone=trial.alone) for c in range(choices)])

@@ -48,7 +48,7 @@ def period_motions(
         smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
         time = average.recording.time[k * len(pose) : (k + 1) * len(pose)]
         motion = model.kinematics.motion(time, *smooth, by, start=processed.motion.q)
-        yield replace(motion, remembered=processed.motion.remembered)
+        yield replace(motion, extra_inputs=processed.motion.extra_inputs)
 
 
 def with_position_noise(
@@ -203,10 +203,10 @@ class _Family(ABC):
             motion = model.kinematics.motion(
                 period.average.time, *self.moved(z), period.by, start=done.motion.q
             )
-            motion = replace(motion, remembered=done.motion.remembered)
+            motion = replace(motion, extra_inputs=done.motion.extra_inputs)
             self._last.clear()
-            self._last[key] = model.with_memory(
-                motion, done.dead_band, around=True, payload=done.payload
+            self._last[key] = model.with_internal_states(
+                motion, done.dead_band, periodic=True, payload=done.payload
             )[0]
         return self._last[key]
 

@@ -112,7 +112,9 @@ def blocks_of(
         )
         replicates = processed.replicates
         if replicates is not None:
-            replicates = np.stack([model.collect(motion.q, period[part]) for period in replicates])
+            replicates = np.stack(
+                [model.project_to_rows(motion.q, period[part]) for period in replicates]
+            )
         yield replace(
             without_absent_payloads(block, processed.payload),
             replicates=replicates,

@@ -17,7 +17,7 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.motion import Motion
 from gough.core.record import Record
 from gough.engine import Model
-from gough.engine.memory import channels_of
+from gough.engine.internal_states import select_channels
 from gough.fitting.regression import Regression
 from gough.logs.checks import check_even
 from gough.logs.finding import Finding
@@ -124,12 +124,12 @@ def averaged(model: Model, recording: Recording, settings: Processing) -> Proces
     bands = settings.bands(motion.coordinates)
     channels = {
         name: values.reshape(average.count, -1).mean(axis=0)
-        for name, values in channels_of(
+        for name, values in select_channels(
             model.mechanism, recording.channels, recording.source
         ).items()
     }
-    motion, _ = model.with_memory(
-        motion, bands, channels=channels, around=True, payload=recording.payload
+    motion, _ = model.with_internal_states(
+        motion, bands, channels=channels, periodic=True, payload=recording.payload
     )
     left = (q - motion.q)[:, list(model.actuated)]
     return Processed(
@@ -168,7 +168,7 @@ def pieces(
     elif settings.method in PERIODIC:  # chosen for periodic logs, and this is none
         cutoff = min(UNLIKE * (cutoff or 0.0), HIGHEST * rate)
         decimation = decimation_of(cutoff, rate)
-    reach, own, start, carry = settings.reach(rate), leading(model), None, None
+    reach, own, start, filter_state = settings.reach(rate), leading(model), None, None
     far = (
         max(reach, 3 * smeared_samples(settings, rate)) + 1
     )  # samples on both sides that masks look at
@@ -199,11 +199,11 @@ def pieces(
         mask = counting_rows(model, motion, settings, reach)[part]
         motion, start = motion.take(part), motion.q[max(0, part.stop - far)]
         bands = settings.bands(motion.coordinates)
-        channels = channels_of(model.mechanism, recording.channels, recording.source)
-        motion, carry = model.with_memory(
+        channels = select_channels(model.mechanism, recording.channels, recording.source)
+        motion, filter_state = model.with_internal_states(
             motion,
             bands,
-            carry=carry,
+            filter_state=filter_state,
             payload=recording.payload,
             channels={name: values[inner] for name, values in channels.items()},
         )

@@ -148,7 +148,7 @@ def counting_rows(
     rubbing = [
         i
         for i, joint in enumerate(model.mechanism.joints)
-        if model.mechanism.rubs(joint) and joint.name not in (settings.standing or ())
+        if model.mechanism.has_coulomb(joint) and joint.name not in (settings.standing or ())
     ]
     motors = [i for i in rubbing if i in model.actuated]
     passive = [i for i in rubbing if i not in model.actuated]

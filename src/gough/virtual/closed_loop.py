@@ -439,7 +439,9 @@ def _blocks(
     held = model.effort_kernel()(
         q, still, still, settings.dead_band, settings.values, settings.load
     )[0]
-    holding = model.distribute(q, held)  # the efforts that hold the robot at rest, (k, a)
+    holding = model.min_norm_motor_effort(
+        q, held
+    )  # the efforts that hold the robot at rest, (k, a)
     setup = ControlSetup(
         model=model,
         reference=motion,

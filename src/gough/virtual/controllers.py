@@ -47,7 +47,7 @@ class RobotModel(Record):
         """Return motor efforts, (t, a). [N or N m]"""
         model, rows = self.model, list(self.model.independent)
         efforts = model.effort_kernel()(q, qd[:, rows], qdd[:, rows], *self._constants)[0]
-        return model.distribute(q, efforts)
+        return model.min_norm_motor_effort(q, efforts)
 
     @cached_property
     def _constants(self) -> tuple[Any, ...]:

@@ -185,7 +185,7 @@ def _check_singularities(model: Model, motion: Motion) -> None:
     bad[1:] |= sign[1:] != sign[0]
     if bad.any():
         k = int(np.argmax(bad))
-        moves = model.loops.loosest(q[k], "actuated")
+        moves = model.loops.least_constrained(q[k], "actuated")
         raise InvalidTrajectory(
             f"the trajectory meets a singularity at about t = {time[k]:.4g} s: with all motors "
             f"locked '{moves}' can "

@@ -162,7 +162,7 @@ class TreePlant:
         if len(self._own) == q.shape[1]:
             order = [self._own.index(i) for i in rows]
             return Sample(q, velocity[:, order], acceleration[:, order], check)
-        q, check = model.kinematics.close(q, self._by)
+        q, check = model.kinematics.close_nearby(q, self._by)
         self._q = q.copy()
         order = [self._own.index(i) for i in model.loops.partitions[self._by].independent]
         qd, qdd = model.kinematics.rates(q, velocity[:, order], acceleration[:, order], self._by)

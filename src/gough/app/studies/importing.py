@@ -17,7 +17,7 @@ from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfigura
 from gough.core.files import require_free, write_text
 from gough.core.options import Settings, option
 from gough.engine.loops import Loops
-from gough.engine.mobility import assemble, close_loops
+from gough.engine.mobility import analyse_mobility, find_start_pose
 from gough.formats.read import read_tree
 from gough.formats.robot_description import (
     Description,
@@ -103,7 +103,7 @@ def import_(
         done, closed = _closed(_with_platform(tree, settings.platform, done, closed), source)
     write_text(target, done.text)
     mechanism, free = closed.mechanism, closed.degrees_of_freedom
-    joints, loops = len(mechanism.joints), len(mechanism.closures) - len(closed.held)
+    joints, loops = len(mechanism.joints), len(mechanism.closures) - len(closed.locked)
     facts = {
         "robot": mechanism.name,
         "files": [str(target)],
@@ -153,7 +153,7 @@ def _locked(tree: RobotTree, source: str, names: list[str]) -> RobotTree:
         else tree.with_motors(tree.one_motion_joints()),
         source,
     )
-    loops = assemble(parse_robot(done.text, source))
+    loops = find_start_pose(parse_robot(done.text, source))
     starts = {joint.name: joint.start for joint in _started(tree, done, loops).joints}
     single = {
         name: (joint, k)
@@ -186,7 +186,7 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
             for joint, at, s in zip(mechanism.joints, near, shift)
         )
         try:
-            tried.append(close_loops(replace(mechanism, joints=start)))
+            tried.append(analyse_mobility(replace(mechanism, joints=start)))
         except (SingularConfiguration, LoopNotClosed) as error:
             singular = singular or error
             if reach == 0.0 and isinstance(error, LoopNotClosed):
@@ -215,9 +215,9 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
             "guessed: the start pose of the file is singular, or nearly; another one near it was "
             "taken"
         )
-    if loops.held:
+    if loops.locked:
         notes.append(
-            f"held, as all they do is turn bodies about themselves: {', '.join(loops.held)}"
+            f"held, as all they do is turn bodies about themselves: {', '.join(loops.locked)}"
         )
     return describe(
         _started(tree, done, loops).with_notes(*notes), source, redundant=loops.redundant

@@ -91,7 +91,9 @@ class Posture:
             self.q[self._moving] = positions
             return ""
         try:
-            self.q = self.chain.assemble(np.asarray(positions, dtype=float)[None], start=self.q)[0]
+            self.q = self.chain.close_loops(np.asarray(positions, dtype=float)[None], start=self.q)[
+                0
+            ]
         except GoughError as error:
             return str(error)
         return ""

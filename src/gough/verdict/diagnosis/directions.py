@@ -22,7 +22,7 @@ from scipy.linalg import expm
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.names import LOAD
-from gough.engine.memory import joint_state as state_of
+from gough.engine.internal_states import joint_state as state_of
 from gough.identification.diagnosis import length, size_text
 from gough.mechanism.terms import TERMS, JointState
 from gough.verdict.diagnosis.evidence import Evidence, View

@@ -300,11 +300,15 @@ class View:
         )
         turned = self.turned(self.track)
         if turned.any():
-            found = found + model.distribute(q, np.einsum("k,tkr->tr", turned, self.gravity))
+            found = found + model.min_norm_motor_effort(
+                q, np.einsum("k,tkr->tr", turned, self.gravity)
+            )
         if not model.loops.redundant:
             return self.track.lagged(found)
         return np.asarray(
-            self.source.effort + found - model.distribute(q, self.effect(self.source.effort))
+            self.source.effort
+            + found
+            - model.min_norm_motor_effort(q, self.effect(self.source.effort))
         )
 
     @cached_property
@@ -377,7 +381,7 @@ class View:
 
     def effect(self, efforts: FloatArray) -> FloatArray:
         """Return the effect on the rows of motor efforts, (t, a) -> (t, r)."""
-        return self.model.collect(self.source.motion.q, efforts)
+        return self.model.project_to_rows(self.source.motion.q, efforts)
 
     def smooth(self, values: FloatArray) -> PositionVelocityAcceleration:
         """Low-pass efforts (t, a) to what holds most of their power, with two derivatives by time.
@@ -424,7 +428,7 @@ class View:
             effort = effort - model.regressor(motion, tuple(self._known)) @ np.array(
                 list(self._known.values())
             )
-        noise = [model.collect(motion.q, d)[:, :, None] for d in track.deviations]
+        noise = [model.project_to_rows(motion.q, d)[:, :, None] for d in track.deviations]
         moved = replace(
             source,
             motion=motion,
@@ -476,7 +480,7 @@ def followed(model: Model, position: FloatArray, near: FloatArray | None = None)
     """Return all coordinates from motors (t, m) that may move far: the way between samples is
     followed.
     """
-    move = (np.abs(np.diff(position, axis=0)) / model.kinematics.strides("actuated")).max(
+    move = (np.abs(np.diff(position, axis=0)) / model.kinematics.step_scale("actuated")).max(
         axis=1, initial=0.0
     )
     at = np.concatenate([[0], np.cumsum(np.maximum(np.ceil(move / STEP), 1))]).astype(int)
@@ -485,7 +489,7 @@ def followed(model: Model, position: FloatArray, near: FloatArray | None = None)
         return np.stack([np.interp(np.arange(at[-1] + 1), at, x) for x in values.T], axis=1)
 
     return np.asarray(
-        model.kinematics.assemble(
+        model.kinematics.close_loops(
             path(position), "actuated", start=None if near is None else path(near)
         )[at]
     )

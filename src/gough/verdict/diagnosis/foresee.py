@@ -148,7 +148,7 @@ def foresee(
             motion.period is not None,
         )
         moved = model.kinematics.motion(
-            time, *motion.at(time), model.loops.led_by(motion.coordinates)
+            time, *motion.at(time), model.loops.partition_driven_by(motion.coordinates)
         )
     values = base.values(model.values(base.standard))
     effort, notes = model.inverse_dynamics(moved), tuple[str, ...]()

@@ -26,7 +26,7 @@ from gough.mechanism.types import Mechanism
 PIECE = 30.0
 
 # NumPy's functions, such that a complex step of a constant gives exact derivatives.
-ANALYTIC = SimpleNamespace(
+COMPLEX_STEP_MATH = SimpleNamespace(
     **{name: getattr(np, name) for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh")},
     fabs=lambda x: np.where(np.real(x) < 0, -1.0, 1.0) * x,
     floor=lambda x: np.floor(np.real(x)),
@@ -35,7 +35,7 @@ ANALYTIC = SimpleNamespace(
 )
 
 
-class Carry(NamedTuple):
+class FilterState(NamedTuple):
     """The last sample of a piece of a log: lags, what they follow, positions of their joints, (k,)
     each, and time.
     """
@@ -53,7 +53,7 @@ def joint_state(
     dead_band: FloatArray,
     *,
     term: str = "",
-    remembered: Any = None,
+    extra_inputs: Any = None,
     constants: Mapping[str, Any] | None = None,
     math: Any = np,
 ) -> JointState:
@@ -62,7 +62,8 @@ def joint_state(
     Args:
         dead_band: Of all coordinates, (n,). [m/s or rad/s]
         term: Whose lags are wanted.
-        remembered: Lags and channels, (t, x); lags have settled and channels are as usual if None.
+        extra_inputs: Lags and channels, (t, x). If None, lags have settled and channels have their
+            default values.
         constants: Values of constants by their full name instead of the robot's.
         math: Functions of the term.
     """
@@ -75,11 +76,11 @@ def joint_state(
         constants=constants or {},
         sign=np.clip(motion.qd[:, joint] / max(float(dead_band[joint]), 1e-300), -1.0, 1.0),
         lags=None
-        if remembered is None
-        else [remembered[:, k] for k, m in enumerate(at) if m[:2] == (joint, term)],
+        if extra_inputs is None
+        else [extra_inputs[:, k] for k, m in enumerate(at) if m[:2] == (joint, term)],
         channels={}
-        if remembered is None
-        else {name: remembered[:, len(at) + k] for k, name in enumerate(mechanism.channels)},
+        if extra_inputs is None
+        else {name: extra_inputs[:, len(at) + k] for k, name in enumerate(mechanism.channels)},
         other=lambda name: joint_state(
             mechanism,
             motion,
@@ -87,32 +88,32 @@ def joint_state(
                 mechanism.resolve_joint(mechanism.joints[joint], name).name
             ),
             dead_band,
-            remembered=remembered,
+            extra_inputs=extra_inputs,
             constants=constants,
             math=math,
         ),
     )
 
 
-def remember(
+def integrate_internal_states(
     mechanism: Mechanism,
     motion: Motion,
     dead_band: FloatArray,
     *,
     channels: Mapping[str, FloatArray] | None = None,
-    carry: Carry | None = None,
-    around: bool = False,
+    filter_state: FilterState | None = None,
+    periodic: bool = False,
     constants: Mapping[str, Any] | None = None,
     math: Any = np,
-) -> tuple[Any, Carry]:
+) -> tuple[Any, FilterState]:
     """Return lags and channels along a motion, (t, x), and what the next piece of it starts from.
 
     Args:
         motion: Consecutive samples of a log.
         dead_band: Of all coordinates, (n,). [m/s or rad/s]
         channels: Recorded ones by name, (t,) each; usual values where there are none.
-        carry: From the piece before; a log starts with settled lags.
-        around: The samples are a period that repeats.
+        filter_state: From the piece before; a log starts with settled lags.
+        periodic: The samples are a period that repeats.
         constants, math: As in `joint_state`.
     """
     lags, followed = [], []
@@ -126,16 +127,28 @@ def remember(
         x = np.broadcast_to(term.value(state, lag.parts[0]), (len(motion),))
         length, far = term.value(state, lag.parts[1]), term.lag_is_distance(lag)
         along = positions[k] if far else motion.time
-        first = along[0] if around or carry is None else carry.position[k] if far else carry.time
+        first = (
+            along[0]
+            if periodic or filter_state is None
+            else filter_state.position[k]
+            if far
+            else filter_state.time
+        )
         way = np.abs(np.diff(along, prepend=first)) / length
-        if around:
+        if periodic:
             way[0] = np.abs(along[0] - along[-1]) / length if far else way[1]
             end = _follow(x, way, x[-1], 0.0)[-1]
             lags.append(_follow(x, way, x[-1], end / (1 - np.exp(-way.sum()))))
         else:
             lags.append(
                 _follow(
-                    x, way, *((x[0], x[0]) if carry is None else (carry.followed[k], carry.lag[k]))
+                    x,
+                    way,
+                    *(
+                        (x[0], x[0])
+                        if filter_state is None
+                        else (filter_state.followed[k], filter_state.lag[k])
+                    ),
                 )
             )
         followed.append(x[-1])
@@ -144,7 +157,9 @@ def remember(
         for name, usual in mechanism.channels.items()
     ]
     whole = np.stack([*lags, *recorded], axis=1) if lags or recorded else np.zeros((len(motion), 0))
-    return whole, Carry([w[-1] for w in lags], followed, positions[:, -1], float(motion.time[-1]))
+    return whole, FilterState(
+        [w[-1] for w in lags], followed, positions[:, -1], float(motion.time[-1])
+    )
 
 
 def _follow(x: Any, way: Any, x_before: Any, w_before: Any) -> Any:
@@ -166,7 +181,7 @@ def _follow(x: Any, way: Any, x_before: Any, w_before: Any) -> Any:
     return out
 
 
-def channels_of(
+def select_channels(
     mechanism: Mechanism, recorded: Mapping[str, FloatArray], source: str
 ) -> dict[str, FloatArray]:
     """Return the recorded channels that a robot's terms depend on, (t,) each; all must have been

@@ -15,7 +15,7 @@ from gough.app.identify import identify
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.motion import Motion
 from gough.engine import Model, base_parameters
-from gough.engine.memory import ANALYTIC, remember
+from gough.engine.internal_states import COMPLEX_STEP_MATH, integrate_internal_states
 from gough.logs.readers import read_recording
 from gough.logs.recording import Channels, Recording
 from gough.mechanism import parse_robot, robot_text
@@ -65,10 +65,12 @@ def test_columns_are_the_lags_of_the_sign(robot: Model, motion: Motion) -> None:
 
 def test_pieces_carry_the_past_along(robot: Model, motion: Motion) -> None:
     band = np.full(len(motion.coordinates), 0.01)
-    whole = remember(robot.mechanism, motion, band)[0]
-    carry, parts = None, []
+    whole = integrate_internal_states(robot.mechanism, motion, band)[0]
+    filter_state, parts = None, []
     for part in (slice(0, 1), slice(1, 130), slice(130, 700), slice(700, None)):
-        extra, carry = remember(robot.mechanism, motion.take(part), band, carry=carry)
+        extra, filter_state = integrate_internal_states(
+            robot.mechanism, motion.take(part), band, filter_state=filter_state
+        )
         parts.append(extra)
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-13)
 
@@ -76,7 +78,7 @@ def test_pieces_carry_the_past_along(robot: Model, motion: Motion) -> None:
 def test_a_period_joins_its_own_end(robot: Model, motion: Motion) -> None:
     band, n = np.full(len(motion.coordinates), 0.01), len(motion) // 2
     lap = motion.take(slice(0, n))
-    around = remember(robot.mechanism, lap, band, around=True)[0]
+    around = integrate_internal_states(robot.mechanism, lap, band, periodic=True)[0]
     q, qd = np.tile(lap.q, (9, 1)), np.tile(lap.qd, (9, 1))
     laps = replace(
         lap,
@@ -86,7 +88,9 @@ def test_a_period_joins_its_own_end(robot: Model, motion: Motion) -> None:
         qdd=np.zeros_like(q),
         closure_residual=np.zeros(9 * n),
     )
-    np.testing.assert_allclose(around, remember(robot.mechanism, laps, band)[0][-n:], atol=1e-10)
+    np.testing.assert_allclose(
+        around, integrate_internal_states(robot.mechanism, laps, band)[0][-n:], atol=1e-10
+    )
     assert around.shape == (n, 4)
 
 
@@ -95,7 +99,9 @@ def test_a_complex_step_gives_the_derivative_by_a_constant(robot: Model, motion:
 
     def at(value: complex) -> np.ndarray:
         constants = {"fs_time.time": 0.1 + value, "fs_distance.distance": 0.02 + 0.2 * value}
-        return remember(robot.mechanism, motion, band, constants=constants, math=ANALYTIC)[0]
+        return integrate_internal_states(
+            robot.mechanism, motion, band, constants=constants, math=COMPLEX_STEP_MATH
+        )[0]
 
     exact = np.imag(at(1e-30j)) / 1e-30
     np.testing.assert_allclose(
