@@ -16,7 +16,7 @@ from gough.core.executors import Cluster, InProcess, Processes, WorkSettings
 
 def test_settings_choose_the_executor() -> None:
     assert WorkSettings().executor == WorkSettings(workers=1).executor == InProcess()
-    assert not WorkSettings().spread
+    assert not WorkSettings().parallel
     assert WorkSettings(workers=3).executor == Processes(workers=3)
     assert WorkSettings(cluster="tcp://a:1").executor == Cluster(address="tcp://a:1")
     assert WorkSettings(cluster="local", workers=3).executor == Cluster(address=None, workers=3)

@@ -11,10 +11,10 @@ from gough.core.intervals import (
     Interval,
     absolute,
     cosine,
+    magnitude_of_product,
     product,
     root,
     sine,
-    size_of_product,
     square,
 )
 
@@ -174,7 +174,7 @@ def test_the_size_of_a_product_bounds_every_member_and_little_more():
     rng = np.random.default_rng(0)
     matrix, middle = rng.standard_normal((2, 5, 4, 4))
     x = Interval.around(middle, 1e-3)
-    bound = size_of_product(matrix, x, np.eye(4))
+    bound = magnitude_of_product(matrix, x, np.eye(4))
     members = matrix @ (middle + 1e-3 * rng.choice([-1, 1], (400, 5, 4, 4))) - np.eye(4)
     assert (np.abs(members) <= bound).all()
     assert np.abs(members).max(axis=0).sum() > 0.95 * bound.sum()

@@ -10,7 +10,7 @@ from paths import PointToPoint, circle, sines
 from scipy.spatial.transform import Rotation
 
 from gough.core.errors import GoughError, InvalidInput, InvalidTrajectory, OutputError
-from gough.core.rotation import ORDERS, angular_motion, rate_map
+from gough.core.rotation import ANGLE_ORDERS, angular_motion, rate_map
 from gough.core.trajectory import Fourier, Sampled, ease, load_trajectory, rest_basis
 
 NAMES = ("platform.x", "platform.y", "platform.rz")
@@ -486,7 +486,7 @@ def rotation_matrix(angles, order):
     ).as_matrix()
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", ANGLE_ORDERS)
 def test_angular_velocity_is_that_of_the_turning_matrix(order):
     angles, rates, accelerations = random_angles(3)
     h = 1e-6
@@ -503,7 +503,7 @@ def test_angular_velocity_is_that_of_the_turning_matrix(order):
     )
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", ANGLE_ORDERS)
 def test_angular_acceleration_is_the_time_derivative_of_the_velocity(order):
     angles, rates, accelerations = random_angles(4)
     h = 1e-6

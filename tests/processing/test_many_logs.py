@@ -134,9 +134,7 @@ def die(task: int) -> int:
 
 @pytest.mark.slow
 def test_work_that_kills_every_worker_ends_with_a_clear_error() -> None:
-    with pytest.raises(
-        WorkersLost, match="died 3 times in a row without finishing anything, 2 of 2"
-    ):
+    with pytest.raises(WorkersLost, match="died 3 times in a row without finishing a task; 2 of 2"):
         list(Processes(workers=1).run(die, [1, 2]))
 
 
@@ -269,16 +267,17 @@ def test_a_disk_that_is_full_loses_nothing(
 ) -> None:
     import gough.core.files as files_module
 
-    settle, written = files_module._settle, []
+    flush = files_module._flush_to_disk
+    written = []
 
     def full(stream):
         if ".npz" in stream.name and len(written) == 2:
             raise OSError(28, "No space left on device")
         if ".npz" in stream.name:
             written.append(stream.name)
-        settle(stream)
+        flush(stream)
 
-    monkeypatch.setattr(files_module, "_settle", full)
+    monkeypatch.setattr(files_module, "_flush_to_disk", full)
     with pytest.raises(OutputError, match="No space left on device"):
         collect(job, logs, tmp_path, InProcess())
     monkeypatch.undo()
@@ -358,7 +357,7 @@ def test_a_scheduler_that_goes_away_costs_nothing_that_is_finished(
 ) -> None:
     pytest.importorskip("distributed")
     with pytest.raises(
-        WorkersLost, match=r"went away after \d of 6 tasks; what is finished was kept"
+        WorkersLost, match=r"went away after \d of 6 tasks; finished tasks were kept"
     ):
         collect(job, logs, tmp_path, Vanishing())
     kept = len(files(tmp_path))

@@ -80,7 +80,7 @@ def test_tables_are_the_values() -> None:
     )
     assert np.array_equal(found.validation.to_dataframe()["rms"], found.validation.rms)
     assert (
-        found.base.to_dataframe().loc[found.base.names[0], "stands for"]
+        found.base.to_dataframe().loc[found.base.names[0], "formula"]
         == found.base.regrouping()[found.base.names[0]]
     )
     log = a_log()
@@ -230,5 +230,5 @@ def test_digits_fit_the_standard_deviation(
 
 def test_near_zero_the_distance_from_zero_is_told_instead_of_a_percentage() -> None:
     assert relative(1.0, 0.1) == "10 %"
-    assert relative(-0.01, 0.1) == "0.1 sigma from 0"
+    assert relative(-0.01, 0.1) == "|t| = 0.1"
     assert relative(0.21, 0.1) == "47.6 %"

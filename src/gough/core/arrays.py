@@ -1,4 +1,4 @@
-"""Arrays as values: copied, checked, read-only."""
+"""Array types, read-only copies, and checks of shape and content."""
 
 from __future__ import annotations
 
@@ -12,55 +12,60 @@ from gough.core.errors import InvalidInput
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-TINY = float(np.finfo(float).tiny)  # never a divisor of zero
+TINY = float(np.finfo(float).tiny)  # lower bound of a divisor that may be zero
 
 
 def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
-    """Copy into a read-only C-ordered array; an array that already is one and owns its data is
-    returned as is.
+    """Return a read-only C-ordered copy.
+
+    An array that is already read-only, C-ordered and not a view is returned without copying.
     """
-    if (
-        isinstance(values, np.ndarray)
-        and values.dtype == dtype
-        and not values.flags.writeable
-        and (values.flags.c_contiguous and values.base is None)
-    ):
-        return values
+    if isinstance(values, np.ndarray) and values.dtype == dtype:
+        flags = values.flags
+        if flags.c_contiguous and not flags.writeable and values.base is None:
+            return values
     array = np.array(values, dtype=dtype, order="C", copy=True)
     array.flags.writeable = False
     return array
 
 
-def check_shapes(thing: object, **shapes: tuple[int | None, ...]) -> None:
-    """Raise `InvalidInput` unless attributes have these shapes; of a tuple that is its length, None
-    has any.
+def check_shapes(record: object, **shapes: tuple[int | None, ...]) -> None:
+    """Raise `InvalidInput` unless attributes of an object have these shapes.
+
+    The shape of a tuple is its length. Attributes that are None pass.
     """
     for name, shape in shapes.items():
-        value = getattr(thing, name)
-        if isinstance(value, tuple) and len(value) != shape[0]:
-            raise InvalidInput(f"{name} has {len(value)} entries, expected {shape[0]}")
-        if isinstance(value, np.ndarray):
-            check_shape(value, shape, name)
+        content = getattr(record, name)
+        if isinstance(content, tuple) and len(content) != shape[0]:
+            raise InvalidInput(f"{name} has {len(content)} entries, expected {shape[0]}")
+        if isinstance(content, np.ndarray):
+            check_shape(content, shape, name)
 
 
 def check_shape(array: NDArray[Any], shape: tuple[int | None, ...], name: str) -> None:
     """Raise `InvalidInput` unless the array has the shape; None matches any length."""
-    fits = array.ndim == len(shape) and all(w is None or w == h for h, w in zip(array.shape, shape))
+    fits = array.ndim == len(shape)
+    for length, wanted in zip(array.shape, shape):
+        fits = fits and wanted in (None, length)
     if not fits:
-        wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
+        expected = str(shape).replace("None", "any")
         raise InvalidInput(
-            f"{name} has shape {array.shape}, expected {wanted}", shape=array.shape, expected=shape
+            f"{name} has shape {array.shape}, expected {expected}",
+            shape=array.shape,
+            expected=shape,
         )
 
 
 def check_finite(array: FloatArray, name: str) -> None:
-    """Raise `InvalidInput` naming the first sample that is not finite."""
+    """Raise `InvalidInput` naming the first entry that is not finite."""
     bad = ~np.isfinite(array)
-    if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise InvalidInput(
-            f"{name} is not finite at index {where} ({int(bad.sum())} such values); "
-            "remove or repair these samples",
-            index=where,
-            count=int(bad.sum()),
-        )
+    if not bad.any():
+        return
+    index = tuple(int(i) for i in np.argwhere(bad)[0])
+    count = int(bad.sum())
+    raise InvalidInput(
+        f"{name} is not finite at index {index} ({count} such values); "
+        "remove or repair these samples",
+        index=index,
+        count=count,
+    )

@@ -19,10 +19,11 @@ T = TypeVar("T")
 
 
 @lru_cache
-def _libraries(scipy: bool) -> ThreadpoolController:
-    """Return the BLAS libraries loaded so far; SciPy brings its own.
+def _blas_libraries(scipy: bool) -> ThreadpoolController:
+    """Find the BLAS libraries loaded so far, which takes milliseconds.
 
-    Looking for them takes milliseconds.
+    Args:
+        scipy: SciPy is loaded, which brings a BLAS of its own; distinguishes the cached answers.
     """
     return ThreadpoolController()
 
@@ -32,7 +33,8 @@ def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
+        libraries = _blas_libraries("scipy.linalg" in sys.modules)
+        with libraries.limit(limits=1, user_api="blas"):
             return function(*args, **kwargs)
 
     return run

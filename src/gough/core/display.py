@@ -1,6 +1,4 @@
-"""What people see of values: one line, a table, a DataFrame, a picture, numbers with the digits
-that count.
-"""
+"""Text for people: rounded numbers, tables and lists; and optional plotting libraries."""
 
 from __future__ import annotations
 
@@ -11,17 +9,22 @@ from typing import Any
 
 from gough.core.errors import InvalidInput
 
-UNSURE = 0.3  # relative standard deviation beyond which a parameter is poorly known
-NEAR_ZERO = 2.0  # standard deviations within which a value is not told from zero
+POORLY_KNOWN_RATIO = 0.3  # relative standard error above which a parameter is poorly known
+SIGNIFICANT_T = 2.0  # |value| / standard error below which a value may be zero
+# Numbers outside this range are written with an exponent.
+FIXED_POINT_MIN = 1e-3
+FIXED_POINT_MAX = 1e6
 
 
-def listed(names: Sequence[str], most: int = 4) -> str:
-    """Return some names, the rest counted."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def join_names(names: Sequence[str], most: int = 4) -> str:
+    """Return the first names with commas between them, and the number of the others."""
+    text = ", ".join(names[:most])
+    hidden = len(names) - most
+    return f"{text} and {hidden} more" if hidden > 0 else text
 
 
-def needed(module: str, extra: str) -> Any:
-    """Import an optional library, or say how to install it."""
+def import_optional(module: str, extra: str) -> Any:
+    """Import an optional library; the error for a missing one names the extra to install."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -31,11 +34,19 @@ def needed(module: str, extra: str) -> Any:
         ) from None
 
 
-def panels(
+def stacked_axes(
     titles: Sequence[str], height: float = 2.2, *, along: str = "time [s]", share: bool = True
 ) -> list[Any]:
-    """Return one pair of axes for each title, below each other (needs matplotlib)."""
-    _, axes = needed("matplotlib.pyplot", "plot").subplots(
+    """Return one pair of axes for each title, below each other (needs matplotlib).
+
+    Args:
+        titles: Title of each pair of axes.
+        height: Of one pair of axes. [inch]
+        along: Label of the lowest horizontal axis.
+        share: Use the same horizontal axis for all.
+    """
+    pyplot = import_optional("matplotlib.pyplot", "plot")
+    _, axes = pyplot.subplots(
         len(titles),
         1,
         sharex=share,
@@ -43,64 +54,73 @@ def panels(
         layout="constrained",
         figsize=(8.0, 0.8 + height * len(titles)),
     )
-    for each, title in zip(axes[:, 0], titles):
-        each.set_title(title, loc="left", fontsize="medium")
-        each.grid(alpha=0.3)
-    if titles:
-        axes[-1, 0].set_xlabel(along)
-    return list(axes[:, 0])
+    column = list(axes[:, 0])
+    for one_axes, title in zip(column, titles):
+        one_axes.set_title(title, loc="left", fontsize="medium")
+        one_axes.grid(alpha=0.3)
+    if column:
+        column[-1].set_xlabel(along)
+    return column
 
 
-def expect(value: Any, kind: type | tuple[type, ...], what: str, wanted: str) -> None:
-    """Raise `InvalidInput` unless a value is of a kind; says which argument it is, and what was
-    wanted.
+def check_type(argument: Any, kind: type | tuple[type, ...], name: str, wanted: str) -> None:
+    """Raise `InvalidInput` unless an argument has a type.
+
+    Args:
+        argument: Its content.
+        kind: Type or types, as for `isinstance`.
+        name: Of the argument, for the message.
+        wanted: What was expected, in words.
     """
-    if not isinstance(value, kind):
-        shown = (
-            repr(value)
-            if isinstance(value, str | int | float | None)
-            else f"a {type(value).__name__}"
-        )
-        raise InvalidInput(f"{what} is {shown}, expected {wanted}", argument=what)
+    if isinstance(argument, kind):
+        return
+    if isinstance(argument, str | int | float | None):
+        shown = repr(argument)
+    else:
+        shown = f"a {type(argument).__name__}"
+    raise InvalidInput(f"{name} is {shown}, expected {wanted}", argument=name)
 
 
 def rounded(value: float, std: float) -> tuple[str, str]:
-    """Return a value and its standard deviation with the same last digit, two significant ones of
-    the deviation.
+    """Round a value and its standard error to the same last digit.
+
+    The standard error keeps two significant digits.
     """
     if not (math.isfinite(value) and math.isfinite(std) and std > 0):
         return f"{value:.6g}", f"{std:.3g}"
     largest = max(abs(value), std)
     power = math.floor(math.log10(largest))
-    last = max(math.floor(math.log10(std)) - 1, power - 11)
+    last_digit = max(math.floor(math.log10(std)) - 1, power - 11)  # power of ten
 
-    def shown(x: float) -> str:
-        if 1e-3 <= largest < 1e6 and last >= -9:
-            return f"{round(x, -last) + 0.0:.{max(0, -last)}f}"
-        return f"{x / 10.0**power:.{power - last}f}e{power:+03d}"
+    def write(number: float) -> str:
+        if FIXED_POINT_MIN <= largest < FIXED_POINT_MAX and last_digit >= -9:
+            no_minus_zero = round(number, -last_digit) + 0.0
+            return f"{no_minus_zero:.{max(0, -last_digit)}f}"
+        return f"{number / 10.0**power:.{power - last_digit}f}e{power:+03d}"
 
-    return shown(value), shown(std)
+    return write(value), write(std)
 
 
 def relative(value: float, std: float) -> str:
-    """Return how well a value is known: in percent, or, where it is not told from zero, its
-    distance from zero.
+    """Return the standard error in percent of the value, or |t| if the value may be zero.
 
-    A percentage of a value near zero says nothing but that it is near zero.
+    A percentage of a value near zero has no meaning.
     """
-    if abs(value) < NEAR_ZERO * std:
-        return f"{abs(value) / std:.1f} sigma from 0"
-    return f"{100 * std / abs(value):.3g} %" if value else "0 %"
+    if abs(value) < SIGNIFICANT_T * std:
+        return f"|t| = {abs(value) / std:.1f}"
+    if value == 0:
+        return "0 %"
+    return f"{100 * std / abs(value):.3g} %"
 
 
 def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """Return aligned columns as plain text: the first to the left, the others to the right."""
-    every = [list(header), *(list(line) for line in lines)]
-    widths = [max(len(line[c]) for line in every) for c in range(len(header))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(w) if c == 0 else cell.rjust(w)
-            for c, (cell, w) in enumerate(zip(line, widths))
-        ).rstrip()
-        for line in every
-    )
+    rows = [list(header), *(list(line) for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join(_aligned(row, widths) for row in rows)
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    first = row[0].ljust(widths[0])
+    others = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+    return "  ".join([first, *others]).rstrip()

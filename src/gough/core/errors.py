@@ -1,7 +1,7 @@
-"""What can go wrong, with its numbers and a way out.
+"""The errors of Gough.
 
-Every message says what is, what was expected and what to try; every error carries its numbers as
-attributes.
+Every message says what is the case, what was expected and what to try. The numbers in a message
+are also attributes of the error.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MOST_NAMES = 12  # valid names listed in a message
+
 
 class GoughError(Exception):
-    """Base of all errors Gough raises on purpose; the numbers behind the message are attributes,
-    too.
-    """
+    """Base of all errors that Gough raises on purpose."""
 
     def __init__(self, message: str, **numbers: object) -> None:
         super().__init__(message)
@@ -31,27 +31,27 @@ class InvalidMechanism(GoughError):
 
 
 class LoopNotClosed(GoughError):
-    """A loop stays open: carries loop, sample, time, residual."""
+    """A loop cannot be closed; has `loop`, `sample`, `time` and `residual`."""
 
 
 class SingularConfiguration(GoughError):
-    """The closures lose rank: carries sample, time, singular_value."""
+    """The closures lose rank; has `sample`, `time` and `singular_value`."""
 
 
 class InvalidRecording(GoughError):
-    """A log that cannot be read as asked."""
+    """A log cannot be read as requested."""
 
 
 class InvalidTrajectory(GoughError):
-    """A trajectory that does not fit the robot or the request."""
+    """A trajectory does not fit the robot or the request."""
 
 
 class InvalidInput(GoughError):
-    """An argument outside what the function accepts."""
+    """An argument is outside the range that a function accepts."""
 
 
 class NotIdentifiable(GoughError):
-    """The data or the model cannot determine what was asked."""
+    """The data or the model cannot determine a requested parameter."""
 
 
 class NotConverged(GoughError):
@@ -59,7 +59,7 @@ class NotConverged(GoughError):
 
 
 class InconsistentData(GoughError):
-    """Data that contradict each other or the stated bounds."""
+    """Data contradict each other or the given bounds."""
 
 
 class InfeasibleDesign(GoughError):
@@ -71,7 +71,7 @@ class SimulationFailed(GoughError):
 
 
 class InvalidStudy(GoughError):
-    """A study file that cannot be run."""
+    """A study file cannot be run."""
 
 
 class OutputError(GoughError):
@@ -79,13 +79,17 @@ class OutputError(GoughError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the closest valid name, capitals or not, or the list of
-    valid names.
+    """Return "; did you mean 'x'?" with the closest valid name, or the list of valid names.
+
+    Upper and lower case are not distinguished.
     """
     names = sorted(valid)
-    small = {valid_name.lower(): valid_name for valid_name in names}
-    close = get_close_matches(name.lower(), small, n=1, cutoff=0.5)
+    by_lower_case = {valid_name.lower(): valid_name for valid_name in names}
+    close = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.5)
     if close:
-        return f"; did you mean '{small[close[0]]}'?"
-    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return f"; valid names: {shown}" if names else ""
+        return f"; did you mean '{by_lower_case[close[0]]}'?"
+    if not names:
+        return ""
+    shown = ", ".join(names[:MOST_NAMES])
+    dots = ", ..." if len(names) > MOST_NAMES else ""
+    return f"; valid names: {shown}{dots}"

@@ -1,6 +1,4 @@
-"""Writing files so that a crash or a full disk leaves the previous version intact; how a text is
-encoded.
-"""
+"""Write files so that a crash or a full disk leaves the previous version; detect text encodings."""
 
 from __future__ import annotations
 
@@ -17,91 +15,92 @@ from typing import IO, Any
 
 from gough.core.errors import OutputError
 
-PENDING = ".gough-pending"  # complete files on the way to their places
+PENDING_FOLDER = ".gough-pending"  # complete files that are being moved to their places
+ENCODING_SAMPLE = 64  # bytes looked at to recognise UTF-16 without a mark
 
 
 @contextmanager
-def _reporting(path: Path) -> Iterator[None]:
-    """Say in an `OutputError`, which carries the path, what could not be written."""
+def _raise_output_error(path: Path) -> Iterator[None]:
+    """Turn an `OSError` into an `OutputError` that names the path."""
     try:
         yield
     except OSError as error:
         raise OutputError(
             f"cannot write '{path}': {error.strerror or error}; check the folder, its permissions "
-            f"and "
-            "the free space",
+            "and the free space",
             path=str(path),
         ) from error
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Give a binary stream to a temporary neighbour that takes the file's place once it is complete
-    and on disk.
-    """
+def replace_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Give a binary stream to a temporary file that replaces the target once it is on disk."""
     target = Path(path)
-    with _reporting(target):
+    with _raise_output_error(target):
         temporary = target.with_name(f".{target.name}.{token_hex(8)}")
         try:
             with open(temporary, "xb") as stream:
                 yield stream
-                _settle(stream)
+                _flush_to_disk(stream)
             os.replace(temporary, target)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
 
 
-def _settle(stream: IO[bytes]) -> None:
-    """Bring a stream to the disk."""
+def _flush_to_disk(stream: IO[bytes]) -> None:
     stream.flush()
     os.fsync(stream.fileno())
 
 
 def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
-    """Write files that belong together, by name, into an existing folder: all of them, or none.
+    """Write files that belong together into an existing folder: all of them, or none.
 
-    They are made in a temporary folder beside their places. Renaming it to `PENDING` is the one
-    moment from which on they count; only then do they move to their places. A crash in between
-    leaves the rest there, where `written_together` finds it, and the next to write moves it.
+    The files are first written to a temporary folder inside it. Renaming that folder to
+    `PENDING_FOLDER` commits them; after that each file moves to its place. If a crash interrupts
+    the moves, `locate_written` finds the files that are still pending, and the next call moves
+    them.
+
+    Args:
+        folder: Where the files belong.
+        files: Content by file name.
     """
-    place = Path(folder)
-    with _reporting(place):
-        _finish(place)
-        staged = Path(tempfile.mkdtemp(prefix=".gough-", dir=place))
+    target = Path(folder)
+    with _raise_output_error(target):
+        _move_pending(target)
+        staged = Path(tempfile.mkdtemp(prefix=".gough-", dir=target))
         try:
-            staged.chmod(place.stat().st_mode & 0o777)
-            for name, data in files.items():
+            staged.chmod(target.stat().st_mode & 0o777)
+            for name, content in files.items():
                 with open(staged / name, "wb") as stream:
-                    stream.write(data)
-                    _settle(stream)
-            os.rename(staged, place / PENDING)
+                    stream.write(content)
+                    _flush_to_disk(stream)
+            os.rename(staged, target / PENDING_FOLDER)
         except BaseException:
             shutil.rmtree(staged, ignore_errors=True)
             raise
-        _finish(place)
+        _move_pending(target)
 
 
-def _finish(folder: Path) -> None:
-    """Move files that belong together to their places."""
-    pending = folder / PENDING
+def _move_pending(folder: Path) -> None:
+    """Move committed files to their places."""
+    pending = folder / PENDING_FOLDER
     if pending.is_dir():
         for file in sorted(pending.iterdir()):
             os.replace(file, folder / file.name)
         pending.rmdir()
 
 
-def written_together(folder: str | os.PathLike[str], name: str) -> Path:
-    """Return where a file that `write_together` wrote is: at its place, or still on the way
-    there.
-    """
-    pending = Path(folder) / PENDING / name
+def locate_written(folder: str | os.PathLike[str], name: str) -> Path:
+    """Return the path of a file that `write_together` wrote; it may still be pending."""
+    pending = Path(folder) / PENDING_FOLDER / name
     return pending if pending.exists() else Path(folder) / name
 
 
 def require_free(path: str | os.PathLike[str] | None, force: bool) -> None:
-    """Raise `OutputError` unless a file may be written: nothing is there (not even a link to
-    nowhere), or `force`.
+    """Raise `OutputError` unless a file may be written.
+
+    It may if nothing is there (not even a broken link), or with `force`. None passes.
     """
     if path is None:
         return
@@ -119,14 +118,13 @@ def require_free(path: str | os.PathLike[str] | None, force: bool) -> None:
 
 
 def require_free_folder(path: str | os.PathLike[str], force: bool) -> Path:
-    """Return a folder that may be written into: it is not there yet, or empty, or `force`; else
-    raise `OutputError`.
+    """Return a folder that may be written into; raise `OutputError` otherwise.
+
+    It may if it does not exist yet, if it is empty, or with `force`.
     """
     target = Path(path)
     if os.path.lexists(target) and not target.is_dir():
-        raise OutputError(
-            f"'{path}' is a file or a link to nowhere, expected a folder", path=str(path)
-        )
+        raise OutputError(f"'{path}' is a file or a broken link, expected a folder", path=str(path))
     if target.is_dir() and any(target.iterdir()) and not force:
         raise OutputError(
             f"the folder '{path}' is not empty; choose another one or use `force=True`",
@@ -136,27 +134,35 @@ def require_free_folder(path: str | os.PathLike[str], force: bool) -> Path:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write UTF-8 text; see `replacing`."""
-    with replacing(path) as stream:
+    """Write UTF-8 text; see `replace_atomically`."""
+    with replace_atomically(path) as stream:
         stream.write(text.encode("utf-8"))
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
-    """Write strict JSON, every number to its last bit; see `replacing`."""
+    """Write strict JSON with all digits of every number; see `replace_atomically`."""
     write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def text_encoding(beginning: bytes) -> str:
-    """Return how a text is written: UTF-16 by its mark or its zeros, UTF-8 if that fits, else that
-    of Windows.
+    """Return the encoding of a text from its first bytes.
+
+    UTF-16 is recognised by its byte-order mark or its zero bytes; then UTF-8 if it fits, else
+    that of Windows.
     """
     if beginning[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
-    zeros = [beginning[k:64:2].count(0) > len(beginning[k:64:2]) / 2 for k in (0, 1)]
-    if zeros[0] != zeros[1]:
-        return "utf-16-be" if zeros[0] else "utf-16-le"
+    even_zeros = _mostly_zeros(beginning[0:ENCODING_SAMPLE:2])
+    odd_zeros = _mostly_zeros(beginning[1:ENCODING_SAMPLE:2])
+    if even_zeros != odd_zeros:
+        return "utf-16-be" if even_zeros else "utf-16-le"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(beginning)
     except UnicodeDecodeError:
-        return "utf-8" if 0 in beginning else "cp1252"  # a binary file says itself that it is none
+        is_binary = 0 in beginning  # decoding it as UTF-8 then raises a clear error
+        return "utf-8" if is_binary else "cp1252"
     return "utf-8-sig"
+
+
+def _mostly_zeros(sample: bytes) -> bool:
+    return sample.count(0) > len(sample) / 2

@@ -17,45 +17,47 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 
 _UNIT = 2.0**-53  # u
 _ETA = float(np.finfo(float).tiny)
-_WAVE = 2.0**-49  # NumPy's sine and cosine are at most four units in the last place off
-# a top or bottom of a wave so near [half turns] counts as inside: arguments up to 1e5 may be
-# rounded
-_NEAR = 1e-9
+_WAVE_ERROR = 2.0**-49  # NumPy's sine and cosine are at most four units in the last place off
+# An extremum of a wave this close to an interval [half turns] is taken as inside: arguments up to
+# 1e5 may be rounded.
+_EXTREMUM_MARGIN = 1e-9
 
 
 def down(value: FloatArray) -> FloatArray:
+    """Return the next smaller numbers."""
     return np.asarray(np.nextafter(value, -np.inf))
 
 
 def up(value: FloatArray) -> FloatArray:
+    """Return the next larger numbers."""
     return np.asarray(np.nextafter(value, np.inf))
 
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """An array of closed intervals [lower, upper]; bounds may be infinite, lower > upper means
-    empty.
-    """
+    """An array of closed intervals; bounds may be infinite, lower > upper means empty."""
 
     lower: FloatArray
     upper: FloatArray
 
     @classmethod
     def point(cls, value: ArrayLike) -> Interval:
+        """Return intervals that contain one number each."""
         array = np.asarray(value, dtype=float)
         return cls(array, array)
 
     @classmethod
     def around(cls, center: ArrayLike, radius: ArrayLike) -> Interval:
         """Return an enclosure of [center - radius, center + radius]."""
-        middle, reach = np.asarray(center, dtype=float), np.asarray(radius, dtype=float)
-        return cls(down(middle - reach), up(middle + reach))
+        c = np.asarray(center, dtype=float)
+        r = np.asarray(radius, dtype=float)
+        return cls(down(c - r), up(c + r))
 
     def __getitem__(self, index: Any) -> Interval:
         return Interval(self.lower[index], self.upper[index])
@@ -78,35 +80,42 @@ class Interval:
         so 0 is taken.
         """
         with np.errstate(invalid="ignore"):
-            corners = [operation(a, b) for a in (self.lower, self.upper) for b in (low, high)]
-        corners = [np.where(np.isnan(c), 0.0, c) for c in corners]
-        return Interval(down(np.minimum.reduce(corners)), up(np.maximum.reduce(corners)))
+            corners = np.stack(
+                [
+                    operation(self.lower, low),
+                    operation(self.lower, high),
+                    operation(self.upper, low),
+                    operation(self.upper, high),
+                ]
+            )
+        corners = np.where(np.isnan(corners), 0.0, corners)
+        return Interval(down(corners.min(axis=0)), up(corners.max(axis=0)))
 
     def __mul__(self, other: Interval) -> Interval:
         return self._corners(np.multiply, other.lower, other.upper)
 
     def __truediv__(self, other: Interval) -> Interval:
         """Divide; where the divisor contains zero the quotient is the whole line."""
-        safe = ~other.contains(0.0)
-        found = self._corners(
-            np.divide, np.where(safe, other.lower, 1.0), np.where(safe, other.upper, 1.0)
+        nonzero = ~other.contains(0.0)
+        low = np.where(nonzero, other.lower, 1.0)
+        high = np.where(nonzero, other.upper, 1.0)
+        quotient = self._corners(np.divide, low, high)
+        return Interval(
+            np.where(nonzero, quotient.lower, -np.inf), np.where(nonzero, quotient.upper, np.inf)
         )
-        return Interval(np.where(safe, found.lower, -np.inf), np.where(safe, found.upper, np.inf))
 
     def __and__(self, other: Interval) -> Interval:
         """Intersect; no rounding happens."""
         return Interval(np.maximum(self.lower, other.lower), np.minimum(self.upper, other.upper))
 
     @property
-    def empty(self) -> NDArray[np.bool_]:
+    def empty(self) -> BoolArray:
         """Where nothing is inside."""
         return np.asarray(~(self.lower <= self.upper))
 
     @property
     def middle(self) -> FloatArray:
-        """A number inside each bounded interval, near its centre; not rigorous as the centre
-        itself.
-        """
+        """A number inside each bounded interval, near its centre, which it need not be exactly."""
         return np.clip(0.5 * self.lower + 0.5 * self.upper, self.lower, self.upper)
 
     @property
@@ -119,7 +128,8 @@ class Interval:
         """The largest absolute value inside."""
         return np.maximum(np.abs(self.lower), np.abs(self.upper))
 
-    def contains(self, value: FloatArray | float) -> NDArray[np.bool_]:
+    def contains(self, value: FloatArray | float) -> BoolArray:
+        """Return where a number is inside."""
         return np.asarray((self.lower <= value) & (value <= self.upper))
 
     def sum(self) -> Interval:
@@ -131,40 +141,54 @@ class Interval:
 
 
 def absolute(x: Interval) -> Interval:
-    return Interval(
-        np.where(x.contains(0.0), 0.0, np.minimum(np.abs(x.lower), np.abs(x.upper))), x.magnitude
-    )
+    """Return the absolute values of an interval; no rounding happens."""
+    nearest_bound = np.minimum(np.abs(x.lower), np.abs(x.upper))
+    return Interval(np.where(x.contains(0.0), 0.0, nearest_bound), x.magnitude)
 
 
 def square(x: Interval) -> Interval:
-    return Interval(np.maximum(down(absolute(x).lower ** 2), 0.0), up(x.magnitude**2))
+    """Enclose the squares of an interval."""
+    lower = down(absolute(x).lower ** 2)
+    return Interval(np.maximum(lower, 0.0), up(x.magnitude**2))
 
 
 def root(x: Interval) -> Interval:
-    """Enclose the square root of the part of x that has one; empty where there is none."""
+    """Enclose the square roots of the non-negative numbers in x; empty where there are none."""
     with np.errstate(invalid="ignore"):
-        return Interval(
-            np.maximum(down(np.sqrt(np.maximum(x.lower, 0.0))), 0.0), up(np.sqrt(x.upper))
-        )
+        lower = down(np.sqrt(np.maximum(x.lower, 0.0)))
+        upper = up(np.sqrt(x.upper))
+    return Interval(np.maximum(lower, 0.0), upper)
 
 
 def cosine(x: Interval) -> Interval:
+    """Enclose the cosines of an interval."""
     return _wave(np.cos, x, 0.0)
 
 
 def sine(x: Interval) -> Interval:
+    """Enclose the sines of an interval."""
     return _wave(np.sin, x, 0.5)
 
 
 def _wave(function: Callable[[FloatArray], FloatArray], x: Interval, first: float) -> Interval:
-    """Enclose a wave whose tops lie at (first + 2 k) pi and whose bottoms lie between."""
-    ends = function(x.lower), function(x.upper)
-    low, high = np.minimum(*ends) - _WAVE, np.maximum(*ends) + _WAVE
-    start, stop = x.lower / np.pi - first - _NEAR, x.upper / np.pi - first + _NEAR
-    top, bottom = (np.floor((stop - k) / 2) >= np.ceil((start - k) / 2) for k in (0.0, 1.0))
-    return Interval(
-        np.maximum(np.where(bottom, -1.0, low), -1.0), np.minimum(np.where(top, 1.0, high), 1.0)
-    )
+    """Enclose a sine wave on an interval.
+
+    Args:
+        function: The wave.
+        x: The interval. [rad]
+        first: Its maxima are at (first + 2 k) pi, its minima in the middle between them.
+    """
+    at_lower = function(x.lower)
+    at_upper = function(x.upper)
+    low = np.minimum(at_lower, at_upper) - _WAVE_ERROR
+    high = np.maximum(at_lower, at_upper) + _WAVE_ERROR
+    start = x.lower / np.pi - first - _EXTREMUM_MARGIN  # half turns since a maximum
+    stop = x.upper / np.pi - first + _EXTREMUM_MARGIN
+    has_maximum = np.floor(stop / 2) >= np.ceil(start / 2)
+    has_minimum = np.floor((stop - 1.0) / 2) >= np.ceil((start - 1.0) / 2)
+    low = np.where(has_minimum, -1.0, low)
+    high = np.where(has_maximum, 1.0, high)
+    return Interval(np.maximum(low, -1.0), np.minimum(high, 1.0))
 
 
 def above_sum(computed: FloatArray, terms: int) -> FloatArray:
@@ -177,27 +201,38 @@ def above_sum(computed: FloatArray, terms: int) -> FloatArray:
 
 
 def product(matrix: FloatArray, interval: Interval) -> Interval:
-    """Enclose matrix @ x for every x in the interval: (m, n) by (n,) or (n, k), all finite.
+    """Enclose matrix @ x for every x in the interval.
 
     With middle c and radius r of the interval, A x lies within |A| r of A c; the computed A c lies
     within gamma_n |A| |c| of A c.
+
+    Args:
+        matrix: (m, n), finite.
+        interval: (n,) or (n, k), finite.
     """
-    terms, size, center = matrix.shape[1], np.abs(matrix), interval.middle
-    rounding = above_sum(size @ np.abs(center), terms) * (2.0 * terms * _UNIT)  # 2 n u > gamma_n
-    spread = up(above_sum(size @ interval.radius, terms) + up(rounding + terms * _ETA))
-    return Interval.around(matrix @ center, spread)
+    terms = matrix.shape[1]
+    magnitude = np.abs(matrix)
+    center = interval.middle
+    # 2 n u > gamma_n
+    rounding = above_sum(magnitude @ np.abs(center), terms) * (2.0 * terms * _UNIT)
+    reach = above_sum(magnitude @ interval.radius, terms)
+    return Interval.around(matrix @ center, up(reach + up(rounding + terms * _ETA)))
 
 
-def size_of_product(
+def magnitude_of_product(
     matrix: FloatArray, interval: Interval, minus: FloatArray | float = 0.0
 ) -> FloatArray:
-    """Return an upper bound of |matrix @ x - minus| for every x in the interval: (..., m, n) by
-    (..., n, k).
+    """Return an upper bound of |matrix @ x - minus| for every x in the interval, (..., m, k).
+
+    Args:
+        matrix: (..., m, n), finite.
+        interval: (..., n, k), finite.
+        minus: A number, or (..., m, k).
     """
-    terms, size, center = matrix.shape[-1], np.abs(matrix), interval.middle
-    rounding = (
-        above_sum(size @ np.abs(center), terms) * (2.0 * (terms + 2) * _UNIT)
-        + np.abs(minus) * 2 * _UNIT
-    )
-    spread = above_sum(size @ interval.radius, terms)
-    return up(up(np.abs(matrix @ center - minus) + spread) + up(rounding + terms * _ETA))
+    terms = matrix.shape[-1]
+    magnitude = np.abs(matrix)
+    center = interval.middle
+    rounding = above_sum(magnitude @ np.abs(center), terms) * (2.0 * (terms + 2) * _UNIT)
+    rounding = rounding + np.abs(minus) * 2 * _UNIT
+    reach = above_sum(magnitude @ interval.radius, terms)
+    return up(up(np.abs(matrix @ center - minus) + reach) + up(rounding + terms * _ETA))

@@ -18,16 +18,17 @@ class Motion(Record):
     coordinates: tuple[str, ...]
     time: FloatArray  # (t,) [s]
     q: FloatArray  # (t, n) [m or rad]
-    qd: FloatArray
-    qdd: FloatArray
+    qd: FloatArray  # (t, n) [m/s or rad/s]
+    qdd: FloatArray  # (t, n) [m/s2 or rad/s2]
     closure_residual: FloatArray  # largest closure error of each sample, (t,) [m or rad]
-    # lags of joint terms and recorded channels that they depend on, (t, x), in the robot's order,
-    # where looked at
+    # Internal states of joint terms and recorded channels that joint terms depend on, (t, x), in
+    # the order of the robot; None if not computed.
     extra_inputs: FloatArray | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        t, n = len(self.time), len(self.coordinates)
+        t = len(self.time)
+        n = len(self.coordinates)
         check_shapes(
             self, q=(t, n), qd=(t, n), qdd=(t, n), closure_residual=(t,), extra_inputs=(t, None)
         )
@@ -36,14 +37,14 @@ class Motion(Record):
         return len(self.time)
 
     def column(self, coordinate: str) -> int:
+        """Return the column of a coordinate in `q`, `qd` and `qdd`."""
         return self.coordinates.index(coordinate)
 
-    def take(self, rows: slice | NDArray[Any]) -> Motion:
-        known = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name != "coordinates"
-        }
-        return replace(
-            self, **{name: values[rows] for name, values in known.items() if values is not None}
-        )
+    def take(self, samples: slice | NDArray[Any]) -> Motion:
+        """Return the motion at some samples: a slice, indices or a mask."""
+        taken: dict[str, Any] = {}
+        for field in fields(self):
+            array = getattr(self, field.name)
+            if field.name != "coordinates" and array is not None:
+                taken[field.name] = array[samples]
+        return replace(self, **taken)

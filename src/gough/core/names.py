@@ -1,4 +1,4 @@
-"""Parameters as values: owner, kind, leg, payload and unit. No other module takes a name apart.
+"""Names of parameters, with owner, kind, leg, payload and unit; only this module parses names.
 
 How names are built; the words of robot files hold no dots and start with a letter:
 
@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import takewhile
 
 from gough.core.errors import InvalidInput, nearest
 
-PAYLOAD = "payload"  # the first word of what payloads own
-GAIN = "gain"
-REGROUPED = "R"
+PAYLOAD = "payload"  # first word of the names of payload parameters
+GAIN = "gain"  # kind of the gain of a drive
+REGROUPED = "R"  # last letter of base parameters into which others were regrouped
 
 # Pinocchio's order, about the joint frame. [kg, kg m, kg m2]
 INERTIAL = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
@@ -30,38 +29,36 @@ INERTIAL_UNITS = dict(zip(INERTIAL, ("kg", *("kg m",) * 3, *("kg m2",) * 6)))
 
 
 @lru_cache(maxsize=4096)
-def _parts(text: str) -> dict[str, str | bool | None]:
+def _parse_name(text: str) -> dict[str, str | bool | None]:
+    """Return the attributes of `Parameter` that follow from the text of a name."""
     owner, _, last = text.rpartition(".")
     kind = last.removesuffix(REGROUPED) or last
-    first, _, rest = owner.partition(".")
-    payload = rest if first == PAYLOAD else None
-    inside = (
-        payload is None and rest != "" and not rest[0].isdigit()
-    )  # a digit is an axis of the joint `first`
+    first, _, inner = owner.partition(".")
+    payload = inner if first == PAYLOAD else None
+    is_axis = inner[:1].isdigit()  # second axis of the joint `first`
+    in_leg = payload is None and inner != "" and not is_axis
     return {
         "owner": owner,
         "kind": kind,
         "regrouped": kind != last,
         "payload": payload,
-        "leg": first if inside else None,
-        "local": text.partition(".")[2] if inside else text,
+        "leg": first if in_leg else None,
+        "local": text.partition(".")[2] if in_leg else text,
         "inertial": kind in INERTIAL_UNITS and kind == last,
         "is_gain": kind == GAIN and owner != "",
     }
 
 
 class Parameter(str):
-    """The name of a parameter, with what it says.
+    """The name of a parameter, with the attributes that follow from it.
 
-    Equal to its text, so tables, files and patterns see a string.
-
-    Any text is a name, e.g. `leg1.rod.mx`; one without dots has no owner.
+    It is equal to its text, so tables, files and patterns see a string. Any text is a name, e.g.
+    `leg1.rod.mx`; one without dots has no owner.
     """
 
-    unit: str  # SI, empty if not known; inertial parameters know theirs
+    unit: str  # SI, empty if not known; inertial parameters have theirs
     owner: str  # full name of the body, joint or payload: `leg1.rod`, `payload.disc`
-    # what it is of its owner: `mx`, `fv`, `gain`; the same for standard and regrouped parameters
-    kind: str
+    kind: str  # `mx`, `fv`, `gain`; the same for standard and regrouped parameters
     leg: str | None  # of the owner, or the kind of leg where legs are tied; None outside the legs
     local: str  # the name inside its leg: `rod.mx`; all of it outside the legs
     payload: str | None  # its name, empty for one without a name; None for parameters of the robot
@@ -70,11 +67,14 @@ class Parameter(str):
     is_gain: bool  # of a drive
 
     def __new__(cls, text: str, unit: str = "") -> Parameter:
-        """Take a name apart once."""
+        """Parse a name; the unit is that of the name if none is given."""
         self = super().__new__(cls, text)
-        vars(self).update(_parts(str(text)))
-        own = text.unit if isinstance(text, Parameter) else INERTIAL_UNITS.get(self.kind, "")
-        vars(self)["unit"] = unit or own
+        vars(self).update(_parse_name(str(text)))
+        if not unit and isinstance(text, Parameter):
+            unit = text.unit
+        elif not unit:
+            unit = INERTIAL_UNITS.get(self.kind, "")
+        vars(self)["unit"] = unit
         return self
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -86,8 +86,7 @@ class Parameter(str):
         if not kind or "." in kind or (len(kind) > 1 and kind.endswith(REGROUPED)):
             raise InvalidInput(
                 f"'{kind}' of '{owner}' cannot be the kind of a parameter: expected a word without "
-                f"dots "
-                f"whose last letter is not {REGROUPED}, which marks regrouped parameters",
+                f"dots whose last letter is not {REGROUPED}, which marks regrouped parameters",
                 kind=kind,
             )
         return cls(f"{owner}.{kind}", unit)
@@ -112,37 +111,39 @@ class Parameter(str):
         return Parameter(self + REGROUPED, self.unit)
 
 
-LOAD = tuple(
-    Parameter.of_payload("load", kind) for kind in INERTIAL
-)  # of a load the robot file does not name
+# The parameters of a payload that the robot file does not declare.
+LOAD = tuple(Parameter.of_payload("load", kind) for kind in INERTIAL)
 
 
 def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tuple[Parameter, ...]:
     """Return names as parameters, with these units if given."""
-    given = [getattr(name, "unit", "") for name in names] if units is None else units
-    if len(given) != len(names):
-        raise InvalidInput(f"{len(names)} parameters but {len(given)} units")
-    return tuple(
-        name if isinstance(name, Parameter) and name.unit == unit else Parameter(name, unit)
-        for name, unit in zip(names, given)
-    )
+    if units is None:
+        units = [getattr(name, "unit", "") for name in names]
+    if len(units) != len(names):
+        raise InvalidInput(f"{len(names)} parameters but {len(units)} units")
+    return tuple(_as_parameter(name, unit) for name, unit in zip(names, units))
+
+
+def _as_parameter(name: str, unit: str) -> Parameter:
+    if isinstance(name, Parameter) and name.unit == unit:
+        return name
+    return Parameter(name, unit)
 
 
 def index_of(names: Sequence[str], name: str, what: str = "parameter") -> int:
+    """Return the position of a name; raises `InvalidInput` with the nearest names if absent."""
     if name not in names:
         raise InvalidInput(f"no {what} '{name}'{nearest(name, names)}", name=name)
     return names.index(name)
 
 
 def payload_of(owner: str) -> str | None:
-    """Return the payload that an owner of parameters is: `disc` of `payload.disc`; None for bodies
-    and joints.
-    """
+    """Return the payload of an owner: `disc` of `payload.disc`; None for bodies and joints."""
     return Parameter.of(owner, INERTIAL[0]).payload
 
 
 def inside_leg(name: str, leg: str | None) -> str:
-    """Return how a body or joint of a leg is called inside it: `slider` of `leg1.slider`."""
+    """Return the name of a body or joint inside its leg: `slider` of `leg1.slider`."""
     return name if leg is None else name.removeprefix(f"{leg}.")
 
 
@@ -157,15 +158,19 @@ def last_word(name: str) -> str:
 
 
 def tied_name(members: Sequence[str]) -> str:
-    """Return what names have in common: 'leg1.rod.fv', 'leg2.rod.fv' -> 'leg*.rod.fv'."""
+    """Return the common pattern of names: 'leg1.rod.fv', 'leg2.rod.fv' -> 'leg*.rod.fv'."""
     if len(members) == 1:
         return members[0]
+    head = _common_beginning(members)
+    reversed_tails = [name[len(head) :][::-1] for name in members]
+    tail = _common_beginning(reversed_tails)[::-1]
+    return head + "*" + tail[max(tail.find("."), 0) :]
 
-    def beginning(texts: Sequence[str]) -> str:
-        return "".join(
-            letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts))
-        )
 
-    head = beginning(members)
-    end = beginning([name[len(head) :][::-1] for name in members])[::-1]
-    return head + "*" + end[max(end.find("."), 0) :]
+def _common_beginning(texts: Sequence[str]) -> str:
+    beginning = ""
+    for letters in zip(*texts):
+        if len(set(letters)) > 1:
+            break
+        beginning += letters[0]
+    return beginning

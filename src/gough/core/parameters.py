@@ -14,21 +14,21 @@ from gough.core.errors import InvalidInput
 from gough.core.names import INERTIAL as INERTIAL, Parameter, index_of, parameters
 from gough.core.record import Columns, Record
 
-# The order in which base parameters of a body are sought (BG13 (23)), first ones kept; the joint's
+# The order in which base parameters of a body are chosen (BG13 (23)), first ones kept; the joint's
 # terms follow.
 BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m")
+COEFFICIENT_ZERO = 1e-9  # relative to the largest of a formula; smaller ones are rounding errors
+COEFFICIENT_TIE = 1e-6  # relative difference below which coefficients share a bracket
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ParameterTable(Record):
-    """Parameters by name: values, units (those the names know if not given), optionally standard
-    deviations.
-    """
+    """Parameters by name, with values, units and optionally standard errors."""
 
-    names: tuple[Parameter, ...]
-    values: FloatArray
-    units: tuple[str, ...] = ()
-    std: FloatArray | None = None
+    names: tuple[Parameter, ...]  # (p,)
+    values: FloatArray  # (p,)
+    units: tuple[str, ...] = ()  # (p,); if empty, those the names carry
+    std: FloatArray | None = None  # standard errors, (p,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,14 +50,18 @@ class ParameterTable(Record):
         return float(self.values[self.index(name)])
 
     def index(self, name: str) -> int:
-        return self._positions[name] if name in self._positions else index_of(self.names, name)
+        """Return the position of a parameter; raises `InvalidInput` if there is none."""
+        if name in self._positions:
+            return self._positions[name]
+        return index_of(self.names, name)
 
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}
 
     def as_dict(self) -> dict[str, float]:
-        return {name: float(v) for name, v in zip(self.names, self.values)}
+        """Return the values by name."""
+        return {name: float(number) for name, number in zip(self.names, self.values)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,7 +74,7 @@ class BaseParameters(Record):
     """
 
     names: tuple[Parameter, ...]  # of the base parameters, (b,)
-    units: tuple[str, ...]
+    units: tuple[str, ...]  # of the base parameters, (b,)
     standard: tuple[Parameter, ...]  # standard (or tied) parameters, (p,)
     matrix: FloatArray  # regrouping, (b, p)
     independent: tuple[int, ...]  # indices of the kept standard columns, (b,)
@@ -88,21 +92,20 @@ class BaseParameters(Record):
         return len(self.names)
 
     def table(self) -> Columns:
-        """Return what each base parameter stands for."""
+        """Return the formula of each base parameter."""
         return {
             "parameter": self.names,
             "unit": self.units,
-            "stands for": self.regrouping().values(),
+            "formula": self.regrouping().values(),
         }
 
     @property
     def gap(self) -> float:
-        """Ratio of the last kept to the first dropped singular value; large means the rank is
-        beyond doubt.
-        """
+        """Ratio of the last kept to the first dropped singular value; large for a clear rank."""
         kept = len(self)
-        dropped = self.singular_values[kept] if kept < len(self.singular_values) else 0.0
-        return float(self.singular_values[kept - 1] / dropped) if dropped else np.inf
+        if kept >= len(self.singular_values) or self.singular_values[kept] == 0:
+            return np.inf
+        return float(self.singular_values[kept - 1] / self.singular_values[kept])
 
     def values(self, standard: ArrayLike) -> FloatArray:
         """Return base values of standard values, (p,) -> (b,)."""
@@ -126,24 +129,37 @@ class BaseParameters(Record):
         ...`.
         """
         formulas: dict[str, str] = {}
-        for name, head, row in zip(self.names, self.independent, self.matrix):
-            groups: dict[float, list[str]] = {}
-            for j in np.flatnonzero(np.abs(row) > 1e-9 * np.abs(row).max(initial=1.0)):
-                if j != head:
-                    known = next(
-                        (c for c in groups if abs(c - row[j]) < 1e-6 * abs(c)), float(row[j])
-                    )
-                    groups.setdefault(known, []).append(self.standard[j])
-            formulas[name] = str(self.standard[head])
-            for coefficient, members in groups.items():
-                sign, size = " + " if coefficient > 0 else " - ", f"{abs(coefficient):.5g}"
-                formulas[name] += sign + (
-                    sign.join(members)
-                    if size == "1"
-                    else (
-                        f"{size} {members[0]}"
-                        if len(members) == 1
-                        else f"{size} ({' + '.join(members)})"
-                    )
-                )
+        for name, head, coefficients in zip(self.names, self.independent, self.matrix):
+            formula = str(self.standard[head])
+            for coefficient, members in self._equal_coefficients(head, coefficients):
+                formula += _formula_term(coefficient, members)
+            formulas[name] = formula
         return formulas
+
+    def _equal_coefficients(
+        self, head: int, coefficients: FloatArray
+    ) -> list[tuple[float, list[str]]]:
+        """Return the coefficients of a formula, each with the standard parameters that have it."""
+        groups: list[tuple[float, list[str]]] = []
+        negligible = COEFFICIENT_ZERO * np.abs(coefficients).max(initial=1.0)
+        for j in np.flatnonzero(np.abs(coefficients) > negligible):
+            if j == head:
+                continue
+            for coefficient, members in groups:
+                if abs(coefficient - coefficients[j]) < COEFFICIENT_TIE * abs(coefficient):
+                    members.append(self.standard[j])
+                    break
+            else:
+                groups.append((float(coefficients[j]), [self.standard[j]]))
+        return groups
+
+
+def _formula_term(coefficient: float, members: list[str]) -> str:
+    """Return e.g. ' - 3.2258 (leg1.rod.mx + leg2.rod.mx)'."""
+    sign = " + " if coefficient > 0 else " - "
+    factor = f"{abs(coefficient):.5g}"
+    if factor == "1":
+        return sign + sign.join(members)
+    if len(members) == 1:
+        return f"{sign}{factor} {members[0]}"
+    return f"{sign}{factor} ({' + '.join(members)})"

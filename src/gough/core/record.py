@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from gough.core.arrays import frozen
-from gough.core.display import needed
+from gough.core.display import import_optional
 from gough.core.documents import FORMAT, plain, read_json, restored
 from gough.core.errors import InvalidInput
 from gough.core.files import write_json
@@ -65,7 +65,7 @@ class Record:
         """Return the table as a pandas DataFrame, indexed by its first column (needs pandas)."""
         columns = {name: list(values) for name, values in self.table().items()}
         index = next(iter(columns))
-        return needed("pandas", "notebook").DataFrame(columns).set_index(index)
+        return import_optional("pandas", "notebook").DataFrame(columns).set_index(index)
 
     def _repr_html_(self) -> str:
         """Return the table as HTML, as notebooks ask for."""

@@ -1,4 +1,4 @@
-"""Three angles, their rates, and the angular velocity they make."""
+"""Euler angles, their rates, and the angular velocity that follows from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidInput, nearest
 from gough.core.names import last_word
 
-ORDERS = tuple("".join(axes) for axes in permutations("xyz"))
+ANGLE_ORDERS = tuple("".join(axes) for axes in permutations("xyz"))
+POSE_COORDINATES = ("x", "y", "z", "rx", "ry", "rz")
 
 
 def rate_map(angles: ArrayLike, order: str) -> FloatArray:
@@ -27,26 +28,25 @@ def rate_map(angles: ArrayLike, order: str) -> FloatArray:
 
     Args:
         angles: About x, y, z in this sequence whatever the order of the rotations, (t, 3). [rad]
+        order: Order of the rotations, one of `ANGLE_ORDERS`.
     """
-    from scipy.spatial.transform import (
-        Rotation,
-    )  # here, because it takes as long to import as a small verb
+    from scipy.spatial.transform import Rotation  # here, because its import takes long
 
-    if order not in ORDERS:
+    if order not in ANGLE_ORDERS:
+        valid = ", ".join(ANGLE_ORDERS)
         raise InvalidInput(
-            f"angle order is '{order}', expected one of "
-            f"{', '.join(ORDERS)}{nearest(order, ORDERS)}",
+            f"angle order is '{order}', expected one of {valid}{nearest(order, ANGLE_ORDERS)}",
             order=order,
         )
-    value = np.asarray(angles, dtype=float)
-    check_shape(value, (None, 3), "angles")
-    map_ = np.zeros((len(value), 3, 3))
-    before = Rotation.identity(len(value))
+    angle = np.asarray(angles, dtype=float)
+    check_shape(angle, (None, 3), "angles")
+    jacobian = np.zeros((len(angle), 3, 3))
+    rotation = Rotation.identity(len(angle))  # product of the rotations so far
     for axis in order:
         k = "xyz".index(axis)
-        map_[:, :, k] = before.as_matrix()[:, :, k]
-        before = before * Rotation.from_euler(axis, value[:, [k]])
-    return map_
+        jacobian[:, :, k] = rotation.as_matrix()[:, :, k]
+        rotation = rotation * Rotation.from_euler(axis, angle[:, [k]])
+    return jacobian
 
 
 def angular_motion(
@@ -55,20 +55,26 @@ def angular_motion(
     accelerations: FloatArray,
     order: str,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return omega = H rates and d omega/dt = H accelerations + dH/dt rates in the fixed frame, (t,
-    3), AH09 (16).
+    """Return angular velocity and acceleration in the fixed frame, each (t, 3), AH09 (16).
 
-    Each column turns with the angular velocity of the rotations before it:
-    dH_b/dt = (H_a ad) x H_b,  dH_c/dt = (H_a ad + H_b bd) x H_c with rates ad, bd of the first two
-    angles. [rad/s]
+    omega = H rates and d omega/dt = H accelerations + dH/dt rates. Each column of H turns with the
+    angular velocity of the rotations before it: dH_b/dt = (H_a ad) x H_b,  dH_c/dt = (H_a ad +
+    H_b bd) x H_c with rates ad, bd of the first two angles.
+
+    Args:
+        angles: About x, y and z, (t, 3). [rad]
+        rates: Their derivatives, (t, 3). [rad/s]
+        accelerations: Their second derivatives, (t, 3). [rad/s2]
+        order: Order of the rotations, one of `ANGLE_ORDERS`.
     """
-    map_ = rate_map(angles, order)
-    velocity, acceleration = np.zeros_like(rates), np.zeros_like(rates)
+    jacobian = rate_map(angles, order)
+    velocity = np.zeros_like(rates)
+    acceleration = np.zeros_like(rates)
     for k in map("xyz".index, order):
-        axis, rate = map_[:, :, k], rates[:, k, None]
-        acceleration = (
-            acceleration + axis * accelerations[:, k, None] + np.cross(velocity, axis) * rate
-        )
+        axis = jacobian[:, :, k]
+        rate = rates[:, k, None]
+        axis_change = np.cross(velocity, axis)
+        acceleration = acceleration + axis * accelerations[:, k, None] + axis_change * rate
         velocity = velocity + axis * rate
     return velocity, acceleration
 
@@ -79,19 +85,28 @@ def platform_twist(
     qd: FloatArray,
     qdd: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the twist of a platform and its derivative in the base frame, linear part first, each
-    (t, 6).
+    """Return the twist of a platform and its derivative, linear part first, each (t, 6).
+
+    Both are in the base frame.
 
     Args:
         coordinates: Any of `x y z rx ry rz` (a name may precede them: `platform.x`), translations
             first, the angles in the order of the rotations; axes left out do not move.
-        q, qd, qdd: Their positions, rates and accelerations, each (t, c). [m or rad, per s, per s2]
+        q: Their positions, (t, c). [m or rad]
+        qd: Their rates, (t, c). [m/s or rad/s]
+        qdd: Their accelerations, (t, c). [m/s2 or rad/s2]
     """
-    short = [last_word(name) for name in coordinates]
-    turns = [name[1] for name in short if name[0] == "r"]
-    order = "".join(turns + [axis for axis in "xyz" if axis not in turns])
-    full = np.zeros((3, len(q), 6))
-    full[:, :, [("x", "y", "z", "rx", "ry", "rz").index(name) for name in short]] = q, qd, qdd
-    angles, rates, accelerations = full[:, :, 3:]
-    turning = angular_motion(angles, rates, accelerations, order)
-    return np.hstack([full[1, :, :3], turning[0]]), np.hstack([full[2, :, :3], turning[1]])
+    axes = [last_word(name) for name in coordinates]
+    turned = [name[1] for name in axes if name[0] == "r"]
+    order = "".join(turned + [axis for axis in "xyz" if axis not in turned])
+    columns = [POSE_COORDINATES.index(name) for name in axes]
+    pose = np.zeros((len(q), 6))
+    rate = np.zeros((len(q), 6))
+    acceleration = np.zeros((len(q), 6))
+    pose[:, columns] = q
+    rate[:, columns] = qd
+    acceleration[:, columns] = qdd
+    omega, omega_rate = angular_motion(pose[:, 3:], rate[:, 3:], acceleration[:, 3:], order)
+    twist = np.hstack([rate[:, :3], omega])
+    twist_rate = np.hstack([acceleration[:, :3], omega_rate])
+    return twist, twist_rate

@@ -1,5 +1,6 @@
-"""Quantiles and tests. From scipy.special: importing scipy.stats takes half of the time of a
-start.
+"""Quantiles, tail probabilities and tests.
+
+They use scipy.special, because importing scipy.stats takes half of the time of a start.
 """
 
 from __future__ import annotations
@@ -10,85 +11,104 @@ from scipy import special
 
 from gough.core.arrays import TINY, BoolArray, FloatArray
 
+LJUNG_BOX_LAGS = 20  # most lags; the usual choice for logs of a few hundred samples or more
+LJUNG_BOX_SAMPLES_PER_LAG = 5  # short logs have fewer lags
+
 
 def normal_quantile(probability: float) -> float:
-    """Return the value that a standard Gaussian is below with a probability."""
+    """Return the quantile of the standard normal distribution."""
     return float(special.ndtri(probability))
 
 
 def robust_scale(values: FloatArray) -> FloatArray:
-    """Return the standard deviation of Gaussian noise about zero from its median size, (n, ...) ->
-    (...).
+    """Return the standard deviation of zero-mean Gaussian noise from the median of |values|.
+
+    Args:
+        values: Samples along the first axis, (n, ...).
     """
     return np.asarray(np.median(np.abs(values), axis=0) / normal_quantile(0.75))
 
 
 def robust_scores(values: FloatArray, least: ArrayLike = 1e-300) -> FloatArray:
-    """Return values (n, r) in robust standard deviations, known to be at `least` (r,), from the
-    median of a column.
+    """Return the distances from the median in robust standard deviations, (n, r).
+
+    Args:
+        values: Samples of each column, (n, r).
+        least: Lower bound of the standard deviation of each column, (r,) or a number.
     """
-    gap = values - np.median(values, axis=0)
-    return np.asarray(gap / np.maximum(robust_scale(gap), least))
+    distance = values - np.median(values, axis=0)
+    return np.asarray(distance / np.maximum(robust_scale(distance), least))
 
 
-def student_quantile(probability: float, freedom: ArrayLike) -> FloatArray:
+def student_quantile(probability: float, dof: ArrayLike) -> FloatArray:
     """Return the quantile of Student's t; Gaussian where the degrees of freedom are infinite."""
-    return np.asarray(special.stdtrit(freedom, probability))
+    return np.asarray(special.stdtrit(dof, probability))
 
 
-def student_tail(value: ArrayLike, freedom: ArrayLike) -> FloatArray:
-    """Return the probability that Student's t exceeds a value; Gaussian where `freedom` is
-    infinite.
-    """
-    return np.asarray(special.stdtr(freedom, -np.asarray(value)))
+def student_tail(value: ArrayLike, dof: ArrayLike) -> FloatArray:
+    """Return P(t > value) of Student's t; Gaussian where `dof` is infinite."""
+    return np.asarray(special.stdtr(dof, -np.asarray(value)))
 
 
-def chi2_quantile(probability: float, freedom: float) -> float:
-    return float(special.chdtri(freedom, 1 - probability))
+def chi2_quantile(probability: float, dof: float) -> float:
+    """Return the quantile of the chi-squared distribution."""
+    return float(special.chdtri(dof, 1 - probability))
 
 
-def chi2_tail(value: ArrayLike, freedom: ArrayLike) -> FloatArray:
+def chi2_tail(value: ArrayLike, dof: ArrayLike) -> FloatArray:
     """Return the probability that chi-squared exceeds a value."""
-    return np.asarray(special.chdtrc(freedom, value))
+    return np.asarray(special.chdtrc(dof, value))
 
 
-def f_tail(value: float, freedom: float, below: float) -> float:
-    """Return the probability that F exceeds a value; chi-squared / freedom where `below` is
-    infinite.
+def f_tail(value: float, dof: float, denominator_dof: float) -> float:
+    """Return the probability that F exceeds a value.
+
+    Args:
+        value: Of the F statistic.
+        dof: Degrees of freedom of the numerator.
+        denominator_dof: Degrees of freedom of the denominator; if infinite, F is chi-squared / dof.
     """
-    if not np.isfinite(below):
-        return float(chi2_tail(value * freedom, freedom))
-    return float(special.fdtrc(freedom, below, value))
+    if not np.isfinite(denominator_dof):
+        return float(chi2_tail(value * dof, dof))
+    return float(special.fdtrc(dof, denominator_dof, value))
 
 
 def holm(p: FloatArray) -> FloatArray:
-    """Return Holm's corrected p-values: the k-th smallest of n times n - k + 1, never falling, at
-    most 1, (n,).
+    """Return p-values corrected for multiple tests by Holm's method, (n,).
+
+    The k-th smallest of n is multiplied by n - k + 1; they never fall, and are at most 1.
     """
     order = np.argsort(p, kind="stable")
+    multiplied = np.arange(len(p), 0, -1) * p[order]
     corrected = np.empty(len(p))
-    corrected[order] = np.minimum(np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order]), 1.0)
+    corrected[order] = np.minimum(np.maximum.accumulate(multiplied), 1.0)
     return corrected
 
 
 def ljung_box(residual: FloatArray, mask: BoolArray | None = None) -> FloatArray:
-    """Return the probability of autocorrelations this large in white noise, column by column, (t,
-    r) -> (r,).
+    """Return the p-value of the Ljung-Box test for white noise of each column, (r,).
 
     Q = n (n + 2) sum_k rho_k^2 / n_k, chi-squared with as many degrees of freedom as lags (Ljung
-    and Box 1978); n samples of a column count and n_k pairs of them at lag k, n - k if all do. 20
-    lags, or a fifth of the samples if these are few; NaN if there is not even one.
+    and Box 1978), for n valid samples of a column and n_k pairs of valid samples at lag k (n - k
+    if all are valid). There are 20 lags, or a fifth of the samples if that is less; NaN if there
+    is not even one.
+
+    Args:
+        residual: (t, r).
+        mask: Valid samples, (t, r); None if all are.
     """
-    t, r = residual.shape
-    lags = min(20, t // 5)
+    samples, columns = residual.shape
+    lags = min(LJUNG_BOX_LAGS, samples // LJUNG_BOX_SAMPLES_PER_LAG)
     if lags < 1:
-        return np.full(r, np.nan)
-    there = np.ones((t, r), bool) if mask is None else mask
-    many = np.maximum(there.sum(axis=0), 1)
-    centred = np.where(there, residual - np.where(there, residual, 0.0).sum(axis=0) / many, 0.0)
+        return np.full(columns, np.nan)
+    valid = np.ones((samples, columns), bool) if mask is None else mask
+    n_valid = np.maximum(valid.sum(axis=0), 1)
+    mean = np.where(valid, residual, 0.0).sum(axis=0) / n_valid
+    centred = np.where(valid, residual - mean, 0.0)
     power = np.maximum((centred**2).sum(axis=0), TINY)
-    total = np.zeros(r)
-    for k in range(1, lags + 1):
-        rho = (centred[k:] * centred[:-k]).sum(axis=0) / power
-        total += rho**2 / np.maximum((there[k:] & there[:-k]).sum(axis=0), 1)
-    return chi2_tail(many * (many + 2) * total, lags)
+    total = np.zeros(columns)
+    for lag in range(1, lags + 1):
+        autocorrelation = (centred[lag:] * centred[:-lag]).sum(axis=0) / power
+        pairs = (valid[lag:] & valid[:-lag]).sum(axis=0)
+        total += autocorrelation**2 / np.maximum(pairs, 1)
+    return chi2_tail(n_valid * (n_valid + 2) * total, lags)

@@ -1,6 +1,4 @@
-"""Trajectories: position, velocity and acceleration of named coordinates at any time, in closed
-form.
-"""
+"""Trajectories: position, velocity and acceleration of named coordinates, in closed form."""
 
 from __future__ import annotations
 
@@ -19,35 +17,32 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape, check_shapes
-from gough.core.display import panels
+from gough.core.display import stacked_axes
 from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidTrajectory, nearest
 from gough.core.files import write_json, write_text
 from gough.core.record import Record
 
-FORMAT = 1
-WHOLE = 1e-6  # how far a period may be from a whole number of samples. [samples]
-WORDS = {
-    "position": "",
-    "velocity": "/s",
-    "acceleration": "/s2",
-}  # and their units, behind that of the coordinate
+TRAJECTORY_FORMAT = 1  # version of trajectory files
+PERIOD_TOLERANCE = 1e-6  # difference of a period from a whole number of samples [samples]
+PERIOD_ROUNDING = 1e-12  # the same relative to the samples of a period, for very long ones
+MIN_SAMPLES = 6  # of a sampled trajectory: a quintic has six coefficients
+TIME_ROUNDING = 1e-9  # by which times may exceed the duration, relative to it
+# Signals of a coordinate, each with what follows the coordinate's unit in its unit.
+SIGNAL_UNITS = {"position": "", "velocity": "/s", "acceleration": "/s2"}
 
 PositionVelocityAcceleration = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trajectory(Record, ABC):
-    """A motion of named coordinates, e.g.
+    """A motion of named coordinates (e.g. `platform.x`, `leg1.slider`) from 0 to `duration`."""
 
-    `platform.x` or `leg1.slider`, from time 0 to `duration`.
-    """
+    kind: ClassVar[str]  # names the class in files
 
-    kind: ClassVar[str]
-
-    coordinates: tuple[str, ...]
-    units: tuple[str, ...]  # m or rad
-    robot: str = ""  # it was made for; empty for any
+    coordinates: tuple[str, ...]  # (c,)
+    units: tuple[str, ...]  # of each coordinate, m or rad, (c,)
+    robot: str = ""  # that it was made for; empty for any
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,9 +58,9 @@ class Trajectory(Record, ABC):
                     "first",
                     name=name,
                 )
-        for name, value in vars(self).items():
-            if isinstance(value, np.ndarray):
-                check_finite(value, name)
+        for name, content in vars(self).items():
+            if isinstance(content, np.ndarray):
+                check_finite(content, name)
 
     @property
     @abstractmethod
@@ -84,26 +79,29 @@ class Trajectory(Record, ABC):
     def times(self, rate: float) -> FloatArray:
         """Return the sample times of a controller over the motion, (t,). [s]
 
-        A periodic motion ends one sample before it repeats, so that runs join without a doubled
-        sample.
+        A periodic motion ends one sample before it repeats, so that no sample is doubled when
+        periods follow each other.
+
+        Args:
+            rate: Sampling rate. [Hz]
         """
         check_positive(rate, "sampling rate", "Hz")
-        count = self.duration * rate
+        duration = self.duration * rate  # [samples]
         if self.period is None:
-            return np.arange(int(np.floor(count + WHOLE)) + 1) / rate
-        samples = self.period * rate
-        if samples < 2 - WHOLE or abs(samples - round(samples)) > max(WHOLE, 1e-12 * samples):
+            return np.arange(int(np.floor(duration + PERIOD_TOLERANCE)) + 1) / rate
+        period = self.period * rate  # [samples]
+        tolerance = max(PERIOD_TOLERANCE, PERIOD_ROUNDING * period)
+        if period < 2 - PERIOD_TOLERANCE or abs(period - round(period)) > tolerance:
             raise InvalidTrajectory(
-                f"a period of {self.period:.9g} s has {samples:.9g} samples at {rate:g} Hz, "
-                f"expected a whole number of "
-                "at least 2, so that runs join; choose a rate that fits, or move the frequency "
-                "(Fourier.on_rate)",
-                samples=samples,
+                f"a period of {self.period:.9g} s has {period:.9g} samples at {rate:g} Hz, "
+                "expected a whole number of at least 2, so that periods join; choose a rate that "
+                "fits, or change the frequency (Fourier.on_rate)",
+                samples=period,
             )
-        return np.arange(round(count)) / rate
+        return np.arange(round(duration)) / rate
 
     def columns(self, coordinates: Iterable[str]) -> list[int]:
-        """Return where the coordinates are found here."""
+        """Return the columns of some coordinates."""
         names = list(coordinates)
         for name in names:
             if name not in self.coordinates:
@@ -114,55 +112,61 @@ class Trajectory(Record, ABC):
         return [self.coordinates.index(name) for name in names]
 
     def table(self, rate: float = 200.0) -> dict[str, FloatArray]:
-        """Return time, then position, velocity and acceleration of each coordinate, at a rate. [Hz]
+        """Return columns with time, position, velocity and acceleration of each coordinate.
 
-        Headings carry the units: `time [s]`, `leg1.slider.position [m]`, `leg1.slider.velocity
+        Headings include the units: `time [s]`, `leg1.slider.position [m]`, `leg1.slider.velocity
         [m/s]`, ...
+
+        Args:
+            rate: Sampling rate. [Hz]
         """
         time = self.times(rate)
-        found = {"time [s]": time}
-        for name, unit, *columns in zip(
-            self.coordinates, self.units, *(values.T for values in self.at(time))
-        ):
-            found |= {_heading(name, word, unit): column for word, column in zip(WORDS, columns)}
-        return found
+        signals = dict(zip(SIGNAL_UNITS, self.at(time)))
+        columns = {"time [s]": time}
+        for k, (name, unit) in enumerate(zip(self.coordinates, self.units)):
+            for signal, values in signals.items():
+                columns[_heading(name, signal, unit)] = values[:, k]
+        return columns
 
     def plot(self, rate: float = 200.0) -> Any:
         """Draw position, velocity and acceleration of all coordinates; returns the axes."""
         time = self.times(rate)
-        axes = panels([*WORDS])
-        for each, values in zip(axes, self.at(time)):
+        axes = stacked_axes(list(SIGNAL_UNITS))
+        for signal_axes, values in zip(axes, self.at(time)):
             for name, unit, column in zip(self.coordinates, self.units, values.T):
-                each.plot(time, column, label=f"{name} [{unit}]")
+                signal_axes.plot(time, column, label=f"{name} [{unit}]")
         axes[0].legend(loc="upper right", fontsize="small")
         return axes
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and strings; nothing is rounded."""
-        content: dict[str, Any] = {"format": FORMAT, "kind": self.kind}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            content[f.name] = (
-                value.to_dict()
-                if isinstance(value, Trajectory)
-                else (value.tolist() if isinstance(value, np.ndarray) else value)
-            )
+        content: dict[str, Any] = {"format": TRAJECTORY_FORMAT, "kind": self.kind}
+        for field in fields(self):
+            attribute = getattr(self, field.name)
+            if isinstance(attribute, Trajectory):
+                attribute = attribute.to_dict()
+            elif isinstance(attribute, np.ndarray):
+                attribute = attribute.tolist()
+            content[field.name] = attribute
         return content
 
     def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trajectory as JSON; `load_trajectory` reads it."""
         write_json(path, self.to_dict())
 
     def to_csv(self, path: str | os.PathLike[str], rate: float) -> None:
         """Write `table`, one line per controller sample."""
-        columns, text = self.table(rate), io.StringIO()
+        columns = self.table(rate)
+        text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(np.column_stack([*columns.values()]).tolist())
+        writer.writerows(np.column_stack(list(columns.values())).tolist())
         write_text(path, text.getvalue())
 
 
-def _heading(name: str, word: str, unit: str) -> str:
-    return f"{name}.{word} [{unit}{WORDS[word]}]"
+def _heading(name: str, signal: str, unit: str) -> str:
+    """Return the heading of a column, e.g. `leg1.slider.velocity [m/s]`."""
+    return f"{name}.{signal} [{unit}{SIGNAL_UNITS[signal]}]"
 
 
 def as_times(time: ArrayLike) -> FloatArray:
@@ -193,8 +197,8 @@ class Fourier(Trajectory):
     frequency: float  # [Hz]
     offset: FloatArray  # x0, (c,) [m or rad]
     mu: FloatArray  # cosine coefficients of the velocity, (harmonics, c) [m/s or rad/s]
-    nu: FloatArray  # sine coefficients
-    periods: int = 1  # how often it is run
+    nu: FloatArray  # sine coefficients of the velocity, (harmonics, c) [m/s or rad/s]
+    periods: int = 1  # number of repetitions
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -210,70 +214,80 @@ class Fourier(Trajectory):
 
     @property
     def harmonics(self) -> int:
+        """Number of harmonics."""
         return len(self.mu)
 
     @property
     def duration(self) -> float:
+        """Length of all periods. [s]"""
         return self.periods / self.frequency
 
     @property
     def period(self) -> float:
+        """Length of one period. [s]"""
         return 1 / self.frequency
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
-        """Return position (12), velocity (14) and acceleration (15) of AH09, each (t, c), at any
-        time.
-        """
+        """Return position, velocity and acceleration, each (t, c), at any time; AH09 (12)-(15)."""
         coefficients = np.vstack([self.offset, self.mu, self.nu])
-        position, velocity, acceleration = (
-            basis @ coefficients
-            for basis in fourier_basis(as_times(time), self.frequency, self.harmonics)
+        position, velocity, acceleration = fourier_basis(
+            as_times(time), self.frequency, self.harmonics
         )
-        return position, velocity, acceleration
+        return position @ coefficients, velocity @ coefficients, acceleration @ coefficients
 
     def on_rate(self, rate: float) -> Fourier:
-        """Return the trajectory with a period of a whole number of controller samples at a rate.
+        """Return the trajectory with a period of a whole number of controller samples.
 
-        [Hz]
-
-        The frequency moves to the nearest one that fits; the coefficients (velocities) stay, so
+        The frequency changes to the nearest one that fits. The coefficients (velocities) stay, so
         positions about the offset scale by less than half a sample per period.
+
+        Args:
+            rate: Sampling rate of the controller. [Hz]
         """
         check_positive(rate, "sampling rate", "Hz")
         samples = rate / self.frequency
-        whole = round(samples)
-        if whole < 2 * self.harmonics + 1:
+        nearest_whole = round(samples)
+        least = 2 * self.harmonics + 1
+        if nearest_whole < least:
             raise InvalidTrajectory(
-                f"a period has {samples:.6g} samples at {rate:g} Hz, expected at least "
-                f"{2 * self.harmonics + 1} for "
+                f"a period has {samples:.6g} samples at {rate:g} Hz, expected at least {least} for "
                 f"{self.harmonics} harmonics; lower the frequency or raise the rate",
                 samples=samples,
             )
-        return self if abs(samples - whole) <= WHOLE else replace(self, frequency=rate / whole)
+        if abs(samples - nearest_whole) <= PERIOD_TOLERANCE:
+            return self
+        return replace(self, frequency=rate / nearest_whole)
 
 
 def fourier_basis(
     time: FloatArray, frequency: float, harmonics: int
 ) -> PositionVelocityAcceleration:
-    """Return position, velocity and acceleration by (offset, mu, nu) at some times, each (t, 1 + 2
-    harmonics).
+    """Return the derivatives of position, velocity and acceleration by (offset, mu, nu).
 
-    AH09 (12), (14), (15): [1, sin(k w t) / (k w), -cos(k w t) / (k w)] and its derivatives, w = 2
-    pi frequency.
+    AH09 (12), (14), (15): [1, sin(k w t) / (k w), -cos(k w t) / (k w)] and its derivatives by
+    time, w = 2 pi frequency; each (t, 1 + 2 harmonics).
+
+    Args:
+        time: (t,). [s]
+        frequency: Of the first harmonic. [Hz]
+        harmonics: Their number.
     """
     kw = 2 * np.pi * frequency * np.arange(1, harmonics + 1)  # [rad/s]
     angle = time[:, None] * kw
-    c, s = np.cos(angle), np.sin(angle)
-    one, none = np.ones((len(time), 1)), np.zeros((len(time), 1))
-    return (
-        np.hstack([one, s / kw, -c / kw]),
-        np.hstack([none, c, s]),
-        np.hstack([none, -s * kw, c * kw]),
-    )
+    c = np.cos(angle)
+    s = np.sin(angle)
+    ones = np.ones((len(time), 1))
+    zeros = np.zeros((len(time), 1))
+    position = np.hstack([ones, s / kw, -c / kw])
+    velocity = np.hstack([zeros, c, s])
+    acceleration = np.hstack([zeros, -s * kw, c * kw])
+    return position, velocity, acceleration
 
 
 def rest_basis(harmonics: int) -> tuple[FloatArray, FloatArray]:
-    """Return orthonormal bases of the mu and of the nu that start at rest, each (harmonics,
+    """Return orthonormal bases of the mu and of the nu that start at rest.
+
+    The sums of mu_k (velocity) and of k nu_k (acceleration) are zero; each basis is (harmonics,
     harmonics - 1).
     """
     if harmonics < 2:
@@ -282,9 +296,15 @@ def rest_basis(harmonics: int) -> tuple[FloatArray, FloatArray]:
             "in and out",
             harmonics=harmonics,
         )
-    normals = np.ones((harmonics, 1)), np.arange(1.0, harmonics + 1)[:, None]
-    mu, nu = (np.linalg.qr(normal, mode="complete")[0][:, 1:] for normal in normals)
+    mu = _orthogonal_complement(np.ones(harmonics))
+    nu = _orthogonal_complement(np.arange(1.0, harmonics + 1))
     return mu, nu
+
+
+def _orthogonal_complement(vector: FloatArray) -> FloatArray:
+    """Return an orthonormal basis of all that is orthogonal to a vector, (n,) -> (n, n - 1)."""
+    basis, _ = np.linalg.qr(vector[:, None], mode="complete")
+    return basis[:, 1:]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -300,19 +320,21 @@ class Sampled(Trajectory):
 
     time: FloatArray  # ascending from 0, (t,) [s]
     position: FloatArray  # (t, c) [m or rad]
-    velocity: FloatArray | None = None
-    acceleration: FloatArray | None = None
+    velocity: FloatArray | None = None  # (t, c) [m/s or rad/s]
+    acceleration: FloatArray | None = None  # (t, c) [m/s2 or rad/s2]
     # period, later than the last sample; None for a motion that ends [s]
     repeats: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        t = len(self.time)
-        check_shapes(self, **dict.fromkeys(WORDS, (t, len(self.coordinates))))
-        if t < 6 or self.time[0] != 0 or (np.diff(self.time) <= 0).any():
+        samples = len(self.time)
+        shape = (samples, len(self.coordinates))
+        check_shapes(self, position=shape, velocity=shape, acceleration=shape)
+        if samples < MIN_SAMPLES or self.time[0] != 0 or (np.diff(self.time) <= 0).any():
+            start = f" from {self.time[0]} s" if samples else ""
             raise InvalidTrajectory(
-                "a sampled trajectory needs at least 6 samples at ascending times from 0 s; "
-                f"got {t}" + (f" from {self.time[0]} s" if t else "")
+                f"a sampled trajectory needs at least {MIN_SAMPLES} samples at ascending times "
+                f"from 0 s; got {samples}{start}"
             )
         if (self.velocity is None) != (self.acceleration is None):
             raise InvalidTrajectory("give velocity and acceleration, or neither")
@@ -331,87 +353,108 @@ class Sampled(Trajectory):
 
     @property
     def period(self) -> float | None:
+        """Time after which the motion repeats, or None. [s]"""
         return self.repeats
 
     @property
-    def _samples(self) -> dict[str, FloatArray]:
-        """What is known of position, velocity and acceleration."""
-        return {name: getattr(self, name) for name in WORDS if getattr(self, name) is not None}
+    def _signals(self) -> dict[str, FloatArray]:
+        """Position, velocity and acceleration, as far as they are given."""
+        signals = {name: getattr(self, name) for name in SIGNAL_UNITS}
+        return {name: values for name, values in signals.items() if values is not None}
 
     def only(self, coordinates: Sequence[str]) -> Sampled:
         """Return the curve of some coordinates."""
         keep = self.columns(coordinates)
-        parts: dict[str, Any] = {name: values[:, keep] for name, values in self._samples.items()}
-        return replace(
-            self, coordinates=tuple(coordinates), units=tuple(self.units[i] for i in keep), **parts
-        )
+        units = tuple(self.units[i] for i in keep)
+        signals: dict[str, Any] = {name: values[:, keep] for name, values in self._signals.items()}
+        return replace(self, coordinates=tuple(coordinates), units=units, **signals)
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
-        """Return position, velocity and acceleration, each (t, c); at any time only if the motion
-        repeats.
+        """Return position, velocity and acceleration, each (t, c).
+
+        Times outside 0 to `duration` are an error unless the motion repeats.
         """
         t = as_times(time)
         if self.repeats is not None:
             t = t % self.repeats
-        elif len(t) and (t.min() < -1e-9 * self.duration or t.max() > (1 + 1e-9) * self.duration):
+        else:
+            self._check_inside(t)
+        t = np.clip(t, 0.0, self.duration)
+        position, velocity, acceleration = self._curves
+        return position(t), velocity(t), acceleration(t)
+
+    def _check_inside(self, time: FloatArray) -> None:
+        """Raise `InvalidTrajectory` for times before the first or after the last sample."""
+        if not len(time):
+            return
+        first = time.min()
+        last = time.max()
+        margin = TIME_ROUNDING * self.duration
+        if first < -margin or last > self.duration + margin:
             raise InvalidTrajectory(
-                f"time runs from {t.min():.6g} to {t.max():.6g} s, the samples from 0 to "
+                f"time runs from {first:.6g} to {last:.6g} s, the samples from 0 to "
                 f"{self.duration:.6g} s",
                 duration=self.duration,
             )
-        t = np.clip(t, 0.0, self.duration)
-        position, velocity, acceleration = (curve(t) for curve in self._curves)
-        return position, velocity, acceleration
 
     @cached_property
     def _curves(self) -> tuple[Any, Any, Any]:
-        from scipy.interpolate import (
-            PPoly,
-            make_interp_spline,
-        )  # here, because it takes long to import
-
-        time, parts = self.time, [*self._samples.values()]
+        """Position, velocity and acceleration as functions of time."""
+        time = self.time
+        signals = list(self._signals.values())
         if self.repeats is not None:
-            time, parts = (
-                np.append(time, self.repeats),
-                [np.concatenate([values, values[:1]]) for values in parts],
-            )
-        if len(parts) == 1:
-            curve = make_interp_spline(
-                time, parts[0], k=5, bc_type=None if self.repeats is None else "periodic"
-            )
+            time = np.append(time, self.repeats)
+            signals = [np.concatenate([values, values[:1]]) for values in signals]
+        if len(signals) == 1:
+            curve = _interpolating_spline(time, signals[0], periodic=self.repeats is not None)
         else:
-            h = np.diff(time)[:, None]
-            p, v, a = parts[0], parts[1], parts[2]
-            p0, v0, a0 = p[:-1], v[:-1] * h, a[:-1] * h**2 / 2
-            dp = p[1:] - p0 - v0 - a0
-            dv = v[1:] * h - v0 - 2 * a0
-            da = a[1:] * h**2 - 2 * a0
-            unit = [
-                6 * dp - 3 * dv + da / 2,
-                -15 * dp + 7 * dv - da,
-                10 * dp - 4 * dv + da / 2,
-                a0,
-                v0,
-                p0,
-            ]
-            curve = PPoly(np.stack([c / h**k for c, k in zip(unit, range(5, -1, -1))]), time)
+            curve = _quintic_hermite(time, *signals)
         return curve, curve.derivative(), curve.derivative(2)
+
+
+def _interpolating_spline(time: FloatArray, position: FloatArray, periodic: bool) -> Any:
+    """Return the quintic spline through the positions."""
+    from scipy.interpolate import make_interp_spline  # here, because its import takes long
+
+    return make_interp_spline(time, position, k=5, bc_type="periodic" if periodic else None)
+
+
+def _quintic_hermite(
+    time: FloatArray, position: FloatArray, velocity: FloatArray, acceleration: FloatArray
+) -> Any:
+    """Return the piecewise quintic with these positions, velocities and accelerations.
+
+    In a piece of length h it is sum_k c_k u^k with u from 0 to 1. The values at u = 0 give c_0,
+    c_1 and c_2; what these do not explain at u = 1 (dp, dv, da) gives the others.
+    """
+    from scipy.interpolate import PPoly  # here, because its import takes long
+
+    h = np.diff(time)[:, None]
+    c0 = position[:-1]
+    c1 = velocity[:-1] * h
+    c2 = acceleration[:-1] * h**2 / 2
+    dp = position[1:] - c0 - c1 - c2
+    dv = velocity[1:] * h - c1 - 2 * c2
+    da = acceleration[1:] * h**2 - 2 * c2
+    c3 = 10 * dp - 4 * dv + da / 2
+    c4 = -15 * dp + 7 * dv - da
+    c5 = 6 * dp - 3 * dv + da / 2
+    coefficients = np.stack([c5 / h**5, c4 / h**4, c3 / h**3, c2 / h**2, c1 / h, c0])
+    return PPoly(coefficients, time)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Eased(Trajectory):
-    """Another trajectory along the same path, from rest to full speed within `ramp` and back to
-    rest at its end.
+    """Another trajectory with a smooth start from rest and a smooth stop.
 
     x(t) = base(s(t)); the pace ds/dt rises as 10 u^3 - 15 u^4 + 6 u^5 over the ramp, so velocity
     and acceleration vanish at start and end. Between the ramps the motion is the base, `ramp`/2
-    later. Before and after, it is held.
+    later. Before the start and after the end it does not move.
     """
 
     kind: ClassVar[str] = "eased"
 
-    base: Trajectory
+    base: Trajectory  # whose path it follows
     ramp: float  # time to reach full speed, at most the duration of the base [s]
 
     def __post_init__(self) -> None:
@@ -431,35 +474,36 @@ class Eased(Trajectory):
 
     @property
     def duration(self) -> float:
-        """The base and one ramp more. [s]"""
+        """Duration of the base plus one ramp. [s]"""
         return self.base.duration + self.ramp
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
-        """Return position, velocity and acceleration, each (t, c): v = x' sd, a = x'' sd^2 + x'
-        sdd.
+        """Return position, velocity and acceleration, each (t, c).
+
+        With x(s) of the base, v = x' sd and a = x'' sd^2 + x' sdd.
         """
         t = as_times(time)
-        late = t > self.duration / 2
-        u = np.clip(
-            np.where(late, self.duration - t, t) / self.ramp, 0.0, None
-        )  # mirrored in the second half
-        along, pace, change = smooth_start(u)
-        s = np.where(late, self.base.duration - self.ramp * along, self.ramp * along)
-        sd, sdd = pace[:, None], np.where(late, -change, change)[:, None] / self.ramp
+        stopping = t > self.duration / 2  # the second half mirrors the first
+        from_end = np.where(stopping, self.duration - t, t)
+        ramps = np.clip(from_end / self.ramp, 0.0, None)
+        path, pace, pace_rate = smooth_start(ramps)
+        s = np.where(stopping, self.base.duration - self.ramp * path, self.ramp * path)
+        sd = pace[:, None]
+        sdd = np.where(stopping, -pace_rate, pace_rate)[:, None] / self.ramp
         position, velocity, acceleration = self.base.at(s)
         return position, velocity * sd, acceleration * sd**2 + velocity * sdd
 
 
 def smooth_start(u: FloatArray) -> PositionVelocityAcceleration:
-    """Return path, pace and change of pace after u ramps from rest: 10 u^3 - 15 u^4 + 6 u^5, then
-    full pace, (t,).
+    """Return path, pace and rate of the pace, each (t,), after u ramps from rest.
+
+    The pace is 10 u^3 - 15 u^4 + 6 u^5 up to u = 1, and 1 from then on.
     """
     v = np.minimum(u, 1.0)
-    return (
-        v**6 - 3 * v**5 + 2.5 * v**4 + u - v,
-        6 * v**5 - 15 * v**4 + 10 * v**3,
-        30 * (v**4 - 2 * v**3 + v**2),
-    )
+    path = v**6 - 3 * v**5 + 2.5 * v**4 + u - v
+    pace = 6 * v**5 - 15 * v**4 + 10 * v**3
+    pace_rate = 30 * (v**4 - 2 * v**3 + v**2)
+    return path, pace, pace_rate
 
 
 def ease(trajectory: Trajectory, ramp: float) -> Eased:
@@ -473,29 +517,41 @@ def ease(trajectory: Trajectory, ramp: float) -> Eased:
     )
 
 
-KINDS: dict[str, type[Trajectory]] = {cls.kind: cls for cls in (Fourier, Sampled, Eased)}
+# Classes by the kind that names them in files.
+TRAJECTORY_KINDS: dict[str, type[Trajectory]] = {
+    "fourier": Fourier,
+    "sampled": Sampled,
+    "eased": Eased,
+}
 
 
 def _from_dict(content: Any) -> Trajectory:
-    """Undo `Trajectory.to_dict`; `settings`, by which it was designed, are for people."""
-    values = dict(content) if isinstance(content, Mapping) else {}
-    version, kind, _ = (values.pop(key, None) for key in ("format", "kind", "settings"))
-    if version != FORMAT or str(kind) not in KINDS:
+    """Return the trajectory that `Trajectory.to_dict` described.
+
+    The `settings` of its design, which a file may also hold, are not read.
+    """
+    arguments = dict(content) if isinstance(content, Mapping) else {}
+    version = arguments.pop("format", None)
+    kind = arguments.pop("kind", None)
+    arguments.pop("settings", None)
+    if version != TRAJECTORY_FORMAT or str(kind) not in TRAJECTORY_KINDS:
         raise InvalidTrajectory(
-            f"it holds {kind!r} in format {version!r}, expected one of {', '.join(KINDS)} "
-            f"in format {FORMAT}"
+            f"it holds {kind!r} in format {version!r}, expected one of "
+            f"{', '.join(TRAJECTORY_KINDS)} in format {TRAJECTORY_FORMAT}"
         )
-    cls = KINDS[str(kind)]
-    known = {f.name for f in fields(cls)}
-    if set(values) != known:
+    cls = TRAJECTORY_KINDS[str(kind)]
+    keys = {field.name for field in fields(cls)}
+    if set(arguments) != keys:
+        missing = sorted(keys - set(arguments))
+        unknown = sorted(set(arguments) - keys)
         raise InvalidTrajectory(
-            f"a {cls.kind} trajectory has the keys {', '.join(sorted(known))}; missing: "
-            f"{sorted(known - set(values))}, unknown: {sorted(set(values) - known)}"
+            f"a {cls.kind} trajectory has the keys {', '.join(sorted(keys))}; "
+            f"missing: {missing}, unknown: {unknown}"
         )
     try:
-        if "base" in values:
-            values["base"] = _from_dict(values["base"])
-        return cls(**values)
+        if "base" in arguments:
+            arguments["base"] = _from_dict(arguments["base"])
+        return cls(**arguments)
     except (TypeError, ValueError, AttributeError) as error:
         raise InvalidTrajectory(
             f"a value of the {cls.kind} trajectory cannot be read: {error}"
@@ -503,8 +559,11 @@ def _from_dict(content: Any) -> Trajectory:
 
 
 def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -> Trajectory:
-    """Read what `Trajectory.save` or, a table (.csv), `Trajectory.to_csv` wrote; for this robot, if
-    one is named.
+    """Read a trajectory that `Trajectory.save` or `Trajectory.to_csv` (.csv) wrote.
+
+    Args:
+        path: Of the file.
+        robot: Name of the robot that will run it; a file made for another one is an error.
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
@@ -523,34 +582,40 @@ def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -
 
 
 def _from_table(text: str, robot: str) -> Sampled:
-    """Undo `Trajectory.to_csv`: the curve through its lines, from the first to the last."""
+    """Return the curve through the lines that `Trajectory.to_csv` wrote."""
     header, *lines = csv.reader(text.splitlines())
-    column = {name.strip(): k for k, name in enumerate(header)}
-    found = [
-        (mark[1], mark[2])
-        for name in column
-        if (mark := re.fullmatch(r"(.+)\.position \[(m|rad)\]", name))
-    ]
-    if not found or "time [s]" not in column:
+    column = {heading.strip(): k for k, heading in enumerate(header)}
+    coordinates, units = _coordinates_in(column)
+    if not coordinates or "time [s]" not in column:
         raise InvalidTrajectory(
             "the table has no columns 'time [s]' and 'NAME.position [m or rad]'; it has "
-            + ", ".join(f"'{name}'" for name in list(column)[:6])
+            + ", ".join(f"'{heading}'" for heading in list(column)[:6])
         )
-    table = np.array([[float(cell) for cell in line] for line in lines if line])
-    parts: dict[str, Any] = {}
-    for word in WORDS:
-        names = [_heading(name, word, unit) for name, unit in found]
-        if set(names) <= set(column):
-            parts[word] = table[:, [column[name] for name in names]]
-    if (
-        len(parts) == 2
-    ):  # one derivative alone is not used: the curve through the positions has its own
-        parts = {"position": parts["position"]}
+    table = np.array([list(map(float, line)) for line in lines if line])
+    signals: dict[str, Any] = {}
+    for signal in SIGNAL_UNITS:
+        headings = [_heading(name, signal, unit) for name, unit in zip(coordinates, units)]
+        if set(headings) <= set(column):
+            signals[signal] = table[:, [column[heading] for heading in headings]]
+    if len(signals) == 2:  # one derivative alone is not used: that of the spline is taken
+        signals = {"position": signals["position"]}
     time = table[:, column["time [s]"]]
     return Sampled(
-        coordinates=tuple(name for name, _ in found),
-        units=tuple(unit for _, unit in found),
+        coordinates=tuple(coordinates),
+        units=tuple(units),
         robot=robot,
         time=time - time[0],
-        **parts,
+        **signals,
     )
+
+
+def _coordinates_in(headings: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the names and the units of the coordinates that a table has positions of."""
+    names = []
+    units = []
+    for heading in headings:
+        match = re.fullmatch(r"(.+)\.position \[(m|rad)\]", heading)
+        if match:
+            names.append(match[1])
+            units.append(match[2])
+    return names, units

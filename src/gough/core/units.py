@@ -72,27 +72,40 @@ UNITS: dict[str, tuple[float, str]] = {
     "unit": (1.0, "none"),
 }
 
+# Characters of other spellings of a unit, and what `UNITS` has instead.
+_SPELLINGS = str.maketrans(
+    {
+        "²": "2",
+        "µ": "u",  # micro sign
+        "μ": "u",  # Greek letter
+        "°": "deg",
+        "^": "",
+        "·": "",
+        "*": "",
+        " ": "",
+        ".": "",
+    }
+)
 _QUANTITY = re.compile(r"^\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)\s*$")
 
 
 def canonical(unit: str) -> str:
-    """Return the spelling a unit is known by: 'N m s/rad', 'N.m', 'm/s^2' and 'm/s²' all find their
-    entry.
-    """
-    text = (
-        unit.replace("²", "2").replace("^", "").replace("·", "").replace("*", "").replace("µ", "u")
-    )
-    return text.replace("μ", "u").replace(" ", "").replace(".", "").replace("°", "deg")
+    """Return the spelling of a unit in `UNITS`: 'Nm' for 'N m' and 'N.m', 'm/s2' for 'm/s²'."""
+    return unit.translate(_SPELLINGS)
 
 
 def conversion(unit: str, dimension: str | None = None) -> float:
-    """Return the factor that takes a value in `unit` to SI."""
+    """Return the factor that converts a number in `unit` to SI.
+
+    Raises:
+        InvalidInput: The unit is not known, or is not one of the dimension.
+    """
     entry = UNITS.get(canonical(unit))
     if entry is None:
         raise InvalidInput(f"unit '{unit}' is not known{nearest(unit, UNITS)}", unit=unit)
     factor, kind = entry
     if dimension is not None and kind != dimension:
-        known = [name for name, (_, k) in UNITS.items() if k == dimension]
+        known = [name for name, (_, measured) in UNITS.items() if measured == dimension]
         raise InvalidInput(
             f"unit '{unit}' measures {kind}, expected {dimension} ({', '.join(known)})", unit=unit
         )
@@ -100,6 +113,7 @@ def conversion(unit: str, dimension: str | None = None) -> float:
 
 
 def is_unit(unit: str) -> bool:
+    """Return whether a unit is known, in any spelling."""
     return canonical(unit) in UNITS
 
 
@@ -110,7 +124,7 @@ def dimension_of(unit: str) -> str:
 
 
 def quantity(text: str) -> tuple[float, str]:
-    """Split '10 deg' into its value and unit."""
+    """Split '10 deg' into the number and its unit."""
     match = _QUANTITY.match(text)
     if match is None:
         raise InvalidInput(

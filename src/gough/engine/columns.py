@@ -9,7 +9,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, nearest
-from gough.core.inertia import seen_from
+from gough.core.inertia import transform_inertia
 from gough.core.names import INERTIAL, Parameter, parameters as named
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.mechanism.types import Mechanism
@@ -72,7 +72,9 @@ class Columns:
         for payload in self.mechanism.payloads:
             if payload.name == name.payload:
                 turned = bool(payload.placement.steps)
-                return payload.body, seen_from(payload.placement.matrix, unit) if turned else unit
+                return payload.body, transform_inertia(
+                    payload.placement.matrix, unit
+                ) if turned else unit
         return self.load_body, unit
 
     def resolve(self, name: str) -> tuple[Parameter, ...]:

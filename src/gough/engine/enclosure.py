@@ -18,7 +18,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import NotConverged
-from gough.core.intervals import Interval, above_sum, size_of_product, up
+from gough.core.intervals import Interval, above_sum, magnitude_of_product, up
 from gough.engine.loops import By, Closed
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
@@ -64,10 +64,12 @@ def closed_box(model: Model, by: By, independent: Interval, near: FloatArray) ->
         K = enclose(equations, [Bundle.constant(Interval(lower, upper))], still)[1]
         K = Interval(*(x.reshape(len(centre), len(rows), -1) for x in (K.lower, K.upper)))
         driven, rest = (
-            size_of_product(inverse, K[:, :, own]),
-            size_of_product(inverse, K[:, :, D], np.eye(len(D))),
+            magnitude_of_product(inverse, K[:, :, own]),
+            magnitude_of_product(inverse, K[:, :, D], np.eye(len(D))),
         )
-        found = up(size_of_product(inverse, gap[:, :, None]) + above_sum(driven @ reach, len(own)))
+        found = up(
+            magnitude_of_product(inverse, gap[:, :, None]) + above_sum(driven @ reach, len(own))
+        )
         found = up(found + above_sum(rest @ tried, len(D)))
         if (found < tried).all():
             lower[:, D], upper[:, D] = (up(s * centre[:, D] + found[:, :, 0]) * s for s in (-1, 1))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
-from gough.core.display import expect
+from gough.core.display import check_type
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.names import INERTIAL, Parameter, parameters as named
@@ -55,7 +55,7 @@ class Model(Columns):
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
-        expect(mechanism, Mechanism, "the mechanism", "what gough.load_robot returned")
+        check_type(mechanism, Mechanism, "the mechanism", "what gough.load_robot returned")
         self.loops = analyse_mobility(mechanism)
         self.mechanism = self.loops.mechanism  # with what holds joints that need no motor
         self.kinematics = ClosedChain(self.loops)
@@ -603,7 +603,7 @@ def as_model(robot: Robot) -> Model:
     """Return a robot compiled, whatever it was given as."""
     if isinstance(robot, Model):
         return robot
-    expect(
+    check_type(
         robot,
         (Mechanism, str, Path),
         "the robot",

@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.inertia import PLACES
+from gough.core.inertia import INERTIA_ENTRIES
 from gough.core.names import INERTIAL, Parameter
 from gough.mechanism.closures import CLOSURES, Configuration
 from gough.mechanism.placement import Placement
@@ -240,7 +240,10 @@ class TreeEfforts:
             given = [value(Parameter.of(body.name, kind)) for kind in INERTIAL]
             if any(v is not None for v in given):
                 m, *rest = (ca.SX(1, columns) if v is None else v for v in given)
-                s, inertia = ca.sparsify(ca.vertcat(*rest[:3])), dict(zip(PLACES, rest[3:]))
+                s, inertia = (
+                    ca.sparsify(ca.vertcat(*rest[:3])),
+                    dict(zip(INERTIA_ENTRIES, rest[3:])),
+                )
                 a, w, wd = self._motion[body.name]
                 force = a @ m + _cross(wd, s) + _cross(w, _cross(w, s))
                 moment = _cross(s, a) + _turned(inertia, wd) + _cross(w, _turned(inertia, w))

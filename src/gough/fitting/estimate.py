@@ -17,7 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, check_shapes, frozen
-from gough.core.display import NEAR_ZERO, UNSURE, panels, relative, rounded, text_table
+from gough.core.display import (
+    POORLY_KNOWN_RATIO,
+    SIGNIFICANT_T,
+    relative,
+    rounded,
+    stacked_axes,
+    text_table,
+)
 from gough.core.documents import plain
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
@@ -228,11 +235,11 @@ class Estimate(StoredRecord):
         found = (
             [] if self.information is None else [*not_observed(self.parameters, self.information)]
         )
-        near = np.abs(self.values) < NEAR_ZERO * self.std
+        near = np.abs(self.values) < SIGNIFICANT_T * self.std
         poor = [
             (name, f"{100 * std:.0f} %")
             for name, std, zero in zip(self.parameters, self.relative_std, near)
-            if std > UNSURE and not zero
+            if std > POORLY_KNOWN_RATIO and not zero
         ]
         if near.any():
             found.append(
@@ -376,13 +383,13 @@ class Estimate(StoredRecord):
         """Draw each value over its standard deviation, with two of them to both sides; returns the
         axes.
         """
-        axes = panels(
+        axes = stacked_axes(
             ["parameters over their standard deviation"],
             0.25 * len(self) + 0.6,
             along="value / sigma",
         )[0]
         size = self.values / np.where(self.std > 0, self.std, 1.0)
-        axes.errorbar(size, range(len(self)), xerr=NEAR_ZERO, fmt="o")
+        axes.errorbar(size, range(len(self)), xerr=SIGNIFICANT_T, fmt="o")
         axes.axvline(0.0, color="k", linewidth=0.8)
         axes.set_xscale("symlog", linthresh=10.0)
         axes.set_yticks(range(len(self)), self.parameters)

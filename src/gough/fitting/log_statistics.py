@@ -23,7 +23,7 @@ import numpy as np
 from gough.core.arrays import TINY, FloatArray, IntArray, check_shapes
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
-from gough.core.files import replacing
+from gough.core.files import replace_atomically
 from gough.core.record import Record
 from gough.core.statistics import chi2_tail
 from gough.fitting.block_statistics import Condensed, Joint, merge
@@ -104,7 +104,7 @@ class Factor(Record):
     def save(self, folder: str | Path) -> Path:
         """Write it into a folder under its key, whole or not at all, and return where."""
         path = Path(folder) / f"{self.key}.npz"
-        with replacing(path) as stream:
+        with replace_atomically(path) as stream:
             stream.write(self.to_bytes())
         return path
 

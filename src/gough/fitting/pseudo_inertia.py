@@ -20,7 +20,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
-from gough.core.inertia import PLACES
+from gough.core.inertia import INERTIA_ENTRIES
 from gough.core.names import INERTIAL, parameters
 
 _MOMENTS = (4, 6, 9)  # Ixx Iyy Izz in Pinocchio's order
@@ -39,7 +39,7 @@ def pseudo_inertia(parameters: FloatArray) -> FloatArray:
     """
     m, h = parameters[..., 0], parameters[..., 1:4]
     inertia = np.zeros((*parameters.shape[:-1], 3, 3))
-    for k, (i, j) in enumerate(PLACES):
+    for k, (i, j) in enumerate(INERTIA_ENTRIES):
         inertia[..., i, j] = inertia[..., j, i] = parameters[..., 4 + k]
     J = np.zeros((*parameters.shape[:-1], 4, 4))
     trace = np.trace(inertia, axis1=-2, axis2=-1)[..., None, None]
@@ -53,7 +53,7 @@ def inertial_parameters(J: FloatArray) -> FloatArray:
     """Undo `pseudo_inertia`, (..., 4, 4) -> (..., 10)."""
     S = J[..., :3, :3]
     inertia = np.trace(S, axis1=-2, axis2=-1)[..., None, None] * np.eye(3) - S
-    entries = [inertia[..., i, j] for i, j in PLACES]
+    entries = [inertia[..., i, j] for i, j in INERTIA_ENTRIES]
     return np.stack([J[..., 3, 3], *(J[..., i, 3] for i in range(3)), *entries], axis=-1)
 
 

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray
-from gough.core.inertia import PLACES, seen_from
+from gough.core.inertia import INERTIA_ENTRIES, transform_inertia
 from gough.formats.xml import Element
 from gough.mechanism.placement import roll_pitch_yaw
 
 DENSITY = 1000.0  # MuJoCo's, that of water [kg/m3]
 SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}
 ENTRIES = tuple(
-    f"i{'xyz'[i]}{'xyz'[j]}" for i, j in PLACES
-)  # ixx, ixy, ... in the order of `PLACES`
+    f"i{'xyz'[i]}{'xyz'[j]}" for i, j in INERTIA_ENTRIES
+)  # ixx, ixy, ... in the order of `INERTIA_ENTRIES`
 
 
 def quaternion_rotation(quaternion: ArrayLike) -> FloatArray:
@@ -50,7 +50,9 @@ def ten_parameters(mass: float, inertia: FloatArray, at: FloatArray) -> FloatArr
     """Return mass and inertia about the centre of mass, given in a frame there, about the frame
     `at` is in, (10,).
     """
-    return seen_from(at, np.array([mass, 0.0, 0.0, 0.0, *(inertia[place] for place in PLACES)]))
+    return transform_inertia(
+        at, np.array([mass, 0.0, 0.0, 0.0, *(inertia[place] for place in INERTIA_ENTRIES)])
+    )
 
 
 def solid_body(
@@ -62,7 +64,7 @@ def solid_body(
     if mass < 0:
         raise element.error(f"a mass cannot be negative, found {mass:g} kg")
     tensor = np.empty((3, 3))
-    for (i, j), key in zip(PLACES, ENTRIES):
+    for (i, j), key in zip(INERTIA_ENTRIES, ENTRIES):
         tensor[i, j] = tensor[j, i] = entries[key]
     return ten_parameters(mass, tensor, at)
 

@@ -16,9 +16,9 @@ from typing import cast
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.display import listed
+from gough.core.display import join_names
 from gough.core.errors import InvalidMechanism
-from gough.core.inertia import seen_from
+from gough.core.inertia import transform_inertia
 from gough.core.names import INERTIAL, PAYLOAD
 from gough.formats.geometry import along_z
 from gough.formats.legs import robot_file
@@ -270,7 +270,7 @@ class _Parts:
         for link in self.tree.links:
             body, at = self.at[link.name]
             if body == name:
-                total = total + seen_from(at, link.inertia)
+                total = total + transform_inertia(at, link.inertia)
                 own = (
                     link.parameters
                     if link.parameters is not None
@@ -380,7 +380,7 @@ class _Parts:
             "cut to open the loops, and closed again": [loop.name for loop in cut],
             "renamed": [f"{old} -> {new}" for old, new in self._renamed.items()],
         }
-        self.notes += [f"{what}: {listed(names, 8)}" for what, names in told.items() if names]
+        self.notes += [f"{what}: {join_names(names, 8)}" for what, names in told.items() if names]
         if self.tree.usual_terms and any(
             j.actuated and set(USUAL) - set(j.values) for j in self.joints
         ):

@@ -16,7 +16,7 @@ import numpy as np
 import yaml
 
 from gough.core.arrays import FloatArray
-from gough.core.display import listed
+from gough.core.display import join_names
 from gough.core.errors import InvalidMechanism, nearest
 from gough.formats.geometry import ENTRIES, along_z, free_coordinates, solid_body
 from gough.formats.tree import (
@@ -280,7 +280,7 @@ def _with_loops(tree: RobotTree, beside: Mapping[str, Any]) -> RobotTree:
         usual_terms="home" not in beside,
     )
     if unread := [str(key) for key in beside if key not in {*KEYS, *numbers, *closing}]:
-        found = found.with_notes(f"lost: keys of the YAML that are not read: {listed(unread)}")
+        found = found.with_notes(f"lost: keys of the YAML that are not read: {join_names(unread)}")
     motors = [_one_of(name, joints, "joint") for name in _get(beside, "name_mot", list)]
     return found.with_motors(motors) if motors else found
 

@@ -14,7 +14,7 @@ from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.core.display import rounded, text_table
 from gough.core.errors import InvalidInput
-from gough.core.inertia import PLACES, parallel_axes
+from gough.core.inertia import INERTIA_ENTRIES, parallel_axes
 from gough.core.names import INERTIAL, LOAD
 from gough.core.options import Settings, merge_settings, nested, option, with_settings
 from gough.core.record import Columns, Record
@@ -343,7 +343,7 @@ class _Sought(NamedTuple):
         point, place = np.eye(10)[0], settings.place  # a kilogram at the place
         if place is not None:
             point[1:4] = place
-            point[4:] = [parallel_axes(1.0, place)[i, j] for i, j in PLACES]
+            point[4:] = [parallel_axes(1.0, place)[i, j] for i, j in INERTIA_ENTRIES]
         free = np.eye(10)[:, 1 if place is None else 4 :]
         gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
         most = max(10 * float(np.abs(data.effort).sum(axis=1).max()) / gravity, 1e-12)

@@ -16,10 +16,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
-from gough.core.display import expect, panels
+from gough.core.display import check_type, stacked_axes
 from gough.core.documents import parse_json, plain, restored
 from gough.core.errors import InvalidInput
-from gough.core.files import write_together, written_together
+from gough.core.files import locate_written, write_together
 from gough.core.names import Parameter
 from gough.core.notices import Verdict
 from gough.core.parameters import BaseParameters
@@ -136,7 +136,7 @@ class Identification(Record):
     def plot(self) -> Any:
         """Draw measured and predicted efforts, a panel for each log and row; returns the axes."""
         shown = [(fit, j) for fit in self.fits for j in range(len(self.estimate.rows))]
-        axes = panels(
+        axes = stacked_axes(
             [
                 f"{fit.label}: {self.estimate.rows[j]} [{self.estimate.row_units[j]}]"
                 for fit, j in shown
@@ -173,7 +173,7 @@ class Identification(Record):
         for k, name in enumerate(self.estimate.parameters):
             if not name.is_gain and name.kind in friction:
                 joints.setdefault(name.owner, []).append(k)
-        axes = panels(
+        axes = stacked_axes(
             [f"{joint}: friction" for joint in joints], 1.6, along="velocity [m/s or rad/s]"
         )
         for each, columns in zip(axes, joints.values()):
@@ -377,7 +377,7 @@ class Identification(Record):
 
 def load_identification(folder: str | Path) -> Identification:
     """Read what `Identification.save` wrote."""
-    expect(
+    check_type(
         folder,
         (str, Path),
         "the result",
@@ -385,7 +385,7 @@ def load_identification(folder: str | Path) -> Identification:
     )
     path = Path(folder) / RESULT
     try:
-        content = parse_json(written_together(folder, RESULT).read_text(encoding="utf-8"))
+        content = parse_json(locate_written(folder, RESULT).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise InvalidInput(
             f"'{path}' does not exist; give the folder that `gough identify -o` wrote"
@@ -397,7 +397,7 @@ def load_identification(folder: str | Path) -> Identification:
         raise InvalidInput(f"'{path}' has format {version}, expected {FORMAT}")
     try:
         kept, hints = dict(content["stored"]), get_type_hints(Identification)
-        with np.load(written_together(folder, FITS)) as arrays:
+        with np.load(locate_written(folder, FITS)) as arrays:
             kept["fits"] = [
                 {**fit, **{name: arrays[f"{k}.{name}"] for name in FIT_ARRAYS}}
                 for k, fit in enumerate(kept["fits"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.display import UNSURE, text_table
+from gough.core.display import POORLY_KNOWN_RATIO, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.record import Columns, Record
@@ -133,7 +133,7 @@ def numerics_of(estimate: Estimate) -> bool:
     power, axes = np.linalg.eigh(estimate.correlation)
     raised = np.sqrt((axes**2 / np.maximum(power, np.finfo(float).eps)).sum(axis=1))
     weak = raised >= min(found / len(estimate), WEAK_CONDITION)
-    return bool(weak.any() and (estimate.relative_std[weak] > UNSURE).all())
+    return bool(weak.any() and (estimate.relative_std[weak] > POORLY_KNOWN_RATIO).all())
 
 
 def noise_variance(part: Regression) -> FloatArray:

@@ -18,7 +18,7 @@ from time import monotonic, sleep, time
 from platformdirs import user_cache_path
 
 from gough.core.errors import OutputError
-from gough.core.files import replacing
+from gough.core.files import replace_atomically
 
 MAGIC = b"gough object 2\n"
 LIMIT = 500_000_000  # [bytes]
@@ -71,7 +71,7 @@ def write(key: str, code: bytes) -> None:
     if directory is None:
         return
     with contextlib.suppress(OSError, OutputError):
-        with replacing(directory / f"{key}.o") as file:
+        with replace_atomically(directory / f"{key}.o") as file:
             file.write(_header(key, code) + code)
         found = [
             (path.stat(), path) for path in directory.glob("*.o*")

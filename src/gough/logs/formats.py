@@ -19,7 +19,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.display import needed
+from gough.core.display import import_optional
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.logs.description import Description
@@ -249,7 +249,7 @@ def read_hdf5(path: Path) -> Table:
     """Read the numbers of an HDF5 file, also of MATLAB 7.3, which stores matrices transposed;
     `log/q` is `log.q`.
     """
-    h5py = needed("h5py", "hdf5")
+    h5py = import_optional("h5py", "hdf5")
     most = min(LARGEST, DENSEST * path.stat().st_size)
 
     def read(item: Any, depth: int = 0) -> Any:
@@ -351,7 +351,9 @@ def arrow_blocks(path: Path, size: int, description: Description | None = None) 
     """Read a Parquet or Feather file in blocks; lists of one length become columns `q[1]`, `q[2]`,
     ...
     """
-    _, ipc, parquet = (needed(f"pyarrow{part}", "parquet") for part in ("", ".ipc", ".parquet"))
+    _, ipc, parquet = (
+        import_optional(f"pyarrow{part}", "parquet") for part in ("", ".ipc", ".parquet")
+    )
     start = 0
     with _reading(path.name, "Parquet or Feather"), open(path, "rb") as handle:
         if handle.read(5) == b"ARROW":
@@ -408,7 +410,10 @@ def read_bag(path: Path) -> Table:
     when the message was written, and `/topic/header.stamp` what it says itself, both in seconds
     from the start of the bag.
     """
-    open_bag, types = needed("rosbags.highlevel", "ros").AnyReader, needed("rosbags.typesys", "ros")
+    open_bag, types = (
+        import_optional("rosbags.highlevel", "ros").AnyReader,
+        import_optional("rosbags.typesys", "ros"),
+    )
     fields: dict[tuple[str, str], tuple[array[int], array[float]]] = {}  # rows of the topic, values
     counts: Counter[str] = Counter()
     silent: dict[str, str] = {}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gough.core.arrays import FloatArray, check_shape
-from gough.core.display import expect
+from gough.core.display import check_type
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.logs.checks import check_gaps, inspect_clock, inspect_group, moving_joints
 from gough.logs.description import (
@@ -52,7 +52,7 @@ def read_recording(
             returned.
         joints: The joints expected, in this order; e.g. those of the robot file.
     """
-    expect(
+    check_type(
         path,
         (str, Path),
         "the log",
@@ -623,5 +623,7 @@ def as_recordings(logs: Log | Sequence[Log], what: str = "recordings") -> list[R
         return [read_recording(*log_and_description(str(logs)))]
     if hasattr(logs, "iloc") or hasattr(logs, "to_pandas"):
         return [Recording.from_dataframe(logs)]
-    expect(logs, Recording, what, "a Recording, the path of a log, a DataFrame, or several of them")
+    check_type(
+        logs, Recording, what, "a Recording, the path of a log, a DataFrame, or several of them"
+    )
     return [logs]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray, check_shape, check_shapes
-from gough.core.display import needed, panels
+from gough.core.display import import_optional, stacked_axes
 from gough.core.errors import InvalidInput, nearest
 from gough.core.record import Columns, Record
 from gough.logs.finding import Finding, refused
@@ -293,7 +293,7 @@ class Recording(Record):
         pandas).
         """
         columns = {f"{name} [{unit}]": column for name, unit, column in self.columns()}
-        pandas = needed("pandas", "notebook")
+        pandas = import_optional("pandas", "notebook")
         return pandas.DataFrame(columns, index=pandas.Index(self.time, name="time [s]"))
 
     def summary(self) -> str:
@@ -317,7 +317,7 @@ class Recording(Record):
     def plot(self) -> Any:
         """Draw all channels, a panel for each kind; returns the axes."""
         groups = list(self.groups())
-        axes = panels([kind for kind, _ in groups])
+        axes = stacked_axes([kind for kind, _ in groups])
         for each, (_, c) in zip(axes, groups):
             for name, unit, column in zip(c.names, c.units, c.values.T):
                 each.plot(self.time, column, linewidth=0.8, label=f"{name} [{unit}]")

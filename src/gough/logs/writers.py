@@ -12,9 +12,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from gough.core.display import needed
+from gough.core.display import import_optional
 from gough.core.errors import OutputError
-from gough.core.files import replacing
+from gough.core.files import replace_atomically
 from gough.logs.recording import Recording
 
 FORMAT = 1
@@ -39,7 +39,7 @@ def save_recording(
         "period_samples": recording.period_samples,
     }
     facts |= {} if settings is None else {"settings": dict(settings)}
-    with replacing(path) as handle:
+    with replace_atomically(path) as handle:
         if name.endswith(".npz"):
             _write_npz(recording, handle, facts)
         elif name.endswith(".mcap"):
@@ -95,7 +95,9 @@ def _write_mcap(recording: Recording, handle: IO[bytes], facts: Mapping[str, Any
     """Write `/joint_states`, each other kind of columns as positions of a topic of its name, and
     facts at `/gough`.
     """
-    rosbag2, typesys = (needed(f"rosbags.{part}", "ros") for part in ("rosbag2", "typesys"))
+    rosbag2, typesys = (
+        import_optional(f"rosbags.{part}", "ros") for part in ("rosbag2", "typesys")
+    )
     store = typesys.get_typestore(typesys.Stores.LATEST)
     stamp, header, state, word = (
         store.types[name]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.errors import InvalidInput, nearest
-from gough.core.inertia import PLACES, parallel_axes
+from gough.core.inertia import INERTIA_ENTRIES, parallel_axes
 from gough.core.names import INERTIAL, inside_leg
 from gough.core.units import dimension_of, is_unit, quantity
 from gough.mechanism import schema
@@ -159,7 +159,7 @@ def read_inertia(table: TomlTable) -> dict[str, Any]:
         shift = parallel_axes(mass, np.array([values.get(key, 0.0) for key in moments]) / mass)
         about = {
             name: values.get(name, 0.0) + float(shift[place])
-            for name, place in zip(INERTIAL[4:], PLACES)
+            for name, place in zip(INERTIAL[4:], INERTIA_ENTRIES)
         }
         values |= {name: value for name, value in about.items() if name in values or value != 0.0}
     for name, value in values.items():

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module, resources
 from pathlib import Path
 
-from gough.core.display import expect
+from gough.core.display import check_type
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.files import text_encoding
@@ -61,7 +61,7 @@ def load_robot(name_or_path: str | Path) -> Mechanism:
     A bundled name wins over a file of the same name in the working directory; write `./palida` for
     the file.
     """
-    expect(name_or_path, (str, Path), "the robot", "a bundled name or the path of its file")
+    check_type(name_or_path, (str, Path), "the robot", "a bundled name or the path of its file")
     text, source = robot_text(name_or_path)
     suffix = Path(source).suffix.lower() or ".toml"
     if suffix not in ROBOT_FORMATS:

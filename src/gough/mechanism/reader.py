@@ -12,7 +12,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
-from gough.core.inertia import seen_from
+from gough.core.inertia import transform_inertia
 from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
 from gough.mechanism import elements, schema
@@ -316,7 +316,7 @@ def _joined(own: Body, part: Body, at: FloatArray) -> Body:
     """Return a body with the parameters and values of one that is fixed to it."""
 
     def about(numbers: Mapping[str, float]) -> FloatArray:
-        return seen_from(at, np.array([numbers.get(p, 0.0) for p in INERTIAL]))
+        return transform_inertia(at, np.array([numbers.get(p, 0.0) for p in INERTIAL]))
 
     def reached(names: Sequence[str]) -> set[str]:
         some = np.random.default_rng(0).uniform(1, 2, len(names))  # no two of these cancel

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
-from gough.core.display import listed
+from gough.core.display import join_names
 from gough.core.names import Parameter
 from gough.core.notices import Remark, Remarks
 from gough.core.parameters import BaseParameters
@@ -121,7 +121,7 @@ def judge_physics(estimate: Estimate, base: BaseParameters, prior: Prior) -> Rem
         Remark(
             "physics",
             "wrong",
-            f"{listed(names)}: no robot has such values; {estimate.parameters[worst]} = "
+            f"{join_names(names)}: no robot has such values; {estimate.parameters[worst]} = "
             f"{value:.4g} +- {std:.2g} {estimate.units[worst]} cannot be negative. A sign, a unit "
             f"or a clock is "
             "wrong, or the motion says too little",
@@ -312,7 +312,7 @@ def judge_prior(
         Remark(
             "prior",
             "look",
-            f"{listed(list(far))}: well determined, but {worst} is {far[worst]:.3g} times what "
+            f"{join_names(list(far))}: well determined, but {worst} is {far[worst]:.3g} times what "
             f"the robot file says, where the other {len(found.names) - len(far)} values agree "
             f"within "
             f"{np.exp(allowed):.2g}; is the file, a unit or a channel wrong, or was a load "

@@ -3,7 +3,7 @@ headline.
 
 A rule speaks by a `Remark`. The headline is `good` only if none does: a model may predict a
 held-out log perfectly and still be wrong, because that log has the same mistake. The rules are
-listed in docs/diagnosis.md.
+join_names in docs/diagnosis.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
-from gough.core.display import listed
+from gough.core.display import join_names
 from gough.core.notices import Remark, Remarks
 from gough.core.statistics import f_tail
 from gough.fitting.estimate import Estimate
@@ -153,7 +153,7 @@ def judge_transfer(
         Remark(
             "prediction",
             "look",
-            f"{listed(list(worse))}: the held-out error is {most:.1f} times that on the "
+            f"{join_names(list(worse))}: the held-out error is {most:.1f} times that on the "
             "identification data; the model is overfitted, or the machine has changed",
             {"ratio": most},
         ),
@@ -297,8 +297,8 @@ def judge_sameness(recordings: Sequence[Recording], held_out: Sequence[Recording
             Remark(
                 "sameness",
                 "wrong",
-                f"{listed(same)}: the held-out log is one it was identified from, so nothing was "
-                "predicted; give another recording",
+                f"{join_names(same)}: the held-out log is one it was identified from, so nothing "
+                "was predicted; give another recording",
                 {"logs": float(len(same))},
             ),
         )
@@ -316,7 +316,7 @@ def judge_share(rows: Sequence[str], counts: FloatArray, total: int) -> Remarks:
             Remark(
                 "share",
                 "look",
-                f"{listed(few)}: only {int(counts[worst])} of {total} samples of {rows[worst]} "
+                f"{join_names(few)}: only {int(counts[worst])} of {total} samples of {rows[worst]} "
                 f"count "
                 f"({100 * share[worst]:.0f} %, expected at least {100 * ENOUGH:.0f} %); the rest "
                 f"is near reversals. Give a "

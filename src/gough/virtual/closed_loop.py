@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.blas import one_blas_thread
-from gough.core.display import expect
+from gough.core.display import check_type
 from gough.core.errors import InvalidInput, SimulationFailed
 from gough.core.motion import Motion
 from gough.core.options import Settings, merge_settings, option, with_settings
@@ -338,7 +338,7 @@ def simulate(
     model = as_model(model)
     if chosen.channels:
         model = Model(model.mechanism.with_channels(chosen.channels))
-    expect(
+    check_type(
         trajectory,
         Trajectory,
         "the trajectory",

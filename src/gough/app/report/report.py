@@ -20,7 +20,7 @@ from gough import __version__
 from gough.app.report import figures, tables
 from gough.app.report.numbers import number, percent, unit, with_std
 from gough.app.report.scene import path_scene, robot_scene
-from gough.core.display import UNSURE, expect
+from gough.core.display import POORLY_KNOWN_RATIO, check_type
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.core.names import words
@@ -59,7 +59,7 @@ def write_report(
 
 def render(model: Model, identification: Identification, *, date: str | None = None) -> str:
     """Return the report as HTML; see `write_report`."""
-    expect(
+    check_type(
         identification,
         Identification,
         "identification",
@@ -199,7 +199,7 @@ def _verdict(result: Identification) -> dict[str, Any]:
         "numerics": "Numerics fine" if v.numerics else "Numerics doubtful",
         "numerics_colour": fine if v.numerics else "bad",
         "condition": number(e.condition_number, 3),
-        "poor": int((e.relative_std > UNSURE).sum()),
+        "poor": int((e.relative_std > POORLY_KNOWN_RATIO).sum()),
         "pairs": int((np.triu(np.abs(e.correlation), 1) > tables.ALIKE).sum()),
     }
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gough.app.report.numbers import number, percent, unit, with_std
-from gough.core.display import NEAR_ZERO, UNSURE, listed
+from gough.core.display import POORLY_KNOWN_RATIO, SIGNIFICANT_T, join_names
 from gough.core.names import Parameter
 from gough.engine import Model
 from gough.fitting.estimate import Enclosure, Estimate
@@ -24,7 +24,7 @@ COUNTS = (
     "samples",
 )  # figures of data quality without unit; others say theirs or are lengths
 SHOWN = 12  # digits of a fingerprint
-PAIRS = 12  # strongest correlations listed
+PAIRS = 12  # strongest correlations join_names
 
 
 def parameter_rows(model: Model, identification: Identification) -> list[dict[str, Any]]:
@@ -44,10 +44,10 @@ def parameter_rows(model: Model, identification: Identification) -> list[dict[st
             float(estimate.std[i]),
             float(estimate.relative_std[i]),
         )
-        zero = abs(value) < NEAR_ZERO * std
+        zero = abs(value) < SIGNIFICANT_T * std
         low, high = (number(edge, 2) for edge in interval[i])
         word = "not told from zero" if zero else "poorly known"
-        remarks = [f"{word}, 95\u00a0%: {low} to {high}"] if share > UNSURE else []
+        remarks = [f"{word}, 95\u00a0%: {low} to {high}"] if share > POORLY_KNOWN_RATIO else []
         known = np.nan if estimate.information is None else float(estimate.information[i])
         if known < OBSERVED:
             remarks.insert(0, "not observed: position noise alone would show as much")
@@ -107,7 +107,7 @@ def certificates(identification: Identification) -> list[tuple[str, str]]:
 
     def fact(value: Any) -> str:
         if isinstance(value, list | tuple):
-            return listed(list(dict.fromkeys(map(fact, value))), 6)
+            return join_names(list(dict.fromkeys(map(fact, value))), 6)
         if isinstance(value, float):
             return number(value, 3)
         return "yes" if value is True else str(value)

@@ -8,7 +8,7 @@ from glob import glob
 from pathlib import Path
 
 from gough.core.errors import InvalidInput, InvalidRecording
-from gough.core.files import written_together
+from gough.core.files import locate_written
 from gough.engine import Model, as_model
 from gough.identification import Identification, load_identification
 from gough.logs.readers import log_and_description, read_recording
@@ -22,7 +22,7 @@ def load_result(folder: str) -> tuple[Model, Identification]:
     """Return the robot and the result stored in a folder."""
     result = load_identification(folder)
     robot = next((name for name in result.beside if Path(name).stem == ROBOT), f"{ROBOT}.toml")
-    return as_model(written_together(folder, robot)), result
+    return as_model(locate_written(folder, robot)), result
 
 
 def result_for(robot: Model, folder: str | None) -> Identification | None:

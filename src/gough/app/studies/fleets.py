@@ -17,7 +17,7 @@ from gough.app.studies.run import FORMAT, resolved
 from gough.app.studies.verbs import Force, Progress, from_file, to_file
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy, OutputError
-from gough.core.files import replacing, require_free_folder, write_text
+from gough.core.files import replace_atomically, require_free_folder, write_text
 from gough.core.options import merge_settings, options_of
 from gough.fleets.fleet import Fleet, FleetSettings, fleet as look_at_fleet
 from gough.fleets.history import FleetLog
@@ -143,7 +143,7 @@ def _write_table(path: Path, columns: Mapping[str, list[Any]]) -> None:
     from pyarrow import parquet
 
     try:
-        with replacing(path.with_suffix(".parquet")) as stream:
+        with replace_atomically(path.with_suffix(".parquet")) as stream:
             parquet.write_table(pyarrow.table(dict(columns)), stream)
     except pyarrow.ArrowException as error:
         raise OutputError(f"cannot write '{path}': {error}", path=str(path)) from None

@@ -97,7 +97,7 @@ def identify(
     folder = None if output is None else require_free_folder(output, force)
     model = as_model(robot)
     description, held_out = other.description, read_logs(other.validate, other.description, model)
-    spread = many.work.spread or many.factors is not None
+    spread = many.work.parallel or many.factors is not None
     if spread and other.loaded:
         raise InvalidInput(
             "logs with a payload to find drive gains by are identified in memory; leave out "

@@ -12,7 +12,7 @@ from typing import Annotated, cast
 import numpy as np
 
 from gough.app.studies.verbs import Done, Force, from_file, to_file
-from gough.core.display import listed
+from gough.core.display import join_names
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.files import require_free, write_text
 from gough.core.options import Settings, option
@@ -230,7 +230,7 @@ def _hinted(
     """Say of loops that are closed in all directions that a pin or a ball may be meant."""
     stiff = [loop.name for loop in tree.loops if CLOSURES[loop.kind].urdf == "6d"]
     hint = (
-        f"; {listed(stiff)}: closed in all six directions (6d, weld); a pin or a ball there is "
+        f"; {join_names(stiff)}: closed in all six directions (6d, weld); a pin or a ball there is "
         f"3d, connect"
     )
     return type(error)(f"{error}{hint if stiff else ''}", **error.numbers)

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from gough.app.report.scene import skeleton, upright
 from gough.app.view.posture import Posture
 from gough.core.arrays import FloatArray
-from gough.core.display import needed
+from gough.core.display import import_optional
 from gough.engine import Model, base_parameters
 from gough.identification.experiment import prepare
 from gough.identification.result import Fit, Identification, fits_of
@@ -64,7 +64,7 @@ class Window:
     ) -> None:
         self.posture, self.fits, self._lock = posture, tuple(fits), RLock()
         mechanism = posture.chain.loops.mechanism
-        self._server = needed("viser", "view").ViserServer(
+        self._server = import_optional("viser", "view").ViserServer(
             host=host, port=port, label=mechanism.name, verbose=False
         )
         self.address = f"http://{host}:{self._server.get_port()}"
