@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gough.bounding.gauss_seidel import Empty, cut, sweep
-from gough.bounding.polytope import explain
+from gough.bounding.messages import explain_contradiction
 from gough.bounding.solve import BoundedProblem, ExactBox
 from gough.core.display import text_table
 from gough.core.intervals import Interval
@@ -84,7 +84,7 @@ def contract(
             if not (box.upper - box.lower < (1 - tolerance) * before).any():
                 break
     except Empty:
-        raise explain(problem) from None
+        raise explain_contradiction(problem) from None
     return Contraction(box=box, regressor=regressor, effort=effort)
 
 

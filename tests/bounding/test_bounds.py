@@ -22,7 +22,7 @@ from bounded import (
     uncertain_problem,
     with_unknown_signs,
 )
-from gough.bounding.polytope import upward
+from gough.bounding.messages import format_rounded_up
 from gough.bounding.solve import ExactBox, GaussSeidel
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable
 from gough.fitting.regression import Regression
@@ -421,7 +421,7 @@ def test_a_box_says_how_near_to_empty_its_set_is_and_warns_below_1_2(method, bou
     assert box.certificate["smallest_fitting"] == pytest.approx(factor, rel=1e-6)
     warned = [note for note in box.notes if "nearly empty" in note]
     assert bool(warned) == (1 / factor < 1.2)
-    assert not warned or upward(factor) in warned[0]
+    assert not warned or format_rounded_up(factor) in warned[0]
 
 
 def test_the_advice_on_an_empty_set_offers_no_bound_to_use():
@@ -432,7 +432,7 @@ def test_the_advice_on_an_empty_set_offers_no_bound_to_use():
     factor, _ = least_fitting_factor(tight)
     assert caught.value.factor == pytest.approx(factor, rel=1e-6)
     said = str(caught.value)
-    assert upward(factor) in said
+    assert format_rounded_up(factor) in said
     assert "from what sensors and model can be off by" in said
     assert "would fit" not in said
     assert "widen" not in said
@@ -445,7 +445,7 @@ def test_the_advice_on_an_empty_set_offers_no_bound_to_use():
 @settings(max_examples=200, deadline=None)
 @given(st.floats(1e-6, 1e6))
 def test_printed_factors_are_rounded_upwards(factor):
-    assert factor * (1 - 1e-11) <= float(upward(factor)) <= 1.011 * factor
+    assert factor * (1 - 1e-11) <= float(format_rounded_up(factor)) <= 1.011 * factor
 
 
 def test_sets_on_the_verge_of_empty_fall_back_to_wider_bounds_where_the_solver_gives_up():

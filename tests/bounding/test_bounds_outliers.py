@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from bounded import bounded_problem, problem, regression, uncertain_problem
-from gough.bounding.exact_box import _bound
-from gough.bounding.polytope import Polytope, Programme
+from gough.bounding.exact_box import prove_bound
+from gough.bounding.linear_program import LinearProgram
+from gough.bounding.polytope import Polytope
 from gough.bounding.solve import ExactBox, TrimmedBox, enclose
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable
 from gough.core.intervals import Interval
@@ -179,10 +180,10 @@ def test_equations_of_a_bound_that_is_given_up_count_again():
     """
     W = np.array([[1.0], [0.01], [0.01]])
     box = Interval(np.array([-2.0]), np.array([2.0]))
-    programme = Programme(Polytope(np.vstack([W, -W]), -np.ones(6), np.ones(3), box))
-    given_up = _bound(programme, 0, True, 1.0, 2)
+    programme = LinearProgram(Polytope(np.vstack([W, -W]), -np.ones(6), np.ones(3), box))
+    given_up = prove_bound(programme, 0, True, 1.0, 2)
     assert (given_up.value, given_up.proofs) == (2.0, [])
-    assert _bound(programme, 0, True, 1.0, 1).value == pytest.approx(1.0)
+    assert prove_bound(programme, 0, True, 1.0, 1).value == pytest.approx(1.0)
 
 
 def test_more_wrong_equations_than_allowed_are_a_certified_error():

@@ -1,98 +1,49 @@
-"""The smallest box around the feasible set, by linear programmes whose bounds rounding cannot
-break.
+"""The smallest box around the feasible set, by linear programmes with rigorous bounds.
 
-With q outliers the set is larger: every parameter vector that breaks at most q of the equations.
+With q outliers the set is larger: every parameter vector that violates at most q of the equations.
 Each bound then rests on q + 1 proofs that share no equation. Whichever q equations are wrong, one
 proof is free of them, so the weakest of the q + 1 bounds holds. They come from peeling: solve, keep
-the multipliers' equations as one proof, switch these off, solve again. A set of equations that
-contradict each other inside the box proves anything, so it counts for every bound; a gross outlier
-is soon one alone. Proofs may use the box found so far, hence rounds.
+the multipliers' equations as one proof, disable these, solve again. A set of equations that
+contradict each other inside the box proves anything, so it is a proof of every bound; a gross
+outlier is soon one alone. Proofs may use the box found so far, hence rounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gough.bounding.gauss_seidel import finite_start
-from gough.bounding.polytope import (
-    BoundedProblem,
-    Equations,
-    Polytope,
-    Programme,
-    Proof,
-    equations_of,
-    explain,
-    irreducible,
-    linearised,
-    named,
-    orthants,
-    verge,
-)
+from gough.bounding.linear_program import LinearProgram, reduce_contradiction
+from gough.bounding.messages import explain_contradiction, warn_if_nearly_empty
+from gough.bounding.polytope import Polytope, Proof, equations_of, linearise, split_signs
+from gough.bounding.problem import BoundedProblem, Equations
+from gough.bounding.proofs import Bound, BoxSearch, Case, Round, stored_proof
+from gough.bounding.start_box import finite_start
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval
 from gough.fitting.estimate import Enclosure
 
-_LOOSE = 1e-3  # relative gap between proven and attained bounds worth a note
-_GAP = 1e-9  # relative gap that another round need not close
-_GAIN = 0.9  # another round if the last left less of the widths than this (geometric mean)
-_MOST_ROUNDS = 10
-_LAGS = (1, 2, 3)  # neighbours of a row among which pairs that contradict each other are sought
-
-
-class Bound(NamedTuple):
-    """A bound of one parameter and what proves it."""
-
-    parameter: int
-    upper: bool
-    value: float  # no feasible parameter vector is beyond it
-    # by the last programme: without outliers, a feasible point up to the solver's tolerance
-    attained: float
-    proofs: list[Proof]  # share no equation; none if the box itself is the bound
-
-
-class Round(NamedTuple):
-    """What was proven inside one box."""
-
-    contradictions: list[Proof]  # equations that nothing in the box satisfies; they share none
-    bounds: list[Bound]  # lower and upper of each parameter; none if the contradictions suffice
-    # a factor on the error bounds at which some parameters break no more equations than allowed
-    ratio: float
-
-    @property
-    def proofs(self) -> list[Proof]:
-        return [*self.contradictions, *(proof for bound in self.bounds for proof in bound.proofs)]
-
-    @property
-    def gap(self) -> FloatArray:
-        """Between proven and attained bounds, (p,)."""
-        gaps = [abs(bound.value - bound.attained) for bound in self.bounds]
-        return np.maximum(gaps[::2], gaps[1::2])
-
-
-class Case(NamedTuple):
-    """Rounds one after the other where some parameters have a known sign, and the box that they
-    leave, or None.
-    """
-
-    signs: Mapping[int, int]  # -1 or 1 by index of the parameter
-    rounds: list[Round]
-    box: Interval | None
+_NOTABLE_GAP = 1e-3  # relative gap between proven and attained bounds that is reported
+_CLOSED_GAP = 1e-9  # relative gap that another round need not close
+# another round if the last reduced the widths below this fraction (geometric mean)
+_MIN_ROUND_GAIN = 0.9
+_MAX_ROUNDS = 10
+# distances, in samples, of equations of a joint that are tested in pairs for a contradiction
+_PAIR_LAGS = (1, 2, 3)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExactBox:
-    """Settings of the box around the feasible set (25) of P03: the smallest if there are no
-    outliers.
+    """The box around the feasible set (25) of P03: the smallest if there are no outliers.
 
     Args:
-        outliers: How many equations may break their bound, whichever they are. The box contains
-            every parameter vector that breaks no more; it is certified, and wider than the smallest
-            box around that set.
+        outliers: How many equations may violate their bound, whichever they are. The box contains
+            every parameter vector that violates no more; it is certified, and wider than the
+            smallest box around that set.
     """
 
     outliers: int = 0
@@ -102,274 +53,280 @@ class ExactBox:
             raise InvalidInput(f"outliers is {self.outliers}, expected zero or more")
 
     def fit(self, problem: BoundedProblem) -> Enclosure:
-        """Enclose the feasible set; without outliers each bound is exact up to
-        `certificate['gap']`.
-        """
-        equations, q = problem.equations, self.outliers
-        box, start = finite_start(problem, q)
-        root = _narrowed(equations, {}, box, q) if equations.open_signs(box) else Case({}, [], box)
-        parts = (
-            []
-            if root.box is None
-            else [
-                _narrowed(equations, signs, part, q)
-                for signs, part in orthants(equations, root.box)
-            ]
-        )
-        left = [case for case in parts if case.box is not None]
-        if not left:
-            raise explain(problem) if not q else _too_many(problem, q, [root, *parts])
-        boxes = [case.box for case in left if case.box is not None]
-        lower, upper = (
-            np.min([b.lower for b in boxes], axis=0),
-            np.max([b.upper for b in boxes], axis=0),
-        )
-        ratio = min(r.ratio for case in left for r in (*root.rounds, *case.rounds))
+        """Enclose the feasible set; without outliers exactly up to `certificate['gap']`."""
+        search = _search(problem, self.outliers)
+        if not search.boxes:
+            if not self.outliers:
+                raise explain_contradiction(problem)
+            raise _too_many_outliers(problem, search)
+        lower = np.min([box.lower for box in search.boxes], axis=0)
+        upper = np.max([box.upper for box in search.boxes], axis=0)
         certificate: dict[str, Any] = {
             "guarantee": "safe dual bounds of linear programmes in outward-rounded interval "
             "arithmetic",
-            "equations": len(equations.effort),
-            "outliers": q,
-            "proofs": sum(len(r.proofs) for case in (root, *parts) for r in case.rounds),
-            "smallest_fitting": ratio,
+            "equations": len(problem.equations.effort),
+            "outliers": self.outliers,
+            "proofs": len(search.proofs),
+            "smallest_fitting": search.ratio,
             "error_bound": [float(problem.error_bound.min()), float(problem.error_bound.max())],
         }
-        notes = verge(ratio)
-        names = {j: problem.parameters[j] for box in boxes for j in equations.open_signs(box)}
-        if names:
-            notes.append(
-                "the bounds hold but are wider than needed: the regressor is uncertain and the "
-                "signs of "
-                f"{', '.join(names[j] for j in sorted(names))} are open; give priors that fix signs"
-            )
-        silent = np.flatnonzero((lower <= problem.prior_lower) & (upper >= problem.prior_upper))
-        if q and len(silent):
-            notes.append(
-                f"with {q} outliers anywhere the data say nothing about "
-                f"{', '.join(problem.parameters[j] for j in silent)} beyond the prior; more "
-                f"equations, a "
-                "narrower prior or fewer outliers would"
-            )
-        if not q:
-            gap = np.max([case.rounds[-1].gap for case in left], axis=0)
-            relative = float((gap / np.maximum(upper - lower, 1e-300)).max())
-            certificate |= {"gap": float(gap.max()), "relative_gap": relative}
-            if relative > _LOOSE:
-                notes.append(
-                    f"the bounds hold but are proven only to {100 * relative:.2g} % of the width; "
-                    f"give a "
-                    "narrower prior"
-                )
+        notes = warn_if_nearly_empty(search.ratio)
+        notes += _warn_if_signs_are_open(problem, search)
+        method = "exact box"
+        if self.outliers:
+            method = f"box with up to {self.outliers} outliers"
+            notes += _warn_if_prior_is_not_narrowed(problem, self.outliers, lower, upper)
+        else:
+            gap = np.max([case.rounds[-1].gap for case in search.feasible_cases], axis=0)
+            relative_gap = float((gap / np.maximum(upper - lower, 1e-300)).max())
+            certificate |= {"gap": float(gap.max()), "relative_gap": relative_gap}
+            notes += _warn_if_gap_is_large(relative_gap)
+        certificate["proof"] = stored_proof(problem, search)
         return Enclosure(
             parameters=problem.parameters,
             units=problem.units,
             lower=lower,
             upper=upper,
-            method="exact box" if not q else f"box with up to {q} outliers",
+            method=method,
             notes=tuple(notes),
-            certificate=certificate | {"proof": _stored(problem, q, start, root, parts)},
+            certificate=certificate,
         )
 
 
-def _narrowed(equations: Equations, signs: Mapping[int, int], box: Interval, outliers: int) -> Case:
+def _search(problem: BoundedProblem, outliers: int) -> BoxSearch:
+    """Narrow the prior box, then each combination of open signs by itself."""
+    equations = problem.equations
+    box, start = finite_start(problem, outliers)
+    root = Case({}, [], box)
+    if equations.open_signs(box):
+        root = _narrow(equations, {}, box, outliers)
+    cases = []
+    if root.box is not None:
+        for signs, piece in split_signs(equations, root.box):
+            cases.append(_narrow(equations, signs, piece, outliers))
+    return BoxSearch(outliers, start, root, cases)
+
+
+def _narrow(equations: Equations, signs: Mapping[int, int], box: Interval, outliers: int) -> Case:
     """Bound every parameter again and again, each time inside the box found before."""
     rounds: list[Round] = []
-    while len(rounds) < _MOST_ROUNDS:
-        before = box.upper - box.lower
-        done = _round(equations, box, outliers)
+    while len(rounds) < _MAX_ROUNDS:
+        width_before = box.upper - box.lower
+        done = _prove_round(equations, box, outliers)
         rounds.append(done)
-        box = Interval(*np.array([bound.value for bound in done.bounds]).reshape(-1, 2).T)
-        if not done.bounds or box.empty.any():  # bounds that cross are a proof of emptiness too
+        box = done.box
+        if not done.bounds or box.empty.any():  # bounds that cross prove emptiness too
             return Case(signs, rounds, None)
-        after = box.upper - box.lower
-        closed = (done.gap <= _GAP * after).all() and not outliers and not equations.open_signs(box)
-        wide = after > 0
-        if closed or not wide.any() or np.exp(np.log(after[wide] / before[wide]).mean()) > _GAIN:
+        width = box.upper - box.lower
+        gap_closed = bool((done.gap <= _CLOSED_GAP * width).all())
+        if gap_closed and not outliers and not equations.open_signs(box):
+            break
+        wide = width > 0
+        if not wide.any():
+            break
+        gain = np.exp(np.log(width[wide] / width_before[wide]).mean())
+        if gain > _MIN_ROUND_GAIN:
             break
     return Case(signs, rounds, box)
 
 
-def _round(equations: Equations, box: Interval, outliers: int) -> Round:
-    """Bound every parameter from both sides inside a box, unless more than q sets of equations
-    contradict it.
+def _prove_round(equations: Equations, box: Interval, outliers: int) -> Round:
+    """Bound every parameter from both sides inside a box.
+
+    Bounds are not needed if more sets of equations contradict the box than there are outliers.
     """
-    polytope = linearised(equations, box)
-    programme = Programme(polytope)
-    contradictions = _cheap_contradictions(polytope, equations, outliers + 1) if outliers else []
-    programme.switch(contradictions, False)
-    inflation, ratio = 1.0, np.inf
+    polytope = linearise(equations, box)
+    program = LinearProgram(polytope)
+    contradictions: list[Proof] = []
+    if outliers:
+        contradictions = _simple_contradictions(polytope, equations, outliers + 1)
+    program.disable(contradictions)
+    inflation = 1.0
+    ratio = np.inf
     while len(contradictions) <= outliers:
         try:
-            center = programme.minimise()
+            centre = program.smallest_inflation()
         except NotConverged:
             break
-        inflation = max(
-            1.0, center.inflation
-        )  # on the verge of emptiness the solver's tolerance decides
-        worst = np.sort(polytope.excess(center.point).max(axis=0))[::-1]
-        ratio = float(worst[outliers]) if outliers < len(worst) else 0.0
-        if center.inflation <= 1 or not polytope.contradicted(center.proof):
+        # where the set is nearly empty the solver's tolerance decides
+        inflation = max(1.0, centre.inflation)
+        excess = np.sort(polytope.excess(centre.point).max(axis=0))[::-1]
+        ratio = float(excess[outliers]) if outliers < len(excess) else 0.0
+        if centre.inflation <= 1 or not polytope.contradicted(centre.proof):
             break
-        contradictions.append(irreducible(polytope, center.proof) if outliers else center.proof)
-        programme.switch(contradictions[-1:], False)
+        contradiction = centre.proof
+        if outliers:
+            contradiction = reduce_contradiction(polytope, contradiction)
+        contradictions.append(contradiction)
+        program.disable([contradiction])
     needed = outliers + 1 - len(contradictions)
-    return Round(
-        contradictions,
-        [
-            _bound(programme, j, upper, inflation, needed)
-            for j in range(len(box.lower))
-            for upper in (False, True)
-            if needed > 0
-        ],
-        ratio,
-    )
+    bounds: list[Bound] = []
+    if needed > 0:
+        for j in range(len(box.lower)):
+            bounds.append(prove_bound(program, j, False, inflation, needed))
+            bounds.append(prove_bound(program, j, True, inflation, needed))
+    return Round(contradictions, bounds, ratio)
 
 
-def _bound(
-    programme: Programme, parameter: int, upper: bool, inflation: float, needed: int
+def prove_bound(
+    program: LinearProgram, parameter: int, upper: bool, inflation: float, needed: int
 ) -> Bound:
-    """Bound one parameter by several proofs that share no equation; by the box itself if there are
-    not enough.
+    """Bound one parameter by several proofs that share no equation.
+
+    The box itself is the bound if there are not enough proofs.
+
+    Args:
+        program: Linear programmes over the polytope.
+        parameter: Index of the parameter.
+        upper: Whether the upper bound is wanted.
+        inflation: Factor on the error bounds in the programmes.
+        needed: Number of proofs.
     """
-    polytope = programme.polytope
+    polytope = program.polytope
     sign = -1.0 if upper else 1.0
     cost = np.zeros(polytope.normal.shape[1])
     cost[parameter] = sign
-    known = float((polytope.box.upper if upper else polytope.box.lower)[parameter])
-    value, attained = np.inf, known
+    side = polytope.box.upper if upper else polytope.box.lower
+    box_bound = float(side[parameter])
+    minimum = np.inf
+    attained = box_bound
     proofs: list[Proof] = []
     while len(proofs) < needed:
         try:
-            vertex = programme.minimise(cost, inflation)
-            proof, attained = vertex.proof, float(vertex.point[parameter])
-        except (
-            NotConverged
-        ):  # the preconditioned Gauss-Seidel step: a row of the pseudo-inverse, of what is left
-            on, n = programme.on, len(polytope)
-            middle = (polytope.normal[on] - polytope.normal[on + n]) / (
-                2 * polytope.bound[on, None]
-            )
-            proof = Proof(on, sign * np.linalg.pinv(middle)[parameter] / polytope.bound[on])
-        value = min(value, polytope.minimum(proof, cost))
-        if not value > sign * known:
-            value, needed = sign * known, 0
-            break
+            vertex = program.minimise(cost, inflation)
+            proof = vertex.proof
+            attained = float(vertex.point[parameter])
+        except NotConverged:
+            proof = _gauss_seidel_proof(program, parameter, sign)
+        minimum = min(minimum, polytope.minimum(proof, cost))
+        if not minimum > sign * box_bound:
+            program.enable(proofs)
+            return Bound(parameter, upper, box_bound, attained, [])
         proofs.append(proof)
-        programme.switch([proof], False)
-    programme.switch(proofs, True)
-    return Bound(parameter, upper, sign * value, attained, proofs if needed else [])
+        program.disable([proof])
+    program.enable(proofs)
+    return Bound(parameter, upper, sign * minimum, attained, proofs)
 
 
-def _cheap_contradictions(polytope: Polytope, equations: Equations, most: int) -> list[Proof]:
-    """Find equations that nothing in the box satisfies, alone or with a neighbour of the same row,
-    worst first.
+def _gauss_seidel_proof(program: LinearProgram, parameter: int, sign: float) -> Proof:
+    """Return the step of preconditioned Gauss-Seidel as a proof.
+
+    Its weights are a row of the pseudo-inverse of the enabled equations.
+    """
+    polytope = program.polytope
+    enabled = program.enabled
+    bound = polytope.bound[enabled]
+    difference = polytope.normal[enabled] - polytope.normal[enabled + len(polytope)]
+    middle = difference / (2 * bound[:, None])
+    weights = sign * np.linalg.pinv(middle)[parameter] / bound
+    return Proof(enabled, weights)
+
+
+def _simple_contradictions(polytope: Polytope, equations: Equations, max_count: int) -> list[Proof]:
+    """Find equations that nothing in the box satisfies, alone or with a neighbour in time.
+
+    Neighbours belong to the same joint. The worst contradictions are first.
     """
     n = len(polytope)
-    free = np.ones(n, bool)
-    found: list[Proof] = []
-
-    def take(members: Sequence[IntArray], sides: Sequence[float]) -> None:
-        half = [member if side > 0 else member + n for member, side in zip(members, sides)]
-        normal = np.sum([polytope.normal[k] for k in half], axis=0)
-        margin = np.maximum(normal * polytope.box.lower, normal * polytope.box.upper).sum(
-            axis=1
-        ) - np.sum(
-            [polytope.offset[k] for k in half], axis=0
-        )  # largest value in the box, not rounded outward
-        for i in np.argsort(margin):
-            chosen = np.array([member[i] for member in members])
-            if margin[i] >= 0 or len(found) == most:
-                return
-            proof = Proof(chosen, np.array(sides))
-            if free[chosen].all() and polytope.contradicted(proof):
-                free[chosen] = False
-                found.append(proof)
-
-    take([np.arange(n)], [1.0])
-    take([np.arange(n)], [-1.0])
+    every = np.arange(n)
+    tests = [([every], [1.0]), ([every], [-1.0])]
     order = np.lexsort([equations.sample, equations.row])
-    for lag in _LAGS:
-        same = equations.row[order[:-lag]] == equations.row[order[lag:]]
-        first, second = order[:-lag][same], order[lag:][same]
-        take([first, second], [1.0, -1.0])
-        take([second, first], [1.0, -1.0])
-    return found
+    for lag in _PAIR_LAGS:
+        same_row = equations.row[order[:-lag]] == equations.row[order[lag:]]
+        earlier = order[:-lag][same_row]
+        later = order[lag:][same_row]
+        tests.append(([earlier, later], [1.0, -1.0]))
+        tests.append(([later, earlier], [1.0, -1.0]))
+    unused = np.ones(n, bool)
+    proofs: list[Proof] = []
+    for members, sides in tests:
+        margin = _largest_margin(polytope, members, sides)
+        for i in np.argsort(margin):
+            if margin[i] >= 0 or len(proofs) == max_count:
+                break
+            chosen = np.array([member[i] for member in members])
+            proof = Proof(chosen, np.array(sides))
+            if unused[chosen].all() and polytope.contradicted(proof):
+                unused[chosen] = False
+                proofs.append(proof)
+    return proofs
 
 
-def _too_many(problem: BoundedProblem, outliers: int, cases: Sequence[Case]) -> InconsistentData:
-    sets = max((case.rounds[-1].contradictions for case in cases if case.rounds), key=len)
-    pairs, words = named(problem, np.unique(equations_of(sets)))
-    return InconsistentData(
-        f"more than {outliers} equations break the error bound whatever the parameters in the "
-        f"prior, as many outliers "
-        f"were allowed; {len(sets)} sets of equations contradict each other or the prior"
-        f"{': ' + words if words else ''}; check the model, the prior and the error bound before "
-        f"allowing more",
-        samples=pairs,
-        allowed=outliers,
-        needed=outliers + 1,
-    )
+def _largest_margin(
+    polytope: Polytope, members: Sequence[IntArray], sides: Sequence[float]
+) -> FloatArray:
+    """Return the largest margin in the box of sums of half-spaces; not rounded outward.
 
+    No point of the box satisfies a sum with a negative margin.
 
-def _stored(
-    problem: BoundedProblem,
-    outliers: int,
-    start: Sequence[dict[str, Any]],
-    root: Case,
-    parts: Sequence[Case],
-) -> dict[str, Any]:
-    """Return the proof of a box as plain numbers: the equations it uses, the rounds, and what to
-    add up in each.
-
-    `verify` reads it and shares no code with this room.
+    Args:
+        polytope: The half-spaces and the box.
+        members: Equations to add up, one array for each summand, (m,) each.
+        sides: 1 for the lower, -1 for the upper half-space of each summand.
     """
-    equations = problem.equations
-    proofs = [proof for case in (root, *parts) for done in case.rounds for proof in done.proofs]
-    used = np.unique(np.concatenate([equations_of(proofs), *(s["equations"] for s in start)]))
-    place = {int(k): i for i, k in enumerate(used)}
+    normals = []
+    offsets = []
+    for member, side in zip(members, sides):
+        half_space = member if side > 0 else member + len(polytope)
+        normals.append(polytope.normal[half_space])
+        offsets.append(polytope.offset[half_space])
+    normal = np.sum(normals, axis=0)
+    largest = np.maximum(normal * polytope.box.lower, normal * polytope.box.upper).sum(axis=1)
+    return np.asarray(largest - np.sum(offsets, axis=0))
 
-    def places(chosen: IntArray) -> list[int]:
-        return [place[int(k)] for k in chosen]
 
-    def told(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
-        return [
-            {"equations": places(proof.equations), "weights": proof.weights.tolist()}
-            for proof in proofs
-        ]
+def _warn_if_signs_are_open(problem: BoundedProblem, search: BoxSearch) -> list[str]:
+    """Warn if bounds are wide because the sign of a parameter is open."""
+    open_signs: set[int] = set()
+    for box in search.boxes:
+        open_signs.update(problem.equations.open_signs(box))
+    if not open_signs:
+        return []
+    names = ", ".join(problem.parameters[j] for j in sorted(open_signs))
+    return [
+        "the bounds hold but are wider than needed: the regressor is uncertain and the signs of "
+        f"{names} are open; give priors that fix signs"
+    ]
 
-    def rounds(case: Case) -> list[dict[str, Any]]:
-        return [
-            {
-                "contradictions": told(done.contradictions),
-                "bounds": [
-                    {
-                        "parameter": bound.parameter,
-                        "upper": bound.upper,
-                        "value": bound.value,
-                        "proofs": told(bound.proofs),
-                    }
-                    for bound in done.bounds
-                    if bound.proofs
-                ],
-            }
-            for done in case.rounds
-            if not done.bounds or any(bound.proofs for bound in done.bounds)
-        ]
 
-    return {
-        "outliers": outliers,
-        "prior_lower": problem.prior_lower.tolist(),
-        "prior_upper": problem.prior_upper.tolist(),
-        "sample": equations.sample[used].tolist(),
-        "row": equations.row[used].tolist(),
-        "effort": equations.effort[used].tolist(),
-        "bound": equations.bound[used].tolist(),
-        "lower": equations.regressor.lower[used].tolist(),
-        "upper": [] if equations.exact else equations.regressor.upper[used].tolist(),
-        "start": [s | {"equations": places(s["equations"])} for s in start],
-        "rounds": rounds(root),
-        "cases": [
-            {"signs": {str(j): sign for j, sign in case.signs.items()}, "rounds": rounds(case)}
-            for case in parts
-        ],
-    }
+def _warn_if_prior_is_not_narrowed(
+    problem: BoundedProblem, outliers: int, lower: FloatArray, upper: FloatArray
+) -> list[str]:
+    """Warn if the box of some parameters is still their prior."""
+    as_prior = (lower <= problem.prior_lower) & (upper >= problem.prior_upper)
+    if not as_prior.any():
+        return []
+    names = ", ".join(problem.parameters[j] for j in np.flatnonzero(as_prior))
+    return [
+        f"with {outliers} outliers anywhere the data do not narrow the prior of {names}; use more "
+        "equations, a narrower prior or fewer outliers"
+    ]
+
+
+def _warn_if_gap_is_large(relative_gap: float) -> list[str]:
+    """Warn if the proven bounds are noticeably wider than the attained ones."""
+    if relative_gap <= _NOTABLE_GAP:
+        return []
+    return [
+        f"the bounds hold but are proven only to {100 * relative_gap:.2g} % of the width; give a "
+        "narrower prior"
+    ]
+
+
+def _too_many_outliers(problem: BoundedProblem, search: BoxSearch) -> InconsistentData:
+    """Return the error for a problem with more outliers than were allowed."""
+    sets: list[Proof] = []
+    for case in (search.root, *search.cases):
+        if case.rounds and len(case.rounds[-1].contradictions) > len(sets):
+            sets = case.rounds[-1].contradictions
+    pairs = problem.pairs_of(np.unique(equations_of(sets)))
+    listed = f": {problem.list_pairs(pairs)}" if pairs else ""
+    return InconsistentData(
+        f"more than {search.outliers} equations violate the error bound whatever the parameters in "
+        f"the prior, as many outliers were allowed; {len(sets)} sets of equations contradict each "
+        f"other or the prior{listed}; check the model, the prior and the error bound before "
+        "allowing more",
+        samples=pairs,
+        allowed=search.outliers,
+        needed=search.outliers + 1,
+    )
