@@ -21,8 +21,9 @@ from time import perf_counter
 import numpy as np
 
 from gough import Model, load_robot
-from gough.bounding.bounds import default_prior, harmonic_motion
+from gough.bounding.prior import default_prior
 from gough.bounding.solve import BoundedProblem, ExactBox, GaussSeidel
+from gough.bounding.uncertain_regressor import harmonic_motion
 from gough.core.arrays import frozen
 from gough.core.intervals import Interval
 from gough.engine import base_parameters

@@ -22,7 +22,7 @@ from enclosed_logs import (
     pinocchio_truth,
 )
 from gough import Model, Processing, bounds, load_robot
-from gough.bounding.bounds import harmonic_motion
+from gough.bounding.uncertain_regressor import harmonic_motion
 from gough.bounding.verify import verify
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval

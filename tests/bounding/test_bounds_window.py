@@ -7,7 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gough.bounding.bounds import SMEAR, bounded_problem, default_prior
+from gough.bounding.bounds import JUMP_HALF_WIDTH, bounded_problem
+from gough.bounding.prior import default_prior
 from gough.core.errors import InvalidInput
 from gough.engine import Model, base_parameters
 from gough.logs.recording import Recording
@@ -19,7 +20,7 @@ def test_equations_near_reversals_do_not_count_unless_asked(
 ) -> None:
     base = base_parameters(five_bar)
     cutoff = process(five_bar, five_bar_log, Processing(window=0.0)).cutoff
-    done = process(five_bar, five_bar_log, Processing(window=SMEAR / cutoff))
+    done = process(five_bar, five_bar_log, Processing(window=JUMP_HALF_WIDTH / cutoff))
     away = done.mask.any(axis=1)
     assert 0 < away.sum() < len(away)
     usual = bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6)

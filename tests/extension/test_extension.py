@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from gough.app.identify import identify
-from gough.bounding.bounds import default_prior
+from gough.bounding.prior import default_prior
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.engine import Model, base_parameters, random_motion
 from gough.export import controller_code, export, to_mjcf, to_urdf

@@ -64,7 +64,7 @@ def _most_independent(scaled: FloatArray, remaining: IntArray) -> IntArray:
     if len(remaining) < count:
         return remaining
     _, pivots = qr(scaled[remaining].T, mode="r", pivoting=True)
-    return remaining[pivots[:count]]
+    return np.asarray(remaining[pivots[:count]])
 
 
 def _invert(
