@@ -433,7 +433,7 @@ def test_the_advice_on_an_empty_set_offers_no_bound_to_use():
     assert caught.value.factor == pytest.approx(factor, rel=1e-6)
     said = str(caught.value)
     assert format_rounded_up(factor) in said
-    assert "from what sensors and model can be off by" in said
+    assert "from the accuracy of sensors and model" in said
     assert "would fit" not in said
     assert "widen" not in said
     # who uses it all the same is warned, and with reason

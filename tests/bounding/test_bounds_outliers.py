@@ -171,7 +171,7 @@ def test_more_outliers_widen_a_box_and_with_too_many_it_is_the_prior_and_says_so
     assert all((b.width >= a.width - 1e-12).all() for a, b in pairwise(boxes))
     assert (boxes[1].width > boxes[0].width).any()
     assert boxes[3].lower.tolist() == [0.0] * 3
-    assert "say nothing about p0, p1, p2" in " ".join(boxes[3].notes)
+    assert "do not narrow the prior of p0, p1, p2" in " ".join(boxes[3].notes)
 
 
 def test_equations_of_a_bound_that_is_given_up_count_again():
@@ -189,7 +189,7 @@ def test_equations_of_a_bound_that_is_given_up_count_again():
 def test_more_wrong_equations_than_allowed_are_a_certified_error():
     bounded, _ = spoilt(5, 0, (30.0, 50.0))
     with pytest.raises(
-        InconsistentData, match="more than 4 equations break the error bound"
+        InconsistentData, match="more than 4 equations violate the error bound"
     ) as caught:
         ExactBox(outliers=4).fit(bounded)
     assert caught.value.needed == 5

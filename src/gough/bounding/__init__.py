@@ -1,3 +1,1 @@
-"""Boxes that hold every parameter vector the data allow, from a largest error instead of a
-distribution.
-"""
+"""Boxes that hold every parameter vector the data allow, given a bound of every error."""

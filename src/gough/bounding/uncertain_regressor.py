@@ -144,6 +144,7 @@ def harmonic_motion(
     coefficient_sum = above_sum(inverse @ position.magnitude, count).sum(axis=0)
 
     def filtered(spectrum: NDArray[Any], expected: FloatArray, samples: Interval) -> Interval:
+        """Enclose the motion filtered by a spectrum."""
         return _apply_kernel(spectrum, expected, basis.waves, coefficient_sum, samples)
 
     for _ in range(_POSITION_CUTS):

@@ -1,11 +1,11 @@
 """Check a stored box in rational arithmetic. Needs nothing but Python:  python verify.py box.json
 
-The file says which equations there are, |effort - W theta| <= bound for some W between `lower` and
-`upper`, that at most q of them (`outliers`) are wrong, and what was known of theta before. It
-proves its box by sums of equations: c theta >= lambda g + min over the box so far of (c - lambda G)
-theta. A bound needs q + 1 such sums without a common equation, because one of them is then free of
-wrong ones; sets of equations that nothing in the box satisfies count too. No number of the file is
-trusted but equations and prior, no rounding happens, and no code is shared with the solver.
+The file lists equations, |effort - W theta| <= bound for some W between `lower` and `upper`, the
+number q of them that may be wrong (`outliers`), and the prior of theta. It proves its box by sums
+of equations: c theta >= lambda g + min over the box so far of (c - lambda G) theta. A bound needs
+q + 1 such sums without a common equation, because one of them is then free of wrong ones; sets of
+equations that nothing in the box satisfies are proofs too. No number of the file is trusted but
+equations and prior, no rounding happens, and no code is shared with the solver.
 """
 
 from __future__ import annotations
@@ -17,161 +17,11 @@ from pathlib import Path
 from typing import Any
 
 Box = list[tuple[Any, Any]]  # fractions, or an infinite float where nothing is known
+INFINITE = float("inf")
 
 
 class Rejected(Exception):
     """A stored box is not proven by its file."""
-
-
-def _require(condition: bool, why: str) -> None:
-    if not condition:
-        raise Rejected(why)
-
-
-def _box(lower: list[Any], upper: list[Any]) -> Box:
-    return [
-        (
-            float(low) if low == "-inf" else Fraction(low),
-            float(high) if high == "inf" else Fraction(high),
-        )
-        for low, high in zip(lower, upper, strict=True)
-    ]
-
-
-class _Checker:
-    def __init__(self, proof: dict[str, Any]) -> None:
-        self.effort, self.bound = (
-            [*map(Fraction, proof["effort"])],
-            [*map(Fraction, proof["bound"])],
-        )
-        self.lower = [[*map(Fraction, row)] for row in proof["lower"]]
-        self.upper = [[*map(Fraction, row)] for row in proof["upper"]] or self.lower
-        self.outliers = int(proof["outliers"])
-        names = list(zip(proof["sample"], proof["row"], strict=True))
-        _require(
-            len(set(names)) == len(names),
-            "an equation is there twice, so that proofs can share it unseen",
-        )
-        _require(self.outliers == proof["outliers"] >= 0, "the number of outliers is none")
-        for e, low, high, _ in zip(self.bound, self.lower, self.upper, names, strict=True):
-            _require(
-                e > 0 and all(a <= b for a, b in zip(low, high, strict=True)),
-                "an interval is empty",
-            )
-
-    def minimum(self, proof: dict[str, Any], cost: list[Fraction], box: Box) -> Any:
-        """Return what the weighted sum of equations proves cost theta to be at least."""
-        total, left = Fraction(0), list(cost)
-        for k, weight in zip(proof["equations"], map(Fraction, proof["weights"]), strict=True):
-            side, weight = (1 if weight > 0 else -1), abs(weight)
-            total += weight * (side * self.effort[k] - self.bound[k])
-            for j, ((a, b), *ends) in enumerate(
-                zip(box, self.lower[k], self.upper[k], strict=True)
-            ):
-                low, high = sorted(side * end for end in ends)
-                slope = high if a >= 0 else low
-                if (
-                    low < high and a < 0 < b
-                ):  # max(low t, high t) <= slope t + intercept in the box, any slope will do
-                    slope = Fraction(
-                        (float(high) * float(b) - float(low) * float(a)) / (float(b) - float(a))
-                    )
-                    total -= weight * max((low - slope) * a, (high - slope) * b)
-                left[j] -= weight * slope
-        return total + sum(
-            factor * (a if factor > 0 else b) for factor, (a, b) in zip(left, box) if factor
-        )
-
-    def start(self, sets: list[dict[str, Any]], box: Box) -> Box:
-        """Bound unbounded parameters: |theta| <= |1 - X W| |theta| + |X| (|effort| + bound + |W
-        theta known|).
-        """
-        free = [j for j, (a, b) in enumerate(box) if float("inf") in (-a, b)]
-        if not free or len(sets) <= self.outliers:
-            return box
-        _share_none(sets)
-        reach = dict.fromkeys(free, Fraction(0))
-        for one in sets:
-            rows, size, share = (
-                one["equations"],
-                dict(zip(free, map(Fraction, one["size"]), strict=True)),
-                Fraction(0),
-            )
-            known = [
-                abs(self.effort[k])
-                + self.bound[k]
-                + sum(
-                    max(abs(self.lower[k][j]), abs(self.upper[k][j])) * max(abs(a), abs(b))
-                    for j, (a, b) in enumerate(box)
-                    if j not in free
-                )
-                for k in rows
-            ]
-            for i, line in zip(free, one["matrix"], strict=True):
-                x, rest = [*map(Fraction, line)], Fraction(0)
-                for j in free:
-                    ends = [
-                        sorted((u * self.lower[k][j], u * self.upper[k][j]))
-                        for u, k in zip(x, rows)
-                    ]
-                    rest += size[j] * max(
-                        abs(sum(end[side] for end in ends) - (i == j)) for side in (0, 1)
-                    )
-                _require(
-                    0 < size[i] >= sum(abs(u) * v for u, v in zip(x, known, strict=True)),
-                    "a start is too small",
-                )
-                share = max(share, rest / size[i])
-            _require(share < 1, "a start's matrix does not invert its equations")
-            reach = {j: max(r, size[j] / (1 - share)) for j, r in reach.items()}
-        return [
-            (max(a, -reach[j]), min(b, reach[j])) if j in reach else (a, b)
-            for j, (a, b) in enumerate(box)
-        ]
-
-    def narrowed(self, rounds: list[dict[str, Any]], box: Box) -> Box | None:
-        """Return what rounds of proofs leave of a box; None: nothing."""
-        for done in rounds:
-            shared, found = done["contradictions"], list(box)
-            _share_none(shared)
-            for proof in shared:
-                _require(
-                    self.minimum(proof, [Fraction(0)] * len(box), box) > 0,
-                    "a contradiction is none",
-                )
-            if len(shared) > self.outliers:
-                return None
-            for bound in done["bounds"]:
-                j, sign, value = (
-                    bound["parameter"],
-                    (-1 if bound["upper"] else 1),
-                    Fraction(bound["value"]),
-                )
-                _share_none([*shared, *bound["proofs"]])
-                _require(
-                    j in range(len(box)), f"there is no parameter {j}"
-                )  # -1 would be the last, but unproven
-                _require(
-                    len(shared) + len(bound["proofs"]) > self.outliers,
-                    f"a bound of parameter {j} lacks proofs",
-                )
-                for proof in bound["proofs"]:
-                    least = self.minimum(
-                        proof, [Fraction(sign * (i == j)) for i in range(len(box))], box
-                    )
-                    _require(least >= sign * value, f"a bound of parameter {j} is not proven")
-                found[j] = (value, found[j][1]) if sign > 0 else (found[j][0], value)
-            box = found
-            if any(a > b for a, b in box):
-                return None
-        return box
-
-
-def _share_none(proofs: list[dict[str, Any]]) -> None:
-    every = [k for proof in proofs for k in proof["equations"]]
-    _require(
-        len(set(every)) == len(every) and min(every, default=0) >= 0, "proofs share an equation"
-    )
 
 
 def verify(content: dict[str, Any]) -> str:
@@ -181,48 +31,232 @@ def verify(content: dict[str, Any]) -> str:
         Rejected: The file does not prove its box.
     """
     try:
-        certificate, left = content["certificate"], []
+        certificate = content["certificate"]
         _require(
             "proof" in certificate, f"'{content['method']}' has no stored proof; exact boxes have"
         )
-        proof, stated = certificate["proof"], _box(content["lower"], content["upper"])
-        checker = _Checker(proof)
-        start = checker.start(proof["start"], _box(proof["prior_lower"], proof["prior_upper"]))
-        root = checker.narrowed(proof["rounds"], start)
-        signs = {tuple(sorted(case["signs"].items())) for case in proof["cases"]}
-        split = {
-            j for some in signs for j, _ in some
-        }  # each of these negative or positive: all combinations
-        _require(
-            len(signs) == 2 ** len(split)
-            and all(len(some) == len(split) for some in signs)
-            and {sign for some in signs for _, sign in some} <= {-1, 1},
-            "a combination of signs is missing",
-        )
-        for case in proof["cases"] if root else ():
-            part = [
-                (
-                    max(a, 0) if case["signs"].get(str(j)) == 1 else a,
-                    min(b, 0) if case["signs"].get(str(j)) == -1 else b,
-                )
-                for j, (a, b) in enumerate(root or [])
-            ]
-            left += [box for box in [checker.narrowed(case["rounds"], part)] if box]
-        _require(bool(left), "nothing is left: the equations contradict each other")
-        for name, (low, high), *found in zip(content["parameters"], stated, *left, strict=True):
-            _require(
-                all(low <= a and b <= high for a, b in found),
-                f"the bounds of '{name}' are not proven",
-            )
+        proof = certificate["proof"]
+        stated = _box(content["lower"], content["upper"])
+        boxes = _proven_boxes(proof)
+        _require(bool(boxes), "nothing is left: the equations contradict each other")
+        for proven in boxes:
+            for name, limits, inner in zip(content["parameters"], stated, proven, strict=True):
+                inside = limits[0] <= inner[0] and inner[1] <= limits[1]
+                _require(inside, f"the bounds of '{name}' are not proven")
     except (KeyError, TypeError, ValueError, IndexError, ArithmeticError, AttributeError) as error:
         raise Rejected(f"the file is damaged ({type(error).__name__}: {error})") from error
-    gone = len(certificate.get("removed", ()))
-    return (
+    statement = (
         f"proven: the box of {len(stated)} parameters holds if at most {proof['outliers']} "
-        f"equations are wrong; "
-        f"{len(proof['effort'])} equations cited"
-        + (f", {gone} left out by a heuristic" if gone else "")
+        f"equations are wrong; {len(proof['effort'])} equations cited"
     )
+    removed = len(certificate.get("removed", ()))
+    if removed:
+        statement += f", {removed} left out by a heuristic"
+    return statement
+
+
+def _proven_boxes(proof: dict[str, Any]) -> list[Box]:
+    """Return the boxes that a proof leaves, one for each combination of signs that is possible."""
+    checker = _Checker(proof)
+    prior = _box(proof["prior_lower"], proof["prior_upper"])
+    start = checker.start(proof["start"], prior)
+    root = checker.narrow(proof["rounds"], start)
+    _check_signs(proof["cases"])
+    boxes: list[Box] = []
+    if not root:
+        return boxes
+    for case in proof["cases"]:
+        piece = []
+        for j, (a, b) in enumerate(root):
+            sign = case["signs"].get(str(j))
+            if sign == 1:
+                a = max(a, 0)
+            if sign == -1:
+                b = min(b, 0)
+            piece.append((a, b))
+        box = checker.narrow(case["rounds"], piece)
+        if box:
+            boxes.append(box)
+    return boxes
+
+
+def _check_signs(cases: list[dict[str, Any]]) -> None:
+    """Require all combinations of signs of the parameters that are split."""
+    combinations = {tuple(sorted(case["signs"].items())) for case in cases}
+    split = set()
+    for combination in combinations:
+        for j, sign in combination:
+            split.add(j)
+            _require(sign in (-1, 1), "a combination of signs is missing")
+    complete = all(len(combination) == len(split) for combination in combinations)
+    _require(complete and len(combinations) == 2 ** len(split), "a combination of signs is missing")
+
+
+class _Checker:
+    """The equations of a proof as fractions, and the steps that use them."""
+
+    def __init__(self, proof: dict[str, Any]) -> None:
+        self.effort = [Fraction(number) for number in proof["effort"]]
+        self.bound = [Fraction(number) for number in proof["bound"]]
+        self.lower = [_fractions(row) for row in proof["lower"]]
+        self.upper = [_fractions(row) for row in proof["upper"]] or self.lower
+        self.outliers = int(proof["outliers"])
+        names = list(zip(proof["sample"], proof["row"], strict=True))
+        _require(len(set(names)) == len(names), "an equation is listed twice")
+        _require(self.outliers == proof["outliers"] >= 0, "the number of outliers is none")
+        for bound, low, high, _ in zip(self.bound, self.lower, self.upper, names, strict=True):
+            ordered = all(a <= b for a, b in zip(low, high, strict=True))
+            _require(bound > 0 and ordered, "an interval is empty")
+
+    def minimum(self, proof: dict[str, Any], cost: list[Fraction], box: Box) -> Any:
+        """Return the lower bound of cost theta that a weighted sum of equations proves."""
+        total = Fraction(0)
+        reduced_cost = list(cost)
+        weights = _fractions(proof["weights"])
+        for k, signed_weight in zip(proof["equations"], weights, strict=True):
+            weight = abs(signed_weight)
+            side = 1 if signed_weight > 0 else -1
+            total += weight * (side * self.effort[k] - self.bound[k])
+            entries = zip(box, self.lower[k], self.upper[k], strict=True)
+            for j, ((a, b), lower, upper) in enumerate(entries):
+                low, high = sorted((side * lower, side * upper))
+                slope, intercept = _line_above(low, high, a, b)
+                total -= weight * intercept
+                reduced_cost[j] -= weight * slope
+        for factor, (a, b) in zip(reduced_cost, box):
+            if factor > 0:
+                total += factor * a
+            elif factor < 0:
+                total += factor * b
+        return total
+
+    def start(self, sets: list[dict[str, Any]], box: Box) -> Box:
+        """Bound unbounded parameters by sets of equations and the matrices that invert them.
+
+        |theta| <= |1 - X W| |theta| + |X| (|effort| + bound + |W theta known|).
+        """
+        unknown = [j for j, limits in enumerate(box) if INFINITE in (-limits[0], limits[1])]
+        if not unknown or len(sets) <= self.outliers:
+            return box
+        _require_disjoint(sets)
+        reach = dict.fromkeys(unknown, Fraction(0))
+        for one in sets:
+            magnitude = dict(zip(unknown, _fractions(one["size"]), strict=True))
+            right = [self._right_side(k, unknown, box) for k in one["equations"]]
+            contraction = Fraction(0)
+            for i, line in zip(unknown, one["matrix"], strict=True):
+                x = _fractions(line)
+                inverted = sum(abs(u) * v for u, v in zip(x, right, strict=True))
+                _require(0 < magnitude[i] >= inverted, "a start is too small")
+                remainder = Fraction(0)
+                for j in unknown:
+                    remainder += magnitude[j] * self._deviation(x, one["equations"], i, j)
+                contraction = max(contraction, remainder / magnitude[i])
+            _require(contraction < 1, "a start's matrix does not invert its equations")
+            for j in unknown:
+                reach[j] = max(reach[j], magnitude[j] / (1 - contraction))
+        finite = list(box)
+        for j in unknown:
+            finite[j] = (max(box[j][0], -reach[j]), min(box[j][1], reach[j]))
+        return finite
+
+    def _right_side(self, k: int, unknown: list[int], box: Box) -> Any:
+        """Return the largest |effort| + bound + |W theta| of the known parameters of equation k."""
+        total = abs(self.effort[k]) + self.bound[k]
+        for j, (a, b) in enumerate(box):
+            if j not in unknown:
+                entry = max(abs(self.lower[k][j]), abs(self.upper[k][j]))
+                total += entry * max(abs(a), abs(b))
+        return total
+
+    def _deviation(self, x: list[Fraction], equations: list[int], i: int, j: int) -> Fraction:
+        """Return the largest |X W - 1| at (i, j), x being row i of X."""
+        low = high = -Fraction(i == j)
+        for u, k in zip(x, equations):
+            ends = sorted((u * self.lower[k][j], u * self.upper[k][j]))
+            low += ends[0]
+            high += ends[1]
+        return max(abs(low), abs(high))
+
+    def narrow(self, rounds: list[dict[str, Any]], box: Box) -> Box | None:
+        """Return the box that rounds of proofs leave; None if it is empty."""
+        for proven in rounds:
+            contradictions = proven["contradictions"]
+            _require_disjoint(contradictions)
+            nothing = [Fraction(0)] * len(box)
+            for proof in contradictions:
+                _require(self.minimum(proof, nothing, box) > 0, "a contradiction is none")
+            if len(contradictions) > self.outliers:
+                return None
+            narrowed = list(box)
+            for bound in proven["bounds"]:
+                self._check_bound(bound, contradictions, box)
+                j = bound["parameter"]
+                limit = Fraction(bound["value"])
+                low, high = narrowed[j]
+                narrowed[j] = (low, limit) if bound["upper"] else (limit, high)
+            box = narrowed
+            if any(a > b for a, b in box):
+                return None
+        return box
+
+    def _check_bound(
+        self, bound: dict[str, Any], contradictions: list[dict[str, Any]], box: Box
+    ) -> None:
+        """Require enough proofs of a bound that share no equation."""
+        j = bound["parameter"]
+        _require(j in range(len(box)), f"there is no parameter {j}")  # -1 would be the last one
+        proofs = [*contradictions, *bound["proofs"]]
+        _require_disjoint(proofs)
+        _require(len(proofs) > self.outliers, f"a bound of parameter {j} lacks proofs")
+        sign = -1 if bound["upper"] else 1
+        cost = [Fraction(0)] * len(box)
+        cost[j] = Fraction(sign)
+        for proof in bound["proofs"]:
+            proven = self.minimum(proof, cost, box) >= sign * Fraction(bound["value"])
+            _require(proven, f"a bound of parameter {j} is not proven")
+
+
+def _line_above(low: Fraction, high: Fraction, a: Any, b: Any) -> tuple[Fraction, Any]:
+    """Return slope and intercept of a line above max(low t, high t) for t in [a, b].
+
+    Any slope is valid with its intercept; that of the chord is nearly the best.
+    """
+    if a >= 0:
+        return high, 0
+    if low == high or b <= 0:
+        return low, 0
+    chord = (float(high) * float(b) - float(low) * float(a)) / (float(b) - float(a))
+    slope = Fraction(chord)
+    return slope, max((low - slope) * a, (high - slope) * b)
+
+
+def _fractions(numbers: list[Any]) -> list[Fraction]:
+    return [Fraction(number) for number in numbers]
+
+
+def _box(lower: list[Any], upper: list[Any]) -> Box:
+    """Return a box from stored bounds, some of which may be '-inf' or 'inf'."""
+    box: Box = []
+    for low, high in zip(lower, upper, strict=True):
+        a = -INFINITE if low == "-inf" else Fraction(low)
+        b = INFINITE if high == "inf" else Fraction(high)
+        box.append((a, b))
+    return box
+
+
+def _require(condition: bool, reason: str) -> None:
+    if not condition:
+        raise Rejected(reason)
+
+
+def _require_disjoint(proofs: list[dict[str, Any]]) -> None:
+    """Require that no equation is used twice in some proofs."""
+    used = set()
+    for proof in proofs:
+        for k in proof["equations"]:
+            _require(k >= 0 and k not in used, "proofs share an equation")
+            used.add(k)
 
 
 if __name__ == "__main__":
