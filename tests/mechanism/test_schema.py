@@ -18,7 +18,7 @@ from test_bad_robot_files import BAD
 from gough.core.errors import InvalidMechanism
 from gough.mechanism import bundled_robots, robot_text
 from gough.mechanism.reader import _read_mechanism
-from gough.mechanism.schema import SOURCE, json_schema
+from gough.mechanism.schema import SOURCE_KEYS, json_schema
 from gough.mechanism.toml_table import TomlTable
 
 ROOT = Path(__file__).parents[2]
@@ -218,7 +218,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def test_the_file_with_every_table_fits_and_is_read() -> None:
-    assert set(ALL) == set(json_schema()["properties"]) - set(SOURCE)
+    assert set(ALL) == set(json_schema()["properties"]) - set(SOURCE_KEYS)
     CHECK.validate(ALL)
     read(copy.deepcopy(ALL))
 

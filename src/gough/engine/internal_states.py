@@ -124,8 +124,8 @@ def integrate_internal_states(
         term = mechanism.terms[name]
         lag = term.lags[number]
         state = joint_state(mechanism, motion, joint, dead_band, constants=constants, math=math)
-        x = np.broadcast_to(term.value(state, lag.parts[0]), (len(motion),))
-        length, far = term.value(state, lag.parts[1]), term.lag_is_distance(lag)
+        x = np.broadcast_to(term.value(state, lag.operands[0]), (len(motion),))
+        length, far = term.value(state, lag.operands[1]), term.lag_is_distance(lag)
         along = positions[k] if far else motion.time
         first = (
             along[0]

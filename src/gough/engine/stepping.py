@@ -255,7 +255,7 @@ def controller_graphs(
             term = mechanism.terms[memory.term]
             node = term.lags[memory.lag]
             gone = ca.fabs(here[k] - position[k]) if term.lag_is_distance(node) else since
-            ways.append(gone / float(term.value(still, node.parts[1])))
+            ways.append(gone / float(term.value(still, node.operands[1])))
         way = ca.vertcat(*ways)
         keep = ca.exp(-ca.fmax(way, 0.0))
         lag = new * now + (1 - new) * (keep * lag + (1 - keep) * (followed + now) / 2)

@@ -214,8 +214,8 @@ class TreeEfforts:
         for i, name, k in self.mechanism.internal_states:
             term, state = self.mechanism.terms[name], self._state(i, name)
             lag = term.lags[k]
-            followed.append(term.value(state, lag.parts[0]))
-            length = term.value(state, lag.parts[1])
+            followed.append(term.value(state, lag.operands[0]))
+            length = term.value(state, lag.operands[1])
             rates.append((ca.fabs(self.qd[i]) if term.lag_is_distance(lag) else 1.0) / length)
         return ca.SX(ca.vertcat(*followed)), ca.SX(ca.vertcat(*rates))
 

@@ -1,8 +1,8 @@
-"""Kinds of closures: the equations that close a loop, and what they are elsewhere.
+"""Kinds of closures: the equations that close a loop, and their names in other formats.
 
-All that is known of a kind stands in its entry: reader, engine, plants and exports ask here, and
-refuse by name what they cannot express. A new kind is one entry, here or in a user's own file, by
-`register_closure`.
+An entry of `CLOSURES` holds all that is known of a kind. The reader, the engine, the plants and the
+exports look it up, and refuse by name what they cannot express. A new kind is one entry, here or in
+a user's file, by `register_closure`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 
 class Configuration(NamedTuple):
-    """What a closure may depend on, as numbers or expressions: coordinates by name [m or rad], and
-    its frames in the base frame, with `rotation` (3, 3) and `translation` (3,); None without.
+    """What the equations of a closure may depend on, as numbers or as symbolic expressions.
+
+    The frames a and b are given in the base frame, with `rotation` (3, 3) and `translation` (3,).
     """
 
-    q: Mapping[str, Any]
-    a: Any = None
+    q: Mapping[str, Any]  # coordinates by joint name [m or rad]
+    a: Any = None  # frame a; None for kinds without frames
     b: Any = None
 
 
@@ -32,161 +33,182 @@ class ClosureKind:
     """One kind of closure."""
 
     name: str  # the `kind` of a [[closure]] in robot files
-    label: str  # what holds where the loop is closed
-    units: tuple[Literal["m", "rad", "joints"], ...]  # of each equation: their number and scale
+    label: str  # the condition in words
+    units: tuple[Literal["m", "rad", "joints"], ...]  # unit of each equation
     residual: Callable[[Closure, Configuration], Sequence[Any]]  # one expression for each equation
-    frames: bool = True  # it holds two frames; otherwise a weighted sum of coordinates
-    measures_length: bool = False  # it weighs coordinates beside its frames
-    values: Mapping[str, str] = field(
-        default_factory=dict
-    )  # further keys, positive numbers, with their dimension
-    # For equations with more solutions than the one meant: frames a, b at which all hold -> what is
-    # wrong all the
-    # same, or nothing; and expressions that are zero only in the solution meant, which lead a
-    # search to it.
+    frames: bool = True  # it relates two frames; otherwise a weighted sum of coordinates
+    measures_length: bool = False  # beside two frames it has coefficients of coordinates
+    values: Mapping[str, str] = field(default_factory=dict)  # positive numbers: key -> dimension
+    # For equations with more than one solution: (frame a, frame b) at which all equations hold ->
+    # what is wrong there, or an empty text.
     wrong_branch: Callable[[Any, Any], str] | None = None
+    # (frame a, frame b) -> an expression that is zero only in the intended solution.
     branch_guide: Callable[[Any, Any], Any] | None = None
-    # What it is elsewhere, None where it is not.
-    # key of the YAML beside a URDF; `3d` and `6d` are types of `closed_loop`
-    urdf: str | None = None
-    mjcf: tuple[str, ...] | None = None  # connect weld axis slider rod sum reel; see `virtual.mjcf`
+    # Names in other formats; None where the kind does not exist.
+    urdf: str | None = None  # key of the YAML beside a URDF; `3d`, `6d` are types of `closed_loop`
+    mjcf: tuple[str, ...] | None = None  # connect weld axis slider rod sum reel
     pinocchio: tuple[str, ...] | None = None  # gap axis turn distance sum
 
     @property
     def has_coefficients(self) -> bool:
-        """It has coefficients of coordinates."""
+        """Whether it has coefficients of coordinates."""
         return self.measures_length or not self.frames
 
 
-def _gap(closure: Closure, at: Configuration) -> list[Any]:
+def _position_gap(closure: Closure, at: Configuration) -> list[Any]:
     """Return p_b - p_a. [m]"""
     gap = at.b.translation - at.a.translation
     return [gap[i] for i in range(3)]
 
 
-def _axes(closure: Closure, at: Configuration) -> list[Any]:
+def _axis_error(closure: Closure, at: Configuration) -> list[Any]:
     """Return the components of z_b along x_a and y_a. [rad]"""
     relative = at.a.rotation.T @ at.b.rotation
     return [relative[0, 2], relative[1, 2]]
 
 
-def _turn(closure: Closure, at: Configuration) -> list[Any]:
-    """Return the axis of R = R_a^T R_b times the sine of its angle, from the antisymmetric part of
-    R. [rad]
+def _rotation_error(closure: Closure, at: Configuration) -> list[Any]:
+    """Return the axis of R = R_a^T R_b times the sine of its angle. [rad]
+
+    It is the antisymmetric part of R.
     """
     R = at.a.rotation.T @ at.b.rotation
     return [(R[i, j] - R[j, i]) / 2 for i, j in ((2, 1), (0, 2), (1, 0))]
 
 
-def _rod(closure: Closure, at: Configuration) -> list[Any]:
-    """Return (|p_b - p_a|^2 - l^2) / (2 l): the gap of a rod of length l near zero, without a root.
+def _squared_distance(closure: Closure, at: Configuration) -> Any:
+    """Return |p_b - p_a|^2. [m2]"""
+    return sum(x * x for x in _position_gap(closure, at))
 
-    [m]
+
+def _rod_error(closure: Closure, at: Configuration) -> list[Any]:
+    """Return (|p_b - p_a|^2 - l^2) / (2 l). [m]
+
+    Near zero it is the gap of a rod of length l; it needs no square root.
     """
     length = closure.values["length"]
-    return [(sum(x * x for x in _gap(closure, at)) - length**2) / (2 * length)]
+    return [(_squared_distance(closure, at) - length**2) / (2 * length)]
 
 
-def _sum(closure: Closure, at: Configuration) -> list[Any]:
+def _weighted_sum(closure: Closure, at: Configuration) -> list[Any]:
     """Return the sum of coefficient x coordinate, plus the constant."""
     return [closure.constant + sum(c * at.q[name] for name, c in closure.coefficients.items())]
 
 
-def _length(closure: Closure, at: Configuration) -> list[Any]:
+def _length_error(closure: Closure, at: Configuration) -> list[Any]:
     """Return |p_b - p_a| plus the sum of coefficient x coordinate, plus the constant. [m]"""
-    return [sum(x * x for x in _gap(closure, at)) ** 0.5 + _sum(closure, at)[0]]
+    return [_squared_distance(closure, at) ** 0.5 + _weighted_sum(closure, at)[0]]
 
 
 def _half_turn(a: Any, b: Any) -> str:
-    """Frames half a turn apart solve the equations of a weld: trace R_a^T R_b is -1 there, 3 where
-    they coincide.
+    """Return what is wrong if two welded frames are half a turn apart.
+
+    The equations of a weld hold there, too: trace(R_a^T R_b) is -1, and 3 where they coincide.
     """
-    return "the welded frames half a turn apart" if (a.rotation * b.rotation).sum() < 0 else ""
+    if (a.rotation * b.rotation).sum() < 0:
+        return "the welded frames half a turn apart"
+    return ""
 
 
-CLOSURES: dict[str, ClosureKind] = {
-    kind.name: kind
-    for kind in (
-        ClosureKind(
-            name="point",
-            label="origins coincide",
-            units=("m",) * 3,
-            residual=_gap,
-            urdf="3d",
-            mjcf=("connect",),
-            pinocchio=("gap",),
-        ),
-        ClosureKind(
-            name="revolute",
-            label="origins coincide and z axes are parallel",
-            units=("m",) * 3 + ("rad",) * 2,
-            residual=lambda closure, at: _gap(closure, at) + _axes(closure, at),
-            urdf="revolute",
-            mjcf=("connect", "axis"),
-            pinocchio=("gap", "axis"),
-        ),
-        ClosureKind(
-            name="weld",
-            label="frames coincide",
-            units=("m",) * 3 + ("rad",) * 3,
-            wrong_branch=_half_turn,
-            branch_guide=lambda a, b: (
-                (3 - sum((a.rotation.T @ b.rotation)[i, i] for i in range(3))) / 4
-            ),
-            residual=lambda closure, at: _gap(closure, at) + _turn(closure, at),
-            urdf="6d",
-            mjcf=("weld",),
-            pinocchio=("gap", "turn"),
-        ),
-        ClosureKind(
-            name="distance",
-            label="origins are `length` apart",
-            units=("m",),
-            residual=_rod,
-            values={"length": "length"},
-            urdf="distance",
-            mjcf=("rod",),
-            pinocchio=("distance",),
-        ),
-        ClosureKind(
-            name="parallel",
-            label="z axes are parallel",
-            units=("rad",) * 2,
-            residual=_axes,
-            urdf="parallel",
-            mjcf=("slider", "connect", "axis"),
-            pinocchio=("axis",),
-        ),
-        ClosureKind(
-            name="coupling",
-            label="the sum of coefficient times coordinate, plus the constant, is zero",
-            units=("joints",),
-            frames=False,
-            residual=_sum,
-            urdf="coupling",
-            mjcf=("sum",),
-            pinocchio=("sum",),
-        ),
-        ClosureKind(
-            name="length",
-            label="the distance of the origins, plus the sum of coefficient times coordinate, "
-            "plus the constant, is zero",
-            units=("m",),
-            measures_length=True,
-            residual=_length,
-            urdf="length",
-            mjcf=("reel",),
-            pinocchio=("distance",),
-        ),
-    )
-}
+def _turn_from_identity(a: Any, b: Any) -> Any:
+    """Return (3 - trace(R_a^T R_b)) / 4: zero where frames coincide, one half a turn apart."""
+    R = a.rotation.T @ b.rotation
+    return (3 - sum(R[i, i] for i in range(3))) / 4
+
+
+CLOSURES: dict[str, ClosureKind] = {}
 
 
 def register_closure(kind: ClosureKind) -> ClosureKind:
-    """Make a kind of closure known to robot files and to everything that meets one; return it."""
+    """Make a kind of closure known to robot files and to the rest of Gough; return it."""
     if kind.name in CLOSURES:
         raise InvalidInput(
             f"there is already a closure kind '{kind.name}'; choose another name", name=kind.name
         )
     CLOSURES[kind.name] = kind
     return kind
+
+
+register_closure(
+    ClosureKind(
+        name="point",
+        label="origins coincide",
+        units=("m",) * 3,
+        residual=_position_gap,
+        urdf="3d",
+        mjcf=("connect",),
+        pinocchio=("gap",),
+    )
+)
+register_closure(
+    ClosureKind(
+        name="revolute",
+        label="origins coincide and z axes are parallel",
+        units=("m",) * 3 + ("rad",) * 2,
+        residual=lambda closure, at: _position_gap(closure, at) + _axis_error(closure, at),
+        urdf="revolute",
+        mjcf=("connect", "axis"),
+        pinocchio=("gap", "axis"),
+    )
+)
+register_closure(
+    ClosureKind(
+        name="weld",
+        label="frames coincide",
+        units=("m",) * 3 + ("rad",) * 3,
+        residual=lambda closure, at: _position_gap(closure, at) + _rotation_error(closure, at),
+        wrong_branch=_half_turn,
+        branch_guide=_turn_from_identity,
+        urdf="6d",
+        mjcf=("weld",),
+        pinocchio=("gap", "turn"),
+    )
+)
+register_closure(
+    ClosureKind(
+        name="distance",
+        label="origins are `length` apart",
+        units=("m",),
+        residual=_rod_error,
+        values={"length": "length"},
+        urdf="distance",
+        mjcf=("rod",),
+        pinocchio=("distance",),
+    )
+)
+register_closure(
+    ClosureKind(
+        name="parallel",
+        label="z axes are parallel",
+        units=("rad",) * 2,
+        residual=_axis_error,
+        urdf="parallel",
+        mjcf=("slider", "connect", "axis"),
+        pinocchio=("axis",),
+    )
+)
+register_closure(
+    ClosureKind(
+        name="coupling",
+        label="the sum of coefficient times coordinate, plus the constant, is zero",
+        units=("joints",),
+        frames=False,
+        residual=_weighted_sum,
+        urdf="coupling",
+        mjcf=("sum",),
+        pinocchio=("sum",),
+    )
+)
+register_closure(
+    ClosureKind(
+        name="length",
+        label="the distance of the origins, plus the sum of coefficient times coordinate, plus "
+        "the constant, is zero",
+        units=("m",),
+        measures_length=True,
+        residual=_length_error,
+        urdf="length",
+        mjcf=("reel",),
+        pinocchio=("distance",),
+    )
+)

@@ -93,10 +93,10 @@ class Scope:
 
     def ends(self, table: TomlTable) -> dict[str, Any]:
         """Read the frames `a` and `b`."""
-        for key in schema.ENDS:
+        for key in schema.FRAME_PAIR_KEYS:
             if key not in table:
                 raise table.error("is required but missing", key)
-        return {key: self.frame(table.table(key), "body") for key in schema.ENDS}
+        return {key: self.frame(table.table(key), "body") for key in schema.FRAME_PAIR_KEYS}
 
 
 def read_placement(table: TomlTable) -> Placement:
@@ -113,7 +113,10 @@ def read_placement(table: TomlTable) -> Placement:
     if "mdh" in table:
         mdh = table.table("mdh")
         return Placement.mdh(
-            **{name: mdh.number(name, dimension, 0.0) for name, dimension in schema.MDH.items()}
+            **{
+                name: mdh.number(name, dimension, 0.0)
+                for name, dimension in schema.MDH_DIMENSIONS.items()
+            }
         )
     return Placement.xyz_rpy(
         table.numbers("xyz", ("length",) * 3), table.numbers("rpy", ("angle",) * 3)
@@ -342,7 +345,7 @@ def _read_constants(given: TomlTable, usual: Mapping[str, Constant]) -> dict[str
 def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
     """Read `[[joint]]`; universal and spherical joints become two or three revolute ones."""
     kind = table.data["type"]
-    table.only(schema.SHORTHAND if kind in SHORTHANDS else schema.SINGLE)
+    table.only(schema.SHORTHAND_JOINT_KEYS if kind in SHORTHANDS else schema.SINGLE_JOINT_KEYS)
     at, child = scope.frame(table, "parent"), scope.child(table)
     if kind in SHORTHANDS:
         return _expand(table, scope, at, child)
@@ -430,10 +433,10 @@ def read_closure(table: TomlTable, scope: Scope, joints: Mapping[str, Joint]) ->
     kind = CLOSURES[table.data["kind"]]
     table.only(
         (
-            *schema.CLOSURE,
-            *(schema.ENDS if kind.frames else ()),
+            *schema.CLOSURE_KEYS,
+            *(schema.FRAME_PAIR_KEYS if kind.frames else ()),
             *kind.values,
-            *(schema.WEIGHTS if kind.has_coefficients else ()),
+            *(schema.COEFFICIENT_KEYS if kind.has_coefficients else ()),
         )
     )
     ends = scope.ends(table) if kind.frames else {}

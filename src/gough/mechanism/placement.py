@@ -1,4 +1,4 @@
-"""Fixed transforms by elementary steps."""
+"""Fixed transforms: chains of elementary steps, and rigid transforms as matrices (4, 4)."""
 
 from __future__ import annotations
 
@@ -13,86 +13,68 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, frozen
 
-ROUND_OFF = 1e-15  # entries of a transform below this are zero: cos(pi / 2) is 6e-17
-# right angles printed with eleven digits or more (3.1415926536) are right ones [rad]
-ROUNDED = 2e-11
-# with five or more (1.5708), right ones where idealised: no machine is built to 10 um on a metre
-# [rad]
-PRINTED = 1e-5
+# Entries of a transform below this are set to zero: cos(pi / 2) is 6e-17.
+TRANSFORM_ROUND_OFF = 1e-15
+# Angles this close to a right angle are exact: 3.1415926536 has eleven digits. [rad]
+EXACT_ANGLE_TOLERANCE = 2e-11
+# Angles this close to a right angle are right in `idealised`: 1.5708 has five digits, and no
+# machine is built to 10 um on a metre. [rad; also relative, for offsets]
+PRINTED_ANGLE_TOLERANCE = 1e-5
 
 Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
 
 
 @dataclass(frozen=True)
 class Placement:
-    """A fixed transform as a chain of elementary rotations [rad] and translations [m], applied left
-    to right.
+    """A fixed transform as a chain of elementary rotations [rad] and translations [m].
 
-    Kept as steps, not as a matrix, so that geometry stays symbolic until compilation.
+    The steps apply from left to right. They are kept, instead of a matrix, so that the geometry
+    stays symbolic until compilation.
     """
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Step, ...] = ()  # ("Rx", angle) or ("Tx", distance), and so on
 
     @cached_property
     def matrix(self) -> FloatArray:
         """The homogeneous transform, (4, 4)."""
-        result = np.eye(4)
-        for step, value in self.steps:
-            k, part = "xyz".index(step[1]), np.eye(4)
-            if step[0] == "T":
-                part[k, 3] = value
-            else:
-                i, j = (k + 1) % 3, (k + 2) % 3
-                c, s = (
-                    round(x) if abs(math.remainder(value, math.pi / 2)) < ROUNDED else x
-                    for x in (math.cos(value), math.sin(value))
-                )
-                part[i, i], part[i, j], part[j, i], part[j, j] = c, -s, s, c
-            result = result @ part
-        result[np.abs(result) < ROUND_OFF] = 0.0
-        return frozen(result)
+        matrix = np.eye(4)
+        for step in self.steps:
+            matrix = matrix @ _step_matrix(step)
+        matrix[np.abs(matrix) < TRANSFORM_ROUND_OFF] = 0.0
+        return frozen(matrix)
 
     @property
     def idealised(self) -> Placement:
-        """With right angles, and offsets along axes, for those that are so but for their digits;
-        itself without.
+        """The placement with right angles and axis-parallel offsets where these were rounded.
+
+        Angles and offsets within `PRINTED_ANGLE_TOLERANCE` are changed; offsets keep their length.
+        The placement itself is returned if nothing changes.
         """
-        result = np.array(
-            Placement(
-                tuple(
-                    (
-                        step,
-                        value - off
-                        if step[0] == "R"
-                        and abs(off := math.remainder(value, math.pi / 2)) < PRINTED
-                        else value,
-                    )
-                    for step, value in self.steps
-                )
-            ).matrix
-        )
-        whole = np.round(result[:3, :3])
-        if (
-            np.abs(result[:3, :3] - whole).max() < PRINTED
-        ):  # roll and yaw share a turn where the pitch is a right angle
-            result[:3, :3] = whole
-        offset = result[:3, 3]
-        aside = (offset != 0.0) & (np.abs(offset) < PRINTED * np.abs(offset).max())
-        if aside.any():
-            result[:3, 3] = (
-                np.where(aside, 0.0, offset)
-                * np.linalg.norm(offset)
-                / np.linalg.norm(offset[~aside])
-            )
-        return self if np.array_equal(result, self.matrix) else Placement.of(result)
+        steps = tuple(_idealised_step(step) for step in self.steps)
+        matrix = np.array(Placement(steps).matrix)
+        rotation = np.round(matrix[:3, :3])
+        # Roll and yaw add up where the pitch is a right angle: their sum may be a right one.
+        if np.abs(matrix[:3, :3] - rotation).max() < PRINTED_ANGLE_TOLERANCE:
+            matrix[:3, :3] = rotation
+        offset = matrix[:3, 3]
+        tolerance = PRINTED_ANGLE_TOLERANCE * np.abs(offset).max()
+        negligible = (offset != 0.0) & (np.abs(offset) < tolerance)
+        if negligible.any():
+            length = np.linalg.norm(offset)
+            straight = np.where(negligible, 0.0, offset)
+            matrix[:3, 3] = straight * length / np.linalg.norm(straight)
+        if np.array_equal(matrix, self.matrix):
+            return self
+        return Placement.of(matrix)
 
     @property
     def rotation(self) -> FloatArray:
+        """The rotation matrix, (3, 3)."""
         return self.matrix[:3, :3]
 
     @property
     def translation(self) -> FloatArray:
-        """Where the origin is, (3,). [m]"""
+        """The position of the origin, (3,). [m]"""
         return self.matrix[:3, 3]
 
     def then(self, other: Placement) -> Placement:
@@ -101,8 +83,9 @@ class Placement:
 
     @classmethod
     def xyz_rpy(cls, xyz: Sequence[float], rpy: Sequence[float] = (0.0, 0.0, 0.0)) -> Placement:
-        """Place by position [m] and fixed-axis roll, pitch, yaw [rad] (URDF: R = Rz(yaw) Ry(pitch)
-        Rx(roll)).
+        """Place by position [m] and fixed-axis roll, pitch, yaw [rad].
+
+        As in URDF, R = Rz(yaw) Ry(pitch) Rx(roll).
         """
         x, y, z = xyz
         roll, pitch, yaw = rpy
@@ -124,9 +107,9 @@ class Placement:
         theta: float = 0.0,
         r: float = 0.0,
     ) -> Placement:
-        """Place by modified Denavit-Hartenberg parameters, tree form: Rz Tz Rx Tx Rz Tz.
+        """Place by modified Denavit-Hartenberg parameters of a tree. [m, rad]
 
-        [m, rad]
+        T = Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r).
         """
         return cls((("Rz", gamma), ("Tz", b), ("Rx", alpha), ("Tx", d), ("Rz", theta), ("Tz", r)))
 
@@ -136,16 +119,52 @@ class Placement:
         return cls((("Rz", angle), ("Tx", radius), ("Tz", z)))
 
 
+IDENTITY_PLACEMENT = Placement()
 IDENTITY = np.eye(4)
 
 
+def _off_right_angle(angle: float) -> float:
+    """Return the difference to the nearest multiple of a right angle. [rad]"""
+    return math.remainder(angle, math.pi / 2)
+
+
+def _step_matrix(step: Step) -> FloatArray:
+    """Return an elementary rotation or translation, (4, 4)."""
+    kind, amount = step
+    matrix = np.eye(4)
+    axis = "xyz".index(kind[1])
+    if kind[0] == "T":
+        matrix[axis, 3] = amount
+        return matrix
+    cosine = math.cos(amount)
+    sine = math.sin(amount)
+    if abs(_off_right_angle(amount)) < EXACT_ANGLE_TOLERANCE:
+        cosine = round(cosine)
+        sine = round(sine)
+    i = (axis + 1) % 3
+    j = (axis + 2) % 3
+    matrix[i, i] = matrix[j, j] = cosine
+    matrix[i, j] = -sine
+    matrix[j, i] = sine
+    return matrix
+
+
+def _idealised_step(step: Step) -> Step:
+    """Return a step whose angle, if nearly a right one, is right."""
+    kind, amount = step
+    difference = _off_right_angle(amount)
+    if kind[0] == "R" and abs(difference) < PRINTED_ANGLE_TOLERANCE:
+        return kind, amount - difference
+    return step
+
+
 def transform(xyz: ArrayLike = (0.0, 0.0, 0.0), rotation: ArrayLike | None = None) -> FloatArray:
-    """Return position and rotation (3, 3) as one transform, (4, 4)."""
-    result = np.eye(4)
-    result[:3, 3] = xyz
+    """Return position (3,) and rotation (3, 3) as one transform, (4, 4)."""
+    matrix = np.eye(4)
+    matrix[:3, 3] = xyz
     if rotation is not None:
-        result[:3, :3] = rotation
-    return result
+        matrix[:3, :3] = rotation
+    return matrix
 
 
 def inverse(pose: FloatArray) -> FloatArray:
@@ -154,13 +173,17 @@ def inverse(pose: FloatArray) -> FloatArray:
 
 
 def joint_transform(kind: str, axis: ArrayLike, value: float) -> FloatArray:
-    """Return the motion of a joint as a transform, (4, 4)."""
-    a = np.asarray(axis, dtype=float)
-    return (
-        transform(rotation=axis_rotation(a, value))
-        if kind == "revolute"
-        else transform(value * a / np.linalg.norm(a))
-    )
+    """Return the transform of a revolute or prismatic joint, (4, 4).
+
+    Args:
+        kind: `revolute` or `prismatic`.
+        axis: Direction in the joint frame, of any length, (3,).
+        value: Joint coordinate. [rad or m]
+    """
+    if kind == "revolute":
+        return transform(rotation=axis_rotation(axis, value))
+    direction = np.asarray(axis, dtype=float)
+    return transform(value * direction / np.linalg.norm(direction))
 
 
 def axis_rotation(axis: ArrayLike, angle: float) -> FloatArray:
@@ -173,14 +196,13 @@ def axis_rotation(axis: ArrayLike, angle: float) -> FloatArray:
 def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:
     """Return the angles of R = Rz(yaw) Ry(pitch) Rx(roll). [rad]
 
-    Roll follows from Rz^T R with the yaw found, so that R is met to round-off also where the pitch
-    is a right angle and yaw and roll are not unique.
+    The roll follows from Rz^T R with the yaw just computed. So R is met to round-off also where
+    the pitch is a right angle, and yaw and roll are not unique.
     """
     R = rotation
     pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
     yaw = math.atan2(R[1, 0], R[0, 0])
-    c, s = math.cos(yaw), math.sin(yaw)
-    return math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1]), pitch, yaw
-
-
-IDENTITY_PLACEMENT = Placement()
+    c = math.cos(yaw)
+    s = math.sin(yaw)
+    roll = math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1])
+    return roll, pitch, yaw

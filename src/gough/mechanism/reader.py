@@ -72,7 +72,7 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
         else (0.0, 0.0, -9.80665)
     )  # SI always
     root = replace(
-        root, factors=unit_factors(*(conversion(root.data["units"][of]) for of in schema.UNITS))
+        root, factors=unit_factors(*(conversion(root.data["units"][of]) for of in schema.UNIT_KEYS))
     )
     parts = _Parts(root)
     try:
@@ -204,7 +204,7 @@ class _Parts:
             self._add(table, elements.read_body(table, scope))
         for table in parts.tables("joint"):
             if table.data["type"] == "fixed":
-                table.only(schema.FIXED)
+                table.only(schema.FIXED_JOINT_KEYS)
                 child = scope.child(table)
                 self.claim("joint", scope.full(table.name), table)
                 if child in self.fixed:
@@ -225,7 +225,9 @@ class _Parts:
         name, coordinates = table.get("name", "platform"), table.data["coordinates"]
         if not coordinates:
             raise table.error("a platform needs at least one task coordinate", "coordinates")
-        kinds: list[Kind] = [cast(Kind, schema.TASK[coordinate]) for coordinate in coordinates]
+        kinds: list[Kind] = [
+            cast(Kind, schema.TASK_JOINT_KINDS[coordinate]) for coordinate in coordinates
+        ]
         if kinds != sorted(kinds):
             raise table.error(
                 "list translations before angles, so that they are measured in the base frame",
@@ -355,7 +357,7 @@ def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, TomlTable]]:
     for instance in leg.tables("instances"):
         base, own = (
             instance.table("base"),
-            [k for k in instance.data if k not in ("name", "base", *schema.SOURCE)],
+            [k for k in instance.data if k not in ("name", "base", *schema.SOURCE_KEYS)],
         )
         frame = (
             top.frame(base, "body")
@@ -363,7 +365,9 @@ def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, TomlTable]]:
             else Frame(body=BASE, placement=elements.read_placement(base))
         )
         used: set[str] = set()
-        filled = _substitute({key: leg.get(key, []) for key in schema.PARTS}, instance, own, used)
+        filled = _substitute(
+            {key: leg.get(key, []) for key in schema.ELEMENT_TABLES}, instance, own, used
+        )
         if unused := [key for key in own if key not in used]:
             raise instance.error(
                 f"unknown key: nothing in the leg says '${unused[0]}'"
@@ -371,7 +375,7 @@ def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, TomlTable]]:
                 unused[0],
             )
         parts = replace(leg, data=filled, owner=f" of {instance.name}")
-        parts.check({"properties": schema.parts()})
+        parts.check({"properties": schema.element_tables()})
         for table in parts.tables("body"):
             if table.name in top.inner:
                 raise table.error(

@@ -1,8 +1,7 @@
-"""The keys of a robot file, declared once: the reader accepts these, and `json_schema` writes them
-down for editors.
+"""The keys of a robot file: accepted by the reader, and written for editors by `json_schema`.
 
-A key is a fragment of JSON Schema. Where a table is read, its number gets a dimension and its names
-are looked up; that is beyond a schema, so a file an editor finds right may still be refused.
+A key is declared by a fragment of JSON Schema. The reader also checks dimensions of numbers and
+looks up names, which a schema cannot: it may refuse a file that an editor finds valid.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from gough.mechanism.terms import BUNDLES, TERMS
 Key = Mapping[str, Any]
 Keys = Mapping[str, Key]
 
-NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
-_NUMBER = {"$ref": "#/$defs/number"}
-_DEFS = {
+NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]*$"
+_NUMBER_KEY = {"$ref": "#/$defs/number"}
+_SCHEMA_DEFINITIONS = {
     "number": {
         "anyOf": [{"type": "number"}, {"type": "string"}],
         "description": "Text names its unit: '10 deg'.",
@@ -35,77 +34,78 @@ _DEFS = {
 
 def number(text: str) -> Key:
     """Declare a number in the file's units, or text with a unit."""
-    return {"description": text, **_NUMBER}
+    return {"description": text, **_NUMBER_KEY}
 
 
-def numbers(text: str, most: int, least: int | None = None) -> Key:
+def numbers(text: str, longest: int, shortest: int | None = None) -> Key:
+    """Declare a list of numbers."""
     return {
         "description": text,
         "type": "array",
-        "items": _NUMBER,
-        "minItems": most if least is None else least,
-        "maxItems": most,
+        "items": _NUMBER_KEY,
+        "minItems": shortest or longest,
+        "maxItems": longest,
     }
 
 
 def words(text: str, *valid: str, pattern: str = "") -> Key:
     """Declare a list of different texts."""
-    own = {"enum": list(valid)} if valid else {"pattern": pattern} if pattern else {}
-    return {
-        "description": text,
-        "type": "array",
-        "items": {"type": "string", **own},
-        "uniqueItems": True,
-    }
+    items: dict[str, object] = {"type": "string"}
+    if valid:
+        items["enum"] = list(valid)
+    elif pattern:
+        items["pattern"] = pattern
+    return {"description": text, "type": "array", "items": items, "uniqueItems": True}
 
 
 def text(meaning: str, **more: object) -> Key:
+    """Declare a text."""
     return {"description": meaning, "type": "string", **more}
 
 
 def choice(meaning: str, *valid: str) -> Key:
+    """Declare one of several words."""
     return text(meaning, enum=list(valid))
 
 
 def flag(meaning: str) -> Key:
+    """Declare true or false."""
     return {"description": meaning, "type": "boolean"}
 
 
 def table(meaning: str, keys: Keys | None, *required: str) -> Key:
-    """Declare a table of these keys, or of any with numbers."""
-    own: dict[str, Any] = (
-        {"additionalProperties": _NUMBER}
-        if keys is None
-        else {"properties": dict(keys), "additionalProperties": False}
-    )
-    return {
-        "description": meaning,
-        "type": "object",
-        **own,
-        **({"required": list(required)} if required else {}),
-    }
+    """Declare a table of these keys; without keys a table of numbers under any names."""
+    declared: dict[str, Any] = {"description": meaning, "type": "object"}
+    if keys is None:
+        declared["additionalProperties"] = _NUMBER_KEY
+    else:
+        declared["properties"] = dict(keys)
+        declared["additionalProperties"] = False
+    if required:
+        declared["required"] = list(required)
+    return declared
 
 
 def tables(meaning: str, keys: Keys, *required: str) -> Key:
-    """Declare an array of tables, each of which may say where its numbers come from."""
+    """Declare an array of tables; each may give the sources of its numbers."""
     return {
         "description": meaning,
         "type": "array",
-        "items": table(meaning, {**keys, **SOURCE}, *required),
+        "items": table(meaning, {**keys, **SOURCE_KEYS}, *required),
     }
 
 
-_SOURCES = ("printed", "derived", "assumed")
-SOURCE: Keys = {
-    "source": choice("Where the numbers of this table come from.", *_SOURCES),
+_SOURCE_WORDS = ("printed", "derived", "assumed")
+SOURCE_KEYS: Keys = {
+    "source": choice("Where the numbers of this table come from.", *_SOURCE_WORDS),
     "sources": {
         "description": "The same of single keys.",
         "type": "object",
-        "additionalProperties": {"enum": list(_SOURCES)},
+        "additionalProperties": {"enum": list(_SOURCE_WORDS)},
     },
 }
-NAMED: Keys = {"name": text("Its name: letters, digits, _ and -.", pattern=NAME)}
-MDH = {
+NAME_KEYS: Keys = {"name": text("Its name: letters, digits, _ and -.", pattern=NAME_PATTERN)}
+MDH_DIMENSIONS = {
     "gamma": "angle",
     "b": "length",
     "alpha": "angle",
@@ -113,27 +113,26 @@ MDH = {
     "theta": "angle",
     "r": "length",
 }
-PLACEMENT: Keys = {
+PLACEMENT_KEYS: Keys = {
     "xyz": numbers("Position.", 3),
     "rpy": numbers("Roll, pitch, yaw: R = Rz(yaw) Ry(pitch) Rx(roll).", 3),
     "polar": numbers("Radius, angle and z: Rz(angle), then along the turned x, then z.", 3, 2),
     "mdh": table(
         "Modified Denavit-Hartenberg: Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r).",
-        {name: number(f"A {dimension}.") for name, dimension in MDH.items()},
+        {name: number(f"A {dimension}.") for name, dimension in MDH_DIMENSIONS.items()},
     ),
 }
-FRAME: Keys = {"body": text("The body it is fixed to; `base` is the fixed one."), **PLACEMENT}
-INERTIA: Keys = {
-    **{
-        name: number(
-            "Mass."
-            if name == "m"
-            else "First moment about the frame."
-            if name[0] == "m"
-            else "Entry of the inertia matrix; see about."
-        )
-        for name in INERTIAL
-    },
+FRAME_KEYS: Keys = {
+    "body": text("The body it is fixed to; `base` is the fixed one."),
+    **PLACEMENT_KEYS,
+}
+_INERTIAL_TEXTS = (
+    "Mass.",
+    *("First moment about the frame.",) * 3,
+    *("Entry of the inertia matrix; see about.",) * 6,
+)
+INERTIA_KEYS: Keys = {
+    **{name: number(text) for name, text in zip(INERTIAL, _INERTIAL_TEXTS)},
     "com": numbers("Centre of mass, instead of first moments.", 3),
     "about": choice("What the inertia is about.", "frame", "com"),
     "parameters": words("The only parameters it has; none is a massless body.", *INERTIAL),
@@ -142,14 +141,14 @@ INERTIA: Keys = {
         "It has m, its centre of mass on this axis, and no products of inertia.", "x", "y", "z"
     ),
 }
-BOUNDS: Keys = {
+BOUND_KEYS: Keys = {
     "position": numbers("Lowest and highest.", 2),
     "velocity": number("Largest speed."),
     "acceleration": number("Largest acceleration."),
 }
-LIMITS: Keys = {**BOUNDS, "effort": number("Largest effort: N or N m.")}
-DRIVE: Keys = {
-    "limits": table("Bounds, each may be left out.", LIMITS),
+LIMIT_KEYS: Keys = {**BOUND_KEYS, "effort": number("Largest effort: N or N m.")}
+DRIVE_KEYS: Keys = {
+    "limits": table("Bounds, each may be left out.", LIMIT_KEYS),
     "terms": {
         "description": "Terms of its effort, each coefficient times term.",
         "type": "array",
@@ -159,30 +158,37 @@ DRIVE: Keys = {
     "values": table("Coefficients of these terms known beforehand.", None),
     "gain": number("Drive gain of a motor: effort per recorded unit of current or voltage."),
 }
-FIXED: Keys = {
-    **NAMED,
+FIXED_JOINT_KEYS: Keys = {
+    **NAME_KEYS,
     "type": choice(
         "What it lets move.", "revolute", "prismatic", "fixed", "universal", "spherical"
     ),
     "parent": text("Body it sits on; `base` is the fixed one."),
     "child": text("Body it carries."),
-    **PLACEMENT,
+    **PLACEMENT_KEYS,
 }
-SHORTHAND: Keys = {
-    **FIXED,
-    "terms": DRIVE["terms"],
-    "values": DRIVE["values"],
+SHORTHAND_JOINT_KEYS: Keys = {
+    **FIXED_JOINT_KEYS,
+    "terms": DRIVE_KEYS["terms"],
+    "values": DRIVE_KEYS["values"],
     "start": {
         "description": "Coordinate from which the loops are assembled; of universal and spherical "
         "joints a list.",
-        "anyOf": [_NUMBER, {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 3}],
+        "anyOf": [
+            _NUMBER_KEY,
+            {"type": "array", "items": _NUMBER_KEY, "minItems": 2, "maxItems": 3},
+        ],
     },
     "axes": text("Axes of a universal or spherical joint in order.", pattern="^[xyz]{2,3}$"),
-    "names": words("Names of the joints of a universal or spherical one.", pattern=NAME),
+    "names": words("Names of the joints of a universal or spherical one.", pattern=NAME_PATTERN),
 }
-SINGLE: Keys = {
-    **{key: SHORTHAND[key] for key in SHORTHAND if key not in ("axes", "names")},
-    **DRIVE,
+SINGLE_JOINT_KEYS: Keys = {
+    **{
+        key: SHORTHAND_JOINT_KEYS[key]
+        for key in SHORTHAND_JOINT_KEYS
+        if key not in ("axes", "names")
+    },
+    **DRIVE_KEYS,
     "axis": {
         "description": "Axis of the placed frame it turns about or slides along; z if absent.",
         "anyOf": [
@@ -193,47 +199,46 @@ SINGLE: Keys = {
     "offset": number("Where the joint stands when its coordinate is zero."),
     "actuated": flag("It has a motor."),
 }
-MOTOR: Keys = {
-    **NAMED,
+MOTOR_KEYS: Keys = {
+    **NAME_KEYS,
     "type": choice("How it moves; revolute if absent.", "revolute", "prismatic"),
-    **DRIVE,
+    **DRIVE_KEYS,
 }
-ENDS: Keys = {end: table(f"Frame {end}.", FRAME, "body") for end in "ab"}
-WEIGHTS: Keys = {
+FRAME_PAIR_KEYS: Keys = {end: table(f"Frame {end}.", FRAME_KEYS, "body") for end in "ab"}
+COEFFICIENT_KEYS: Keys = {
     "coefficients": table("Coefficients of coordinates.", None),
     "constant": number("Beside their sum."),
 }
-CLOSURE = ("name", "kind")
-TRANSMISSION: Keys = {
-    **NAMED,
+CLOSURE_KEYS = ("name", "kind")
+_SIDE_TEXT = "Whose {} logs hold that are called after the joints."
+TRANSMISSION_KEYS: Keys = {
+    **NAME_KEYS,
     "joints": words("The joints it drives."),
     "matrix": {
         "description": "joints = matrix x motors, by rows, in SI.",
         "type": "array",
-        "items": {"type": "array", "items": _NUMBER},
+        "items": {"type": "array", "items": _NUMBER_KEY},
     },
-    "motor": tables("A motor, one for each joint.", MOTOR, "name"),
-    **{
-        key: choice(f"Whose {key} logs hold that are called after the joints.", "joints", "motors")
-        for key in ("positions", "efforts")
-    },
+    "motor": tables("A motor, one for each joint.", MOTOR_KEYS, "name"),
+    "positions": choice(_SIDE_TEXT.format("positions"), "joints", "motors"),
+    "efforts": choice(_SIDE_TEXT.format("efforts"), "joints", "motors"),
 }
-FORCE: Keys = {
-    **NAMED,
-    **ENDS,
+FORCE_KEYS: Keys = {
+    **NAME_KEYS,
+    **FRAME_PAIR_KEYS,
     "rest": number("Length at which its coordinate is zero."),
     "actuated": flag("A motor drives it."),
-    **DRIVE,
+    **DRIVE_KEYS,
 }
-PARTS = ("body", "joint", "closure", "transmission", "force")
-CONSTANT: Keys = {
+ELEMENT_TABLES = ("body", "joint", "closure", "transmission", "force")
+CONSTANT_KEYS: Keys = {
     "start": number("Where the search starts."),
     "fit": flag("Find it; true if absent."),
     "low": number("It is at least this."),
     "high": number("It is at most this."),
 }
-TERM: Keys = {
-    **NAMED,
+TERM_KEYS: Keys = {
+    **NAME_KEYS,
     "label": text("In words."),
     "unit": text("Unit of the coefficient."),
     "expression": {
@@ -247,7 +252,7 @@ TERM: Keys = {
         "description": "Named constants of the expression.",
         "type": "object",
         "additionalProperties": {
-            "anyOf": [_NUMBER, table("One that is found from data.", CONSTANT, "start")]
+            "anyOf": [_NUMBER_KEY, table("One that is found from data.", CONSTANT_KEYS, "start")]
         },
     },
     "channels": table("Recorded channels with their usual values.", None),
@@ -255,7 +260,7 @@ TERM: Keys = {
     "friction": flag("It opposes motion."),
     "coulomb": number("Half its jump where the velocity changes sign."),
 }
-TASK = {
+TASK_JOINT_KINDS = {
     "x": "prismatic",
     "y": "prismatic",
     "z": "prismatic",
@@ -263,41 +268,38 @@ TASK = {
     "ry": "revolute",
     "rz": "revolute",
 }
-WHOLE = ("translation", "rotation")
-PLATFORM: Keys = {
-    "name": text("Its name; `platform` if absent.", pattern=NAME),
-    **INERTIA,
-    "coordinates": words("Task coordinates in order, translations first.", *TASK),
-    "start": table(
-        "Where the loops are assembled.", {name: number("Zero if absent.") for name in TASK}
-    ),
+_TWIST_LIMIT = table(
+    "Bounds in any direction.", {key: BOUND_KEYS[key] for key in ("velocity", "acceleration")}
+)
+_TASK_LIMIT = table("Bounds of a coordinate.", BOUND_KEYS)
+_TASK_START = number("Zero if absent.")
+PLATFORM_KEYS: Keys = {
+    "name": text("Its name; `platform` if absent.", pattern=NAME_PATTERN),
+    **INERTIA_KEYS,
+    "coordinates": words("Task coordinates in order, translations first.", *TASK_JOINT_KINDS),
+    "start": table("Where the loops are assembled.", dict.fromkeys(TASK_JOINT_KINDS, _TASK_START)),
     "limits": table(
         "Bounds of coordinates, and of the platform as a whole.",
         {
-            **{name: table("Bounds of a coordinate.", BOUNDS) for name in TASK},
-            **{
-                name: table(
-                    "Bounds in any direction.", {k: BOUNDS[k] for k in ("velocity", "acceleration")}
-                )
-                for name in WHOLE
-            },
+            **dict.fromkeys(TASK_JOINT_KINDS, _TASK_LIMIT),
+            **dict.fromkeys(("translation", "rotation"), _TWIST_LIMIT),
         },
     ),
 }
-PAYLOAD: Keys = {
-    **NAMED,
-    **FRAME,
-    **INERTIA,
+PAYLOAD_KEYS: Keys = {
+    **NAME_KEYS,
+    **FRAME_KEYS,
+    **INERTIA_KEYS,
     "known": words("Parameters known well enough to calibrate with.", *INERTIAL),
 }
-NOISE: Keys = {
+NOISE_KEYS: Keys = {
     **{key: number(f"Standard deviation of {key} noise.") for key in ("position", "effort")},
     "correlation": number("Between the efforts of any two motors."),
     "resolution": number("Encoder step."),
     "rate": number("Sampling frequency of the controller."),
 }
-LEG: Keys = {
-    **NAMED,
+LEG_KEYS: Keys = {
+    **NAME_KEYS,
     "instances": {
         "type": "array",
         "minItems": 1,
@@ -305,74 +307,94 @@ LEG: Keys = {
         "items": {
             "type": "object",
             "required": ["name"],
-            "properties": {**NAMED, "base": table("Where it stands.", FRAME), **SOURCE},
+            "properties": {
+                **NAME_KEYS,
+                "base": table("Where it stands.", FRAME_KEYS),
+                **SOURCE_KEYS,
+            },
         },
     },
-    **{part: {} for part in PARTS},
-}  # these are checked with the values of each instance
-UNITS: Keys = {
-    dimension: choice(
-        f"Unit of plain numbers of {dimension}.",
-        *(name for name, (_, measures) in KNOWN_UNITS.items() if measures == dimension),
-    )
-    for dimension in ("length", "angle", "mass")
+    # checked with the values of each instance
+    **{key: {} for key in ELEMENT_TABLES},
 }
-TOP: Keys = {
+
+
+def _unit_choice(dimension: str) -> Key:
+    units = [name for name, (_, measures) in KNOWN_UNITS.items() if measures == dimension]
+    return choice(f"Unit of plain numbers of {dimension}.", *units)
+
+
+UNIT_KEYS: Keys = {of: _unit_choice(of) for of in ("length", "angle", "mass")}
+TOP_LEVEL_KEYS: Keys = {
     "format": {"description": "Version of this format.", "const": 1},
-    **NAMED,
+    **NAME_KEYS,
     "title": text("One line about it."),
     "reference": text("Where the robot and its numbers come from."),
     "gravity": numbers("Free fall in the base frame, m/s2.", 3),
     "redundant": flag("More motors than degrees of freedom are intended."),
-    "units": table("Units of plain numbers.", UNITS, *UNITS),
-    "platform": table("Body with task coordinates.", {**PLATFORM, **SOURCE}, "coordinates"),
-    "leg": tables("Parts that repeat.", LEG, "name"),
-    "term": tables("A term of the effort of joints.", TERM, "name"),
-    "payload": tables("A body that a log may carry.", PAYLOAD, "name"),
+    "units": table("Units of plain numbers.", UNIT_KEYS, *UNIT_KEYS),
+    "platform": table(
+        "Body with task coordinates.", {**PLATFORM_KEYS, **SOURCE_KEYS}, "coordinates"
+    ),
+    "leg": tables("Parts that repeat.", LEG_KEYS, "name"),
+    "term": tables("A term of the effort of joints.", TERM_KEYS, "name"),
+    "payload": tables("A body that a log may carry.", PAYLOAD_KEYS, "name"),
     "tie": table(
         "Parameters that equal legs share.",
-        {"parameters": words("Patterns of names inside a leg."), **SOURCE},
+        {"parameters": words("Patterns of names inside a leg."), **SOURCE_KEYS},
     ),
-    "noise": table("What sensors add, for the virtual robot.", {**NOISE, **SOURCE}),
+    "noise": table("What sensors add, for the virtual robot.", {**NOISE_KEYS, **SOURCE_KEYS}),
 }
 
 
-def parts() -> Keys:
-    """Return what a robot and a leg are made of; asked each time, as kinds of closures may have
-    been registered.
+def element_tables() -> Keys:
+    """Return the tables of bodies, joints and closures, which the robot and its legs have.
+
+    A function, not a constant: further kinds of closures may have been registered.
     """
-    values = {
-        key: dimension for kind in CLOSURES.values() for key, dimension in kind.values.items()
-    }
+    values: dict[str, Key] = {}
+    for kind in CLOSURES.values():
+        for key, dimension in kind.values.items():
+            values[key] = number(f"A {dimension}.")
     return {
-        "body": tables("A rigid body.", {**NAMED, **INERTIA}, "name"),
+        "body": tables("A rigid body.", {**NAME_KEYS, **INERTIA_KEYS}, "name"),
         "joint": tables(
-            "What carries a body.", {**SHORTHAND, **SINGLE}, "name", "type", "parent", "child"
+            "What carries a body.",
+            {**SHORTHAND_JOINT_KEYS, **SINGLE_JOINT_KEYS},
+            "name",
+            "type",
+            "parent",
+            "child",
         ),
         "closure": tables(
             "What closes a loop.",
             {
-                **NAMED,
+                **NAME_KEYS,
                 "kind": choice("Which equations hold.", *CLOSURES),
-                **ENDS,
-                **WEIGHTS,
-                **{key: number(f"A {dimension}.") for key, dimension in values.items()},
+                **FRAME_PAIR_KEYS,
+                **COEFFICIENT_KEYS,
+                **values,
             },
             "name",
             "kind",
         ),
         "transmission": tables(
-            "Motors that drive joints together.", TRANSMISSION, "name", "joints", "matrix", "motor"
+            "Motors that drive joints together.",
+            TRANSMISSION_KEYS,
+            "name",
+            "joints",
+            "matrix",
+            "motor",
         ),
-        "force": tables("A force along the line between two points.", FORCE, "name", "a", "b"),
+        "force": tables("A force along the line between two points.", FORCE_KEYS, "name", "a", "b"),
     }
 
 
 def robot() -> Key:
-    """Return the declaration of a robot file, but for the parts of its legs."""
+    """Return the declaration of a robot file, without the elements of its legs."""
     return table(
         "A robot: its bodies, joints, loops, motors, payloads.",
-        {**TOP, **parts(), **SOURCE},
+        {**TOP_LEVEL_KEYS, **element_tables(), **SOURCE_KEYS},
         "format",
         "name",
         "units",
@@ -384,35 +406,35 @@ def json_schema() -> dict[str, Any]:
 
     In a leg any value may be `$key` of its instances.
     """
-    whole, leg = robot(), TOP["leg"]["items"]
-    inside = {
-        **leg["properties"],
-        **{part: _with_placeholders(key) for part, key in parts().items()},
-    }
-    legs = {**TOP["leg"], "items": {**leg, "properties": inside, "required": ["name", "instances"]}}
+    schema = robot()
+    leg = TOP_LEVEL_KEYS["leg"]["items"]
+    properties = dict(leg["properties"])
+    for name, key in element_tables().items():
+        properties[name] = _with_placeholders(key)
+    leg = {**leg, "properties": properties, "required": ["name", "instances"]}
+    legs = {**TOP_LEVEL_KEYS["leg"], "items": leg}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Robot file of Gough",
-        "$defs": _DEFS,
-        **whole,
-        "properties": {**whole["properties"], "leg": legs},
+        "$defs": _SCHEMA_DEFINITIONS,
+        **schema,
+        "properties": {**schema["properties"], "leg": legs},
     }
 
 
 def _with_placeholders(key: Any) -> Any:
     """Allow `$key` in place of every value inside a table."""
     if isinstance(key, list):
-        return [_with_placeholders(item) for item in key]
+        return [_with_placeholders(alternative) for alternative in key]
     if not isinstance(key, Mapping):
         return key
-    inner = {name: _with_placeholders(value) for name, value in key.items()}
-    for name, value in inner.get("properties", {}).items():
-        if "$ref" not in value and (
-            value.get("type") != "string" or "enum" in value or "pattern" in value
-        ):
-            rest = {k: v for k, v in value.items() if k != "description"}
-            inner["properties"][name] = {
-                "description": value["description"],
-                "anyOf": [rest, {"$ref": "#/$defs/given"}],
+    declared = {name: _with_placeholders(inner) for name, inner in key.items()}
+    for name, inner in declared.get("properties", {}).items():
+        free_text = inner.get("type") == "string" and "enum" not in inner and "pattern" not in inner
+        if "$ref" not in inner and not free_text:
+            plain = {k: v for k, v in inner.items() if k != "description"}
+            declared["properties"][name] = {
+                "description": inner["description"],
+                "anyOf": [plain, {"$ref": "#/$defs/given"}],
             }
-    return inner
+    return declared

@@ -1,10 +1,9 @@
-"""Joint terms: what a joint's effort is made of besides rigid bodies, each linear in its
-coefficient.
+"""Joint terms: effort of a joint beside that of rigid bodies, each linear in its coefficient.
 
-A joint's effort is the sum of coefficient x term. All that is known of a term stands in its entry:
-engine, plants, exports, feasibility, bounds and the treatment of reversals ask here, and refuse by
-name what they cannot express. A new friction law is one entry, here, in a user's own file, or in a
-robot file as `[[term]]`:
+The effort of a joint is the sum of coefficient x term. An entry of `TERMS` holds all that is known
+of a term: the engine, plants, exports, physical consistency, bounds and the treatment of velocity
+reversals look it up, and refuse by name what they cannot express. A new friction law is one entry,
+here, in a user's file, or in a robot file as `[[term]]`:
 
     register_term(JointTerm(
         name="fc", label="smooth Coulomb friction", units=("N", "N m"), nonnegative=True,
@@ -16,9 +15,9 @@ Robot files then name it among a joint's `terms`. Expressions: see `gough.mechan
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,25 +25,23 @@ import numpy as np
 from gough.core.errors import InvalidInput, nearest
 from gough.core.names import GAIN, INERTIAL, Parameter
 from gough.mechanism import expression as grammar
-from gough.mechanism.expression import EFFORT, STATE, Dimension, Node, fault, powers
+from gough.mechanism.expression import EFFORT_NAME, STATE_NAMES, Dimension, Node, fault, powers
 
-RISKY = (
-    "/",
-    "^",
-    "log",
-    "sqrt",
-    "exp",
-    "tan",
-)  # operations and functions that have no value everywhere
-_JUMP = 1e-9  # velocity at which a term's jump is looked at; far below any dead band [m/s or rad/s]
-# Dimensions of a constant that belongs to whatever joint has the term: for (prismatic, revolute)
-# joints.
+# Operations and functions that are undefined, or very large, for some arguments.
+_PARTIAL_FUNCTIONS = ("/", "^", "log", "sqrt", "exp", "tan")
+# Numbers in an expression beyond this may make a term too large to be squared.
+_LARGE_NUMBER = 1e9
+# Velocity at which the jump of a term is evaluated; far below any dead band. [m/s or rad/s]
+_JUMP_VELOCITY = 1e-9
+# Half jumps below this are taken as none; a Coulomb friction has 1.
+_SMALLEST_JUMP = 1e-3
+# Dimensions of a constant that depend on the joint: (prismatic, revolute).
 JOINT_DIMENSIONS = {
     "joint position": ("length", "angle"),
     "joint velocity": ("velocity", "angular velocity"),
     "joint acceleration": ("acceleration", "angular acceleration"),
 }
-_SI = {
+_SI_UNITS = {
     "joint position": "m or rad",
     "joint velocity": "m/s or rad/s",
     "length": "m",
@@ -61,133 +58,123 @@ _SI = {
 
 @dataclass(frozen=True, kw_only=True)
 class Constant:
-    """A number of a term that is not its coefficient, such as a Stribeck velocity or a pitch;
-    SI.
-    """
+    """A number of a term beside its coefficient, such as a Stribeck velocity or a pitch; SI."""
 
-    value: float  # or where a search for it starts
+    value: float  # start value if it is fitted
     # `time`, `length`, ..., `joint position` or `joint velocity`; empty if not known
     dimension: str = ""
-    fit: bool = False  # found from the data, between `low` and `high`
+    fit: bool = False  # estimated from the data, between `low` and `high`
     low: float = -math.inf
     high: float = math.inf
 
     @property
     def unit(self) -> str:
-        return _SI.get(self.dimension, self.dimension)
+        """The SI unit, for reports."""
+        return _SI_UNITS.get(self.dimension, self.dimension)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointState:
-    """What a term may depend on: arrays of numbers, or expressions."""
+    """What a term may depend on, as arrays of numbers or as symbolic expressions."""
 
     q: Any  # [m or rad]
     qd: Any
     qdd: Any
     sign: Any  # of the velocity: linear inside the dead band, smooth while optimising
     math: Any  # `sin cos tan exp log sqrt tanh fabs fmin fmax floor` of NumPy or CasADi
-    # state of another joint by the name an expression gives it
+    # state of another joint by its name in the expression
     other: Callable[[str], JointState] | None = None
-    # of the term, in order; None where settled: a lag is what it follows
+    # internal states of the term, in order; None in steady state: a lag equals its input
     lags: Sequence[Any] | None = None
-    channels: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # recorded; what is missing has its usual value
-    constants: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # `stribeck.speed`, instead of the term's own
+    # recorded channels by name; missing ones have the term's default
+    channels: Mapping[str, Any] = field(default_factory=dict)
+    # by full name (`stribeck.speed`), in place of the term's own
+    constants: Mapping[str, Any] = field(default_factory=dict)
     effort: Any = 0.0  # transmitted: the motor's less the friction of its joint [N or N m]
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointTerm:
-    """One term of a joint's effort.
-
-    Samples near reversals say little about a term that jumps, and simulators resolve its dead band:
-    see `coulomb`.
-    """
+    """One term of a joint's effort: coefficient x expression."""
 
     name: str  # of the parameter: `fv`
-    label: str  # in words; friction ends in `friction`
-    units: tuple[str, str] = (
-        "",
-        "",
-    )  # of the coefficient at (prismatic, revolute) joints; made if empty
-    expression: str  # acceleration only as a factor
-    constants: Mapping[str, Constant] = field(default_factory=dict)  # what is not linear in it
-    channels: Mapping[str, float] = field(
-        default_factory=dict
-    )  # recorded, with the value where none is
-    family: str = ""  # its terms share their constants, `family.name`; the own name by default
-    nonnegative: bool = False  # the coefficient of a physical joint
+    label: str  # in words; that of friction ends in `friction`
+    # of the coefficient at (prismatic, revolute) joints; derived from the expression if empty
+    units: tuple[str, str] = ("", "")
+    expression: str  # linear in the acceleration
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+    # recorded channels it depends on -> value where a log has none
+    channels: Mapping[str, float] = field(default_factory=dict)
+    # terms of a family share their constants, `family.constant`; by default the term's name
+    family: str = ""
+    nonnegative: bool = False  # the coefficient of a physical joint is not negative
     dissipative: bool = False  # friction: it opposes motion
-    # half its jump where the velocity changes sign; seen from the expression by default
+    # Half its jump where the velocity changes sign; by default computed from the expression. If
+    # not zero, samples near velocity reversals are excluded and simulators resolve the dead band.
     coulomb: float | None = None
-    fault_candidate: bool = True  # the diagnosis looks for it where a robot file lacks it
+    fault_candidate: bool = True  # the diagnosis tests whether it is missing in a robot file
     urdf: str | None = None  # attribute of `<dynamics>`
     sidecar: str | None = None  # key of the YAML beside a URDF
     mjcf: str | None = None  # attribute of MJCF's `<joint>`; `springref` is a constant effort
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "family", self.family or self.name)
-        words, own = (*STATE, EFFORT, "pi"), (*self.constants, *self.channels)
-        for word in own:
-            if not word.isidentifier() or word in (*words, *grammar.FUNCTIONS):
+        self._check_names()
+        self._acceleration_power(self.tree)
+        for lag in self.lags:
+            self.lag_is_distance(lag)
+            if any(node.value == EFFORT_NAME for node in lag.walk()):
+                raise fault(self.expression, lag.position, "a lag of the effort is not possible")
+        for word in (*self.constants, *self.channels):
+            if not self.uses(word):
+                raise InvalidInput(
+                    f"'{word}' is not in the expression '{self.expression}'", name=word
+                )
+        if self.coulomb is None:
+            object.__setattr__(self, "coulomb", self._half_jump())
+        if not all(self.units):
+            units = (self._derived_unit("prismatic", "N"), self._derived_unit("revolute", "N m"))
+            object.__setattr__(self, "units", units)
+
+    def _check_names(self) -> None:
+        """Raise unless names of constants and channels are free, and all names are known."""
+        reserved = (*STATE_NAMES, EFFORT_NAME, "pi")
+        declared = (*self.constants, *self.channels)
+        for word in declared:
+            if not word.isidentifier() or word in (*reserved, *grammar.FUNCTIONS):
                 raise InvalidInput(
                     f"a constant or channel cannot be called '{word}'; use another word", name=word
                 )
+        known = (*reserved, *declared)
         for node in self.tree.walk():
-            if (
-                node.kind == "name"
-                and node.value not in (*words, *own)
-                and Parameter(node.value).kind not in STATE
-            ):
-                why = (
+            word = node.value
+            if node.kind != "name" or word in known or Parameter(word).kind in STATE_NAMES:
+                continue
+            hint = nearest(word, known)
+            if word == self.name:
+                hint = (
                     ": a term is its coefficient times the expression, so leave the coefficient out"
-                    if node.value == self.name
-                    else nearest(node.value, (*words, *own))
                 )
-                raise fault(self.expression, node.at, f"no name '{node.value}'{why}")
-        self._acceleration(self.tree)
-        for lag in self.lags:
-            self.lag_is_distance(lag)
-            if any(node.value == EFFORT for node in lag.walk()):
-                raise fault(self.expression, lag.at, "a lag of the effort is not possible")
-        if unused := [word for word in own if not self.uses(word)]:
-            raise InvalidInput(
-                f"'{unused[0]}' is not in the expression '{self.expression}'", name=unused[0]
-            )
-        if self.coulomb is None:
-            object.__setattr__(self, "coulomb", self._jump())
-        if not all(self.units):
-            units = {"prismatic": "N", "revolute": "N m"}
-            object.__setattr__(
-                self,
-                "units",
-                tuple(self._made_unit(kind, effort) for kind, effort in units.items()),
-            )
+            raise fault(self.expression, node.position, f"no name '{word}'{hint}")
 
-    def _acceleration(self, node: Node) -> int:
-        """Return the power of accelerations in a part of the expression, 0 or 1: a mass matrix has
-        no others.
+    def _acceleration_power(self, node: Node) -> int:
+        """Return the power of accelerations in a subexpression, 0 or 1.
+
+        Raises:
+            InvalidInput: Any other dependence, which would not give a mass matrix.
         """
         if node.kind == "name":
             return int(Parameter(node.value).kind == "qdd")
-        below = [self._acceleration(part) for part in node.parts]
+        below = [self._acceleration_power(operand) for operand in node.operands]
         power = sum(below) if node.kind == "*" else max(below, default=0)
         linear = node.kind in ("+", "-", "*", "neg") or (node.kind == "/" and not below[1])
         if power > 1 or (power and not linear):
-            raise fault(
-                self.expression,
-                node.at,
-                "acceleration can only be a factor: efforts are linear in it",
-            )
+            message = "acceleration can only be a factor: efforts are linear in it"
+            raise fault(self.expression, node.position, message)
         return power
 
-    def _made_unit(self, kind: str, effort: str) -> str:
-        """Return the unit of the coefficient that the expression asks for; empty at joints it is
-        not for.
-        """
+    def _derived_unit(self, kind: str, effort: str) -> str:
+        """Return the unit of the coefficient by the expression; empty at joints it does not fit."""
         try:
             return grammar.unit_text(self.dimension(kind), effort)
         except InvalidInput:
@@ -195,23 +182,24 @@ class JointTerm:
 
     @cached_property
     def tree(self) -> Node:
+        """Syntax tree of the expression."""
         return grammar.parse(self.expression)
 
     @cached_property
     def lags(self) -> tuple[Node, ...]:
-        """Its lags: what is remembered from sample to sample."""
+        """The lags in the expression; each is one internal state."""
         return tuple(node for node in self.tree.walk() if node.kind == "lag")
 
     @cached_property
     def other_joints(self) -> tuple[str, ...]:
-        """Joints whose motion it depends on besides its own, as the expression names them."""
-        names = (Parameter(node.value).owner for node in self.tree.walk() if node.kind == "name")
-        return tuple(dict.fromkeys(filter(None, names)))
+        """Other joints whose motion it depends on, as the expression names them."""
+        owners = [Parameter(node.value).owner for node in self.tree.walk() if node.kind == "name"]
+        return tuple(dict.fromkeys(filter(None, owners)))
 
     @cached_property
     def load_dependent(self) -> bool:
         """Whether it depends on the transmitted effort of its joint."""
-        return self.uses(EFFORT)
+        return self.uses(EFFORT_NAME)
 
     @property
     def is_joint_friction(self) -> bool:
@@ -220,90 +208,99 @@ class JointTerm:
 
     @property
     def may_be_undefined(self) -> bool:
-        """It may have no value for some motions, or one too large to be squared."""
-        return any(
-            node.kind in RISKY
-            or node.value in RISKY
-            or (node.kind == "number" and abs(node.value[0]) > 1e9)
-            for node in self.tree.walk()
-        )
+        """Whether it may have no value for some motions, or one too large to be squared."""
+        for node in self.tree.walk():
+            if node.kind in _PARTIAL_FUNCTIONS or node.value in _PARTIAL_FUNCTIONS:
+                return True
+            if node.kind == "number" and abs(node.value[0]) > _LARGE_NUMBER:
+                return True
+        return False
 
     def uses(self, word: str) -> bool:
+        """Tell whether the expression has a name."""
         return any(node.kind == "name" and node.value == word for node in self.tree.walk())
 
     def is_periodic_in(self, constant: str) -> bool:
-        """Tell whether a constant changes the pitch of a wave, so that a search for it has many
-        minima.
-        """
-        return any(
-            node.value in ("sin", "cos", "tan")
-            and any(below.value == constant for below in node.walk())
-            for node in self.tree.walk()
-            if node.kind == "call"
-        )
+        """Tell whether a constant is inside a sine: a search for it then has many minima."""
+        for node in self.tree.walk():
+            wave = node.kind == "call" and node.value in ("sin", "cos", "tan")
+            if wave and any(below.value == constant for below in node.walk()):
+                return True
+        return False
 
     def unit(self, kind: str) -> str:
+        """Return the unit of the coefficient at a prismatic or revolute joint."""
         return self.units[0 if kind == "prismatic" else 1]
 
     def dimension(self, kind: str) -> Dimension | None:
         """Return the dimension of the expression at a kind of joint, None where it is not known."""
-        own = 0 if kind == "prismatic" else 1
-        known = {name: JOINT_DIMENSIONS[of][own] for name, of in zip(STATE, JOINT_DIMENSIONS)}
-        known |= {EFFORT: ("force", "torque")[own], "pi": "none"}
-        known |= {
-            name: JOINT_DIMENSIONS.get(constant.dimension, (constant.dimension,) * 2)[own]
-            for name, constant in self.constants.items()
-        }
+        column = 0 if kind == "prismatic" else 1
+        known = {EFFORT_NAME: ("force", "torque")[column], "pi": "none"}
+        for name, dimensions in zip(STATE_NAMES, JOINT_DIMENSIONS.values()):
+            known[name] = dimensions[column]
+        for name, constant in self.constants.items():
+            dimensions = JOINT_DIMENSIONS.get(constant.dimension, (constant.dimension,) * 2)
+            known[name] = dimensions[column]
 
-        def value(node: Node) -> Dimension | None:
+        def dimension_of_name(node: Node) -> Dimension | None:
             return powers(known.get(node.value, ""))
 
-        return grammar.dimension_in(self.expression, self.tree, value)
+        return grammar.dimension_in(self.expression, self.tree, dimension_of_name)
 
     def lag_is_distance(self, lag: Node) -> bool:
-        """Tell whether a lag is over a distance, not a time; raise where its second argument has no
-        unit.
+        """Tell whether a lag is over a distance, not a time.
+
+        Raises:
+            InvalidInput: Its second argument has no unit.
         """
-        by = lag.parts[1]
-        found = by.value[1] if by.kind == "number" else ""
-        if by.kind == "name" and by.value in self.constants:
-            found = self.constants[by.value].dimension
-        if found not in ("time", "length", "angle", "joint position"):
+        extent = lag.operands[1]
+        dimension = ""
+        if extent.kind == "number":
+            dimension = extent.value[1]
+        elif extent.kind == "name" and extent.value in self.constants:
+            dimension = self.constants[extent.value].dimension
+        if dimension not in ("time", "length", "angle", "joint position"):
             raise fault(
                 self.expression,
-                by.at,
+                extent.position,
                 "a lag is over a time or a distance; give a constant with a unit, or "
                 "'0.1 s', '2 mm'",
             )
-        return found != "time"
+        return dimension != "time"
 
     def value(self, state: JointState, node: Node | None = None) -> Any:
-        """Return the term, or a part of its expression, for a unit coefficient."""
+        """Return the term, or a subexpression of it, for a unit coefficient."""
+        value_of = partial(self._value_of, state)
+        return grammar.evaluate(node or self.tree, value_of, state.math)
 
-        def named(at: Node) -> Any:
-            if at.kind == "lag":
-                return (
-                    self.value(state, at.parts[0]) if state.lags is None else state.lags[at.value]
-                )
-            if at.kind == "call":  # the sign of something
-                inner = at.parts[0]
-                if inner.kind == "name" and Parameter(inner.value).kind == "qd":
-                    return self._state_of(state, inner.value).sign
-                steep = self.value(state, inner) * 1e300
-                return state.math.fmax(state.math.fmin(steep, 1.0), -1.0)
-            if at.value in self.constants:
-                full = f"{self.family}.{at.value}"
-                return state.constants.get(full, self.constants[at.value].value)
-            if at.value in self.channels:
-                return state.channels.get(at.value, self.channels[at.value])
-            if at.value == "pi":
-                return math.pi
-            return getattr(self._state_of(state, at.value), Parameter(at.value).kind)
+    def _value_of(self, state: JointState, node: Node) -> Any:
+        """Return the value of a name, a lag or a sign."""
+        if node.kind == "lag":
+            if state.lags is None:
+                return self.value(state, node.operands[0])
+            return state.lags[node.value]
+        if node.kind == "call":
+            return self._sign(state, node.operands[0])
+        word = node.value
+        if word in self.constants:
+            full_name = f"{self.family}.{word}"
+            return state.constants.get(full_name, self.constants[word].value)
+        if word in self.channels:
+            return state.channels.get(word, self.channels[word])
+        if word == "pi":
+            return math.pi
+        return getattr(self._state_of(state, word), Parameter(word).kind)
 
-        return grammar.evaluate(self.tree if node is None else node, named, state.math)
+    def _sign(self, state: JointState, argument: Node) -> Any:
+        """Return the sign of a subexpression; that of a velocity is given with the state."""
+        if argument.kind == "name" and Parameter(argument.value).kind == "qd":
+            return self._state_of(state, argument.value).sign
+        steep = self.value(state, argument) * 1e300
+        return state.math.fmax(state.math.fmin(steep, 1.0), -1.0)
 
     @staticmethod
     def _state_of(state: JointState, name: str) -> JointState:
+        """Return the state of the joint that a name belongs to."""
         joint = Parameter(name).owner
         if not joint:
             return state
@@ -311,182 +308,42 @@ class JointTerm:
             raise InvalidInput(f"the state of joint '{joint}' is not known here")
         return state.other(joint)
 
-    def _jump(self) -> float:
-        """Return half the change of the term where the velocity of its own joint changes sign."""
-        q, zero = np.float64(0.37), np.float64(0.0)  # NumPy's, which divide by zero
+    def _half_jump(self) -> float:
+        """Return half the change of the term where the velocity of its joint changes sign."""
+        zero = np.float64(0.0)  # of NumPy, which divides by zero without an exception
         still = JointState(
-            q=q, qd=zero, qdd=zero, sign=zero, math=np, effort=1.0, other=lambda name: still
+            q=np.float64(0.37),
+            qd=zero,
+            qdd=zero,
+            sign=zero,
+            math=np,
+            effort=1.0,
+            other=lambda name: still,
         )
+
+        def value_moving(sign: float) -> float:
+            no_lag = (0.0,) * len(self.lags)
+            moving = replace(still, qd=sign * _JUMP_VELOCITY, sign=sign, lags=no_lag)
+            return float(np.real(self.value(moving)))
+
         with np.errstate(all="ignore"):
-            ahead, back = (
-                float(
-                    np.real(
-                        self.value(
-                            replace(
-                                still,
-                                qd=s * _JUMP,
-                                sign=s,
-                                lags=(0.0,) * len(self.lags),
-                                other=lambda name: still,
-                            )
-                        )
-                    )
-                )
-                for s in (1.0, -1.0)
-            )
-        jump = abs(ahead - back) / 2
-        return round(jump, 6) if math.isfinite(jump) and jump > 1e-3 else 0.0
+            jump = abs(value_moving(1.0) - value_moving(-1.0)) / 2
+        if not math.isfinite(jump) or jump <= _SMALLEST_JUMP:
+            return 0.0
+        return round(jump, 6)
 
     def with_constants(self, constants: Mapping[str, float]) -> JointTerm:
-        """Return the term with other values of constants, by their full name; the others stay."""
-        own = {
-            name: replace(c, value=float(constants.get(f"{self.family}.{name}", c.value)))
-            for name, c in self.constants.items()
-        }
-        return self if own == dict(self.constants) else replace(self, constants=own)
+        """Return the term with other values of constants, by full name; the others stay."""
+        changed = {}
+        for name, constant in self.constants.items():
+            number = float(constants.get(f"{self.family}.{name}", constant.value))
+            changed[name] = replace(constant, value=number)
+        if changed == dict(self.constants):
+            return self
+        return replace(self, constants=changed)
 
 
-def _constant(value: float, dimension: str, low: float, high: float, fit: bool = False) -> Constant:
-    return Constant(
-        value=value,
-        dimension=f"joint {dimension}" if dimension != "time" else "time",
-        low=low,
-        high=high,
-        fit=fit,
-    )
-
-
-def _bundled() -> Iterator[JointTerm]:
-    """Yield the terms that come with Gough; those looked for in other ways are not `suspected`."""
-    newton, viscous = ("N", "N m"), ("N s/m", "N m s/rad")
-    positive: dict[str, Any] = {"nonnegative": True}
-    rubs: dict[str, Any] = {"nonnegative": True, "dissipative": True}
-    for name, label, units, expression, more in (
-        (
-            "ia",
-            "rotor and drive inertia",
-            ("kg", "kg m2"),
-            "qdd",
-            positive | {"sidecar": "rotor_inertia", "mjcf": "armature"},
-        ),
-        ("fv", "viscous friction", viscous, "qd", rubs | {"urdf": "damping", "mjcf": "damping"}),
-        (
-            "fs",
-            "Coulomb friction",
-            newton,
-            "sign(qd)",
-            rubs | {"urdf": "friction", "mjcf": "frictionloss"},
-        ),
-        ("off", "offset", newton, "1", {"sidecar": "effort_offset", "mjcf": "springref"}),
-        (
-            "k",
-            "spring about the zero position",
-            ("N/m", "N m/rad"),
-            "q",
-            positive | {"sidecar": "stiffness", "mjcf": "stiffness"},
-        ),
-    ):
-        yield JointTerm(name=name, label=label, units=units, expression=expression, **more)
-    made = ("", "")
-    speed, width = (_constant(v, "velocity", v / 100, v * 100, fit=True) for v in (0.05, 0.02))
-    time, distance = _constant(0.1, "time", 1e-3, 10.0), _constant(0.02, "position", 1e-6, 10.0)
-    rest, pitch = (
-        _constant(0.0, "position", -math.inf, math.inf),
-        _constant(0.01, "position", 1e-5, 10.0),
-    )
-    warm: dict[str, Any] = {
-        "channels": {"temperature": 25.0},
-        "constants": {"reference": Constant(value=20.0)},
-    }
-    for name, label, units, expression, more in (
-        ("fv_plus", "forward viscous friction", viscous, "max(qd, 0)", rubs),
-        ("fv_minus", "backward viscous friction", viscous, "min(qd, 0)", rubs),
-        ("fs_plus", "forward Coulomb friction", made, "max(sign(qd), 0)", rubs),
-        ("fs_minus", "backward Coulomb friction", made, "min(sign(qd), 0)", rubs),
-        (
-            "stribeck",
-            "Stribeck friction",
-            made,
-            "sign(qd) * exp(-abs(qd) / speed)",
-            rubs | {"constants": {"speed": speed}},
-        ),
-        (
-            "fs_smooth",
-            "smooth Coulomb friction",
-            made,
-            "tanh(qd / width)",
-            rubs | {"constants": {"width": width}, "coulomb": 1.0},
-        ),
-        ("fv_cubic", "cubic viscous friction", made, "qd^3", {"dissipative": True}),
-        (
-            "fv_root",
-            "square-root viscous friction",
-            made,
-            "sign(qd) * sqrt(abs(qd))",
-            {"dissipative": True, "coulomb": 0.0},
-        ),
-        (
-            "fs_time",
-            "friction with memory over time",
-            made,
-            "lag(sign(qd), time)",
-            rubs | {"constants": {"time": time}},
-        ),
-        (
-            "fs_distance",
-            "friction with memory over distance",
-            made,
-            "lag(sign(qd), distance)",
-            rubs | {"constants": {"distance": distance}},
-        ),
-        ("fs_load", "load-dependent friction", ("1", "1"), "abs(effort) * sign(qd)", rubs),
-        (
-            "fv_temperature",
-            "change of viscous friction with temperature",
-            ("N s/(m degC)", "N m s/(rad degC)"),
-            "qd * (temperature - reference)",
-            warm,
-        ),
-        (
-            "fs_temperature",
-            "change of Coulomb friction with temperature",
-            ("N/degC", "N m/degC"),
-            "sign(qd) * (temperature - reference)",
-            warm,
-        ),
-        ("k2", "quadratic spring", made, "q^2", {}),
-        ("k3", "cubic spring", made, "q^3", {}),
-        (
-            "k_preload",
-            "preload of a spring",
-            made,
-            "sign(q - rest)",
-            {"constants": {"rest": rest}, "coulomb": 0.0},
-        ),
-        *(
-            (
-                f"ripple_{wave}{n if n > 1 else ''}",
-                f"ripple, {word}, harmonic {n}",
-                made,
-                f"{wave}({2 * n} * pi * q / pitch)",
-                {"family": "ripple", "constants": {"pitch": pitch}},
-            )
-            for n in (1, 2, 3)
-            for wave, word in (("sin", "sine"), ("cos", "cosine"))
-        ),
-    ):
-        yield JointTerm(
-            name=name,
-            label=label,
-            units=units,
-            expression=expression,
-            fault_candidate=False,
-            **more,
-        )
-
-
-# In the order in which base parameters are sought (BG13 (23)); registered ones follow.
-TERMS: dict[str, JointTerm] = {term.name: term for term in _bundled()}
+TERMS: dict[str, JointTerm] = {}  # in the order in which base parameters are sought (BG13 (23))
 # Words of a joint's `terms` that stand for several.
 BUNDLES: dict[str, tuple[str, ...]] = {
     "ripple": ("ripple_sin", "ripple_cos"),
@@ -496,7 +353,7 @@ BUNDLES: dict[str, tuple[str, ...]] = {
 
 
 def register_term(term: JointTerm) -> JointTerm:
-    """Make a term known to robot files and to everything that meets one; return it."""
+    """Make a term known to robot files and to the rest of Gough; return it."""
     check_term_name(term.name, (*TERMS, *BUNDLES))
     TERMS[term.name] = term
     return term
@@ -512,3 +369,154 @@ def check_term_name(name: str, taken: Sequence[str]) -> None:
             name=name,
         )
     Parameter.of("joint", name)  # raises for names that could not be read back
+
+
+def _constant(value: float, dimension: str, low: float, high: float, fit: bool = False) -> Constant:
+    return Constant(value=value, dimension=dimension, low=low, high=high, fit=fit)
+
+
+def _register(name: str, label: str, expression: str, **fields: Any) -> None:
+    """Register a term of Gough."""
+    register_term(JointTerm(name=name, label=label, expression=expression, **fields))
+
+
+def _register_standard_terms() -> None:
+    """Register the terms that most robots have; the diagnosis tests whether one is missing."""
+    force: Any = {"units": ("N", "N m")}
+    friction: Any = {"nonnegative": True, "dissipative": True}
+    _register(
+        "ia",
+        "rotor and drive inertia",
+        "qdd",
+        units=("kg", "kg m2"),
+        nonnegative=True,
+        sidecar="rotor_inertia",
+        mjcf="armature",
+    )
+    viscous = ("N s/m", "N m s/rad")
+    _register(
+        "fv", "viscous friction", "qd", units=viscous, urdf="damping", mjcf="damping", **friction
+    )
+    _register(
+        "fs",
+        "Coulomb friction",
+        "sign(qd)",
+        urdf="friction",
+        mjcf="frictionloss",
+        **force,
+        **friction,
+    )
+    _register("off", "offset", "1", sidecar="effort_offset", mjcf="springref", **force)
+    _register(
+        "k",
+        "spring about the zero position",
+        "q",
+        units=("N/m", "N m/rad"),
+        nonnegative=True,
+        sidecar="stiffness",
+        mjcf="stiffness",
+    )
+
+
+def _register_friction_terms() -> None:
+    """Register further friction laws."""
+    friction: Any = {"nonnegative": True, "dissipative": True, "fault_candidate": False}
+    viscous = ("N s/m", "N m s/rad")
+    _register("fv_plus", "forward viscous friction", "max(qd, 0)", units=viscous, **friction)
+    _register("fv_minus", "backward viscous friction", "min(qd, 0)", units=viscous, **friction)
+    _register("fs_plus", "forward Coulomb friction", "max(sign(qd), 0)", **friction)
+    _register("fs_minus", "backward Coulomb friction", "min(sign(qd), 0)", **friction)
+    _register(
+        "stribeck",
+        "Stribeck friction",
+        "sign(qd) * exp(-abs(qd) / speed)",
+        constants={"speed": _constant(0.05, "joint velocity", 5e-4, 5.0, fit=True)},
+        **friction,
+    )
+    _register(
+        "fs_smooth",
+        "smooth Coulomb friction",
+        "tanh(qd / width)",
+        constants={"width": _constant(0.02, "joint velocity", 2e-4, 2.0, fit=True)},
+        coulomb=1.0,
+        **friction,
+    )
+    _register("fv_cubic", "cubic viscous friction", "qd^3", dissipative=True, fault_candidate=False)
+    _register(
+        "fv_root",
+        "square-root viscous friction",
+        "sign(qd) * sqrt(abs(qd))",
+        dissipative=True,
+        fault_candidate=False,
+        coulomb=0.0,
+    )
+    _register(
+        "fs_time",
+        "friction with memory over time",
+        "lag(sign(qd), time)",
+        constants={"time": _constant(0.1, "time", 1e-3, 10.0)},
+        **friction,
+    )
+    _register(
+        "fs_distance",
+        "friction with memory over distance",
+        "lag(sign(qd), distance)",
+        constants={"distance": _constant(0.02, "joint position", 1e-6, 10.0)},
+        **friction,
+    )
+    _register(
+        "fs_load",
+        "load-dependent friction",
+        "abs(effort) * sign(qd)",
+        units=("1", "1"),
+        **friction,
+    )
+
+
+def _register_other_terms() -> None:
+    """Register temperature dependence, springs and ripple."""
+    warm: Any = {
+        "channels": {"temperature": 25.0},
+        "constants": {"reference": Constant(value=20.0)},
+        "fault_candidate": False,
+    }
+    _register(
+        "fv_temperature",
+        "change of viscous friction with temperature",
+        "qd * (temperature - reference)",
+        units=("N s/(m degC)", "N m s/(rad degC)"),
+        **warm,
+    )
+    _register(
+        "fs_temperature",
+        "change of Coulomb friction with temperature",
+        "sign(qd) * (temperature - reference)",
+        units=("N/degC", "N m/degC"),
+        **warm,
+    )
+    _register("k2", "quadratic spring", "q^2", fault_candidate=False)
+    _register("k3", "cubic spring", "q^3", fault_candidate=False)
+    _register(
+        "k_preload",
+        "preload of a spring",
+        "sign(q - rest)",
+        constants={"rest": _constant(0.0, "joint position", -math.inf, math.inf)},
+        coulomb=0.0,
+        fault_candidate=False,
+    )
+    pitch = _constant(0.01, "joint position", 1e-5, 10.0)
+    for harmonic, ending in ((1, ""), (2, "2"), (3, "3")):
+        for function, label in (("sin", "sine"), ("cos", "cosine")):
+            _register(
+                f"ripple_{function}{ending}",
+                f"ripple, {label}, harmonic {harmonic}",
+                f"{function}({2 * harmonic} * pi * q / pitch)",
+                family="ripple",
+                constants={"pitch": pitch},
+                fault_candidate=False,
+            )
+
+
+_register_standard_terms()
+_register_friction_terms()
+_register_other_terms()
