@@ -292,7 +292,8 @@ class JointEfforts:
             for k, lag in enumerate(term.lags):
                 states = [self._state(*x, at, lags[own]) for x in (before, after)]
                 mean = (
-                    sum(float(np.squeeze(term.value(state, lag.operands[0]))) for state in states) / 2
+                    sum(float(np.squeeze(term.value(state, lag.operands[0]))) for state in states)
+                    / 2
                 )
                 way = float(np.abs(after[0] - before[0])[at[0]]) if term.lag_is_distance(lag) else h
                 keep = np.exp(-way / term.value(states[0], lag.operands[1]))
