@@ -3,7 +3,7 @@ headline.
 
 A rule speaks by a `Remark`. The headline is `good` only if none does: a model may predict a
 held-out log perfectly and still be wrong, because that log has the same mistake. The rules are
-join_names in docs/diagnosis.md.
+listed in docs/diagnosis.md.
 """
 
 from __future__ import annotations

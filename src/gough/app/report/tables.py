@@ -24,7 +24,7 @@ COUNTS = (
     "samples",
 )  # figures of data quality without unit; others say theirs or are lengths
 SHOWN = 12  # digits of a fingerprint
-PAIRS = 12  # strongest correlations join_names
+PAIRS = 12  # strongest correlations listed
 
 
 def parameter_rows(model: Model, identification: Identification) -> list[dict[str, Any]]:
