@@ -14,7 +14,7 @@ from gough.core.errors import InvalidTrajectory
 from gough.core.trajectory import load_trajectory
 from gough.engine import Model
 from gough.excitation import design
-from gough.excitation.design import runnable
+from gough.excitation.ramps import sample_with_ramps
 from tests_support import fourier
 
 
@@ -22,7 +22,7 @@ def test_a_controller_gets_platform_and_motors_from_rest_to_rest(
     five_bar: Model, tmp_path: Path
 ) -> None:
     trajectory = fourier(five_bar, 0.4, 0.5)
-    runnable(five_bar, trajectory, 3).to_csv(tmp_path / "t.csv", 1000.0)
+    sample_with_ramps(five_bar, trajectory, 3).to_csv(tmp_path / "t.csv", 1000.0)
     header, *rows = csv.reader((tmp_path / "t.csv").read_text().splitlines())
     table = dict(zip(header, np.array(rows, dtype=float).T))
     position = np.stack([table["tool.x.position [m]"], table["tool.y.position [m]"]], axis=1)
@@ -60,7 +60,7 @@ def test_a_controller_gets_platform_and_motors_from_rest_to_rest(
 def test_no_limit_is_exceeded_on_the_way_into_the_motion(name: str) -> None:
     model = Model(load_robot(name))
     plan = design(model, starts=1, iterations=20)
-    run = runnable(model, plan.trajectory, 2)
+    run = sample_with_ramps(model, plan.trajectory, 2)
     for k, joint in enumerate(run.coordinates):
         limits = model.mechanism.joint(joint).limits
         for word, most in (("velocity", limits.velocity), ("acceleration", limits.acceleration)):
@@ -72,7 +72,7 @@ def test_the_virtual_robot_runs_the_table_of_the_controller(
     five_bar: Model, tmp_path: Path
 ) -> None:
     trajectory = fourier(five_bar, 0.4, 0.5)
-    runnable(five_bar, trajectory, 2).to_csv(tmp_path / "t.csv", 1000.0)
+    sample_with_ramps(five_bar, trajectory, 2).to_csv(tmp_path / "t.csv", 1000.0)
     run_step(
         "simulate",
         {"robot": "five_bar", "trajectory": "t.csv", "noise": False, "output": "log.csv"},

@@ -12,7 +12,8 @@ from gough.engine.limits import collect_limits
 from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_value
-from gough.excitation.problem import DesignProblem, Part, Point
+from gough.excitation.problem import DesignPoint, DesignProblem
+from gough.excitation.trajectory_form import TrajectoryForm
 from gough.mechanism import load_robot
 
 NOISE = {
@@ -21,7 +22,7 @@ NOISE = {
 }
 
 
-def _part(**changes: object) -> Part:
+def _form(**changes: object) -> TrajectoryForm:
     usual: dict[str, object] = {
         "harmonics": 3,
         "frequency": 0.5,
@@ -31,19 +32,19 @@ def _part(**changes: object) -> Part:
         "at_rest": False,
         "free_frequency": False,
     }
-    return Part(**(usual | changes))  # type: ignore[arg-type]
+    return TrajectoryForm(**(usual | changes))  # type: ignore[arg-type]
 
 
 def _problem(
-    robot: str, criterion: Criterion, *parts: Part, by: By = "task"
-) -> tuple[DesignProblem, Point]:
+    robot: str, criterion: Criterion, *forms: TrajectoryForm, by: By = "task"
+) -> tuple[DesignProblem, DesignPoint]:
     model = Model(load_robot(robot))
-    payloads = tuple(part.payload for part in parts if part.payload)
+    payloads = tuple(form.payload for form in forms if form.payload)
     base = base_parameters(model, tie_legs=True, payloads=payloads)
     m = model.degrees_of_freedom
     problem = DesignProblem(
         model,
-        parts,
+        forms,
         by=by,
         criterion=criterion,
         base=base,
@@ -58,7 +59,7 @@ def _problem(
 
 
 def _differences(
-    problem: DesignProblem, point: Point, direction: np.ndarray
+    problem: DesignProblem, point: DesignPoint, direction: np.ndarray
 ) -> tuple[float, np.ndarray]:
     step = 1e-6
     ahead, behind = (
@@ -73,23 +74,23 @@ def _differences(
 
 
 CASES = [
-    ("five_bar", "task", (_part(),)),
-    ("five_bar", "actuated", (_part(at_rest=True),)),
-    ("redundant", "task", (_part(free_frequency=True),)),
+    ("five_bar", "task", (_form(),)),
+    ("five_bar", "actuated", (_form(at_rest=True),)),
+    ("redundant", "task", (_form(free_frequency=True),)),
     (
         "five_bar",
         "task",
-        (_part(free_frequency=True), _part(payload="disc", frequency=0.2, samples=30)),
+        (_form(free_frequency=True), _form(payload="disc", frequency=0.2, samples=30)),
     ),
 ]
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize(("robot", "by", "parts"), CASES)
+@pytest.mark.parametrize(("robot", "by", "forms"), CASES)
 def test_derivatives_equal_finite_differences(
-    robot: str, by: By, parts: tuple[Part, ...], criterion: Criterion
+    robot: str, by: By, forms: tuple[TrajectoryForm, ...], criterion: Criterion
 ) -> None:
-    problem, point = _problem(robot, criterion, *parts, by=by)
+    problem, point = _problem(robot, criterion, *forms, by=by)
     gradient, linear = problem.gradient(point), problem.linearise(point)
     rng = np.random.default_rng(1)
     for _ in range(3):
@@ -103,11 +104,11 @@ def test_derivatives_equal_finite_differences(
         )
 
 
-@pytest.mark.parametrize(("robot", "by", "parts"), CASES)
+@pytest.mark.parametrize(("robot", "by", "forms"), CASES)
 def test_the_operator_agrees_with_its_own_matrix(
-    robot: str, by: By, parts: tuple[Part, ...]
+    robot: str, by: By, forms: tuple[TrajectoryForm, ...]
 ) -> None:
-    problem, point = _problem(robot, "d", *parts, by=by)
+    problem, point = _problem(robot, "d", *forms, by=by)
     linear = problem.linearise(point)
     matrix = np.stack([linear.times(e).ravel() for e in np.eye(problem.size)], axis=1)
     weights = np.random.default_rng(2).uniform(0, 1, point.constraints.shape)
@@ -121,8 +122,8 @@ def test_the_operator_agrees_with_its_own_matrix(
 def test_the_objective_is_the_criterion_of_the_whitened_regressor(
     robot: str, criterion: Criterion
 ) -> None:
-    problem, point = _problem(robot, criterion, _part())
-    problem.bands = [np.full(len(problem.model.home), 1e-9)]  # the exact sign
+    problem, point = _problem(robot, criterion, _form())
+    problem.friction_bands = [np.full(len(problem.model.home), 1e-9)]  # the exact sign
     again = problem.evaluate(point.variables, point)
     assert again is not None
     trajectory = problem.trajectories(point.variables)[0]
@@ -140,7 +141,7 @@ def test_the_objective_is_the_criterion_of_the_whitened_regressor(
 
 
 def test_constraints_are_the_limited_quantities_on_a_scale_from_minus_one_to_one() -> None:
-    problem, point = _problem("five_bar", "d", _part())
+    problem, point = _problem("five_bar", "d", _form())
     trajectory = problem.trajectories(point.variables)[0]
     time = np.arange(40) / 40 * trajectory.period
     motion = problem.model.kinematics.motion(time, *trajectory.at(time), "task")
@@ -156,8 +157,8 @@ def test_constraints_are_the_limited_quantities_on_a_scale_from_minus_one_to_one
 
 
 def test_a_start_at_rest_leaves_fewer_variables() -> None:
-    free, _ = _problem("five_bar", "d", _part())
-    rest, point = _problem("five_bar", "d", _part(at_rest=True))
+    free, _ = _problem("five_bar", "d", _form())
+    rest, point = _problem("five_bar", "d", _form(at_rest=True))
     assert free.size - rest.size == 2 * 2
     _, velocity, acceleration = rest.trajectories(point.variables)[0].at([0.0])
     assert np.abs(velocity).max() < 1e-12
@@ -165,5 +166,5 @@ def test_a_start_at_rest_leaves_fewer_variables() -> None:
 
 
 def test_loops_that_cannot_close_are_no_point() -> None:
-    problem, point = _problem("five_bar", "d", _part())
+    problem, point = _problem("five_bar", "d", _form())
     assert problem.evaluate(100 * point.variables, point) is None

@@ -12,7 +12,7 @@ from gough.app.studies.motions import design as design_verb
 from gough.core.errors import InvalidInput
 from gough.engine import Model
 from gough.excitation.design import Run, collect_limits
-from gough.excitation.search import extremes
+from gough.excitation.search import find_extremes
 
 OPTIONS = {"frequency": 0.5, "harmonics": 3, "starts": 2, "iterations": 40}
 
@@ -39,7 +39,7 @@ def test_a_stopped_design_is_the_best_so_far_and_keeps_all_limits(
     assert not whole.stopped
     assert "stopped before its end" in found.summary()
     assert found.value >= whole.value - 1e-9  # what is minimised
-    seen = extremes(
+    seen = find_extremes(
         five_bar,
         found.trajectory,
         collect_limits(five_bar),

@@ -1,4 +1,4 @@
-"""Optimal excitation: trajectories that tell most about a robot, inside its limits."""
+"""Optimal excitation: the most informative trajectories inside the limits of a robot."""
 
 from gough.engine.limits import Limit, collect_limits
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_gradient, criterion_value

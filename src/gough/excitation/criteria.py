@@ -1,15 +1,16 @@
-"""How informative a regressor is: one number, and its gradient.
+"""Optimality criteria of a regressor, and their gradients.
 
-With the regressor Psi of all samples and the effort covariance Sigma, W stands for Sigma^-1/2 Psi,
-so that W^T W is the information (AH09 (9)-(11)), and s_1 >= ... >= s_b are its singular values. All
-criteria are to be made small:
+With the regressor Psi of all samples and the effort covariance Sigma, W = Sigma^-1/2 Psi is the
+whitened regressor, so that W^T W is the information matrix (AH09 (9)-(11)). s_1 >= ... >= s_b are
+the singular values of W. All criteria are minimised:
 
     d       -ln det(W^T W) = -2 sum ln s_i            volume of the confidence ellipsoid, AH09 (22)
     cond    s_1 / s_b of Psi itself, not whitened     AH09 (21)
     a       trace (W^T W)^-1 = sum s_i^-2             mean variance of the parameters
     e       1 / smallest eigenvalue of W^T W = s_b^-2  largest variance of any direction
 
-d does not care about the units of the parameters; the others do, and are evaluated in SI units.
+The minimiser of d does not depend on the units of the parameters. That of the others does; they are
+evaluated in SI units.
 """
 
 from __future__ import annotations
@@ -24,15 +25,20 @@ from gough.core.errors import InvalidInput, nearest
 
 Criterion = Literal["d", "cond", "a", "e"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
-RANK = 1e-13  # ratio of singular values below which the information counts as singular
+# The information is singular if s_b / s_1 is below this: rounding of a double-precision SVD.
+SINGULAR_INFORMATION_RATIO = 1e-13
 
 
 def criterion_value(criterion: Criterion, factor: FloatArray) -> float:
-    """Return a criterion of W, or of any factor with the same W^T W, (k, b); infinite if it is
-    singular.
+    """Return a criterion of W; infinite if the information is singular.
+
+    Args:
+        factor: W, or any other matrix with the same W^T W, (k, b).
     """
     s = np.asarray(np.linalg.svd(factor, compute_uv=False), dtype=float)
-    return _of_values(criterion, np.pad(s, (0, factor.shape[1] - len(s))))[0]
+    s = np.pad(s, (0, factor.shape[1] - len(s)))
+    value, _ = _from_singular_values(criterion, s)
+    return value
 
 
 def criterion_gradient(criterion: Criterion, W: FloatArray) -> tuple[float, FloatArray]:
@@ -43,20 +49,22 @@ def criterion_gradient(criterion: Criterion, W: FloatArray) -> tuple[float, Floa
     R = qr(W, mode="r", check_finite=False)[0][: W.shape[1]]
     _, s, Vt = np.linalg.svd(R)
     s = np.pad(s, (0, W.shape[1] - len(s)))  # fewer rows than parameters: zeros
-    value, slope = _of_values(criterion, s)
+    value, slope = _from_singular_values(criterion, s)
     if not np.isfinite(value):
         return value, np.zeros_like(W)
     return value, W @ ((Vt.T * (slope / s)) @ Vt)
 
 
-def _of_values(criterion: Criterion, s: FloatArray) -> tuple[float, FloatArray]:
-    """Return a criterion of the singular values (b,), in descending order, and its derivative by
-    them.
+def _from_singular_values(criterion: Criterion, s: FloatArray) -> tuple[float, FloatArray]:
+    """Return a criterion and its derivative by the singular values.
+
+    Args:
+        s: Singular values in descending order, (b,).
     """
     if criterion not in CRITERIA:
         raise InvalidInput(f"no criterion '{criterion}'{nearest(criterion, CRITERIA)}")
     slope = np.zeros_like(s)
-    if not s[-1] > RANK * s[0]:
+    if not s[-1] > SINGULAR_INFORMATION_RATIO * s[0]:
         return float("inf"), slope
     if criterion == "d":
         return float(-2 * np.log(s).sum()), -2 / s

@@ -1,4 +1,4 @@
-"""Optimal excitation trajectories: AH09 section 4 with exact gradients, for any robot."""
+"""The design of optimal excitation trajectories: AH09 section 4, exact gradients, any robot."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.blas import one_blas_thread
-from gough.core.errors import InfeasibleDesign, InvalidInput
+from gough.core.errors import InvalidInput
 from gough.core.files import write_json
 from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.parameters import BaseParameters
 from gough.core.record import Record
-from gough.core.trajectory import Fourier, Sampled, ease
+from gough.core.trajectory import Fourier
 from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.columns import column_names
-from gough.engine.limits import SINGULARITY, Limit, collect_limits, measure
+from gough.engine.limits import SINGULARITY, Limit, collect_limits
 from gough.engine.loops import By
 from gough.engine.model import Model, Robot, as_model
 from gough.excitation.criteria import Criterion, criterion_value
-from gough.excitation.problem import DesignProblem, Part
+from gough.excitation.problem import DesignProblem
 from gough.excitation.search import (
     find_centre,
     informative_frequency,
@@ -34,75 +34,35 @@ from gough.excitation.search import (
     start_from,
 )
 from gough.excitation.solver import InteriorPoint, Progress
+from gough.excitation.trajectory_form import TrajectoryForm
 from gough.mechanism import Limits
 
-GRID = 24  # grid samples per period of the highest harmonic
-LONGEST = 60.0  # longest usual period [s]
-ACTIVE = 0.98  # a limit that is used to this part is called active
-SETTLING = 1  # periods at full pace before those worth recording
-EASING = 16.0  # longest ramp tried [periods]
-
-
-def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
-    """Return a trajectory at the controller's samples, eased in and out of rest, with the motors
-    beside the platform.
-
-    Only the pace rises from rest and falls back, over half a period or, where a limit would be
-    exceeded, longer. Between are `periods` whole periods at full pace, and one before them for the
-    controller to settle.
-    """
-    rate, length = model.mechanism.noise.rate, 0.5  # [Hz], [periods]
-    limits = collect_limits(model, singularity=None)
-    while length <= EASING:
-        runs = replace(trajectory, periods=periods + SETTLING + int(np.ceil(length)))
-        eased = ease(runs, round(length * trajectory.period * rate) / rate)
-        time = eased.times(rate)
-        motion = model.kinematics.motion(
-            time, *eased.at(time), model.loops.partition_driven_by(trajectory.coordinates)
-        )
-        used = np.abs(measure(model, limits, motion))
-        if not len(limits) or used.max() <= 1 + 1e-9:
-            names = tuple(dict.fromkeys((*trajectory.coordinates, *model.mechanism.actuated)))
-            columns = [motion.column(name) for name in names]
-            return Sampled(
-                coordinates=names,
-                units=tuple(model.mechanism.joint(name).unit for name in names),
-                robot=model.mechanism.name,
-                time=time,
-                position=motion.q[:, columns],
-                velocity=motion.qd[:, columns],
-                acceleration=motion.qdd[:, columns],
-            )
-        length *= 1.5
-    worst = limits[int(np.argmax(used.max(axis=0)))]
-    raise InfeasibleDesign(
-        f"the {worst} is exceeded while the trajectory is eased in from rest, however slowly; "
-        "design a trajectory that starts and ends at rest",
-        limit=str(worst),
-    )
+GRID_SAMPLES_PER_HARMONIC = 24  # grid samples per period of the highest harmonic
+MAX_FUNDAMENTAL_PERIOD = 60.0  # of the first frequency [s]
+ACTIVE_LIMIT_FRACTION = 0.98  # a limit used to at least this fraction is active
+INFORMATION_BLOCK = 2048  # samples of the regressor kept in memory at once
 
 
 @dataclass(frozen=True, kw_only=True)
 class DesignSettings(Settings):
-    """How a trajectory is designed: its form, its criterion, the search."""
+    """Settings of a design: form of the trajectory, criterion, search."""
 
     harmonics: int = option(5, "Harmonics of each coordinate.", least=1)
     frequency: float | None = option(
         None,
         "Fundamental, moved until a period is a whole number of controller samples; by default the "
-        "one that "
-        "tells most per recorded time.",
+        "one with the most information per recorded time.",
         unit="Hz",
         above=0,
     )
     coordinates: By | None = option(
-        None, "Whose Fourier series; task by default where the robot has such coordinates."
+        None,
+        "Coordinates of the Fourier series; task by default where the robot has such coordinates.",
     )
     criterion: Criterion = option(
         "d",
         "What to minimise: d, -ln det of the information; cond, condition number; a, trace of the "
-        "covariance; e, "
-        "its largest eigenvalue.",
+        "covariance; e, its largest eigenvalue.",
     )
     at_rest: bool = option(False, "Start and end each period with zero velocity and acceleration.")
     optimise_frequency: bool = option(
@@ -116,14 +76,15 @@ class DesignSettings(Settings):
     )
     samples: int | None = option(
         None,
-        f"Grid samples per period; {GRID} per period of the highest harmonic by default.",
+        f"Grid samples per period; {GRID_SAMPLES_PER_HARMONIC} per period of the highest harmonic "
+        "by default.",
         least=1,
     )
     starts: int = option(
         4, "Optimisations from different random trajectories; the best is kept.", least=1
     )
     seed: int = option(0, "Seed of the random generator.", least=0)
-    iterations: int = option(300, "Most steps of each optimisation.", least=1)
+    iterations: int = option(300, "Maximum number of steps of each optimisation.", least=1)
     tolerance: float = option(
         0.002, "How far from its local minimum the objective may end.", above=0
     )
@@ -133,8 +94,8 @@ class DesignSettings(Settings):
 class Run(Settings):
     """One trajectory of an experiment: several are designed jointly, their information adds up.
 
-    A slow run shows friction, a fast one inertia (P03 4.1); runs with and without payload tell them
-    apart (BG13 (29)).
+    A slow run excites friction, a fast one inertia (P03 4.1); runs with and without payload make
+    payload and platform distinguishable (BG13 (29)).
     """
 
     frequency: float | None = option(
@@ -144,7 +105,7 @@ class Run(Settings):
     payload: str | None = option(None, "Name of the payload carried.")
     periods: int = option(1, "How often it will be run.", least=1)
     start: Fourier | None = option(
-        None, "An earlier trajectory to go on from; its frequency is kept."
+        None, "An earlier trajectory to continue from; its frequency is kept."
     )
 
 
@@ -154,29 +115,29 @@ class Design(Record):
 
     trajectories: tuple[Fourier, ...]  # one per run
     runs: tuple[Run, ...]
-    # the criterion at the controller's samples over all periods of all runs, exact sign of the
-    # velocity
+    # The criterion at the controller's samples over all periods of all runs, with the exact sign of
+    # the velocity.
     value: float
     condition_number: float  # of the regressor, AH09 (21), at the same samples
     violations: int  # limits exceeded on the verification grid: always 0
     active: tuple[str, ...]  # limits that are used to 98 % or more
-    limits: tuple[Limit, ...]
-    usage: FloatArray  # largest part of each limit that is used, (o,)
+    limits: tuple[Limit, ...]  # those of the robot, with the changes asked for
+    usage: FloatArray  # largest used fraction of each limit, (o,)
     base: BaseParameters  # the parameters it informs about
     evaluations: int  # of objective and constraints
     seconds: float  # compilation included
     settings: DesignSettings
-    history: tuple[
-        float, ...
-    ]  # objective after each step of the best start, on the coarse grid; its log unless d
-    stopped: bool = False  # somebody stopped the search; this is the best so far
+    # Objective after each step of the best start, on the coarse grid; its logarithm unless d.
+    history: tuple[float, ...]
+    stopped: bool = False  # the search was interrupted; this is the best so far
 
     @property
     def trajectory(self) -> Fourier:
+        """The trajectory of the first run."""
         return self.trajectories[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a machine wants to know of the result."""
+        """Return the figures of the design by name, for JSON."""
         return {
             "criterion": self.settings.criterion,
             "value": self.value,
@@ -190,57 +151,60 @@ class Design(Record):
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the first trajectory as JSON, with the settings it was designed by; whole or not at
-        all.
-        """
+        """Write the first trajectory and the settings of the design as JSON, atomically."""
         write_json(path, self.trajectory.to_dict() | {"settings": self.settings.to_dict()})
 
     def summary(self) -> str:
+        """Return the figures of the design as text."""
         lines = [
             f"criterion {self.settings.criterion}: {self.value:.6g}, condition number "
             f"{self.condition_number:.4g}, {len(self.base)} parameters",
             f"{self.evaluations} evaluations, {self.seconds:.1f} s, {self.violations} violations",
         ]
         for run, trajectory in zip(self.runs, self.trajectories):
-            lines.append(
+            line = (
                 f"{trajectory.harmonics} harmonics of {trajectory.frequency:.5g} Hz, period "
-                f"{trajectory.period:.5g} s" + (f", with '{run.payload}'" if run.payload else "")
+                f"{trajectory.period:.5g} s"
             )
-        lines += (
-            ["stopped before its end: the best so far, which keeps all limits"]
-            if self.stopped
-            else []
-        )
-        lines += (
-            ["active limits:", *(f"  {name}" for name in self.active)]
-            if self.active
-            else ["no active limits"]
-        )
+            if run.payload:
+                line += f", with '{run.payload}'"
+            lines.append(line)
+        if self.stopped:
+            lines.append("stopped before its end: the best so far, which keeps all limits")
+        if self.active:
+            lines.append("active limits:")
+            lines += [f"  {name}" for name in self.active]
+        else:
+            lines.append("no active limits")
         return "\n".join(lines)
 
 
 def first_frequency(
     model: Model, harmonics: int = 5, limits: Mapping[str, Limits] | None = None
 ) -> float:
-    """Return a fundamental frequency at which the highest harmonic at full swing meets the motors'
-    first limit.
+    """Return the fundamental at which the highest harmonic at full amplitude meets a motor limit.
 
     The search of `informative_frequency` begins there. A motor that swings by half its range r to
     both sides reaches its velocity limit v at v / (2 pi r) and its acceleration limit a at sqrt(a /
-    r) / (2 pi); without an acceleration limit its effort limit over its inertia at home is taken.
-    The lowest of these over all motors is the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62
-    Hz.) Without any limit: 1 Hz. No period is longer than a minute.
+    r) / (2 pi); without an acceleration limit, a is its effort limit over its inertia in the
+    reference configuration. The lowest of these over all motors is the highest harmonic. (PaLiDA:
+    1.59 Hz; AH09 found 1.62 Hz.) Without any limit: 1 Hz. No period is longer than a minute.
     """
     half = {(limit.quantity, limit.name): limit.half for limit in collect_limits(model, limits)}
-    inertias = dict(zip(model.rows, model.mass_matrix(model.home[None])[0].diagonal()))
-    corners = []  # [rad/s]
+    mass_matrix = model.mass_matrix(model.home[None])[0]
+    inertias = dict(zip(model.rows, mass_matrix.diagonal()))
+    slowest = np.inf  # [rad/s]
     for name in model.mechanism.actuated:
-        reach, inertia = half.get(("position", name), 1.0), inertias.get(name, 0.0)  # [m or rad]
-        usual = half.get(("effort", name), np.inf) / inertia if inertia > 0 else np.inf
-        acceleration = half.get(("acceleration", name), usual)
-        corners += [half.get(("velocity", name), np.inf) / reach, np.sqrt(acceleration / reach)]
-    slowest = min(corners)
-    return max(float(slowest / (2 * np.pi) if slowest < np.inf else 1.0) / harmonics, 1 / LONGEST)
+        reach = half.get(("position", name), 1.0)  # [m or rad]
+        velocity = half.get(("velocity", name), np.inf)
+        acceleration = half.get(("acceleration", name))
+        if acceleration is None:
+            effort = half.get(("effort", name), np.inf)
+            inertia = inertias.get(name, 0.0)
+            acceleration = effort / inertia if inertia > 0 else np.inf
+        slowest = min(slowest, velocity / reach, np.sqrt(acceleration / reach))
+    highest_harmonic = float(slowest / (2 * np.pi)) if slowest < np.inf else 1.0
+    return max(highest_harmonic / harmonics, 1 / MAX_FUNDAMENTAL_PERIOD)
 
 
 @with_settings(DesignSettings)
@@ -278,109 +242,160 @@ def design(
         InfeasibleDesign: No trajectory keeps the limits; names the limit in the way.
         NotIdentifiable: No trajectory of this form informs about all parameters.
     """
-    began = time.perf_counter()
-    chosen, model = merge_settings(DesignSettings, settings, options), as_model(model)
-    by: By = chosen.coordinates or ("task" if "task" in model.loops.partitions else "actuated")
-    model.loops.partition_of(by)  # raises if there is none
-    wanted = tuple(runs) if runs else (Run(),)
-    bounds = collect_limits(model, limits, singularity=chosen.singularity or None)
-    _check_bounded(model, bounds, by)
-    if base is None:
-        payloads = tuple(dict.fromkeys(run.payload for run in wanted if run.payload is not None))
-        base = base_parameters(model, tie_legs=chosen.tie_legs, payloads=payloads)
-    terms, heads = model.mechanism.terms, [base.standard[i] for i in base.independent]
-    # What depends on a past or on a recorded channel is not designed for.
-    designed = [
-        name
-        for name, head in zip(base.names, heads)
-        if head.kind not in terms or not (terms[head.kind].lags or terms[head.kind].channels)
-    ]
-    base = base if len(designed) == len(base) else base.select(designed)
-    noise = effort_covariance(model) if covariance is None else np.asarray(covariance, dtype=float)
-    check_shape(noise, (len(model.actuated), len(model.actuated)), "effort covariance")
-    if not (
-        np.isfinite(noise).all()
-        and np.allclose(noise, noise.T)
-        and np.linalg.eigvalsh(noise)[0] > 0
-    ):
-        raise InvalidInput(
-            f"the effort covariance is {noise.tolist()}, expected a symmetric positive definite "
-            f"matrix"
-        )
+    start_time = time.perf_counter()
+    chosen = merge_settings(DesignSettings, settings, options)
+    model = as_model(model)
     rate = model.mechanism.noise.rate
-    centre = find_centre(
-        model, bounds, by=by, loads=[model.load(run.payload) for run in wanted], seed=chosen.seed
-    )
-
-    def problem_at(usual: float, criterion: Criterion = "d", free: bool = False) -> DesignProblem:
-        parts = []
-        for run in wanted:
-            h = run.harmonics or chosen.harmonics
-            f = rate / max(round(rate / (run.frequency or usual)), 1)
-            grid = chosen.samples or GRID * h
-            parts.append(
-                Part(
-                    harmonics=h,
-                    frequency=f,
-                    payload=run.payload,
-                    weight=run.periods * rate / f / grid,
-                    samples=grid,
-                    at_rest=chosen.at_rest,
-                    free_frequency=free,
-                )
-            )
-        return DesignProblem(
-            model,
-            parts,
-            by=by,
-            criterion=criterion,
-            base=base,
-            limits=bounds,
-            covariance=noise,
-            centre=centre,
-        )
-
-    earlier = [run.start for run in wanted if run.start is not None]
-    frequency = chosen.frequency or (earlier[0].frequency if earlier else None)
-    if frequency is None:
-        frequency = informative_frequency(
-            problem_at, first_frequency(model, chosen.harmonics, limits), chosen.seed
-        )
-    problem = problem_at(frequency, chosen.criterion, chosen.optimise_frequency)
+    study = _DesignStudy(model, chosen, runs, limits, base, covariance)
+    problem = study.problem(study.frequency(limits), chosen.criterion, chosen.optimise_frequency)
     starts = random_starts(problem, chosen.starts, chosen.seed)
-    if earlier:
-        starts = [start_from(problem, earlier), *starts[:-1]]
-    search = InteriorPoint(iterations=chosen.iterations, tolerance=chosen.tolerance)
-    (trajectories, seen, history), stopped = solve_and_verify(
-        problem, starts, search, rate, progress
-    )
-    usage = np.abs(seen).max(axis=1)
-    white, plain = (
-        information_factor(model, trajectories, base, runs=wanted, covariance=sigma)
-        for sigma in (noise, None)
-    )
+    if study.earlier:
+        starts = [start_from(problem, study.earlier), *starts[:-1]]
+    solver = InteriorPoint(iterations=chosen.iterations, tolerance=chosen.tolerance)
+    verified, stopped = solve_and_verify(problem, starts, solver, rate, progress)
+    usage = np.abs(verified.extremes).max(axis=1)
+    factor = study.information_factor(verified.trajectories)
+    condition_number = criterion_value("cond", factor)
+    value = condition_number
+    if chosen.criterion != "cond":
+        whitened = study.information_factor(verified.trajectories, study.covariance)
+        value = criterion_value(chosen.criterion, whitened)
+    active = []
+    for limit, used in zip(study.limits, usage):
+        if used >= ACTIVE_LIMIT_FRACTION:
+            active.append(str(limit))
     return Design(
-        trajectories=trajectories,
-        runs=wanted,
+        trajectories=verified.trajectories,
+        runs=study.runs,
         violations=int((usage > 1).sum()),
-        value=criterion_value(chosen.criterion, plain if chosen.criterion == "cond" else white),
-        condition_number=criterion_value("cond", plain),
-        active=tuple(str(limit) for limit, used in zip(bounds, usage) if used >= ACTIVE),
-        limits=bounds,
+        value=value,
+        condition_number=condition_number,
+        active=tuple(active),
+        limits=study.limits,
         usage=usage,
-        base=base,
+        base=study.base,
         evaluations=problem.evaluations,
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - start_time,
         settings=chosen,
-        history=history,
+        history=verified.history,
         stopped=stopped,
     )
 
 
-def effort_covariance(model: Model) -> FloatArray:
-    """Return the covariance of the motor efforts that the robot's noise describes, or ones if it
-    has none, (a, a).
+class _DesignStudy:
+    """What a design is asked for, checked and with its defaults; builds the design problems."""
+
+    def __init__(
+        self,
+        model: Model,
+        settings: DesignSettings,
+        runs: Sequence[Run] | None,
+        limits: Mapping[str, Limits] | None,
+        base: BaseParameters | None,
+        covariance: ArrayLike | None,
+    ) -> None:
+        self.model = model
+        self.settings = settings
+        self.by = settings.coordinates or _default_coordinates(model)
+        model.loops.partition_of(self.by)  # raises if there is none
+        self.runs = tuple(runs) if runs else (Run(),)
+        self.earlier = [run.start for run in self.runs if run.start is not None]
+        self.limits = collect_limits(model, limits, singularity=settings.singularity or None)
+        _check_bounded(model, self.limits, self.by)
+        if base is None:
+            payloads = tuple(dict.fromkeys(run.payload for run in self.runs if run.payload))
+            base = base_parameters(model, tie_legs=settings.tie_legs, payloads=payloads)
+        self.base = _static_parameters(model, base)
+        self.covariance = _check_covariance(model, covariance)
+        loads = [model.load(run.payload) for run in self.runs]
+        self.centre = find_centre(model, self.limits, by=self.by, loads=loads, seed=settings.seed)
+
+    def frequency(self, limits: Mapping[str, Limits] | None) -> float:
+        """Return the fundamental asked for, that of an earlier trajectory, or the best. [Hz]"""
+        if self.settings.frequency:
+            return self.settings.frequency
+        if self.earlier:
+            return self.earlier[0].frequency
+        first = first_frequency(self.model, self.settings.harmonics, limits)
+        return informative_frequency(self.problem, first, self.settings.seed)
+
+    def problem(
+        self, frequency: float, criterion: Criterion = "d", free_frequency: bool = False
+    ) -> DesignProblem:
+        """Return the design problem with a fundamental for runs that have none of their own."""
+        forms = [self._form(run, frequency, free_frequency) for run in self.runs]
+        return DesignProblem(
+            self.model,
+            forms,
+            by=self.by,
+            criterion=criterion,
+            base=self.base,
+            limits=self.limits,
+            covariance=self.covariance,
+            centre=self.centre,
+        )
+
+    def _form(self, run: Run, frequency: float, free_frequency: bool) -> TrajectoryForm:
+        """Return the form of a run's trajectory, its period a whole number of samples."""
+        rate = self.model.mechanism.noise.rate
+        period_samples = max(round(rate / (run.frequency or frequency)), 1)
+        fundamental = rate / period_samples
+        harmonics = run.harmonics or self.settings.harmonics
+        grid_samples = self.settings.samples or GRID_SAMPLES_PER_HARMONIC * harmonics
+        return TrajectoryForm(
+            harmonics=harmonics,
+            frequency=fundamental,
+            payload=run.payload,
+            weight=run.periods * rate / fundamental / grid_samples,
+            samples=grid_samples,
+            at_rest=self.settings.at_rest,
+            free_frequency=free_frequency,
+        )
+
+    def information_factor(
+        self, trajectories: Sequence[Fourier], covariance: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the `information_factor` of trajectories for the runs of this design."""
+        return information_factor(
+            self.model, trajectories, self.base, runs=self.runs, covariance=covariance
+        )
+
+
+def _default_coordinates(model: Model) -> By:
+    return "task" if "task" in model.loops.partitions else "actuated"
+
+
+def _static_parameters(model: Model, base: BaseParameters) -> BaseParameters:
+    """Return the parameters without those of terms with internal states or recorded channels.
+
+    No design excites these on purpose.
     """
+    terms = model.mechanism.terms
+    static = []
+    for name, index in zip(base.names, base.independent):
+        term = terms.get(base.standard[index].kind)
+        if term is None or not (term.lags or term.channels):
+            static.append(name)
+    return base if len(static) == len(base) else base.select(static)
+
+
+def _check_covariance(model: Model, covariance: ArrayLike | None) -> FloatArray:
+    """Return the covariance of the motor efforts, (a, a), the robot's by default."""
+    if covariance is None:
+        covariance = effort_covariance(model)
+    matrix = np.asarray(covariance, dtype=float)
+    check_shape(matrix, (len(model.actuated), len(model.actuated)), "effort covariance")
+    symmetric = np.isfinite(matrix).all() and np.allclose(matrix, matrix.T)
+    if not symmetric or np.linalg.eigvalsh(matrix)[0] <= 0:
+        raise InvalidInput(
+            f"the effort covariance is {matrix.tolist()}, expected a symmetric positive definite "
+            "matrix"
+        )
+    return matrix
+
+
+def effort_covariance(model: Model) -> FloatArray:
+    """Return the covariance of the motor efforts by the robot's noise, (a, a); ones without."""
     noise = model.mechanism.noise
     return replace(noise, effort=noise.effort or 1.0).effort_covariance(len(model.actuated))
 
@@ -395,37 +410,38 @@ def information_factor(
 ) -> FloatArray:
     """Return a triangular R with R^T R = Psi^T Sigma^-1 Psi at the controller's samples, (b, b).
 
-    Each trajectory is run for one period without payload by default; Sigma of the motor efforts,
-    (a, a), is ones.
+    Args:
+        runs: Payload and periods of each trajectory; one period without payload by default.
+        covariance: Sigma, covariance of the motor efforts, (a, a); the unit matrix by default.
     """
-    names, rate = column_names(base), model.mechanism.noise.rate
-    noise = np.eye(len(model.actuated)) if covariance is None else covariance
+    names = column_names(base)
+    rate = model.mechanism.noise.rate
+    if covariance is None:
+        covariance = np.eye(len(model.actuated))
     factor = np.zeros((0, len(names)))
     for run, trajectory in zip(runs or [Run()] * len(trajectories), trajectories):
         times = np.arange(round(trajectory.period * rate)) / rate
-        motion = model.kinematics.motion(
-            times, *trajectory.at(times), model.loops.partition_driven_by(trajectory.coordinates)
-        )
-        mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)
-        nothing = np.zeros((len(times), len(model.actuated)))
-        for block in model.regression(motion, nothing, base, covariance=noise).blocks(2048):
-            white = block.whitened().regressor * mask
-            factor = np.asarray(
-                np.linalg.qr(np.vstack([factor, white.reshape(-1, len(names))]), mode="r")
-            )
+        by = model.loops.partition_driven_by(trajectory.coordinates)
+        motion = model.kinematics.motion(times, *trajectory.at(times), by)
+        informed = np.array([name.payload in (None, run.payload) for name in names])
+        weights = informed * np.sqrt(run.periods)
+        no_effort = np.zeros((len(times), len(model.actuated)))
+        regression = model.regression(motion, no_effort, base, covariance=covariance)
+        for block in regression.blocks(INFORMATION_BLOCK):
+            whitened = (block.whitened().regressor * weights).reshape(-1, len(names))
+            factor = np.asarray(np.linalg.qr(np.vstack([factor, whitened]), mode="r"))
     return factor
 
 
 def _check_bounded(model: Model, limits: Sequence[Limit], by: By) -> None:
     """Raise if the limits would let some coordinate move without bound."""
-    held = {limit.name for limit in limits if limit.quantity in ("position", "velocity")}
-    motors = set(model.mechanism.actuated) <= held
-    for i in model.loops.partitions[by].independent:
-        name = model.mechanism.coordinates[i]
-        if name not in held and not motors:
+    limited = {limit.name for limit in limits if limit.quantity in ("position", "velocity")}
+    if set(model.mechanism.actuated) <= limited:
+        return
+    for name in model.loops.names(by):
+        if name not in limited:
             raise InvalidInput(
                 f"neither position nor velocity of '{name}' is limited, so its best motion is "
-                f"without "
-                "bound; give a limit in the robot file or pass limits",
+                "without bound; give a limit in the robot file or pass limits",
                 name=name,
             )

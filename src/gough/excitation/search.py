@@ -1,12 +1,11 @@
-"""Find a pose to start from and a frequency, draw random starts, solve, verify on a finer grid,
-tighten and repeat.
-"""
+"""The search for a trajectory: centre, frequency and starts, then solve, verify and tighten."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,30 +21,37 @@ from gough.core.trajectory import Fourier
 from gough.engine.limits import Limit, measure
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
-from gough.excitation.problem import DesignProblem, Point
-from gough.excitation.solver import InteriorPoint, Progress, Stopped, interior_point
+from gough.excitation.problem import DesignPoint, DesignProblem
+from gough.excitation.solver import InteriorPoint, Progress, SearchStopped, interior_point
 
-# verification samples per grid sample, or all samples of the controller if these are more
-FINER = 10
-MARGIN = 1e-4  # kept from each limit for what happens between verification samples
-ROUNDS = 8  # of tightening, before the trajectory is shrunk as a whole
-ROOM = 1e-3  # a trajectory moves some coordinate by at least this part of its range
-INSIDE = 0.98  # a start uses at most this part of each limit
-# random trajectories kept of five times as many; their order over frequencies is that of optimised
-# ones
-STARTS = 2
-# a lower frequency is preferred where it costs less than this factor of the standard deviations
-ENOUGH = 1.1
-OCTAVES = 6  # how far from the first guess to look, up and down
+# Verification samples per grid sample; all samples of the controller if these are more.
+VERIFICATION_REFINEMENT = 10
+VERIFICATION_MARGIN = 1e-4  # kept from each limit for peaks between verification samples
+TIGHTENING_ROUNDS = 8  # after these the trajectory is shrunk as a whole
+TIGHTENING_FACTOR = 1.2  # of the excess; a little more than needed saves rounds
+MAX_TIGHTENING = 0.3  # of the distance from the centre of a limit, in one round
+MIN_AMPLITUDE = 1e-3  # of a useful trajectory, relative to the range of some coordinate
+START_LIMIT_FRACTION = 0.98  # a start uses at most this fraction of each limit
+RANDOM_POSES = 256
+CREEPING_DIRECTIONS = 8
+CREEPING_VELOCITY = 1e-9  # [m/s or rad/s]
+CANDIDATES_PER_START = 5  # random trajectories of which the best is kept
+# Starts by which a frequency is scored: two rank the frequencies as optimised trajectories do.
+STARTS_PER_FREQUENCY = 2
+# A lower frequency is preferred if it increases standard deviations by less than this factor.
+FREQUENCY_TIE_RATIO = 1.1
+MAX_FREQUENCY_OCTAVES = 6  # searched up and down from the first guess
 
 
-# Trajectories that keep all limits on the fine grid, extremes of each normalised quantity over all
-# of them (o, 2), and
-# the objective after each step.
-Verified = tuple[tuple[Fourier, ...], FloatArray, tuple[float, ...]]
+class VerifiedDesign(NamedTuple):
+    """Trajectories that keep all limits on the fine grid."""
+
+    trajectories: tuple[Fourier, ...]
+    extremes: FloatArray  # smallest and largest of each normalised quantity, (o, 2)
+    history: tuple[float, ...]  # objective after each step
 
 
-def extremes(
+def find_extremes(
     model: Model,
     trajectory: Fourier,
     limits: Sequence[Limit],
@@ -54,115 +60,143 @@ def extremes(
     samples: int,
     load: FloatArray,
 ) -> FloatArray:
-    """Return smallest and largest of each limited quantity over a period, normalised to [-1, 1],
-    (o, 2).
+    """Return smallest and largest of each limited quantity over a period, (o, 2).
 
-    The loops are closed anew from home, efforts have the exact sign of the velocity.
+    Normalised so that [-1, 1] is allowed. The loops are closed again from the reference
+    configuration, and efforts have the exact sign of the velocity.
     """
     time = np.arange(samples) / samples * trajectory.period
     motion = model.kinematics.motion(time, *trajectory.at(time), by)
-    found = measure(model, limits, motion, load=load)
-    return np.stack([found.min(axis=0), found.max(axis=0)], axis=1)
+    quantities = measure(model, limits, motion, load=load)
+    return np.stack([quantities.min(axis=0), quantities.max(axis=0)], axis=1)
 
 
 def find_centre(
     model: Model, limits: Sequence[Limit], *, by: By, loads: Sequence[FloatArray], seed: int
 ) -> FloatArray:
-    """Return a configuration inside all limits with every load: home, or the best of random ones.
+    """Return a configuration inside all limits with every load, (n,).
 
-    Efforts are those of creeping in several directions, because Coulomb friction is there in the
-    slowest motion.
+    The reference configuration, or the best of random ones. Efforts are those of very slow motions
+    in several directions, because Coulomb friction acts in the slowest motion.
+
+    Raises:
+        InfeasibleDesign: All configurations exceed some limit.
     """
-    creeping = 1e-9 * np.random.default_rng(seed).standard_normal(
-        (8, model.degrees_of_freedom)
-    )  # [m/s or rad/s]
-
-    def worst(q: FloatArray) -> FloatArray:
-        used = []
-        for direction in creeping:  # one log each, as friction may remember the direction before
-            velocity = np.tile(direction, (len(q), 1))
-            qd, _ = model.kinematics.rates(q, velocity, np.zeros_like(velocity), by)
-            motion = Motion(
-                coordinates=model.mechanism.coordinates,
-                time=np.arange(len(q), dtype=float),
-                q=q,
-                qd=qd,
-                qdd=np.zeros_like(q),
-                closure_residual=np.zeros(len(q)),
-            )
-            used += [np.abs(measure(model, limits, motion, load=load)) for load in loads]
-        return np.asarray(np.max(used, axis=0))
-
-    home = worst(model.home[None])[0]
-    if home.max() < INSIDE:
+    rng = np.random.default_rng(seed)
+    directions = rng.standard_normal((CREEPING_DIRECTIONS, model.degrees_of_freedom))
+    velocities = CREEPING_VELOCITY * directions
+    home_usage = _creeping_usage(model, limits, model.home[None], by, velocities, loads)[0]
+    if home_usage.max() < START_LIMIT_FRACTION:
         return model.home
     candidates = _random_poses(model, limits, by, seed)
-    found = worst(candidates).max(axis=1)
-    best = int(np.argmin(found))
-    if found[best] < INSIDE:
+    usage = _creeping_usage(model, limits, candidates, by, velocities, loads).max(axis=1)
+    best = int(np.argmin(usage))
+    if usage[best] < START_LIMIT_FRACTION:
         return np.asarray(candidates[best])
-    limit = limits[int(np.argmax(home))]
+    limit = limits[int(np.argmax(home_usage))]
     raise InfeasibleDesign(
         f"'{model.mechanism.name}' cannot even creep inside its limits: the {limit} is used to "
-        f"{100 * home.max():.0f} % at home, and the best of {len(candidates)} poses uses some "
-        f"limit to "
-        f"{100 * found[best]:.0f} %; relax this limit, lighten the load or change the start pose",
+        f"{100 * home_usage.max():.0f} % at home, and the best of {len(candidates)} poses uses "
+        f"some limit to {100 * usage[best]:.0f} %; relax this limit, lighten the load or change "
+        "the start pose",
         limit=str(limit),
-        used=float(home.max()),
+        used=float(home_usage.max()),
     )
+
+
+def _creeping_usage(
+    model: Model,
+    limits: Sequence[Limit],
+    q: FloatArray,
+    by: By,
+    velocities: FloatArray,
+    loads: Sequence[FloatArray],
+) -> FloatArray:
+    """Return the largest used fraction of each limit at configurations q, (t, o).
+
+    Args:
+        velocities: Of the independent coordinates, one for each direction, (k, m).
+    """
+    usages = []
+    for direction in velocities:  # separate motions, as friction may have an internal state
+        velocity = np.tile(direction, (len(q), 1))
+        qd, _ = model.kinematics.rates(q, velocity, np.zeros_like(velocity), by)
+        motion = Motion(
+            coordinates=model.mechanism.coordinates,
+            time=np.arange(len(q), dtype=float),
+            q=q,
+            qd=qd,
+            qdd=np.zeros_like(q),
+            closure_residual=np.zeros(len(q)),
+        )
+        for load in loads:
+            usages.append(np.abs(measure(model, limits, motion, load=load)))
+    return np.asarray(np.max(usages, axis=0))
 
 
 def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> FloatArray:
-    """Return assembled configurations with the independent coordinates anywhere in their ranges,
-    home among them.
+    """Return the reference configuration and random ones with closed loops, (k, n).
+
+    Independent coordinates are drawn from the inner 90 % of their ranges. Their targets are reached
+    in ten steps, which keeps the loops on their branch.
     """
-    count, home = 256, model.home[model.loops.partitions[by].independent]
-    ranges = {
-        limit.name: (limit.lower, limit.upper) for limit in limits if limit.quantity == "position"
-    }
-    low, high = np.array(
-        [ranges.get(name, (x - 0.5, x + 0.5)) for name, x in zip(model.loops.names(by), home)]
-    ).T
-    target = low + (high - low) * np.random.default_rng(seed).uniform(
-        0.05, 0.95, (count, len(home))
-    )
-    q, good = np.repeat(model.home[None], count, axis=0), np.ones(count, dtype=bool)
+    home = model.home[model.loops.partitions[by].independent]
+    ranges = {}
+    for limit in limits:
+        if limit.quantity == "position":
+            ranges[limit.name] = (limit.lower, limit.upper)
+    names = model.loops.names(by)
+    bounds = [ranges.get(name, (x - 0.5, x + 0.5)) for name, x in zip(names, home)]
+    low, high = np.array(bounds).T
+    rng = np.random.default_rng(seed)
+    fractions = rng.uniform(0.05, 0.95, (RANDOM_POSES, len(home)))
+    target = low + (high - low) * fractions
+    q = np.repeat(model.home[None], RANDOM_POSES, axis=0)
+    closed = np.ones(RANDOM_POSES, dtype=bool)
     for fraction in np.linspace(0.1, 1.0, 10):
         q, error = model.kinematics.close_nearby(q, by, home + fraction * (target - home))
-        good &= error < CLOSED
-        q[~good] = model.home
-    return np.concatenate([model.home[None], q[good]])
+        closed &= error < CLOSED
+        q[~closed] = model.home
+    return np.concatenate([model.home[None], q[closed]])
 
 
-def random_starts(problem: DesignProblem, count: int, seed: int) -> list[Point]:
+def random_starts(problem: DesignProblem, count: int, seed: int) -> list[DesignPoint]:
     """Return feasible random trajectories, the most informative of five times as many, best first.
 
     Each is a random direction from the centre, followed until the first limit is nearly reached.
+
+    Raises:
+        InfeasibleDesign: A limit is exceeded at rest, or stops every trajectory.
+        NotIdentifiable: No trajectory informs about all parameters.
     """
-    rng, rest = np.random.default_rng(seed), _at_rest(problem)
-    if np.abs(rest.constraints).max() >= 1:
-        limit = problem.limits[int(np.abs(rest.constraints).max(axis=0).argmax())]
+    rng = np.random.default_rng(seed)
+    rest = _evaluate_at_rest(problem)
+    usage = np.abs(rest.constraints).max(axis=0)
+    if usage.max() >= 1:
+        limit = problem.limits[int(usage.argmax())]
         raise InfeasibleDesign(
             f"the {limit} is already exceeded at rest; relax it", limit=str(limit)
         )
-    problem.fix_bands(_grow(problem, problem.random_direction(rng), rest))
-    found: list[Point] = []
-    for _ in range(5 * count):
+    problem.set_friction_bands(_grow(problem, problem.random_direction(rng), rest))
+    starts: list[DesignPoint] = []
+    for _ in range(CANDIDATES_PER_START * count):
         direction = problem.random_direction(rng)
         point = _grow(problem, direction, rest)
-        if np.isfinite(point.objective) and np.abs(point.variables).max() > ROOM:
-            found.append(point)
-    if not found:
-        raise _no_start(problem, rest, point, direction)
-    return sorted(found, key=lambda point: point.objective)[:count]
+        if np.isfinite(point.objective) and np.abs(point.variables).max() > MIN_AMPLITUDE:
+            starts.append(point)
+    if not starts:
+        raise _explain_no_start(problem, rest, point, direction)
+    starts.sort(key=lambda start: start.objective)
+    return starts[:count]
 
 
-def start_from(problem: DesignProblem, trajectories: Sequence[Fourier]) -> Point:
-    """Return the start that follows earlier trajectories as far as the limits allow."""
-    return _grow(problem, problem.variables_of(trajectories), _at_rest(problem))
+def start_from(problem: DesignProblem, trajectories: Sequence[Fourier]) -> DesignPoint:
+    """Return earlier trajectories as a start, scaled to what the limits allow."""
+    return _grow(problem, problem.variables_of(trajectories), _evaluate_at_rest(problem))
 
 
-def _at_rest(problem: DesignProblem) -> Point:
+def _evaluate_at_rest(problem: DesignProblem) -> DesignPoint:
+    """Return the point of a robot that rests at the centre."""
     rest = problem.evaluate(np.zeros(problem.size))
     if rest is None:
         raise InfeasibleDesign(
@@ -171,40 +205,48 @@ def _at_rest(problem: DesignProblem) -> Point:
     return rest
 
 
-def _grow(problem: DesignProblem, direction: FloatArray, rest: Point) -> Point:
-    """Follow a direction until a limit is nearly reached; small steps keep the loops on their
-    branch.
-    """
-    point, size, factor = rest, 1e-6, 4.0
-    while size < 1e4 and factor > 1.05:
-        trial = problem.evaluate(size * factor * direction, point)
-        if trial is None or not np.abs(trial.constraints).max() < INSIDE:
+def _grow(problem: DesignProblem, direction: FloatArray, rest: DesignPoint) -> DesignPoint:
+    """Follow a direction until a limit is nearly reached; small steps keep the loops' branch."""
+    point = rest
+    amplitude = 1e-6
+    factor = 4.0
+    while amplitude < 1e4 and factor > 1.05:
+        candidate = problem.evaluate(amplitude * factor * direction, point)
+        if candidate is not None and np.abs(candidate.constraints).max() < START_LIMIT_FRACTION:
+            point = candidate
+            amplitude = amplitude * factor
+        else:
             factor = np.sqrt(factor)
-            continue
-        point, size = trial, size * factor
     return point
 
 
-def _no_start(
-    problem: DesignProblem, rest: Point, grown: Point, direction: FloatArray
+def _explain_no_start(
+    problem: DesignProblem, rest: DesignPoint, grown: DesignPoint, direction: FloatArray
 ) -> InfeasibleDesign | NotIdentifiable:
-    """Explain why no random trajectory is of use, from one that was grown as far as it goes."""
-    name, count = problem.model.mechanism.name, len(problem.base)
-    stuck = bool(np.abs(grown.variables).max() <= ROOM)
-    if stuck:  # which limit would the smallest trajectory exceed most?
-        grown = problem.evaluate(2 * ROOM / np.abs(direction).max() * direction, rest) or grown
-    limit = problem.limits[int(np.abs(grown.constraints - rest.constraints).max(axis=0).argmax())]
-    if stuck:
+    """Return the error that says why no random trajectory is useful.
+
+    Args:
+        grown: One of them, grown as far as the limits allow.
+        direction: The direction in which it was grown, (x,).
+    """
+    name = problem.model.mechanism.name
+    cannot_move = bool(np.abs(grown.variables).max() <= MIN_AMPLITUDE)
+    if cannot_move:  # the limit that the smallest useful trajectory would exceed most
+        smallest = 2 * MIN_AMPLITUDE / np.abs(direction).max() * direction
+        grown = problem.evaluate(smallest, rest) or grown
+    usage = np.abs(grown.constraints - rest.constraints).max(axis=0)
+    limit = problem.limits[int(usage.argmax())]
+    if cannot_move:
         return InfeasibleDesign(
-            f"the limits of '{name}' leave no room to move: the {limit} stops every trajectory; "
+            f"the limits of '{name}' allow no motion: the {limit} stops every trajectory; "
             "relax this limit or lower the frequency",
             limit=str(limit),
         )
+    n_parameters = len(problem.base)
     return NotIdentifiable(
-        f"no random trajectory of '{name}' informs about all {count} parameters, the {limit} stops "
-        f"it first; use more "
-        "harmonics, relax this limit or ask for fewer parameters",
-        parameters=count,
+        f"no random trajectory of '{name}' informs about all {n_parameters} parameters, the "
+        f"{limit} stops it first; use more harmonics, relax this limit or ask for fewer parameters",
+        parameters=n_parameters,
         limit=str(limit),
     )
 
@@ -212,77 +254,87 @@ def _no_start(
 def informative_frequency(
     problem_at: Callable[[float], DesignProblem], first: float, seed: int
 ) -> float:
-    """Return the lowest frequency of those that tell most per recorded time, within a tenth of the
-    best.
+    """Return the lowest frequency whose information per recorded time is within 10 % of the best.
 
-    A slow trajectory leaves accelerations unused, a fast one is stopped by them before it has gone
-    anywhere. Between them information has a broad maximum, 2 to 8 times above the frequency at
-    which full swings meet the first limit (five_bar, delta, orthoglide, palida); standard
-    deviations fall by up to 4. Candidates are judged by random trajectories grown until a limit is
-    met, by octaves up and down from the first guess, then by half octaves.
+    A slow trajectory does not use the acceleration limits, a fast one reaches them with small
+    amplitudes. Between them the information has a broad maximum, 2 to 8 times above the frequency
+    at which full amplitudes meet the first limit (five_bar, delta, orthoglide, palida); standard
+    deviations fall by up to 4. Candidates are scored by random trajectories grown until a limit is
+    met: octaves up and down from the first guess, then half octaves.
+
+    Args:
+        problem_at: Returns the design problem at a frequency [Hz].
+        first: First guess. [Hz]
     """
     scores: dict[float, float] = {}
 
-    def score(steps: float) -> float:
-        """Return the logarithm of the mean standard deviation after unit recording time; infinite
-        if none fits.
-        """
-        if steps not in scores:
-            problem = problem_at(first * 2**steps)
-            seconds = sum(
-                part.weight * part.samples for part in problem.parts
-            )  # in controller samples
-            try:
-                best = random_starts(problem, STARTS, seed)[0].objective
-                scores[steps] = best / (2 * len(problem.base)) + np.log(seconds) / 2
-            except (InfeasibleDesign, NotIdentifiable):
-                scores[steps] = np.inf
-        return scores[steps]
+    def score(octaves: float) -> float:
+        if octaves not in scores:
+            scores[octaves] = _log_standard_deviation(problem_at(first * 2**octaves), seed)
+        return scores[octaves]
 
     best = 0.0
     for direction in (1.0, -1.0):
-        while abs(best) < OCTAVES and score(best + direction) < score(best):
+        while abs(best) < MAX_FREQUENCY_OCTAVES and score(best + direction) < score(best):
             best += direction
-    for steps in (best - 0.5, best + 0.5):
-        score(steps)
+    score(best - 0.5)
+    score(best + 0.5)
     least = min(scores.values())
     if not np.isfinite(least):
         return first
-    return first * 2 ** min(
-        steps for steps, value in scores.items() if value <= least + np.log(ENOUGH)
-    )
+    acceptable = least + np.log(FREQUENCY_TIE_RATIO)
+    return first * 2 ** min(octaves for octaves in scores if scores[octaves] <= acceptable)
+
+
+def _log_standard_deviation(problem: DesignProblem, seed: int) -> float:
+    """Return ln of the mean standard deviation after unit recording time; infinite if none fits.
+
+    Time is counted in samples of the controller.
+    """
+    recorded = sum(form.weight * form.samples for form in problem.forms)
+    try:
+        best = random_starts(problem, STARTS_PER_FREQUENCY, seed)[0]
+    except (InfeasibleDesign, NotIdentifiable):
+        return float("inf")
+    return float(best.objective / (2 * len(problem.base)) + np.log(recorded) / 2)
 
 
 def solve_and_verify(
     problem: DesignProblem,
-    starts: Sequence[Point],
+    starts: Sequence[DesignPoint],
     settings: InteriorPoint,
     rate: float,
     progress: Progress | None,
-) -> tuple[Verified, bool]:
-    """Solve from every start; the best that can be verified is the answer.
+) -> tuple[VerifiedDesign, bool]:
+    """Solve from every start and return the best solution that passes the verification.
 
-    Also tells whether somebody stopped it.
+    An interrupt ends the search, not the verification: the best point so far is then shrunk until
+    it keeps the limits.
 
-    An interrupt ends the search, not the verification: the best so far is then drawn inside the
-    limits.
+    Args:
+        rate: Of the controller. [Hz]
+
+    Returns:
+        The design, and whether the search was interrupted.
     """
-    steps = itertools.count(1)
+    step_numbers = itertools.count(1)
 
-    def report(_: int, value: float, violation: float) -> None:
+    def report(_: int, objective: float, violation: float) -> None:
         if progress is not None:
-            progress(next(steps), value, violation)
+            progress(next(step_numbers), objective, violation)
 
-    solved: list[tuple[Point, tuple[float, ...]]] = []
+    solutions: list[tuple[DesignPoint, tuple[float, ...]]] = []
     stopped = False
     try:
         for start in starts:
-            solved.append(interior_point(problem, start, -1.0, 1.0, settings, report))
-    except Stopped as stop:
-        solved.append((stop.point, stop.history))
-        settings, stopped = replace(settings, iterations=0), True
+            solutions.append(interior_point(problem, start, -1.0, 1.0, settings, report))
+    except SearchStopped as stop:
+        solutions.append((stop.point, stop.history))
+        settings = replace(settings, iterations=0)
+        stopped = True
+    solutions.sort(key=lambda solution: solution[0].objective)
     failures: list[InfeasibleDesign] = []
-    for point, history in sorted(solved, key=lambda item: item[0].objective):
+    for point, history in solutions:
         try:
             return _tighten(problem, point, history, settings, rate, report), stopped
         except InfeasibleDesign as error:
@@ -292,43 +344,47 @@ def solve_and_verify(
 
 def _tighten(
     problem: DesignProblem,
-    point: Point,
+    point: DesignPoint,
     history: tuple[float, ...],
     settings: InteriorPoint,
     rate: float,
     report: Progress,
-) -> Verified:
-    """Verify a solution; where limits are exceeded between samples, narrow them and solve again
-    from inside.
+) -> VerifiedDesign:
+    """Verify a solution; narrow limits that are exceeded between samples and solve again.
 
-    After so many rounds, draw the trajectory towards the centre until the fine grid agrees.
+    If the last round still exceeds a limit, the trajectory is shrunk as a whole.
     """
-    bounds = np.tile([-1.0, 1.0], (len(problem.limits), 1))
-    for _ in range(ROUNDS):
-        trajectories, seen = _verify(problem, point, rate)
-        excess = np.maximum(seen * [-1, 1] - (1 - MARGIN), 0)
-        report(0, point.objective, float(np.maximum(seen * [-1, 1] - 1, 0).max()))
+    signs = np.array([-1.0, 1.0])
+    bounds = np.tile(signs, (len(problem.limits), 1))
+    barrier = 10 * settings.tolerance / problem.size
+    for _ in range(TIGHTENING_ROUNDS):
+        trajectories, extremes = _verify(problem, point, rate)
+        usage = extremes * signs
+        excess = np.maximum(usage - (1 - VERIFICATION_MARGIN), 0)
+        report(0, point.objective, float(np.maximum(usage - 1, 0).max()))
         if excess.max() <= 0:
-            return trajectories, seen, history
-        bounds = bounds - np.array([-1, 1]) * np.minimum(1.2 * excess + MARGIN * (excess > 0), 0.3)
-        inside = _shrink(problem, point, bounds)
-        point, more = interior_point(
-            problem,
-            inside,
-            bounds[:, 0],
-            bounds[:, 1],
-            settings,
-            report,
-            barrier=10 * settings.tolerance / problem.size,
+            return VerifiedDesign(trajectories, extremes, history)
+        tightening = TIGHTENING_FACTOR * excess + VERIFICATION_MARGIN * (excess > 0)
+        bounds = bounds - signs * np.minimum(tightening, MAX_TIGHTENING)
+        inside = _move_inside(problem, point, bounds)
+        point, more_history = interior_point(
+            problem, inside, bounds[:, 0], bounds[:, 1], settings, report, barrier=barrier
         )
-        history = history + more
-    for size in np.linspace(1.0, 0.0, 101)[:-1]:
-        trial = problem.evaluate(size * point.variables, point)
-        if trial is not None:
-            trajectories, seen = _verify(problem, trial, rate)
-            if np.abs(seen).max() <= 1:
-                return trajectories, seen, history
-    limit = problem.limits[int(np.argmax(np.abs(seen).max(axis=1)))]
+        history = history + more_history
+    return _shrink_until_verified(problem, point, history, rate)
+
+
+def _shrink_until_verified(
+    problem: DesignProblem, point: DesignPoint, history: tuple[float, ...], rate: float
+) -> VerifiedDesign:
+    """Scale a trajectory down in steps of 1 % until it keeps all limits on the fine grid."""
+    for scale in np.linspace(1.0, 0.0, 101)[:-1]:
+        candidate = problem.evaluate(scale * point.variables, point)
+        if candidate is not None:
+            trajectories, extremes = _verify(problem, candidate, rate)
+            if np.abs(extremes).max() <= 1:
+                return VerifiedDesign(trajectories, extremes, history)
+    limit = problem.limits[int(np.argmax(np.abs(extremes).max(axis=1)))]
     raise InfeasibleDesign(
         f"no trajectory keeps the {limit} between samples as well; relax this limit or lower the "
         "frequency",
@@ -336,52 +392,51 @@ def _tighten(
     )
 
 
-def _shrink(problem: DesignProblem, point: Point, bounds: FloatArray) -> Point:
-    """Draw a point towards the centre until it is strictly inside the bounds."""
-    (lower, upper), near = bounds.T, point
-    for size in 0.97 ** np.arange(1, 200):
-        trial = problem.evaluate(size * point.variables, near)
-        if (
-            trial is not None
-            and (trial.constraints > lower).all()
-            and (trial.constraints < upper).all()
-        ):
-            return trial
-        near = trial or near
+def _move_inside(problem: DesignProblem, point: DesignPoint, bounds: FloatArray) -> DesignPoint:
+    """Scale a point down until it is strictly inside the bounds (o, 2)."""
+    lower, upper = bounds.T
+    near = point
+    for scale in 0.97 ** np.arange(1, 200):
+        candidate = problem.evaluate(scale * point.variables, near)
+        if candidate is None:
+            continue
+        above = (candidate.constraints > lower).all()
+        below = (candidate.constraints < upper).all()
+        if above and below:
+            return candidate
+        near = candidate
     limit = problem.limits[int(np.argmin(bounds[:, 1] - bounds[:, 0]))]
     raise InfeasibleDesign(
-        f"the {limit} leaves no room once it is tightened for what happens between samples; relax "
-        "this limit or use more samples",
+        f"the {limit} allows no motion once it is tightened for peaks between samples; relax this "
+        "limit or use more samples",
         limit=str(limit),
     )
 
 
 def _verify(
-    problem: DesignProblem, point: Point, rate: float
+    problem: DesignProblem, point: DesignPoint, rate: float
 ) -> tuple[tuple[Fourier, ...], FloatArray]:
-    """Return the trajectories on the controller's clock and the extremes of each limit over all of
-    them.
-    """
-    trajectories = tuple(t.on_rate(rate) for t in problem.trajectories(point.variables))
-    found = []
-    for part, trajectory in zip(problem.parts, trajectories):
+    """Return the trajectories at the controller's rate and the extremes of all limits, (o, 2)."""
+    trajectories = []
+    extremes = []
+    for form, designed in zip(problem.forms, problem.trajectories(point.variables)):
+        trajectory = designed.on_rate(rate)
+        trajectories.append(trajectory)
+        samples = max(VERIFICATION_REFINEMENT * form.samples, round(rate * trajectory.period))
         try:
-            samples = max(FINER * part.samples, round(rate * trajectory.period))
-            found.append(
-                extremes(
-                    problem.model,
-                    trajectory,
-                    problem.limits,
-                    by=problem.by,
-                    samples=samples,
-                    load=problem.model.load(part.payload),
-                )
+            trajectory_extremes = find_extremes(
+                problem.model,
+                trajectory,
+                problem.limits,
+                by=problem.by,
+                samples=samples,
+                load=problem.model.load(form.payload),
             )
         except (LoopNotClosed, SingularConfiguration) as error:
             raise InfeasibleDesign(
                 f"the trajectory found cannot be followed from home ({error}); ask for a larger "
-                f"distance to "
-                "singularities or narrower position limits"
+                "distance to singularities or narrower position limits"
             ) from error
-    both = np.concatenate(found, axis=1)
-    return trajectories, np.stack([both.min(axis=1), both.max(axis=1)], axis=1)
+        extremes.append(trajectory_extremes)
+    joined = np.concatenate(extremes, axis=1)
+    return tuple(trajectories), np.stack([joined.min(axis=1), joined.max(axis=1)], axis=1)

@@ -5,12 +5,12 @@
 Primal-dual steps on the barrier problems f - mu sum ln(c - lower) - mu sum ln(upper - c), mu -> 0
 (Nocedal & Wright 2006, chapter 19; Waechter & Biegler 2006), with the slacks eliminated, so that a
 step costs one Cholesky factorisation of the size of x and one product J^T D J. The Hessian of the
-Lagrangian is a damped BFGS matrix. What is particular:
+Lagrangian is a damped BFGS matrix. Two properties differ from general solvers:
 
-- every iterate satisfies all constraints strictly, so whatever stops the iteration leaves a
-trajectory that may be run;
-- a point where the constraints cannot be evaluated at all (loops that do not close) is just a step
-that was too long.
+- every iterate satisfies all constraints strictly, so that a stopped search still leaves a
+  trajectory that may be run;
+- a point at which the constraints cannot be evaluated (loops that do not close) only shortens the
+  step.
 """
 
 from __future__ import annotations
@@ -22,166 +22,258 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from gough.core.arrays import FloatArray
-from gough.excitation.problem import DesignProblem, Point
+from gough.excitation.problem import DesignPoint, DesignProblem
 
+# Called after each step with its number, the objective and the largest violation (relative).
 Progress = Callable[[int, float, float], None]
-# factor between one mu and the next; a slower one ended in better local minima in trials
-DECREASE = 0.5
-LEAVE = 0.99  # of the way to the nearest bound that a step may go
-FAR = 1e8  # factor by which multipliers may differ from mu / slack
+
+# Factor between one mu and the next: designs with a slower decrease ended in better local minima.
+BARRIER_DECREASE = 0.5
+BOUNDARY_FRACTION = 0.99  # a step goes at most this fraction of the way to the nearest bound
+MAX_MULTIPLIER_RATIO = 1e8  # factor by which multipliers may differ from mu / slack
+DECREMENT_TOLERANCE = 0.2  # a barrier problem is solved below this Newton decrement per n mu
+ARMIJO_SLOPE = 1e-4  # fraction of the predicted decrease that a step must reach
+MAX_STEP_HALVINGS = 12
 
 
-class Stopped(KeyboardInterrupt):
-    """Somebody stopped the search: carries the best point so far, strictly inside all constraints,
-    and the history.
+class SearchStopped(KeyboardInterrupt):
+    """The user interrupted the search.
+
+    Attributes:
+        point: The best point so far, strictly inside all constraints.
+        history: The objective after each step.
     """
 
-    def __init__(self, point: Point, history: tuple[float, ...]) -> None:
+    def __init__(self, point: DesignPoint, history: tuple[float, ...]) -> None:
         super().__init__()
-        self.point, self.history = point, history
+        self.point = point
+        self.history = history
 
 
 @dataclass(frozen=True, kw_only=True)
 class InteriorPoint:
-    """Most steps, and how far the objective may be from its local minimum, estimated by the barrier
-    that is left.
-    """
+    """Settings of the interior-point method."""
 
-    iterations: int = 300
-    tolerance: float = 0.002
+    iterations: int = 300  # most steps
+    tolerance: float = 0.002  # distance of the objective from its minimum, estimated by the barrier
 
 
 def interior_point(
     problem: DesignProblem,
-    start: Point,
+    start: DesignPoint,
     lower: FloatArray | float,
     upper: FloatArray | float,
     settings: InteriorPoint,
     progress: Progress | None = None,
     *,
     barrier: float | None = None,
-) -> tuple[Point, tuple[float, ...]]:
+) -> tuple[DesignPoint, tuple[float, ...]]:
     """Minimise from a start strictly inside the constraints.
 
     Args:
-        lower, upper: Bounds that broadcast to the constraints.
-        progress: Called after each step with its number, the objective and 0 (no constraint is
-            violated).
-        barrier: First mu itself, to go on from an earlier solution.
+        lower: Lower bounds that broadcast to the constraints.
+        upper: Upper bounds that broadcast to the constraints.
+        progress: Called after each step; the violation is always 0.
+        barrier: First mu, to continue from an earlier solution; balanced with the objective by
+            default.
 
     Returns:
         The best point, strictly inside all constraints, and the objective after each step.
+
+    Raises:
+        SearchStopped: An interrupt arrived; carries what would have been returned.
     """
-
-    def slacks(at: Point) -> FloatArray:
-        return np.stack([at.constraints - lower, upper - at.constraints])
-
-    def merit(at: Point) -> float:
-        low, high = slacks(at)
-        if not (low.min() > 0 and high.min() > 0 and np.isfinite(at.objective)):
-            return float("inf")
-        return float(at.objective - mu * (np.log(low).sum() + np.log(high).sum()))
-
-    point, n = start, len(start.variables)
-    gradient, J, slack = problem.gradient(point), problem.linearise(point), slacks(point)
-    if barrier is None:  # at most 1: the barrier opposes the objective with about the same force
-        force, pull = (
-            float(np.linalg.norm(x)) for x in (J.transposed(1 / slack[0] - 1 / slack[1]), gradient)
-        )
-        barrier = pull / force if pull < force else 1.0
-    last = settings.tolerance / n
-    mu = max(barrier, last)
-    z = mu / slack  # multipliers of the lower and of the upper bounds
-    B, fresh = _identity(gradient), True  # B carries no curvature yet
-    best, history = point, [point.objective]
+    state = _BarrierSearch(problem, start, lower, upper)
+    n = len(start.variables)
+    last_mu = settings.tolerance / n
+    if barrier is None:
+        barrier = state.balanced_barrier()
+    state.set_barrier(max(barrier, last_mu))
+    best = start
+    history = [start.objective]
     try:
         for iteration in range(1, settings.iterations + 1):
-            residual = gradient - J.transposed(mu / slack[0] - mu / slack[1])
-            step = _newton(B + J.normal((z / slack).sum(axis=0)), residual)
+            residual = state.barrier_gradient()
+            step = _solve_positive(state.newton_matrix(), -residual)
             slope = float(residual @ step)
-            if (
-                -slope < 0.2 * n * mu
-            ):  # the decrement: twice what this barrier problem can still give
-                if mu <= last:
+            # -slope is the decrement: twice the decrease that this barrier problem still allows.
+            if -slope < DECREMENT_TOLERANCE * n * state.mu:
+                if state.mu <= last_mu:
                     break
-                mu = max(DECREASE * mu, last)
+                state.mu = max(BARRIER_DECREASE * state.mu, last_mu)
                 continue
-            moved = J.times(step) * np.array([1.0, -1.0]).reshape(2, *[1] * point.constraints.ndim)
-            trial = _search(
-                problem, point, step, slope, _longest(slack, moved), merit
-            )  # to first order
-            if trial is None:
-                if fresh:  # not even along the gradient: rounding, or a kink of the criterion
+            if not state.advance(step, slope):
+                if state.hessian_is_fresh:  # rounding, or a kink of the criterion
                     break
-                B, fresh = _identity(gradient), True
+                state.reset_hessian()
                 continue
-            change = mu / slack - z - z / slack * moved
-            z = np.stack([own + _longest(own, more) * more for own, more in zip(z, change)])
-            old, taken = gradient - J.transposed(z[0] - z[1]), trial.variables - point.variables
-            point = trial
-            gradient, J, slack = problem.gradient(point), problem.linearise(point), slacks(point)
-            z = np.clip(z, mu / (FAR * slack), FAR * mu / slack)
-            B = _bfgs(B, taken, gradient - J.transposed(z[0] - z[1]) - old, fresh)
-            fresh = False
-            history.append(point.objective)
-            best = point if point.objective < best.objective else best
+            history.append(state.point.objective)
+            if state.point.objective < best.objective:
+                best = state.point
             if progress is not None:
-                progress(iteration, point.objective, 0.0)
+                progress(iteration, state.point.objective, 0.0)
     except KeyboardInterrupt:
-        raise Stopped(best, tuple(history)) from None
+        raise SearchStopped(best, tuple(history)) from None
     return best, tuple(history)
 
 
-def _search(
-    problem: DesignProblem,
-    point: Point,
-    step: FloatArray,
-    slope: float,
-    alpha: float,
-    merit: Callable[[Point], float],
-) -> Point | None:
-    """Shorten the step until the barrier function falls enough (Armijo) and all constraints hold
-    strictly.
+class _BarrierSearch:
+    """Point, derivatives, multipliers and Hessian of a running interior-point search.
+
+    Slacks, multipliers and their changes have the lower bounds first, then the upper ones:
+    (2, *constraints.shape).
     """
-    before = merit(point)
-    for _ in range(12):
-        trial = problem.evaluate(point.variables + alpha * step, point)
-        if trial is not None and merit(trial) <= before + 1e-4 * alpha * slope:
-            return trial
-        alpha *= 0.5
-    return None
+
+    def __init__(
+        self,
+        problem: DesignProblem,
+        start: DesignPoint,
+        lower: FloatArray | float,
+        upper: FloatArray | float,
+    ) -> None:
+        self.problem = problem
+        self.lower = lower
+        self.upper = upper
+        self.mu = 1.0
+        self._move_to(start)
+        self.multipliers = 1 / self.slack
+        self.reset_hessian()
+
+    def _move_to(self, point: DesignPoint) -> None:
+        self.point = point
+        self.gradient = self.problem.gradient(point)
+        self.jacobian = self.problem.linearise(point)
+        self.slack = self._slacks(point)
+
+    def _slacks(self, point: DesignPoint) -> FloatArray:
+        return np.stack([point.constraints - self.lower, self.upper - point.constraints])
+
+    def reset_hessian(self) -> None:
+        """Start again with a Hessian that makes a step of length one along the gradient."""
+        norm = max(float(np.linalg.norm(self.gradient)), 1e-6)
+        self.hessian = np.eye(len(self.gradient)) * norm
+        self.hessian_is_fresh = True
+
+    def balanced_barrier(self) -> float:
+        """Return the mu, at most 1, at which barrier and objective have gradients of one norm."""
+        push = self.jacobian.transposed(1 / self.slack[0] - 1 / self.slack[1])
+        push_norm = float(np.linalg.norm(push))
+        gradient_norm = float(np.linalg.norm(self.gradient))
+        return gradient_norm / push_norm if gradient_norm < push_norm else 1.0
+
+    def set_barrier(self, mu: float) -> None:
+        """Set mu and the multipliers of the central path."""
+        self.mu = mu
+        self.multipliers = mu / self.slack
+
+    def barrier_gradient(self) -> FloatArray:
+        """Return the gradient of the barrier function, (x,)."""
+        push = self.mu / self.slack[0] - self.mu / self.slack[1]
+        return self.gradient - self.jacobian.transposed(push)
+
+    def lagrangian_gradient(self) -> FloatArray:
+        """Return the gradient of f - z_lower^T c + z_upper^T c, (x,)."""
+        return self.gradient - self.jacobian.transposed(self.multipliers[0] - self.multipliers[1])
+
+    def newton_matrix(self) -> FloatArray:
+        """Return the primal-dual matrix with the slacks eliminated, (x, x)."""
+        weights = (self.multipliers / self.slack).sum(axis=0)
+        return self.hessian + self.jacobian.normal(weights)
+
+    def merit(self, point: DesignPoint) -> float:
+        """Return the barrier function; infinite outside the constraints."""
+        low, high = self._slacks(point)
+        if not (low.min() > 0 and high.min() > 0 and np.isfinite(point.objective)):
+            return float("inf")
+        return float(point.objective - self.mu * (np.log(low).sum() + np.log(high).sum()))
+
+    def advance(self, step: FloatArray, slope: float) -> bool:
+        """Take a step with a line search and update multipliers and Hessian; False if none helps.
+
+        Args:
+            step: Newton step of the variables, (x,).
+            slope: Derivative of the barrier function along the step.
+        """
+        constraint_change = self.jacobian.times(step)
+        slack_change = np.stack([constraint_change, -constraint_change])
+        point = self._line_search(step, slope, _feasible_fraction(self.slack, slack_change))
+        if point is None:
+            return False
+        z = self.multipliers
+        z_change = self.mu / self.slack - z - z / self.slack * slack_change
+        for side in (0, 1):
+            fraction = _feasible_fraction(z[side], z_change[side])
+            z_change[side] *= fraction
+        self.multipliers = z + z_change
+        gradient_before = self.lagrangian_gradient()
+        variables_before = self.point.variables
+        self._move_to(point)
+        self.multipliers = np.clip(
+            self.multipliers,
+            self.mu / (MAX_MULTIPLIER_RATIO * self.slack),
+            MAX_MULTIPLIER_RATIO * self.mu / self.slack,
+        )
+        self.hessian = _bfgs(
+            self.hessian,
+            point.variables - variables_before,
+            self.lagrangian_gradient() - gradient_before,
+            self.hessian_is_fresh,
+        )
+        self.hessian_is_fresh = False
+        return True
+
+    def _line_search(self, step: FloatArray, slope: float, alpha: float) -> DesignPoint | None:
+        """Halve the step until the barrier function falls enough (Armijo); None if it never does.
+
+        Args:
+            alpha: First fraction of the step.
+        """
+        merit_before = self.merit(self.point)
+        for _ in range(MAX_STEP_HALVINGS):
+            candidate = self.problem.evaluate(self.point.variables + alpha * step, self.point)
+            if candidate is not None:
+                bound = merit_before + ARMIJO_SLOPE * alpha * slope
+                if self.merit(candidate) <= bound:
+                    return candidate
+            alpha *= 0.5
+        return None
 
 
-def _longest(values: FloatArray, change: FloatArray) -> float:
-    """Return the part of a change, at most all of it, that leaves a hundredth of each positive
-    value.
-    """
-    worst = float((-change / values).max())
-    return min(1.0, LEAVE / worst) if worst > 0 else 1.0
+def _feasible_fraction(values: FloatArray, change: FloatArray) -> float:
+    """Return the largest fraction of a change, at most 1, that keeps all values well positive."""
+    largest_decrease = float((-change / values).max())
+    if largest_decrease <= 0:
+        return 1.0
+    return min(1.0, BOUNDARY_FRACTION / largest_decrease)
 
 
-def _identity(gradient: FloatArray) -> FloatArray:
-    """Return a first Hessian: a step of length one along the gradient."""
-    return np.eye(len(gradient)) * max(float(np.linalg.norm(gradient)), 1e-6)
-
-
-def _newton(matrix: FloatArray, residual: FloatArray) -> FloatArray:
-    """Return -matrix^-1 residual; a ridge is added where rounding made the matrix indefinite."""
-    ridge, size = 0.0, float(np.abs(matrix.diagonal()).max())
+def _solve_positive(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Return matrix^-1 right; a ridge is added where rounding made the matrix indefinite."""
+    ridge = 0.0
+    scale = float(np.abs(matrix.diagonal()).max())
     while True:
         try:
             factor = cho_factor(matrix + ridge * np.eye(len(matrix)), check_finite=False)
-            return -np.asarray(cho_solve(factor, residual, check_finite=False))
+            return np.asarray(cho_solve(factor, right, check_finite=False))
         except LinAlgError:
-            ridge = max(100 * ridge, 1e-14 * size)
+            ridge = max(100 * ridge, 1e-14 * scale)
 
 
-def _bfgs(B: FloatArray, s: FloatArray, y: FloatArray, fresh: bool) -> FloatArray:
-    """Update with Powell's damping, so that B stays positive definite."""
-    if fresh and float(s @ y) > 0:
+def _bfgs(
+    B: FloatArray, step: FloatArray, gradient_change: FloatArray, first_update: bool
+) -> FloatArray:
+    """Return the BFGS update of B with Powell's damping, which keeps it positive definite.
+
+    Args:
+        first_update: B has no curvature yet; it is scaled to that of the step first.
+    """
+    s = step
+    y = gradient_change
+    if first_update and float(s @ y) > 0:
         B = np.eye(len(s)) * float(y @ y) / float(s @ y)
     Bs = B @ s
-    curvature, sy = float(s @ Bs), float(s @ y)
+    curvature = float(s @ Bs)
+    sy = float(s @ y)
     if sy < 0.2 * curvature:
         weight = 0.8 * curvature / (curvature - sy)
         y = weight * y + (1 - weight) * Bs

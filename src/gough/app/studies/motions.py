@@ -16,7 +16,8 @@ from gough.core.options import About
 from gough.core.trajectory import Fourier, Sampled, load_trajectory
 from gough.engine import as_model
 from gough.excitation import Design, DesignSettings, design as design_trajectory
-from gough.excitation.design import Run, runnable
+from gough.excitation.design import Run
+from gough.excitation.ramps import sample_with_ramps
 from gough.mechanism import Noise
 from gough.virtual import SimulateSettings, Simulation, record, simulate as simulate_robot
 from gough.virtual.fleet_logs import VirtualFleet, Wrong
@@ -75,7 +76,7 @@ def design(
     if output is not None:
         result.save(output)
     if csv is not None:
-        runnable(model, result.trajectory, periods).to_csv(csv, model.mechanism.noise.rate)
+        sample_with_ramps(model, result.trajectory, periods).to_csv(csv, model.mechanism.noise.rate)
     return result
 
 
