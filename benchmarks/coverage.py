@@ -144,7 +144,7 @@ def delta(factors: Sequence[float] = (1.0, 1.02, 1.05, 1.08, 1.10, 1.12, 1.15)) 
         used = result.processing
         yield (
             f"delta, first effort times {factor:.2f}",
-            f"{result.estimate.counts.sum()} equations count",
+            f"{result.estimate.n_valid.sum()} equations count",
             f"error on another log {100 * result.validation.relative.max():.2f} %",
             f"cut-off {used.cutoff:.3g} Hz, window {1e3 * (used.window or 0):.3g} ms",
         )

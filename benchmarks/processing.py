@@ -12,10 +12,10 @@ import numpy as np
 
 from gough.engine import Model, base_parameters
 from gough.fitting.least_squares import WeightedLeastSquares
-from gough.fitting.regression import condense
+from gough.fitting.regression import block_statistics
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
-from gough.processing import choose_processing, condense_log, process, regression
+from gough.processing import choose_processing, log_statistics, process, regression
 
 RATE = 1000.0
 
@@ -82,7 +82,7 @@ def main() -> list[tuple[str, str, str, str]]:
         choice = choose_processing(model, [log], base)  # kernels loaded
         chosen = choice.processing
         choosing, _ = seconds_of(lambda m=model, x=log, b=base: choose_processing(m, [x], b))
-        doing, _ = seconds_of(lambda m=model, x=log, b=base, c=chosen: condense_log(m, [x], b, c))
+        doing, _ = seconds_of(lambda m=model, x=log, b=base, c=chosen: log_statistics(m, [x], b, c))
         rows.append(
             (
                 f"{name}, {length:g} s at 1 kHz, {len(base.names)} parameters",
@@ -96,9 +96,9 @@ def main() -> list[tuple[str, str, str, str]]:
     model = Model(load_robot("five_bar"))
     base, log = base_parameters(model), wandering(model, 1000.0)
     chosen = choose_processing(model, [log], base).processing
-    streamed = WeightedLeastSquares().fit(condense_log(model, [log], base, chosen))
+    streamed = WeightedLeastSquares().fit(log_statistics(model, [log], base, chosen))
     memory = WeightedLeastSquares().fit(
-        condense([regression(model, process(model, log, chosen), base)])
+        block_statistics([regression(model, process(model, log, chosen), base)])
     )
     apart = np.abs(streamed.values - memory.values) / memory.std
     rows.append(

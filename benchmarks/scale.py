@@ -32,7 +32,7 @@ from gough.fitting.least_squares import WeightedLeastSquares
 from gough.fleets.hierarchy import drifts, hierarchy, trend
 from gough.identification.many_logs import frozen_job, sample_of
 from gough.mechanism import load_robot
-from gough.processing import Processing, choose_processing, condense_log
+from gough.processing import Processing, choose_processing, log_statistics
 from gough.processing.many_logs import Job, collect, factor_of
 from gough.virtual.fleet_logs import VirtualFleet
 
@@ -131,7 +131,9 @@ def measured() -> Estimate:
     model = Model(load_robot("delta"))
     base, log = base_parameters(model, tie_legs=True), VirtualFleet(model=model).record(0, 0)
     settings = choose_processing(model, [log], base).processing
-    return WeightedLeastSquares(uncertainty="white").fit(condense_log(model, [log], base, settings))
+    return WeightedLeastSquares(uncertainty="white").fit(
+        log_statistics(model, [log], base, settings)
+    )
 
 
 def drift(

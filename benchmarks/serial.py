@@ -89,7 +89,7 @@ def main() -> list[tuple[str, str, str, str]]:
     base_parameters(model)  # kernels come from the cache, as for every robot used before
     started = time.perf_counter()
     base = base_parameters(model)
-    problem = model.regression(motion, effort, base).condensed()
+    problem = model.regression(motion, effort, base).statistics()
     ours = WeightedLeastSquares(uncertainty="white").fit(problem)
     seconds = time.perf_counter() - started
     predicted = model.regressor(motion, base) @ ours.values

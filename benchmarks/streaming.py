@@ -14,7 +14,7 @@ import numpy as np
 from gough.engine import Model, base_parameters
 from gough.logs.readers import open_recording
 from gough.mechanism import load_robot
-from gough.processing import Processing, condense_log
+from gough.processing import Processing, log_statistics
 
 
 def write_log(path: Path, samples: int) -> None:
@@ -38,14 +38,14 @@ def write_log(path: Path, samples: int) -> None:
     ).save(path)
 
 
-def condense(path: str, decimation: int) -> None:
+def block_statistics(path: str, decimation: int) -> None:
     """Condense a log and print seconds, samples and peak memory."""
     model = Model(load_robot("palida"))
     base = base_parameters(model, tie_legs=True)
     settings = Processing(method="time", cutoff=40.0, decimation=decimation)
-    condense_log(model, [open_recording(path)], base, settings)  # kernels loaded
+    log_statistics(model, [open_recording(path)], base, settings)  # kernels loaded
     started = time.perf_counter()
-    result = condense_log(model, [open_recording(path)], base, settings)
+    result = log_statistics(model, [open_recording(path)], base, settings)
     seconds = time.perf_counter() - started
     print(seconds, result.samples, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
 
@@ -59,7 +59,7 @@ def main() -> list[tuple[str, str, str, str]]:
             subprocess.run([sys.executable, __file__, "write", str(path), str(samples)], check=True)
             for decimation in decimations:
                 done = subprocess.run(
-                    [sys.executable, __file__, "condense", str(path), str(decimation)],
+                    [sys.executable, __file__, "block_statistics", str(path), str(decimation)],
                     check=True,
                     capture_output=True,
                     text=True,
@@ -82,7 +82,7 @@ if __name__ == "__main__":
     if len(sys.argv) == 4 and sys.argv[1] == "write":
         write_log(Path(sys.argv[2]), int(sys.argv[3]))
     elif len(sys.argv) == 4:
-        condense(sys.argv[2], int(sys.argv[3]))
+        block_statistics(sys.argv[2], int(sys.argv[3]))
     else:
         for row in main():
             print(" | ".join(row))

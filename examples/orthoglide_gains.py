@@ -180,7 +180,7 @@ class Study:
         where = [problem.parameters.index(name) for name in self.gains]
         noise = NOISE / values[where] / np.sqrt(PERIODS)
         maps, _ = current_maps(problem, values)  # derivative of the model's currents: free of noise
-        slopes = np.concatenate(problem.condensed().factors @ maps / noise[:, None, None])
+        slopes = np.concatenate(problem.statistics().factors @ maps / noise[:, None, None])
         return np.sqrt(np.diag(np.linalg.inv(slopes.T @ slopes))[where])
 
 

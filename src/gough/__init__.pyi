@@ -50,7 +50,7 @@ from gough.mechanism import (
 )
 from gough.processing import (
     Processing as Processing,
-    condense_log as condense_log,
+    log_statistics as log_statistics,
     process as process,
 )
 from gough.verdict.diagnosis.diagnose import (

@@ -16,7 +16,7 @@ from gough.fitting.estimate import Estimate
 from gough.fitting.gain_likelihood import MaximumLikelihoodGains
 from gough.fitting.gain_problem import GainProblem
 from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.fitting.regression import Regression, condense
+from gough.fitting.regression import Regression, block_statistics
 from gough.fitting.robust import Robust
 from gough.fitting.total_least_squares import TotalLeastSquares
 from gough.identification.validation import validate
@@ -282,11 +282,11 @@ def test_equations_that_do_not_count_have_no_influence(case: Case) -> None:
         "residual_mean",
         "residual_relative",
         "noise_covariance",
-        "counts",
+        "n_valid",
     ):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
     assert a.notes == b.notes
-    assert (a.counts < a.samples).all()
+    assert (a.n_valid < a.samples).all()
     whole = case.estimator.fit(problem)
     assert np.abs(a.values / whole.values - 1).max() > 1e-9  # the mask is honoured at all
     exact = case.estimator.fit(masked(case.make(0, 0.0), 1e6))
@@ -362,7 +362,7 @@ def test_condensed_data_give_the_same(case: Case) -> None:
     if case.samples:
         pytest.skip("weights differ from sample to sample")
     problem = case.make(0, 1.0)
-    short = change(problem, lambda p: condense(p.blocks(50), joint=True))
+    short = change(problem, lambda p: block_statistics(p.blocks(50), joint=True))
     a, b = case.estimator.fit(problem), case.estimator.fit(short)
     np.testing.assert_allclose(b.values, a.values, rtol=1e-6)
     np.testing.assert_allclose(b.white_std, a.white_std, rtol=1e-6)

@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from gough.core.blas import one_blas_thread
-from gough.fitting.regression import Regression, condense
+from gough.fitting.regression import Regression, block_statistics
 
 
 def threads() -> set[int]:
@@ -47,5 +47,5 @@ def test_condensing_runs_with_one_thread() -> None:
         yield problem
 
     with threadpool_limits(limits=2, user_api="blas"):
-        condense(blocks())
+        block_statistics(blocks())
     assert seen == [{1}]

@@ -26,8 +26,8 @@ def test_the_window_about_reversals_does_not_depend_on_payloads_of_other_logs(
     among = prepare(five_bar, [five_bar_log], base_parameters(five_bar, payloads=("disc",)))
     assert alone.processing.window > 0
     assert among.processing == alone.processing
-    np.testing.assert_array_equal(among.problem.counts, alone.problem.counts)
-    assert (alone.problem.counts < len(alone.problem)).all()
+    np.testing.assert_array_equal(among.problem.n_valid, alone.problem.n_valid)
+    assert (alone.problem.n_valid < len(alone.problem)).all()
 
 
 def test_held_out_logs_are_processed_exactly_as_those_of_the_identification(

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import signal
 
 from gough.core.errors import InvalidInput
-from gough.fitting.regression import Regression, condense
+from gough.fitting.regression import Regression, block_statistics
 from gough.processing.decimation import decimated, decimation_taps, lowpass
 
 RNG = np.random.default_rng(5)
@@ -189,7 +189,7 @@ def test_streaming_memory_does_not_grow_with_the_stream() -> None:
 
     def peak(count: int) -> int:
         tracemalloc.start()
-        condense(decimated((block for _ in range(count)), 10))
+        block_statistics(decimated((block for _ in range(count)), 10))
         top = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return top

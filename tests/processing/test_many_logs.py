@@ -24,7 +24,7 @@ from gough.core.executors import Cluster, InProcess, Processes, WorkersLost
 from gough.engine import Model
 from gough.identification.many_logs import FactorSettings
 from gough.logs.recording import Recording
-from gough.processing import Processing, choose_processing, condense_log
+from gough.processing import Processing, choose_processing, log_statistics
 from gough.processing.many_logs import Job, collect, factor_of
 from gough.virtual import Simulation, record
 
@@ -74,8 +74,8 @@ def test_factors_of_logs_are_what_condensing_them_together_gives(
     from gough.engine import base_parameters
     from gough.logs.readers import read_recording
 
-    merged = collect(job, logs, tmp_path, InProcess()).merged().condensed
-    whole = condense_log(
+    merged = collect(job, logs, tmp_path, InProcess()).merged().statistics
+    whole = log_statistics(
         five_bar, [read_recording(log) for log in logs], base_parameters(five_bar), job.settings
     )
     gram = [np.einsum("rki,rkj->rij", each.factors, each.factors) for each in (merged, whole)]

@@ -13,14 +13,14 @@ from scipy.signal import butter, sosfiltfilt
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.engine import Model, base_parameters
 from gough.fitting.least_squares import WeightedLeastSquares
-from gough.fitting.regression import condense
+from gough.fitting.regression import block_statistics
 from gough.logs.readers import open_recording, read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing import (
     Processing,
     choose_processing,
-    condense_log,
+    log_statistics,
     process,
     regression,
     regression_blocks,
@@ -129,9 +129,9 @@ def test_blocks_equal_the_whole_log_to_rounding(
         expected = getattr(whole, name)
         got = np.concatenate([getattr(p, name) for p in parts])
         np.testing.assert_allclose(got, expected, atol=1e-10 * np.abs(expected).max())
-    condensed = condense_log(five_bar, [log, log], base, settings)
-    direct = condense([replace(whole, recording=np.full(len(whole), k)) for k in range(2)])
-    np.testing.assert_array_equal(condensed.counts, direct.counts)
+    condensed = log_statistics(five_bar, [log, log], base, settings)
+    direct = block_statistics([replace(whole, recording=np.full(len(whole), k)) for k in range(2)])
+    np.testing.assert_array_equal(condensed.n_valid, direct.n_valid)
     grams = [c.factors.swapaxes(-1, -2) @ c.factors for c in (condensed, direct)]
     np.testing.assert_allclose(*grams, atol=1e-9 * np.abs(grams[1]).max())
     estimates = [WeightedLeastSquares().fit(problem) for problem in (condensed, direct)]
@@ -177,7 +177,7 @@ def test_a_log_that_cannot_be_filtered_is_named(five_bar: Model, five_bar_log: R
         with pytest.raises(InvalidRecording, match=rf"run7\.csv: .*{words}"):
             process(five_bar, log, SETTINGS)
         with pytest.raises(InvalidRecording, match=rf"run7\.csv: .*{words}"):
-            condense_log(five_bar, [log], base_parameters(five_bar), SETTINGS)
+            log_statistics(five_bar, [log], base_parameters(five_bar), SETTINGS)
 
 
 def test_a_few_lost_samples_leave_a_periodic_log_periodic(
@@ -210,7 +210,7 @@ def test_a_long_gap_is_refused_whole_and_in_blocks(
     with pytest.raises(InvalidRecording, match=rf"no samples for .* after sample {first - 1}"):
         process(five_bar, log)
     with pytest.raises(InvalidRecording, match=rf"no samples for .* after sample {first - 1}"):
-        condense_log(
+        log_statistics(
             five_bar, [replace(log, period_samples=None)], base_parameters(five_bar), SETTINGS
         )
 
@@ -240,7 +240,7 @@ def test_memory_does_not_grow_with_the_log(
         del long
         source = open_recording(path)
         tracemalloc.start()
-        condensed = condense_log(five_bar, [source], base, settings)
+        condensed = log_statistics(five_bar, [source], base, settings)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert condensed.samples > 0.9 * count

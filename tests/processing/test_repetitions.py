@@ -22,7 +22,7 @@ def test_rounding_that_comes_back_in_every_period_is_part_of_the_noise(
     (part,) = prepare(five_bar, [record(five_bar_run, noise=noise, seed=1)], base).parts
     assert part.covariance is not None
     left = (part.effort - part.regressor @ base.values(five_bar.values(base.standard)))[
-        part.counting.all(axis=1)
+        part.valid.all(axis=1)
     ]
     ratio = (left**2).mean(axis=0).sum() / np.trace(part.covariance)
     assert 1 / 3 < ratio < 3

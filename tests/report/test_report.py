@@ -631,7 +631,7 @@ def test_the_curves_of_cutoffs_and_windows_mark_the_chosen_ones() -> None:
 
 def test_shares_of_samples_stand_beside_the_residual() -> None:
     good = result("five_bar")
-    few = replace(good.estimate, counts=np.array([300, 400]), samples=400)
+    few = replace(good.estimate, n_valid=np.array([300, 400]), samples=400)
     page = Page(render(robot("five_bar"), replace(good, estimate=few)))
     rows = {
         row[0]: row

@@ -9,7 +9,7 @@ from typing import Any
 from gough.core.errors import InvalidInput
 from gough.core.options import merge_settings, with_settings
 from gough.engine import Model, Robot
-from gough.fitting.regression import Condensed
+from gough.fitting.regression import BlockStatistics
 from gough.fitting.robust import Robust
 from gough.identification.fit import IdentifySettings, fit_logs
 from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
@@ -30,7 +30,7 @@ def identify(
     *,
     loaded: Log | Sequence[Log] = (),
     held_out: Log | Sequence[Log] = (),
-    whole: Condensed | None = None,
+    whole: BlockStatistics | None = None,
     progress: Callable[[float], None] | None = None,
     **options: Any,
 ) -> Identification:
@@ -123,11 +123,11 @@ def identify_logs(
         sample,
         replace(chosen, processing=job.settings),
         held_out=held_out,
-        whole=factor.condensed,
+        whole=factor.statistics,
     )
-    rho, chance = factor.whiteness(result.estimate.select(factor.condensed.parameters).values)
+    rho, chance = factor.whiteness(result.estimate.select(factor.statistics.parameters).values)
     words = ", ".join(
-        f"{row} {r:+.2f} (p = {p:.2g})" for row, r, p in zip(factor.condensed.rows, rho, chance)
+        f"{row} {r:+.2f} (p = {p:.2g})" for row, r, p in zip(factor.statistics.rows, rho, chance)
     )
     notes = (
         f"{len(collected.keys)} logs through factors; verdict, pictures and information over noise "

@@ -63,7 +63,7 @@ class Source(Record):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Spread:
+class EstimateCovariance:
     """Covariance of the estimation error, (p, p), degrees of freedom behind each variance, (p,),
     and where from.
     """
@@ -85,7 +85,7 @@ class Spread:
             degrees_of_freedom=self.degrees_of_freedom,
         )
 
-    def grown(self, factor: FloatArray) -> Spread:
+    def grown(self, factor: FloatArray) -> EstimateCovariance:
         """Return the same with the variances of the parameters times a factor, (p,)."""
         root = np.sqrt(factor)
         return replace(
@@ -107,7 +107,7 @@ class Estimate(StoredRecord):
             [row unit]
         residual_relative: rms residual / rms effort per row, (r,). [1]
         samples: Samples behind the estimate.
-        counts: How many of them count in each row, (r,); all by default.
+        n_valid: Number of valid equations of each row, (r,); all by default.
         degrees_of_freedom: Behind each standard deviation, (p,) or one number; sets the quantile of
             `interval`.
         condition_number: Of the whitened regressor with columns of unit length. [1]
@@ -131,7 +131,7 @@ class Estimate(StoredRecord):
     residual_relative: FloatArray
     residual_mean: FloatArray = field(default_factory=lambda: np.empty(0))
     samples: int
-    counts: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    n_valid: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     degrees_of_freedom: FloatArray
     condition_number: float
     method: str
@@ -145,11 +145,11 @@ class Estimate(StoredRecord):
         p, r = len(self.parameters), len(self.rows)
         freedom = np.broadcast_to(np.asarray(self.degrees_of_freedom, dtype=float), (p,))
         means = self.residual_mean if len(self.residual_mean) else np.full(r, np.nan)
-        counts = self.counts if len(self.counts) else np.full(r, self.samples)
+        n_valid = self.n_valid if len(self.n_valid) else np.full(r, self.samples)
         for name, array in (
             ("degrees_of_freedom", freedom),
             ("residual_mean", means),
-            ("counts", counts),
+            ("n_valid", n_valid),
         ):
             object.__setattr__(self, name, array)
         super().__post_init__()
@@ -161,7 +161,7 @@ class Estimate(StoredRecord):
             residual_rms=(r,),
             residual_relative=(r,),
             residual_mean=(r,),
-            counts=(r,),
+            n_valid=(r,),
             noise_covariance=(r, r),
             information=(p,),
         )
@@ -350,7 +350,7 @@ class Estimate(StoredRecord):
                 self.residual_relative,
                 self.residual_mean,
                 self.row_units,
-                self.counts,
+                self.n_valid,
             )
         ]
         text = [
@@ -400,7 +400,7 @@ class Estimate(StoredRecord):
 def assemble(
     problem: Problem,
     values: FloatArray,
-    spread: Spread,
+    spread: EstimateCovariance,
     *,
     method: str,
     condition_number: float,
@@ -408,7 +408,7 @@ def assemble(
     notes: Iterable[str] = (),
 ) -> Estimate:
     """Return the estimate of a problem: the one way results come together."""
-    left = problem.residual(values)
+    left = problem.residual_statistics(values)
     return Estimate(
         parameters=problem.parameters,
         units=problem.units,
@@ -420,7 +420,7 @@ def assemble(
         residual_relative=left.relative,
         residual_mean=left.mean,
         samples=left.samples,
-        counts=left.counts,
+        n_valid=left.n_valid,
         degrees_of_freedom=spread.degrees_of_freedom,
         condition_number=condition_number,
         method=method,

@@ -12,7 +12,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import NotConverged, NotIdentifiable
-from gough.fitting.block_statistics import Condensed, whiten
+from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate, assemble
 from gough.fitting.gain_problem import (
     GainProblem,
@@ -21,8 +21,8 @@ from gough.fitting.gain_problem import (
     open_gains,
     rough_solution,
 )
-from gough.fitting.noise import SETTLED, pooled_freedom
-from gough.fitting.problem import dead_rows, factors_of, samples_of
+from gough.fitting.noise import SETTLED, pooled_degrees_of_freedom
+from gough.fitting.problem import dead_rows, samples_of, statistics_of
 from gough.fitting.solve import Solution, solve
 from gough.fitting.uncertainty import (
     Influence,
@@ -31,6 +31,7 @@ from gough.fitting.uncertainty import (
     spread,
     useful_samples,
 )
+from gough.fitting.whitening import whiten
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +69,18 @@ class MaximumLikelihoodGains:
         """Return the estimate, or the gains that have no effect of their own; none is taken as
         known.
         """
-        condensed = factors_of(problem)
+        statistics = statistics_of(problem)
         try:
             start = rough_solution(problem)
             if problem.effort_map is None:  # else the standard deviations tell
-                _check_rank(problem, condensed, start)
-            values, step, noise, freedom = self._gauss_newton(problem, condensed, start)
+                _check_rank(problem, statistics, start)
+            values, step, noise, freedom = self._gauss_newton(problem, statistics, start)
         except NotIdentifiable as error:  # or a gain ran away until its column hung on the others
             return open_gains(problem, error)
         found = spread(
-            self._influence(problem, condensed, values, noise, step.root), self.uncertainty, freedom
+            self._influence(problem, statistics, values, noise, step.root),
+            self.uncertainty,
+            freedom,
         )
         return assemble(
             problem,
@@ -85,23 +88,23 @@ class MaximumLikelihoodGains:
             found,
             method="maximum likelihood of currents",
             condition_number=step.condition_number,
-            notes=dead_rows(condensed),
+            notes=dead_rows(statistics),
             noise_covariance=None
             if problem.effort_map is not None
             else np.diag((noise * problem.gain_values(values)) ** 2),
         )
 
     def _gauss_newton(
-        self, problem: GainProblem, condensed: Condensed, values: FloatArray
+        self, problem: GainProblem, statistics: BlockStatistics, values: FloatArray
     ) -> tuple[FloatArray, Solution, FloatArray, FloatArray]:
         """Return values, the last linear solution, the noise, and the degrees of freedom behind
         each variance.
         """
-        view = _linearised(problem, condensed, values)
+        view = _linearised(problem, statistics, values)
         counts = (
-            condensed.equations
+            statistics.equations
             if problem.effort_map is None
-            else condensed.equations.sum(keepdims=True)
+            else statistics.equations.sum(keepdims=True)
         )
         many = np.maximum(counts, 1)
 
@@ -113,7 +116,7 @@ class MaximumLikelihoodGains:
         for _ in range(self.iterations):
             step = solve(view / noise[:, None, None], problem.parameters)
             start = values
-            values, view, shift = _shorten(problem, condensed, values, step.values, view, noise)
+            values, view, shift = _shorten(problem, statistics, values, step.values, view, noise)
             share = np.linalg.norm(view[:, :, :-1] @ step.root, axis=(1, 2)) ** 2 / noise**2
             free = np.maximum(many - share, 0.5)
             left = np.linalg.norm(view[:, :, -1], axis=1) / np.sqrt(free)
@@ -136,12 +139,12 @@ class MaximumLikelihoodGains:
             np.linalg.norm(view[:, :, :-1] @ step.root @ step.root.T, axis=1) ** 2
             / noise[:, None] ** 2
         )
-        return values, step, noise, pooled_freedom(shares, free)
+        return values, step, noise, pooled_degrees_of_freedom(shares, free)
 
     def _influence(
         self,
         problem: GainProblem,
-        condensed: Condensed,
+        statistics: BlockStatistics,
         values: FloatArray,
         noise: FloatArray,
         root: FloatArray,
@@ -150,7 +153,7 @@ class MaximumLikelihoodGains:
         if problem.effort_map is None:
             maps, residual = current_maps(problem, values)
             return Influence(
-                condensed=condensed,
+                statistics=statistics,
                 sampled=useful_samples(problem, self.uncertainty),
                 root=root,
                 jacobian=maps / noise[:, None, None],
@@ -163,10 +166,10 @@ class MaximumLikelihoodGains:
             effort=white / noise,
             covariance=None,
         )
-        return linear_influence(data.condensed(), useful_samples(data, self.uncertainty), root)
+        return linear_influence(data.statistics(), useful_samples(data, self.uncertainty), root)
 
 
-def _check_rank(problem: GainProblem, condensed: Condensed, values: FloatArray) -> None:
+def _check_rank(problem: GainProblem, statistics: BlockStatistics, values: FloatArray) -> None:
     """Raise `NotIdentifiable` if gains could change together with other parameters without changing
     any current.
 
@@ -174,13 +177,15 @@ def _check_rank(problem: GainProblem, condensed: Condensed, values: FloatArray) 
     model's currents carry no noise, so the dependence is exact where it exists, however noisy the
     data, and does not hinge on where the derivative is taken.
     """
-    slopes = condensed.factors @ current_maps(problem, values)[0]
+    slopes = statistics.factors @ current_maps(problem, values)[0]
     size = np.linalg.norm(slopes, axis=(1, 2), keepdims=True)
     slopes = np.concatenate(slopes / np.where(size > 0, size, 1.0))
     solve(np.column_stack([slopes, np.zeros(len(slopes))]), problem.parameters)
 
 
-def _linearised(problem: GainProblem, condensed: Condensed, values: FloatArray) -> FloatArray:
+def _linearised(
+    problem: GainProblem, statistics: BlockStatistics, values: FloatArray
+) -> FloatArray:
     """Return [J, -residual] of the currents: a factor for each motor, or one of all whitened
     samples, (q, k, p + 1).
     """
@@ -189,7 +194,7 @@ def _linearised(problem: GainProblem, condensed: Condensed, values: FloatArray) 
         data = np.concatenate([slopes, -residual[:, :, None]], axis=2).reshape(-1, len(values) + 1)
         return np.asarray(np.linalg.qr(data, mode="r"))[None]
     maps, residual = current_maps(problem, values)
-    return np.asarray(condensed.factors @ np.concatenate([maps, -residual[:, :, None]], axis=2))
+    return np.asarray(statistics.factors @ np.concatenate([maps, -residual[:, :, None]], axis=2))
 
 
 def _corrected(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -208,7 +213,7 @@ def _corrected(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, Fl
     def whitened(columns: FloatArray) -> FloatArray:
         return whiten(columns, covariance, data.mask, data.rows)
 
-    white = whitened(-data.left(values)[:, :, None])[:, :, 0]
+    white = whitened(-data.residual(values)[:, :, None])[:, :, 0]
     pull = np.einsum("tra,tr->ta", whitened(problem.effort_map), white)  # map^T C^-1 z
     slopes = data.regressor.copy()
     for a, name in enumerate(problem.all_gains):
@@ -220,7 +225,7 @@ def _corrected(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, Fl
 
 def _shorten(
     problem: GainProblem,
-    condensed: Condensed,
+    statistics: BlockStatistics,
     values: FloatArray,
     step: FloatArray,
     view: FloatArray,
@@ -234,7 +239,7 @@ def _shorten(
     for _ in range(30):
         trial = values + step
         if (problem.gain_values(trial) / gains > 0.1).all():
-            new = _linearised(problem, condensed, trial)
+            new = _linearised(problem, statistics, trial)
             if np.sum((np.linalg.norm(new[:, :, -1], axis=1) / noise) ** 2) <= cost * (1 + 1e-9):
                 return trial, new, np.linalg.norm(view[:, :, :-1] @ step, axis=1)
         step = step / 2

@@ -15,9 +15,9 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable, nearest
 from gough.core.names import Parameter, index_of, parameters
 from gough.core.record import Record
-from gough.fitting.block_statistics import Condensed, Residual
+from gough.fitting.block_statistics import BlockStatistics, Residual
 from gough.fitting.estimate import Estimate
-from gough.fitting.problem import LinearProblem, factors_of, fix_parameters
+from gough.fitting.problem import LinearProblem, fix_parameters, statistics_of
 from gough.fitting.regression import Regression, concatenate
 from gough.fitting.solve import solve
 
@@ -30,7 +30,7 @@ class GainProblem(Record):
     column moved over.
 
     Args:
-        problem: That equation as a regression (or its condensed form): columns -W (base
+        problem: That equation as a regression (or its block statistics): columns -W (base
             parameters), V (gains, named `<motor>.gain`), -W_ul (unknown payload parameters). Its
             effort is that of the known payload, zero in unloaded samples. Row units are those of
             effort.
@@ -102,9 +102,9 @@ class GainProblem(Record):
         kept = sorted({index_of(every, name) for name in (*parameters, *self.all_gains)})
         return replace(self, problem=self.problem.select([every[i] for i in kept]))
 
-    def condensed(self, *, joint: bool = False) -> Condensed:
+    def statistics(self, *, joint: bool = False) -> BlockStatistics:
         """Return factors of the equation, fixed gains moved to the effort."""
-        return self.reduced.condensed(joint=joint)
+        return self.reduced.statistics(joint=joint)
 
     def sampled(self) -> Regression | None:
         """Return the equation sample by sample, fixed gains moved to the effort; None where it was
@@ -112,26 +112,26 @@ class GainProblem(Record):
         """
         return self.reduced.sampled()
 
-    def residual(self, values: FloatArray) -> Residual:
+    def residual_statistics(self, values: FloatArray) -> Residual:
         """Return what unknowns (p,) leave of the efforts V g."""
-        condensed = self.problem.condensed()
-        every = self._values_of(condensed.parameters, values)
-        gains = np.where([name in self.all_gains for name in condensed.parameters], every, 0.0)
+        statistics = self.problem.statistics()
+        every = self._values_of(statistics.parameters, values)
+        gains = np.where([name in self.all_gains for name in statistics.parameters], every, 0.0)
         n = np.append(every, -1.0)
-        sums = np.full(len(self.rows), np.nan) if condensed.sums is None else condensed.sums @ n
+        sums = np.full(len(self.rows), np.nan) if statistics.sums is None else statistics.sums @ n
         return Residual.of(
-            np.linalg.norm(condensed.factors @ n, axis=1),
-            np.linalg.norm(condensed.factors[:, :, :-1] @ gains, axis=1),
-            sums,
-            condensed.samples,
-            condensed.counts,
+            residual_norm=np.linalg.norm(statistics.factors @ n, axis=1),
+            effort_norm=np.linalg.norm(statistics.factors[:, :, :-1] @ gains, axis=1),
+            residual_sum=sums,
+            samples=statistics.samples,
+            n_valid=statistics.n_valid,
         )
 
     def in_factors(self) -> GainProblem:
         """Return the problem as triangular factors: all its estimators need where each row is a
         motor.
         """
-        return replace(self, problem=self.problem.condensed())
+        return replace(self, problem=self.problem.statistics())
 
     def fix(self, gains: Mapping[str, float]) -> GainProblem:
         """Take some gains as known."""
@@ -281,13 +281,13 @@ def rough_solution(problem: GainProblem) -> FloatArray:
     """
     gains = np.zeros(0)
     if problem.gains:
-        whole = solve(factors_of(problem).factors, problem.parameters).values
+        whole = solve(statistics_of(problem).factors, problem.parameters).values
         gains = whole[[problem.parameters.index(name) for name in problem.gains]]
         top = np.abs(gains).max()
         gains = np.where(np.abs(gains) < 1e-6 * top, top, gains)
     given = problem.fix(dict(zip(problem.gains, gains)))
     return given._values_of(
-        problem.parameters, solve(given.condensed().factors, given.parameters).values
+        problem.parameters, solve(given.statistics().factors, given.parameters).values
     )
 
 

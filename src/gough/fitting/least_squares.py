@@ -11,10 +11,10 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, check_shape, frozen
 from gough.core.errors import InvalidInput
-from gough.fitting.block_statistics import Condensed
+from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate, assemble
 from gough.fitting.noise import estimated_noise
-from gough.fitting.problem import LinearProblem, dead_rows, factors_of, samples_of
+from gough.fitting.problem import LinearProblem, dead_rows, samples_of, statistics_of
 from gough.fitting.solve import Solution, solve
 from gough.fitting.uncertainty import Uncertainty, linear_influence, spread, useful_samples
 
@@ -33,18 +33,18 @@ class LeastSquares:
     uncertainty: Uncertainty = "auto"
 
     def fit(self, problem: LinearProblem) -> Estimate:
-        """Return the estimate of a regression or its condensed form."""
-        condensed = factors_of(problem)
-        solution = solve(condensed.factors, condensed.parameters)
-        free = float(condensed.equations.sum() - len(condensed.parameters))
+        """Return the estimate of a regression or its block statistics."""
+        statistics = statistics_of(problem)
+        solution = solve(statistics.factors, statistics.parameters)
+        free = float(statistics.equations.sum() - len(statistics.parameters))
         rounding = max(
-            1e-15 * float(np.linalg.norm(condensed.factors[:, :, -1])), 1e-30
+            1e-15 * float(np.linalg.norm(statistics.factors[:, :, -1])), 1e-30
         )  # keeps weights finite
         noise = (
-            np.eye(len(condensed.rows)) * max(solution.residual_norm, rounding) ** 2 / free
+            np.eye(len(statistics.rows)) * max(solution.residual_norm, rounding) ** 2 / free
         )  # BG13 (26)
         return _estimate(
-            problem, condensed.whitened(noise), self.uncertainty, noise, free, "least squares"
+            problem, statistics.whitened(noise), self.uncertainty, noise, free, "least squares"
         )
 
 
@@ -69,7 +69,7 @@ class WeightedLeastSquares:
     uncertainty: Uncertainty = "auto"
 
     def fit(self, problem: LinearProblem) -> Estimate:
-        """Return the estimate of a regression or its condensed form."""
+        """Return the estimate of a regression or its block statistics."""
         return _iterated(problem, self, full=False, method="weighted least squares")
 
 
@@ -118,7 +118,7 @@ class GaussMarkov:
         if covariance.ndim == 2:
             check_shape(covariance, (len(problem.rows),) * 2, "covariance of the rows")
             joint = bool(np.any(covariance - np.diag(np.diag(covariance))))
-            white = factors_of(problem, joint=joint).whitened(covariance)
+            white = statistics_of(problem, joint=joint).whitened(covariance)
         else:
             white = (
                 samples_of(
@@ -127,7 +127,7 @@ class GaussMarkov:
                     "them, and give the identity)",
                 )
                 .whitened(covariance)
-                .condensed()
+                .statistics()
             )
         return _estimate(problem, white, self.uncertainty, covariance, np.inf, "Gauss-Markov")
 
@@ -140,14 +140,14 @@ def _iterated(
     method: str,
     notes: tuple[str, ...] = (),
 ) -> Estimate:
-    condensed = factors_of(problem, joint=full)
+    statistics = statistics_of(problem, joint=full)
     found = estimated_noise(
-        condensed, full=full, iterations=settings.iterations, tolerance=settings.tolerance
+        statistics, full=full, iterations=settings.iterations, tolerance=settings.tolerance
     )
-    freedom, growth = found.freedom_and_growth()
+    freedom, growth = found.freedom_and_inflation()
     return _estimate(
         problem,
-        condensed.whitened(found.covariance),
+        statistics.whitened(found.covariance),
         "white" if found.exact else settings.uncertainty,
         found.covariance,
         freedom,
@@ -160,7 +160,7 @@ def _iterated(
 
 def _estimate(
     problem: LinearProblem,
-    white: Condensed,
+    white: BlockStatistics,
     mode: Uncertainty,
     noise: FloatArray,
     freedom: FloatArray | float,

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
 from gough.core.record import Record
-from gough.fitting.block_statistics import inverse_root, whiten
 from gough.fitting.estimate import Estimate, assemble
 from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.regression import Regression
 from gough.fitting.solve import RANK_TOLERANCE, solve
 from gough.fitting.uncertainty import Uncertainty, linear_influence, spread, useful_samples
+from gough.fitting.whitening import inverse_root, whiten
 
 
 class RegressionFamily(Protocol):
@@ -292,7 +292,7 @@ class FullLikelihood:
         other = np.linalg.inv(_triangle(point.regressor, jacobian)[p:, p:])
         freedom = point.measurements - k - p
         consistency = 2 * point.cost / freedom
-        white, left = point.white, point.white.left(point.solution.values)
+        white, left = point.white, point.white.residual(point.solution.values)
         # the linear problem that the errors of p solve: z projected out of the columns
         scores = replace(
             white,
@@ -302,7 +302,7 @@ class FullLikelihood:
             replicates=None if white.replicates is None else white.replicates - white.effort + left,
         )
         found = spread(
-            linear_influence(scores.condensed(), useful_samples(scores, self.uncertainty), root),
+            linear_influence(scores.statistics(), useful_samples(scores, self.uncertainty), root),
             self.uncertainty,
             np.inf,
         )
@@ -400,9 +400,9 @@ class Point:
         self.white = self.joint.whitened()
         self.regressor = self.white.regressor.reshape(-1, p)  # (t (a + r), p)
         self.solution = solve(self.white.stacked(), regression.parameters)
-        self.residual = self.white.left(self.solution.values).ravel()
+        self.residual = self.white.residual(self.solution.values).ravel()
         self.cost = float(self.residual @ self.residual) / 2
-        self.measurements = int(self.white.counts.sum())
+        self.measurements = int(self.white.n_valid.sum())
 
     def jacobians(self) -> tuple[FloatArray, FloatArray]:
         """Return the derivatives of positions and efforts by z with p fixed, (t, a, k) and (t, r,

@@ -29,18 +29,18 @@ from scipy.linalg import cholesky, qr, solve_triangular
 
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.statistics import f_tail
-from gough.fitting.block_statistics import whiten
-from gough.fitting.estimate import Spread
+from gough.fitting.estimate import EstimateCovariance
 from gough.fitting.noise import ENOUGH, SINGULAR
 from gough.fitting.noise_information import OBSERVED
 from gough.fitting.regression import Regression
-from gough.fitting.solve import first_values
+from gough.fitting.solve import initial_values
 from gough.fitting.uncertainty import (
     linear_influence,
     long_run_covariance,
     spread,
     useful_samples,
 )
+from gough.fitting.whitening import whiten
 
 # noise of the rows from the fit, and the fit from the noise: what is left then moves by less than
 # 0.1 sigma
@@ -186,9 +186,8 @@ class LoadFit:
     """Values and what they are known by."""
 
     seen: Seen
-    spread: (
-        Spread  # covariance of the values with hidden directions and errors of the model, (p, p)
-    )
+    # covariance of the values with hidden directions and errors of the model, (p, p)
+    spread: EstimateCovariance
     model_std: FloatArray  # the part of the unloaded robot's model in the standard deviations, (p,)
     covariance: FloatArray  # noise of the rows, (r, r) [product of the row units]
     # [W y]^T [W y] of the whitened equations, and what noise makes of it, (2, p + 1, p + 1)
@@ -205,7 +204,7 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
     """
     data = problem.regression
     weight = np.ones(len(data)) if weight is None else weight
-    values = first_values(data)
+    values = initial_values(data)
     for _ in range(PASSES):
         covariance = _row_noise(data, values, weight)
         each = covariance if (weight == 1).all() else covariance / weight[:, None, None]
@@ -229,13 +228,13 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
     )
 
 
-def _noise_spread(white: Regression, found: Seen) -> Spread:
+def _noise_spread(white: Regression, found: Seen) -> EstimateCovariance:
     """Return the covariance that noise gives the values, (p, p): that along what is seen, carried
     back to these.
     """
     p, q = found.along.shape
     if not q:
-        return Spread(
+        return EstimateCovariance(
             covariance=np.zeros((p, p)), degrees_of_freedom=np.full(p, np.inf), kind="white"
         )
     matrix = np.zeros((p + 1, q + 1))
@@ -246,9 +245,9 @@ def _noise_spread(white: Regression, found: Seen) -> Spread:
     )  # what is left is the effort
     turned = white.transform(matrix, [f"direction{k}" for k in range(q)], ["1"] * q)
     influence = linear_influence(
-        turned.condensed(), useful_samples(turned, "auto"), np.diag(found.information**-0.5)
+        turned.statistics(), useful_samples(turned, "auto"), np.diag(found.information**-0.5)
     )
-    own = spread(influence, "auto", max(float(white.counts.sum()) - q, 1.0))
+    own = spread(influence, "auto", max(float(white.n_valid.sum()) - q, 1.0))
     part = found.back**2 * np.diag(own.covariance)
     few = part.sum(axis=1) / np.maximum((part / own.degrees_of_freedom).sum(axis=1), TINY)
     return replace(
@@ -263,8 +262,8 @@ def _row_noise(data: Regression, values: FloatArray, weight: FloatArray) -> Floa
     """Return the covariance of the rows from what values leave, single rows where correlations are
     not sure, (r, r).
     """
-    left = data.left(values) * np.sqrt(weight)[:, None]
-    there = data.counting * np.sqrt(weight)[:, None]
+    left = data.residual(values) * np.sqrt(weight)[:, None]
+    there = data.valid * np.sqrt(weight)[:, None]
     counts = np.maximum(there.T @ there, TINY)
     free = max(1 - len(values) / max(float(np.trace(counts)), 1.0), 0.1)
     covariance = left.T @ left / counts / free

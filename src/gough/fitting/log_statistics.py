@@ -1,10 +1,10 @@
-"""Logs reduced to files that merge: what many machines make of many logs, put together to the same
-bits.
+"""Sufficient statistics of logs as files that merge.
 
-A factor file is an uncompressed `.npz` that NumPy opens without Gough. Its `facts` (JSON) say what
-it was made from, its other arrays are those of `Condensed`. Its name is its key: the hash of robot,
-processing, parameters, version and log, so a file is never out of date, and work that is done is
-found by name.
+Many machines reduce many logs; the files are merged to the same bits whatever machine made them. A
+file is an uncompressed `.npz` that NumPy opens without Gough: its `facts` (JSON) say what it was
+made from, its other arrays are those of `BlockStatistics`. Its name is its key, the hash of robot,
+processing, parameters, version and log. So a file is never out of date, and finished work is found
+by name.
 """
 
 from __future__ import annotations
@@ -26,75 +26,73 @@ from gough.core.errors import InvalidInput
 from gough.core.files import replace_atomically
 from gough.core.record import Record
 from gough.core.statistics import chi2_tail
-from gough.fitting.block_statistics import Condensed, Joint, merge
+from gough.fitting.block_builder import merge
+from gough.fitting.block_statistics import BlockStatistics, JointFactor
 
-MARK, FORMAT = "gough-factor", 1
-ARRAYS = ("factors", "counts", "sums", "pieces", "lengths", "recording")
-FACTS = ("samples", "repeats", "rows", "row_units", "parameters", "units")
-JOINT = ("present", "piece", "samples", "length")
+FILE_KIND = "gough-log-statistics"
+FILE_FORMAT = 2
+STORED_ARRAYS = ("blocks", "block_samples", "block_valid", "recording", "sums")
+STORED_NAMES = ("rows", "row_units", "parameters", "units")
+JOINT_ARRAYS = ("valid_rows", "block", "samples", "length")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Factor(Record):
-    """One log, or several, reduced to what estimators need.
+class LogStatistics(Record):
+    """One log, or several, reduced to what linear estimators need.
 
-    It is made from a robot, processing, parameters and a version of Gough; only factors that agree
-    in all of them merge. `lagged` is what the whiteness of any residual needs: sum_t [W_t y_t]^T
-    [W_t+1 y_t+1] of each row over neighbours that both count.
+    Made from a robot, processing, parameters and a version of Gough; only statistics that agree in
+    all of them merge.
     """
 
-    made_from: Mapping[str, str]  # hashes, by name
+    made_from: Mapping[str, str]  # hashes by name
     logs: tuple[str, ...]  # hashes of the logs' contents, sorted
     sources: tuple[str, ...]  # names of the logs, in the same order
-    condensed: Condensed
-    lagged: FloatArray  # (r, p + 1, p + 1)
-    pairs: IntArray  # how many neighbours, (r,)
+    statistics: BlockStatistics
+    # sum over neighbouring valid samples of [W_t y_t]^T [W_t+1 y_t+1] by row, (r, p + 1, p + 1);
+    # the autocorrelation of any residual follows from it
+    lagged: FloatArray
+    pairs: IntArray  # number of neighbours of each row, (r,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        r, _, c = self.condensed.factors.shape
+        r = len(self.statistics.rows)
+        c = len(self.statistics.parameters) + 1
         check_shapes(self, lagged=(r, c, c), pairs=(r,), sources=(len(self.logs),))
 
     @property
     def key(self) -> str:
-        """The name of its file."""
+        """The name of the file."""
         return key_of(self.made_from, self.logs)
 
     def whiteness(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the correlation of neighbouring residuals that values (p,) leave, and its chance
-        in white noise, (r,).
+        """Return the correlation of neighbouring residuals of values (p,), and its p-value, (r,).
 
-        rho = (n^T L n / pairs) / (|R n|^2 / counts) with n = (-values, 1), L `lagged`; pairs rho^2
-        is chi-squared with one degree of freedom.
+        rho = (n^T L n / pairs) / (|R n|^2 / n_valid) with n = (-values, 1) and L the lagged
+        products; in white noise pairs rho^2 is chi-squared with one degree of freedom.
         """
-        n = np.append(-values, 1.0)
-        left = np.linalg.norm(self.condensed.factors @ n, axis=1) ** 2 / np.maximum(
-            self.condensed.counts, 1
-        )
-        rho = (self.lagged @ n @ n) / np.maximum(self.pairs, 1) / np.maximum(left, TINY)
+        extended = np.append(-values, 1.0)
+        residual_norm = np.linalg.norm(self.statistics.factors @ extended, axis=1)
+        variance = residual_norm**2 / np.maximum(self.statistics.n_valid, 1)
+        lagged = (self.lagged @ extended @ extended) / np.maximum(self.pairs, 1)
+        rho = lagged / np.maximum(variance, TINY)
         return rho, chi2_tail(self.pairs * rho**2, 1)
 
     def to_bytes(self) -> bytes:
-        """Return the content of its file; the same factor gives the same bytes."""
-        c = self.condensed
-        arrays = {name: getattr(c, name) for name in ARRAYS} | {
-            "lagged": self.lagged,
-            "pairs": self.pairs,
-        }
-        if c.joint is not None:
-            parts = [
-                (np.isin(np.arange(len(c.rows)), j.present), j.piece, j.samples, len(j.data))
-                for j in c.joint
-            ]
-            arrays |= {f"joint_{name}": np.array(own) for name, own in zip(JOINT, zip(*parts))}
-            arrays["joint_data"] = np.concatenate([j.data for j in c.joint])
+        """Return the content of the file; the same statistics give the same bytes."""
+        statistics = self.statistics
+        arrays = {name: getattr(statistics, name) for name in STORED_ARRAYS}
+        arrays["lagged"] = self.lagged
+        arrays["pairs"] = self.pairs
+        if statistics.joint is not None:
+            arrays |= _joint_arrays(statistics.joint, len(statistics.rows))
         facts = {
-            "format": MARK,
-            "version": FORMAT,
+            "format": FILE_KIND,
+            "version": FILE_FORMAT,
             "made_from": dict(self.made_from),
             "logs": self.logs,
             "sources": self.sources,
-            **{name: getattr(c, name) for name in FACTS},
+            "repeats": statistics.repeats,
+            **{name: getattr(statistics, name) for name in STORED_NAMES},
             "sha256": _digest(arrays),
         }
         stream = io.BytesIO()
@@ -102,45 +100,58 @@ class Factor(Record):
         return stream.getvalue()
 
     def save(self, folder: str | Path) -> Path:
-        """Write it into a folder under its key, whole or not at all, and return where."""
+        """Write the file into a folder under its key, whole or not at all, and return its path."""
         path = Path(folder) / f"{self.key}.npz"
         with replace_atomically(path) as stream:
             stream.write(self.to_bytes())
         return path
 
 
+def _joint_arrays(joint: Sequence[JointFactor], n_rows: int) -> dict[str, Any]:
+    """Return the rows side by side as arrays of a file."""
+    valid_rows = [np.isin(np.arange(n_rows), factor.valid_rows) for factor in joint]
+    return {
+        "joint_valid_rows": np.array(valid_rows),
+        "joint_block": np.array([factor.block for factor in joint]),
+        "joint_samples": np.array([factor.samples for factor in joint]),
+        "joint_length": np.array([len(factor.stacked) for factor in joint]),
+        "joint_stacked": np.concatenate([factor.stacked for factor in joint]),
+    }
+
+
 def key_of(made_from: Mapping[str, str], logs: Sequence[str]) -> str:
-    """Return the hash that names a factor."""
-    text = json.dumps([MARK, FORMAT, dict(made_from), sorted(logs)], sort_keys=True)
+    """Return the hash that names the file of some logs."""
+    text = json.dumps([FILE_KIND, FILE_FORMAT, dict(made_from), sorted(logs)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _digest(arrays: Mapping[str, Any]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(arrays):
-        found.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}\n".encode())
-        found.update(np.ascontiguousarray(arrays[name]).tobytes())
-    return found.hexdigest()
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
-def load_factor(source: str | Path | bytes, name: str = "") -> Factor:
-    """Read a factor file, or its content, which messages call by the name."""
-    label = name or ("factor" if isinstance(source, bytes) else str(source))
+def load_log_statistics(source: str | Path | bytes, name: str = "") -> LogStatistics:
+    """Read a file of log statistics, or its content, which messages call by the name."""
+    label = name or ("log statistics" if isinstance(source, bytes) else str(source))
     try:
-        data = source if isinstance(source, bytes) else Path(source).read_bytes()
-        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+        content = source if isinstance(source, bytes) else Path(source).read_bytes()
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
             arrays = {key: stored[key] for key in stored.files}
         facts = parse_json(str(arrays.pop("facts")))
-        if facts["format"] != MARK or facts["version"] != FORMAT:
+        if facts["format"] != FILE_KIND or facts["version"] != FILE_FORMAT:
             raise ValueError(
-                f"it holds {facts['format']} {facts['version']}, expected {MARK} {FORMAT}"
+                f"it holds {facts['format']} {facts['version']}, expected {FILE_KIND} {FILE_FORMAT}"
             )
         if facts["sha256"] != _digest(arrays):
             raise ValueError("its numbers do not match their checksum")
-        factor = _restored(facts, arrays)
-        if not isinstance(source, bytes) and Path(source).stem != factor.key:
+        statistics = _restored(facts, arrays)
+        if not isinstance(source, bytes) and Path(source).stem != statistics.key:
             raise ValueError(
-                f"it is not what its name says, its content belongs to {factor.key[:12]}..."
+                f"its content belongs to {statistics.key[:12]}..., not to the name of the file"
             )
     except OSError as error:
         raise InvalidInput(
@@ -157,37 +168,37 @@ def load_factor(source: str | Path | bytes, name: str = "") -> Factor:
         BadZipFile,
     ) as error:
         raise InvalidInput(
-            f"'{label}' is damaged or no factor file: {error}; delete it and condense the log "
-            f"again",
+            f"'{label}' is damaged or no file of log statistics: {error}; delete it and reduce "
+            "the log again",
             path=label,
         ) from None
-    return factor
+    return statistics
 
 
-def _restored(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> Factor:
+def _restored(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> LogStatistics:
     joint = None
-    if "joint_data" in arrays:
-        present, piece, samples, length = (arrays[f"joint_{name}"] for name in JOINT)
-        data = np.split(arrays["joint_data"], np.cumsum(length)[:-1])
-        joint = tuple(
-            Joint(
-                piece=int(piece[k]),
+    if "joint_stacked" in arrays:
+        valid_rows, block, samples, length = (arrays[f"joint_{name}"] for name in JOINT_ARRAYS)
+        stacked = np.split(arrays["joint_stacked"], np.cumsum(length)[:-1])
+        factors = []
+        for k, one in enumerate(stacked):
+            factor = JointFactor(
+                block=int(block[k]),
+                valid_rows=np.flatnonzero(valid_rows[k]),
                 samples=int(samples[k]),
-                present=np.flatnonzero(present[k]),
-                data=own,
+                stacked=one,
             )
-            for k, own in enumerate(data)
-        )
-    names: dict[str, Any] = {name: tuple(facts[name]) for name in FACTS[2:]}
-    condensed = Condensed(
-        **{name: arrays[name] for name in ARRAYS},
+            factors.append(factor)
+        joint = tuple(factors)
+    names: dict[str, Any] = {name: tuple(facts[name]) for name in STORED_NAMES}
+    statistics = BlockStatistics(
+        **{name: arrays[name] for name in STORED_ARRAYS},
         **names,
-        samples=int(facts["samples"]),
         repeats=bool(facts["repeats"]),
         joint=joint,
     )
-    return Factor(
-        condensed=condensed,
+    return LogStatistics(
+        statistics=statistics,
         lagged=arrays["lagged"],
         pairs=arrays["pairs"],
         made_from=dict(facts["made_from"]),
@@ -196,43 +207,45 @@ def _restored(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> Factor:
     )
 
 
-def merge_factors(first: Factor, second: Factor) -> Factor:
-    """Return two factors as one, made alike and without a log in common."""
-    for name in first.made_from:
-        one, two = first.made_from[name], second.made_from.get(name)
+def merge_log_statistics(first: LogStatistics, second: LogStatistics) -> LogStatistics:
+    """Return two statistics as one; they must be made alike and have no log in common."""
+    for name, one in first.made_from.items():
+        two = second.made_from.get(name)
         if one != two:
             raise InvalidInput(
-                f"{second.sources[0]} was condensed with another {name} than {first.sources[0]} "
-                f"({str(two)[:12]}, {one[:12]}); condense both alike",
+                f"{second.sources[0]} was reduced with another {name} than {first.sources[0]} "
+                f"({str(two)[:12]}, {one[:12]}); reduce both alike",
                 source=second.sources[0],
             )
-    twice = set(first.logs) & set(second.logs)
-    if twice:
-        k = second.logs.index(min(twice))
+    in_both = set(first.logs) & set(second.logs)
+    if in_both:
+        k = second.logs.index(min(in_both))
         raise InvalidInput(
             f"{second.sources[k]} would be counted twice; give each log once",
             source=second.sources[k],
         )
-    every = sorted(zip((*first.logs, *second.logs), (*first.sources, *second.sources)))
-    return Factor(
+    logs = (*first.logs, *second.logs)
+    sources = (*first.sources, *second.sources)
+    ordered = sorted(zip(logs, sources))
+    return LogStatistics(
         made_from=first.made_from,
-        logs=tuple(log for log, _ in every),
-        sources=tuple(source for _, source in every),
-        condensed=merge(first.condensed, second.condensed),
+        logs=tuple(log for log, _ in ordered),
+        sources=tuple(source for _, source in ordered),
+        statistics=merge(first.statistics, second.statistics),
         lagged=first.lagged + second.lagged,
         pairs=first.pairs + second.pairs,
     )
 
 
-def merge_all(factors: Sequence[Callable[[], Factor]]) -> Factor:
-    """Return many factors as one, by a binary tree that only their number and order decide.
+def merge_all(statistics: Sequence[Callable[[], LogStatistics]]) -> LogStatistics:
+    """Return many statistics as one, by a binary tree that only their number and order decide.
 
-    The first 2^k of n > 2^k >= n / 2 make one branch, the others the other; at most log2(n) factors
-    are held at a time, each got when its turn comes.
+    The first 2^k of n > 2^k >= n / 2 make one branch, the others the other. At most log2(n) are
+    held at a time, each loaded when its turn comes.
     """
-    if not factors:
-        raise InvalidInput("there is no factor to merge")
-    if len(factors) == 1:
-        return factors[0]()
-    half = 1 << (len(factors) - 1).bit_length() - 1
-    return merge_factors(merge_all(factors[:half]), merge_all(factors[half:]))
+    if not statistics:
+        raise InvalidInput("there are no log statistics to merge")
+    if len(statistics) == 1:
+        return statistics[0]()
+    half = 1 << (len(statistics) - 1).bit_length() - 1
+    return merge_log_statistics(merge_all(statistics[:half]), merge_all(statistics[half:]))

@@ -14,8 +14,9 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, NotIdentifiable
-from gough.fitting.block_statistics import Condensed, Joint, inverse_root
+from gough.fitting.block_statistics import BlockStatistics, JointFactor
 from gough.fitting.solve import Solution, solve
+from gough.fitting.whitening import inverse_root
 
 ROUNDING = 1e-9  # of a row's terms: a smaller residual is rounding and says nothing of noise
 SINGULAR = 1e-8  # smallest eigenvalue of the correlation between rows below which it is not used
@@ -34,7 +35,7 @@ class _Singular(Exception):
 
 
 def estimated_noise(
-    condensed: Condensed, *, full: bool, iterations: int, tolerance: float | None
+    statistics: BlockStatistics, *, full: bool, iterations: int, tolerance: float | None
 ) -> Noise:
     """Return the noise of the rows, with correlations between them if `full`, which needs the rows
     side by side.
@@ -49,25 +50,28 @@ def estimated_noise(
     if iterations < 1 or (tolerance is not None and not tolerance > 0):
         raise InvalidInput(f"iterations {iterations} and tolerance {tolerance} must be positive")
     parts = (
-        tuple(part._replace(data=part.data[:, part.present]) for part in condensed.patterns)
+        tuple(
+            part._replace(stacked=part.stacked[:, part.valid_rows])
+            for part in statistics.joint_rows
+        )
         if full
         else tuple(
-            Joint(
-                piece=0,
-                present=np.array([j]),
+            JointFactor(
+                block=0,
+                valid_rows=np.array([j]),
                 samples=int(count),
-                data=condensed.factors[j][:, None],
+                stacked=statistics.factors[j][:, None],
             )
-            for j, count in enumerate(condensed.counts)
+            for j, count in enumerate(statistics.n_valid)
         )
     )
-    this = Noise(condensed=condensed, parts=parts, covariance=np.eye(len(condensed.rows)))
+    this = Noise(statistics=statistics, parts=parts, covariance=np.eye(len(statistics.rows)))
     try:
         if full:
             this.check_enough()
         return _iterated(this, iterations, tolerance)
     except _Singular as reason:
-        rows = estimated_noise(condensed, full=False, iterations=iterations, tolerance=tolerance)
+        rows = estimated_noise(statistics, full=False, iterations=iterations, tolerance=tolerance)
         return replace(rows, notes=(*rows.notes, f"{reason}: each row was weighted on its own"))
 
 
@@ -109,8 +113,10 @@ def _iterated(this: Noise, iterations: int, tolerance: float | None) -> Noise:
 class Noise:
     """A covariance of the rows, the solution that it gives, and what follows from both."""
 
-    condensed: Condensed
-    parts: tuple[Joint, ...]  # rows whose noise may be correlated side by side, or each row alone
+    statistics: BlockStatistics
+    parts: tuple[
+        JointFactor, ...
+    ]  # rows whose noise may be correlated side by side, or each row alone
     covariance: FloatArray  # (r, r) [product of the row units]
     notes: tuple[str, ...] = ()  # how the iteration ended, if not as usual
 
@@ -119,8 +125,8 @@ class Noise:
         """Inverse roots of the covariance of the rows in each part."""
         return [
             inverse_root(
-                self.covariance[np.ix_(part.present, part.present)],
-                tuple(self.condensed.rows[j] for j in part.present),
+                self.covariance[np.ix_(part.valid_rows, part.valid_rows)],
+                tuple(self.statistics.rows[j] for j in part.valid_rows),
             )
             for part in self.parts
         ]
@@ -131,11 +137,11 @@ class Noise:
         return solve(
             np.concatenate(
                 [
-                    (root @ part.data).reshape(-1, part.data.shape[2])
+                    (root @ part.stacked).reshape(-1, part.stacked.shape[2])
                     for root, part in zip(self.roots, self.parts)
                 ]
             ),
-            self.condensed.parameters,
+            self.statistics.parameters,
         )
 
     @cached_property
@@ -152,9 +158,9 @@ class Noise:
         """Level of each row below which a residual is no measure of noise, (r,); 1 for rows of
         zeros.
         """
-        terms = self.condensed.factors * np.append(self.solution.values, 1.0)
+        terms = self.statistics.factors * np.append(self.solution.values, 1.0)
         size = np.linalg.norm(terms, axis=1).max(axis=1) / np.sqrt(
-            np.maximum(self.condensed.counts, 1)
+            np.maximum(self.statistics.n_valid, 1)
         )
         return np.asarray(np.where(size > 0, ROUNDING * size, 1.0))
 
@@ -162,7 +168,7 @@ class Noise:
     def exact(self) -> bool:
         """Nothing is left but rounding."""
         silent = np.diag(self.covariance) <= (2 * self.rounding) ** 2
-        return bool(silent[self.condensed.equations > 0].all())
+        return bool(silent[self.statistics.equations > 0].all())
 
     @cached_property
     def row_freedom(self) -> FloatArray:
@@ -171,12 +177,12 @@ class Noise:
         """
         share = np.zeros(len(self.covariance))
         for root, part in zip(self.roots, self.parts):
-            spared = part.data[:, :, :-1] @ self.solution.root
-            share[part.present] += (spared * (root.T @ (root @ spared))).sum(axis=(0, 2))
-        equations = self.condensed.equations
+            spared = part.stacked[:, :, :-1] @ self.solution.root
+            share[part.valid_rows] += (spared * (root.T @ (root @ spared))).sum(axis=(0, 2))
+        equations = self.statistics.equations
         free = np.where(equations > 0, equations - share, np.inf)
         if free.min() < 0.5:
-            bad = self.condensed.rows[int(np.argmin(free))]
+            bad = self.statistics.rows[int(np.argmin(free))]
             raise NotIdentifiable(
                 f"row '{bad}' is fitted exactly by parameters of its own, so its noise cannot be "
                 "found; record longer, leave out parameters, or use LeastSquares",
@@ -191,7 +197,7 @@ class Noise:
         """
         pairs = np.zeros_like(self.covariance)
         for part in self.parts:
-            pairs[np.ix_(part.present, part.present)] += part.samples
+            pairs[np.ix_(part.valid_rows, part.valid_rows)] += part.samples
         known = np.isfinite(self.row_freedom)
         share = np.where(known, self.row_freedom, 1.0) / np.maximum(np.diag(pairs), 1)
         return np.where(
@@ -200,7 +206,7 @@ class Noise:
 
     def check_enough(self) -> None:
         """Raise `_Singular` if there are too few samples to estimate correlations between rows."""
-        alive = self.condensed.equations > 0
+        alive = self.statistics.equations > 0
         free, many = float(self.row_freedom[alive].mean()), int(alive.sum())
         if many > 1 and free < ENOUGH * many:
             raise _Singular(
@@ -215,8 +221,8 @@ class Noise:
         """
         total = np.zeros_like(self.covariance)
         for part in self.parts:
-            left = part.data @ self.solution.extended
-            total[np.ix_(part.present, part.present)] += left.T @ left
+            left = part.stacked @ self.solution.extended
+            total[np.ix_(part.valid_rows, part.valid_rows)] += left.T @ left
         new = total / self.pair_freedom
         floor, variance = self.rounding**2, np.diag(new)
         known = (variance > floor) & np.isfinite(
@@ -227,7 +233,7 @@ class Noise:
         np.fill_diagonal(unit, 1.0)
         values, vectors = np.linalg.eigh(unit)
         if values[0] < SINGULAR and len(self.parts) == 1:
-            names = [self.condensed.rows[j] for j in np.flatnonzero(np.abs(vectors[:, 0]) > 0.3)]
+            names = [self.statistics.rows[j] for j in np.flatnonzero(np.abs(vectors[:, 0]) > 0.3)]
             raise _Singular(
                 f"the noise of the rows {', '.join(names)} is not independent (eigenvalue "
                 f"{values[0]:.1e} "
@@ -239,7 +245,7 @@ class Noise:
         std = np.sqrt(np.maximum(variance, floor))
         return np.asarray(unit * np.outer(std, std))
 
-    def freedom_and_growth(self) -> tuple[FloatArray, FloatArray]:
+    def freedom_and_inflation(self) -> tuple[FloatArray, FloatArray]:
         """Return the degrees of freedom behind the variance of each parameter, and how much it
         grows, (p,) each.
 
@@ -252,8 +258,8 @@ class Noise:
         spread = self.solution.root @ self.solution.root.T
         C = np.zeros((len(spread), *self.covariance.shape))
         for root, part in zip(self.roots, self.parts):
-            slopes = (root @ (part.data[:, :, :-1] @ spread)).transpose(2, 0, 1)
-            C[np.ix_(np.arange(len(C)), part.present, part.present)] += (
+            slopes = (root @ (part.stacked[:, :, :-1] @ spread)).transpose(2, 0, 1)
+            C[np.ix_(np.arange(len(C)), part.valid_rows, part.valid_rows)] += (
                 slopes.transpose(0, 2, 1) @ slopes
             )
         C /= np.trace(C, axis1=1, axis2=2)[:, None, None]
@@ -264,7 +270,7 @@ class Noise:
         return freedom, 1 / (1 - np.clip(extra, 0.0, 0.5)) ** 2
 
 
-def pooled_freedom(shares: FloatArray, free: FloatArray) -> FloatArray:
+def pooled_degrees_of_freedom(shares: FloatArray, free: FloatArray) -> FloatArray:
     """Return the degrees of freedom behind variances that add up shares of rows with noise of their
     own, (q,).
 

@@ -66,9 +66,7 @@ def whitened_rows(problem: Regression, std: FloatArray) -> FloatArray:
     p) or fewer rows.
     """
     weight = np.divide(1.0, std, out=np.zeros(len(std)), where=std > 0)
-    return np.asarray(
-        np.linalg.qr((problem.regressor * weight[:, None])[problem.counting], mode="r")
-    )
+    return np.asarray(np.linalg.qr((problem.regressor * weight[:, None])[problem.valid], mode="r"))
 
 
 def not_observed(parameters: Sequence[str], ratio: FloatArray) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from gough.core.names import Parameter, index_of
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.statistics import chi2_quantile
 from gough.fitting.estimate import Estimate
-from gough.fitting.problem import LinearProblem, factors_of
+from gough.fitting.problem import LinearProblem, statistics_of
 from gough.fitting.pseudo_inertia import (
     group_bodies,
     inertial_parameters,
@@ -46,7 +46,7 @@ _REGULAR = 1e-7
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FeasibleEstimate:
+class PhysicalEstimate:
     """Standard parameters of a possible robot, and the base estimate they give.
 
     The standard parameters have no standard deviations: data know the base parameters only, the
@@ -110,11 +110,11 @@ class Feasible:
         *,
         model: BaseParameters,
         prior: ParameterTable,
-    ) -> FeasibleEstimate:
+    ) -> PhysicalEstimate:
         """Return the consistent parameters nearest to the prior.
 
         Args:
-            problem: Regression of the base parameters, or its condensed form.
+            problem: Regression of the base parameters, or its block statistics.
             base: Estimate of base parameters from it, all or some.
             model: Which combinations of standard parameters the base parameters are.
             prior: Values of all standard parameters, e.g. from a drawing. Bodies that cannot exist,
@@ -122,17 +122,17 @@ class Feasible:
                 (`possible_body`); a note says which.
         """
         seen = problem.select(base.parameters)
-        condensed = factors_of(seen)
+        statistics = statistics_of(seen)
         noise = (
             base.residual_rms
             if base.noise_covariance is None
             else np.sqrt(np.diag(base.noise_covariance))
         )
-        effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1) / np.sqrt(
-            np.maximum(condensed.counts, 1)
+        effort = np.linalg.norm(statistics.factors[:, :, -1], axis=1) / np.sqrt(
+            np.maximum(statistics.n_valid, 1)
         )
         sigma = np.maximum(noise, _EXACT * effort)
-        whitened = condensed.factors[:, :, :-1] / np.where(sigma > 0, sigma, 1.0)[:, None, None]
+        whitened = statistics.factors[:, :, :-1] / np.where(sigma > 0, sigma, 1.0)[:, None, None]
         R = np.asarray(
             np.linalg.qr(np.concatenate(whitened), mode="r")
         )  # of rows over their noise, (b, b)
@@ -173,7 +173,7 @@ class Feasible:
             *(name for name, margin in margins.items() if margin < self.margin + 1e-5),
             *(model.standard[i] for i in nonnegative if standard[i] <= 1e-6 * programme.scale[i]),
         )
-        left = seen.residual(matrix @ standard)
+        left = seen.residual_statistics(matrix @ standard)
         estimate = replace(
             base,
             values=matrix @ standard,
@@ -183,7 +183,7 @@ class Feasible:
             method=f"physically consistent, from {base.method}",
             notes=(*base.notes, *_notes(base, model, least, boundary), *programme.notes),
         )
-        return FeasibleEstimate(
+        return PhysicalEstimate(
             standard=ParameterTable(
                 names=model.standard,
                 values=standard,

@@ -10,13 +10,13 @@ import numpy as np
 from gough.core.arrays import FloatArray, check_finite
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.names import Parameter, index_of
-from gough.fitting.block_statistics import Condensed, Residual
+from gough.fitting.block_statistics import BlockStatistics, Residual
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 
 
 class Problem(Protocol):
-    """Equations with unknown parameters: a `Regression`, its `Condensed` form, or a
+    """Equations with unknown parameters: a `Regression`, its `BlockStatistics` form, or a
     `GainProblem`.
     """
 
@@ -32,7 +32,7 @@ class Problem(Protocol):
     def select(self, parameters: Sequence[str], /) -> Self:
         """Keep some parameters; the others are taken as zero."""
 
-    def condensed(self, *, joint: bool = False) -> Condensed:
+    def statistics(self, *, joint: bool = False) -> BlockStatistics:
         """Return factors with the Gram matrix of the equations; `joint` keeps the rows side by
         side.
         """
@@ -40,12 +40,12 @@ class Problem(Protocol):
     def sampled(self) -> Regression | None:
         """Return the equations sample by sample, or None where they were condensed away."""
 
-    def residual(self, values: FloatArray, /) -> Residual:
+    def residual_statistics(self, values: FloatArray, /) -> Residual:
         """Return what values (p,) leave unexplained."""
 
 
 class LinearProblem(Problem, Protocol):
-    """Equations linear in all parameters: a `Regression` or its `Condensed` form."""
+    """Equations linear in all parameters: a `Regression` or its `BlockStatistics` form."""
 
     @property
     def covariance(self) -> FloatArray | None: ...
@@ -71,14 +71,14 @@ class Estimator(Protocol):
 Linear = TypeVar("Linear", bound=LinearProblem)
 
 
-def factors_of(problem: Problem, *, joint: bool = False) -> Condensed:
+def statistics_of(problem: Problem, *, joint: bool = False) -> BlockStatistics:
     """Return the factors of a problem and check that it holds more equations than parameters."""
-    if not hasattr(problem, "condensed"):
+    if not hasattr(problem, "statistics"):
         raise InvalidInput(
-            f"an estimator takes a Regression or its condensed form, not {type(problem).__name__}"
+            f"an estimator takes a Regression or its block statistics, not {type(problem).__name__}"
         )
-    result = problem.condensed(joint=joint)
-    check_finite(result.factors, "condensed problem")
+    result = problem.statistics(joint=joint)
+    check_finite(result.factors, "block statistics")
     if not len(result.parameters):
         raise InvalidInput("there is no parameter to estimate; the problem has none left")
     equations = int(result.equations.sum())
@@ -96,13 +96,13 @@ def samples_of(problem: Problem, why: str) -> Regression:
     """Return a problem sample by sample."""
     samples = problem.sampled()
     if samples is None:
-        raise InvalidInput(f"{why}: fit the regression, not its condensed form")
+        raise InvalidInput(f"{why}: fit the regression, not its block statistics")
     return samples
 
 
-def dead_rows(condensed: Condensed) -> tuple[str, ...]:
+def dead_rows(statistics: BlockStatistics) -> tuple[str, ...]:
     """Return a note that names rows which say nothing: no equation counts, or all are zero."""
-    silent = [row for row, count in zip(condensed.rows, condensed.equations) if not count]
+    silent = [row for row, count in zip(statistics.rows, statistics.equations) if not count]
     return (
         (
             f"nothing is known of row{'s' if len(silent) > 1 else ''} {', '.join(silent)}: no "

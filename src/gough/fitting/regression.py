@@ -21,48 +21,42 @@ from gough.core.arrays import (
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
 from gough.core.record import Record
-from gough.fitting.block_statistics import Condensed, Residual, check_alike, condense, whiten
+from gough.fitting.block_builder import block_statistics
+from gough.fitting.block_statistics import BlockStatistics, Residual, check_same_columns
+from gough.fitting.whitening import whiten
 
-__all__ = ["Condensed", "Regression", "concatenate", "condense"]
+__all__ = ["BlockStatistics", "Regression", "block_statistics", "concatenate"]
 
-LABELS = (
-    "time",
-    "group",
-    "sample",
-    "recording",
-    "mask",
-)  # what travels with the samples, where it is known
+SAMPLE_LABELS = ("time", "group", "sample", "recording", "mask")  # arrays with one entry a sample
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Regression(Record):
-    """Regressor and effort of t samples, r equation rows and p parameters.
+    """Regressor and effort of t samples, r joint equations (rows) and p parameters.
 
     Rows are motors, or degrees of freedom for robots with more motors than these. The regressor
     stays three-dimensional until the line that solves. What is not known is None.
 
-    Scatter between groups gives standard deviations that hold under coloured noise. The mean of the
-    replicates is the effort; of recordings with fewer repetitions than others the mean itself fills
-    the places. Equations that the mask leaves out (a motor that has just reversed, a joint that
-    stands) stay here to be looked at, but no estimator uses them.
+    The scatter between groups gives standard errors that hold under coloured noise. The effort is
+    the mean of the replicates; a recording with fewer repetitions than the others is filled up with
+    its mean. Equations outside the mask (near a velocity reversal, a joint at rest) are kept for
+    figures, but no estimator uses them.
     """
 
-    regressor: FloatArray
+    regressor: FloatArray  # (t, r, p)
     effort: FloatArray  # (t, r) [N or N m]
     rows: tuple[str, ...]
     row_units: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
-    # of the noise of the effort, (r, r) for all samples, or (t, r, r)
-    covariance: FloatArray | None = None
+    covariance: FloatArray | None = None  # of the effort noise, (r, r), or (t, r, r) by sample
     time: FloatArray | None = None  # (t,) [s]
-    # which repetition of the same motion (a period) a sample belongs to, (t,)
-    group: IntArray | None = None
-    replicates: FloatArray | None = None  # effort of each repetition of the same motion, (k, t, r)
-    # which of its recording each one comes from, after decimation the middle one, (t,)
+    group: IntArray | None = None  # repetition of the motion (period) of each sample, (t,)
+    replicates: FloatArray | None = None  # effort of each repetition of the motion, (k, t, r)
+    # number of each sample in its recording; after decimation that of the middle one, (t,)
     sample: IntArray | None = None
-    recording: IntArray | None = None  # which of the experiment each sample belongs to, (t,)
-    mask: BoolArray | None = None  # which equations count, (t, r); None if all do
+    recording: IntArray | None = None  # number of the log of each sample, (t,)
+    mask: BoolArray | None = None  # valid equations, (t, r); None if all are
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +64,7 @@ class Regression(Record):
         if self.effort.ndim != 2:
             raise InvalidInput(f"effort has shape {self.effort.shape}, expected (samples, rows)")
         t, r = self.effort.shape
-        each = self.covariance is not None and self.covariance.ndim == 3
+        by_sample = self.covariance is not None and self.covariance.ndim == 3
         check_shapes(
             self,
             regressor=(t, r, len(self.parameters)),
@@ -78,7 +72,7 @@ class Regression(Record):
             row_units=(r,),
             time=(t,),
             group=(t,),
-            covariance=(t, r, r) if each else (r, r),
+            covariance=(t, r, r) if by_sample else (r, r),
             sample=(t,),
             recording=(t,),
             mask=(t, r),
@@ -92,57 +86,73 @@ class Regression(Record):
         return len(self.effort)
 
     @property
-    def counting(self) -> BoolArray:
-        """Which equations count, (t, r): all without a mask."""
-        return np.ones(self.effort.shape, bool) if self.mask is None else self.mask
+    def valid(self) -> BoolArray:
+        """Valid equations, (t, r): all without a mask."""
+        if self.mask is None:
+            return np.ones(self.effort.shape, bool)
+        return self.mask
 
     @property
-    def counts(self) -> IntArray:
-        """How many samples of each row count, (r,)."""
-        return np.full(len(self.rows), len(self)) if self.mask is None else self.mask.sum(axis=0)
+    def n_valid(self) -> IntArray:
+        """Number of valid equations of each row, (r,)."""
+        return np.asarray(self.valid.sum(axis=0))
 
     def blocks(self, size: int = 4096) -> Iterator[Regression]:
-        """Yield the problem in consecutive pieces of at most `size` samples."""
+        """Yield the problem in consecutive blocks of at most `size` samples."""
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 
     def take(self, samples: slice | IntArray) -> Regression:
         """Return the problem of some samples."""
-        cov = self.covariance
-        each = {
-            name: getattr(self, name)[samples]
-            for name in ("regressor", "effort", *LABELS)
-            if getattr(self, name) is not None
-        }
-        return replace(
-            self,
-            **each,
-            covariance=cov[samples] if cov is not None and cov.ndim == 3 else cov,
-            replicates=None if self.replicates is None else self.replicates[:, samples],
-        )
+        changed: dict[str, Any] = {}
+        for name in ("regressor", "effort", *SAMPLE_LABELS):
+            if getattr(self, name) is not None:
+                changed[name] = getattr(self, name)[samples]
+        if self.covariance is not None and self.covariance.ndim == 3:
+            changed["covariance"] = self.covariance[samples]
+        if self.replicates is not None:
+            changed["replicates"] = self.replicates[:, samples]
+        return replace(self, **changed)
 
     def in_order(self) -> Regression:
         """Return the samples recording by recording, group by group, in the order of time."""
         clock = self.sample if self.time is None else self.time
         if clock is None:
             return self
-        order = np.lexsort([key for key in (clock, self.group, self.recording) if key is not None])
-        return self if (np.diff(order) == 1).all() else self.take(order)
+        keys = [key for key in (clock, self.group, self.recording) if key is not None]
+        order = np.lexsort(keys)
+        if (np.diff(order) == 1).all():
+            return self
+        return self.take(order)
 
     def stacked(self) -> FloatArray:
-        """Return [W y] with equations that do not count as zeros, (t, r, p + 1)."""
-        data = np.concatenate([self.regressor, self.effort[:, :, None]], axis=2)
+        """Return [W y], zero where an equation is not valid, (t, r, p + 1)."""
+        stacked = np.concatenate([self.regressor, self.effort[:, :, None]], axis=2)
         if self.mask is not None:
-            data[~self.mask] = 0.0
-        return data
+            stacked[~self.mask] = 0.0
+        return stacked
 
-    def left(self, values: FloatArray) -> FloatArray:
-        """Return effort minus prediction, zero where an equation does not count, (t, r).
+    def residual(self, values: FloatArray) -> FloatArray:
+        """Return effort minus prediction, zero where an equation is not valid, (t, r).
 
         [row unit]
         """
-        left = self.effort - self.regressor @ values
-        return left if self.mask is None else np.where(self.mask, left, 0.0)
+        residual = self.effort - self.regressor @ values
+        if self.mask is None:
+            return residual
+        return np.where(self.mask, residual, 0.0)
+
+    def residual_statistics(self, values: FloatArray) -> Residual:
+        """Return size and mean of the residual of values (p,) by row."""
+        residual = self.residual(values)
+        effort = self.residual(np.zeros(len(values)))
+        return Residual.of(
+            residual_norm=np.linalg.norm(residual, axis=0),
+            effort_norm=np.linalg.norm(effort, axis=0),
+            residual_sum=residual.sum(axis=0),
+            samples=len(self),
+            n_valid=self.n_valid,
+        )
 
     def select(self, parameters: Sequence[str]) -> Regression:
         """Keep some parameters, in the given order; the others are taken as zero."""
@@ -159,26 +169,33 @@ class Regression(Record):
     ) -> Regression:
         """Return the problem with [W y] @ matrix (p + 1, q + 1) in the place of [W y].
 
-        Columns are added up, or moved to the effort, which is the last column; q parameters with
-        these units are left.
+        Columns are added up, or moved to the effort, which is the last column; the new problem has
+        q parameters with these units.
         """
-        shift, gain = self.regressor @ matrix[:-1, -1], matrix[-1, -1]
+        shift = self.regressor @ matrix[:-1, -1]
+        gain = matrix[-1, -1]
+        columns_from_effort = self.effort[:, :, None] * matrix[-1, :-1]
+        replicates = self.replicates
+        if replicates is not None:
+            replicates = gain * replicates + shift
         return replace(
             self,
-            regressor=self.regressor @ matrix[:-1, :-1] + self.effort[:, :, None] * matrix[-1, :-1],
+            regressor=self.regressor @ matrix[:-1, :-1] + columns_from_effort,
             effort=gain * self.effort + shift,
             parameters=named(parameters, units),
             units=tuple(units),
-            replicates=None if self.replicates is None else gain * self.replicates + shift,
+            replicates=replicates,
         )
 
     def whitened(self, covariance: FloatArray | None = None) -> Regression:
-        """Return the problem with rows whose noise is independent and of variance 1: Sigma_s = C
-        C^T, rows C^-1 [W y].
+        """Return the problem with rows whose noise is independent and of variance 1.
 
-        Where equations of a sample do not count, C is that of the covariance of those that do.
-        Block by block and condensed, this is Gauss-Markov of a long log with a known covariance,
-        (r, r) or (t, r, r); by default its own.
+        With Sigma = C C^T for each sample, its rows [W y] become C^-1 [W y]. Where some equations
+        of a sample are not valid, Sigma is the covariance of the valid ones. Block by block this is
+        Gauss-Markov of a long log with a known covariance.
+
+        Args:
+            covariance: (r, r) or (t, r, r); the regression's own by default. [row unit squared]
         """
         covariance = self.covariance if covariance is None else covariance
         if covariance is None:
@@ -186,99 +203,105 @@ class Regression(Record):
                 "whitening needs the covariance of the rows; the regression has none"
             )
         t, r = self.effort.shape
-        check_shape(
-            covariance, (r, r) if covariance.ndim == 2 else (t, r, r), "covariance of the rows"
-        )
-        columns, p = [self.stacked()], len(self.parameters)
+        p = len(self.parameters)
+        shape = (r, r) if covariance.ndim == 2 else (t, r, r)
+        check_shape(covariance, shape, "covariance of the rows")
+        columns = [self.stacked()]
         if self.replicates is not None:
             columns.append(self.replicates.transpose(1, 2, 0))
-        data = whiten(np.concatenate(columns, axis=2), covariance, self.mask, self.rows)
+        white = whiten(np.concatenate(columns, axis=2), covariance, self.mask, self.rows)
+        replicates = None
+        if self.replicates is not None:
+            replicates = white[:, :, p + 1 :].transpose(2, 0, 1)
         return replace(
             self,
-            regressor=data[:, :, :p],
-            effort=data[:, :, p],
+            regressor=white[:, :, :p],
+            effort=white[:, :, p],
             row_units=("1",) * r,
             covariance=np.eye(r),
-            replicates=None if self.replicates is None else data[:, :, p + 1 :].transpose(2, 0, 1),
-        )
-
-    def residual(self, values: FloatArray) -> Residual:
-        """Return what values (p,) leave of the equations that count."""
-        left, effort = self.left(values), self.left(np.zeros(len(values)))
-        return Residual.of(
-            np.linalg.norm(left, axis=0),
-            np.linalg.norm(effort, axis=0),
-            left.sum(axis=0),
-            len(self),
-            self.counts,
+            replicates=replicates,
         )
 
     def sampled(self) -> Regression | None:
         """Return the problem sample by sample: itself."""
         return self
 
-    def condensed(self, *, joint: bool = False) -> Condensed:
-        """Return the triangular factors: all that linear estimators need."""
-        return condense(replace(self, replicates=None).in_order().blocks(), joint=joint)
+    def statistics(self, *, joint: bool = False) -> BlockStatistics:
+        """Return the sufficient statistics; `joint` also keeps the rows side by side."""
+        ordered = replace(self, replicates=None).in_order()
+        return block_statistics(ordered.blocks(), joint=joint)
 
 
-def concatenate(parts: Sequence[Regression]) -> Regression:
-    """Join regressions of the same rows and parameters, e.g. several recordings.
+def concatenate(regressions: Sequence[Regression]) -> Regression:
+    """Join regressions of the same rows and parameters, e.g. of several logs.
 
-    A covariance and repetitions are kept only where all parts have them. Where some parts have
-    groups, each of the others is one.
+    A covariance and replicates are kept only where all regressions have them. Where some have
+    groups, each of the others becomes one group.
     """
-    if not parts:
-        raise InvalidInput("nothing to join")
-    first = parts[0]
-    for part in parts[1:]:
-        check_alike(first, part)
-    known: dict[str, Any] = {"recording": _numbered([part.recording for part in parts], parts)}
+    if not regressions:
+        raise InvalidInput("there is no regression to join")
+    first = regressions[0]
+    for regression in regressions[1:]:
+        check_same_columns(first, regression)
+    joined: dict[str, Any] = {
+        "recording": _distinct_labels([one.recording for one in regressions], regressions)
+    }
     for name in ("regressor", "effort", "time", "sample"):
-        own = [getattr(part, name) for part in parts]
-        known[name] = None if any(values is None for values in own) else np.concatenate(own)
-    if any(part.group is not None for part in parts):
-        known["group"] = _numbered([part.group for part in parts], parts)
-    if any(part.mask is not None for part in parts):
-        known["mask"] = np.concatenate([part.counting for part in parts])
-    repeats = [part.replicates for part in parts if part.replicates is not None]
-    if len(repeats) == len(parts):
-        most = max(len(own) for own in repeats)
-        known["replicates"] = np.concatenate(
-            [
-                np.concatenate(
-                    [own, np.broadcast_to(part.effort, (most - len(own), *part.effort.shape))]
-                )
-                for own, part in zip(repeats, parts)
-            ],
-            axis=1,
-        )
-    noise = [part.covariance for part in parts if part.covariance is not None]
-    if len(noise) == len(parts):  # one for all where they agree, else one for each sample
-        same = all(c.ndim == 2 and np.array_equal(c, noise[0]) for c in noise)
-        known["covariance"] = (
-            noise[0]
-            if same
-            else np.concatenate(
-                [np.broadcast_to(c, (len(part), *c.shape[-2:])) for c, part in zip(noise, parts)]
-            )
-        )
+        arrays = [getattr(one, name) for one in regressions]
+        if all(array is not None for array in arrays):
+            joined[name] = np.concatenate(arrays)
+    if any(one.group is not None for one in regressions):
+        joined["group"] = _distinct_labels([one.group for one in regressions], regressions)
+    if any(one.mask is not None for one in regressions):
+        joined["mask"] = np.concatenate([one.valid for one in regressions])
+    joined["replicates"] = _joined_replicates(regressions)
+    joined["covariance"] = _joined_covariance(regressions)
     return Regression(
         rows=first.rows,
         row_units=first.row_units,
         parameters=first.parameters,
         units=first.units,
-        **known,
+        **joined,
     )
 
 
-def _numbered(labels: Sequence[IntArray | None], parts: Sequence[Regression]) -> IntArray:
-    """Return labels numbered from zero and different in each part, one for a part without labels,
-    (t,).
-    """
-    found, offset = [], 0
-    for own, part in zip(labels, parts):
-        number = np.unique(np.zeros(len(part)) if own is None else own, return_inverse=True)[1]
-        found.append(number + offset)
+def _joined_replicates(regressions: Sequence[Regression]) -> FloatArray | None:
+    """Return the replicates of all logs, filled up with the mean effort to the same number."""
+    if any(one.replicates is None for one in regressions):
+        return None
+    most = max(len(one.replicates) for one in regressions if one.replicates is not None)
+    filled = []
+    for one in regressions:
+        assert one.replicates is not None
+        missing = most - len(one.replicates)
+        mean = np.broadcast_to(one.effort, (missing, *one.effort.shape))
+        filled.append(np.concatenate([one.replicates, mean]))
+    return np.concatenate(filled, axis=1)
+
+
+def _joined_covariance(regressions: Sequence[Regression]) -> FloatArray | None:
+    """Return one covariance where all logs have the same, (r, r), else one by sample, (t, r, r)."""
+    known = [one.covariance for one in regressions if one.covariance is not None]
+    if len(known) < len(regressions):
+        return None
+    if all(one.ndim == 2 and np.array_equal(one, known[0]) for one in known):
+        return known[0]
+    by_sample = []
+    for covariance, one in zip(known, regressions):
+        by_sample.append(np.broadcast_to(covariance, (len(one), *covariance.shape[-2:])))
+    return np.concatenate(by_sample)
+
+
+def _distinct_labels(
+    labels: Sequence[IntArray | None], regressions: Sequence[Regression]
+) -> IntArray:
+    """Return labels numbered from zero and distinct between logs, (t,); one for a log without."""
+    numbered = []
+    offset = 0
+    for label, regression in zip(labels, regressions):
+        if label is None:
+            label = np.zeros(len(regression), np.int64)
+        number = np.unique(label, return_inverse=True)[1]
+        numbered.append(number + offset)
         offset += int(number.max(initial=-1)) + 1
-    return np.concatenate(found)
+    return np.concatenate(numbered)

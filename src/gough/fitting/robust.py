@@ -13,8 +13,8 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.statistics import robust_scale
 from gough.fitting.estimate import Estimate, assemble
-from gough.fitting.noise import SETTLED, pooled_freedom
-from gough.fitting.problem import Problem, dead_rows, factors_of, samples_of
+from gough.fitting.noise import SETTLED, pooled_degrees_of_freedom
+from gough.fitting.problem import Problem, dead_rows, samples_of, statistics_of
 from gough.fitting.regression import Regression
 from gough.fitting.solve import solve
 from gough.fitting.uncertainty import Uncertainty, linear_influence, spread, useful_samples
@@ -61,7 +61,7 @@ class Robust:
                 tuning=tuning,
             )
         samples = samples_of(problem, "robust weights differ from sample to sample")
-        values = solve(factors_of(samples).factors, samples.parameters).values
+        values = solve(statistics_of(samples).factors, samples.parameters).values
         notes: tuple[str, ...] = ()
         if self.loss == "tukey":
             values, notes = self._iterate(samples, values, "huber", TUNING["huber"])
@@ -81,7 +81,7 @@ class Robust:
         data = problem.stacked()
         for _ in range(self.iterations):
             scale = row_scale(problem, values)
-            rows = np.sqrt(weight(problem.left(values) / scale, loss, tuning)) / scale
+            rows = np.sqrt(weight(problem.residual(values) / scale, loss, tuning)) / scale
             solution = solve(data * rows[:, :, None], problem.parameters)
             step, values = solution.values - values, solution.values
             change = (np.abs(data[:, :, :-1] @ step) / scale).max()
@@ -104,10 +104,10 @@ class Robust:
         residual is Huber's k^2 mean(psi^2) n / (n - h_j) / slope_j with k = 1 + (h_j / n) var(psi')
         / slope_j^2.
         """
-        count, scale = np.maximum(problem.counts, 1), row_scale(problem, values)
-        u = problem.left(values) / scale
-        derivative = np.where(problem.counting, slope(u, self.loss, tuning), 0.0)
-        mean = np.where(problem.counts > 0, derivative.sum(axis=0) / count, 1.0)
+        count, scale = np.maximum(problem.n_valid, 1), row_scale(problem, values)
+        u = problem.residual(values) / scale
+        derivative = np.where(problem.valid, slope(u, self.loss, tuning), 0.0)
+        mean = np.where(problem.n_valid > 0, derivative.sum(axis=0) / count, 1.0)
         if not (mean > 0).all():
             bad = problem.rows[int(np.argmin(mean))]
             raise NotIdentifiable(
@@ -126,25 +126,25 @@ class Robust:
             covariance=None,
             replicates=None,
         )
-        condensed = moved.condensed()
-        solution = solve(condensed.factors, problem.parameters)
+        statistics = moved.statistics()
+        solution = solve(statistics.factors, problem.parameters)
         share = (
-            np.linalg.norm(condensed.factors[:, :, :-1] @ solution.root, axis=(1, 2)) ** 2
+            np.linalg.norm(statistics.factors[:, :, :-1] @ solution.root, axis=(1, 2)) ** 2
         )  # h_j
         varying = (derivative**2).sum(axis=0) / count - mean**2
         k = 1 + share / count * np.maximum(varying, 0.0) / mean**2
-        free = np.maximum(condensed.equations - share, 0.5)
+        free = np.maximum(statistics.equations - share, 0.5)
         variance = k**2 * (pseudo**2).sum(axis=0) / free
         half = np.sqrt(variance)[:, None, None] * (
-            condensed.factors[:, :, :-1] @ solution.root @ solution.root.T
+            statistics.factors[:, :, :-1] @ solution.root @ solution.root.T
         )
         white = np.einsum("rkp,rkq->pq", half, half)
         found = spread(
             linear_influence(
-                condensed, useful_samples(moved, self.uncertainty), solution.root, values
+                statistics, useful_samples(moved, self.uncertainty), solution.root, values
             ),
             self.uncertainty,
-            pooled_freedom((half**2).sum(axis=1), free),
+            pooled_degrees_of_freedom((half**2).sum(axis=1), free),
             white,
         )
         down = (np.abs(u) > tuning).sum(axis=0) / count
@@ -161,7 +161,7 @@ class Robust:
             method=f"robust ({self.loss})",
             noise_covariance=np.diag(scale**2),
             condition_number=solution.condition_number,
-            notes=(*notes, *beyond, *dead_rows(condensed)),
+            notes=(*notes, *beyond, *dead_rows(statistics)),
         )
 
 
@@ -192,6 +192,6 @@ def row_scale(problem: Regression, values: FloatArray) -> FloatArray:
     )
     found = [
         float(robust_scale(row[there])) if there.any() else 0.0
-        for row, there in zip(problem.left(values).T, problem.counting.T)
+        for row, there in zip(problem.residual(values).T, problem.valid.T)
     ]
     return np.maximum(found, np.where(size > 0, 1e-8 * size, 1.0))

@@ -123,7 +123,7 @@ def held_out_error(estimate: Estimate, held_out: Problem) -> FloatArray:
         raise InvalidInput(
             f"the estimate has no {missing[0]}; fix it in the held-out problem: held_out.fix(...)"
         )
-    return part.residual(np.array([table[name] for name in part.parameters])).relative
+    return part.residual_statistics(np.array([table[name] for name in part.parameters])).relative
 
 
 Structure = Sequence[str | Sequence[str]]
@@ -195,10 +195,10 @@ def weak_directions(problem: Problem) -> tuple[WeakDirection, ...]:
     Rows are divided by their rms effort and columns by their length, so the answer does not depend
     on units.
     """
-    condensed = problem.condensed()
-    effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1)
+    statistics = problem.statistics()
+    effort = np.linalg.norm(statistics.factors[:, :, -1], axis=1)
     stacked = np.concatenate(
-        condensed.factors[:, :, :-1] / np.where(effort > 0, effort, 1.0)[:, None, None]
+        statistics.factors[:, :, :-1] / np.where(effort > 0, effort, 1.0)[:, None, None]
     )
     scale = np.linalg.norm(stacked, axis=0)
     values, rows = np.linalg.svd(stacked / np.where(scale > 0, scale, 1.0))[1:]
@@ -207,7 +207,7 @@ def weak_directions(problem: Problem) -> tuple[WeakDirection, ...]:
         main = [i for i in np.argsort(-np.abs(row)) if abs(row[i]) >= MENTIONED]
         signs = np.sign(row) * np.sign(row[main[0]]) if main else row
         words = " ".join(
-            f"{'+' if signs[i] > 0 else '-'} {abs(row[i]):.2f} {condensed.parameters[i]}"
+            f"{'+' if signs[i] > 0 else '-'} {abs(row[i]):.2f} {statistics.parameters[i]}"
             for i in main
         )
         found.append(

@@ -56,7 +56,7 @@ def solve(stacked: FloatArray, parameters: tuple[str, ...]) -> Solution:
     )
 
 
-def first_values(problem: Regression) -> FloatArray:
+def initial_values(problem: Regression) -> FloatArray:
     """Return values that explain a problem with rows of alike size, small where it does not tell,
     (p,).
     """

@@ -12,11 +12,11 @@ import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
-from gough.fitting.block_statistics import Condensed
-from gough.fitting.estimate import Estimate, Spread, assemble
+from gough.fitting.block_statistics import BlockStatistics
+from gough.fitting.estimate import Estimate, EstimateCovariance, assemble
 from gough.fitting.gain_likelihood import MaximumLikelihoodGains
 from gough.fitting.gain_problem import GainProblem, determine_gains, rough_solution
-from gough.fitting.problem import factors_of
+from gough.fitting.problem import statistics_of
 from gough.fitting.uncertainty import ENOUGH_GROUPS, STRETCHES, Influence
 
 # Standard deviations between two answers to the same data that are not one: errors in the currents
@@ -66,7 +66,7 @@ class TotalLeastSquares:
         return determine_gains(problem, self.nominal, self._fit)
 
     def _fit(self, problem: GainProblem) -> Estimate | Sequence[str]:
-        condensed = factors_of(problem)
+        statistics = statistics_of(problem)
         try:
             likely = MaximumLikelihoodGains().fit_or_name(problem)
         except NotConverged:
@@ -77,8 +77,8 @@ class TotalLeastSquares:
             return likely
         if likely is not None and self.scaling == "noise":
             is_gain = np.array([name in problem.gains for name in problem.parameters])
-            values, sigma, factor = _solved(condensed, likely.values, is_gain, len(problem.fixed))
-            found = Spread(
+            values, sigma, factor = _solved(statistics, likely.values, is_gain, len(problem.fixed))
+            found = EstimateCovariance(
                 covariance=likely.covariance,
                 degrees_of_freedom=likely.degrees_of_freedom,
                 kind=likely.uncertainty,
@@ -86,8 +86,8 @@ class TotalLeastSquares:
                 notes=likely.notes,
             )
         else:  # the paper's weights are those of least squares
-            values, sigma, factor = _solved(condensed, rough_solution(problem))
-            found = _spread(condensed, values, sigma, factor)
+            values, sigma, factor = _solved(statistics, rough_solution(problem))
+            found = _spread(statistics, values, sigma, factor)
         far = (
             ""
             if likely is None
@@ -115,12 +115,12 @@ class TotalLeastSquares:
             notes=notes,
             method=f"total least squares, scaling {self.scaling}",
             condition_number=float(np.linalg.cond(factor[:, :-1])),
-            noise_covariance=np.diag(problem.residual(values).rms ** 2),
+            noise_covariance=np.diag(problem.residual_statistics(values).rms ** 2),
         )
 
 
 def _solved(
-    condensed: Condensed,
+    statistics: BlockStatistics,
     start: FloatArray,
     gains: BoolArray | None = None,
     fixed: int = 0,
@@ -132,13 +132,13 @@ def _solved(
     parameters are gains, only their columns have errors, of the size of these gains; and the
     effort, if it holds the currents of fixed ones.
     """
-    if not condensed.factors[:, :, -1].any():
+    if not statistics.factors[:, :, -1].any():
         raise InvalidInput("the effort, or that of the known payload, is zero everywhere")
-    n, many = np.append(start, -1.0), np.sqrt(np.maximum(condensed.counts, 1))
-    left = np.linalg.norm(condensed.factors @ n, axis=1) / many
-    size = np.linalg.norm(condensed.factors * n, axis=1).max(axis=1) / many
+    n, many = np.append(start, -1.0), np.sqrt(np.maximum(statistics.n_valid, 1))
+    left = np.linalg.norm(statistics.factors @ n, axis=1) / many
+    size = np.linalg.norm(statistics.factors * n, axis=1).max(axis=1) / many
     sigma = np.maximum(left, np.where(size > 0, 1e-12 * size, 1.0))  # not below rounding
-    stacked = np.concatenate(condensed.factors / sigma[:, None, None])
+    stacked = np.concatenate(statistics.factors / sigma[:, None, None])
     scale, noisy = np.ones(len(start) + 1), np.ones(len(start) + 1, dtype=bool)
     if gains is not None:
         length = np.linalg.norm(stacked, axis=0)
@@ -158,8 +158,8 @@ def _solved(
 
 
 def _spread(
-    condensed: Condensed, values: FloatArray, sigma: FloatArray, factor: FloatArray
-) -> Spread:
+    statistics: BlockStatistics, values: FloatArray, sigma: FloatArray, factor: FloatArray
+) -> EstimateCovariance:
     """Return the covariance where all columns have equal errors, over stretches if there are some,
     else BG13 (39).
 
@@ -173,11 +173,11 @@ def _spread(
     n, p = np.append(values, -1.0), len(values)
     compatible, free = (
         np.eye(p + 1, p) - np.outer(n, n[:p]) / (n @ n),
-        float(condensed.equations.sum() - p - 1),
+        float(statistics.equations.sum() - p - 1),
     )
     squares = float(np.sum((factor @ n) ** 2))
     half = np.linalg.inv(np.linalg.qr(factor @ compatible, mode="r"))
-    white = Spread(
+    white = EstimateCovariance(
         covariance=half @ half.T * squares / free,
         degrees_of_freedom=np.asarray(free),
         kind="white",
@@ -186,7 +186,7 @@ def _spread(
         ),
     )
     influence = Influence(
-        condensed=condensed,
+        statistics=statistics,
         sampled=None,
         root=np.eye(p),
         residual=n / sigma[:, None],
@@ -194,8 +194,8 @@ def _spread(
     )
     second = factor[:, :p].T @ factor[:, :p] - squares / (n @ n) * np.eye(p)
     moves = np.linalg.solve(second, influence.pieces[0].T).T
-    label = np.arange(len(moves)) if condensed.repeats else condensed.stretches(STRETCHES)
-    loaded = condensed.pieces[..., -1].any(axis=(1, 2))
+    label = np.arange(len(moves)) if statistics.repeats else statistics.merged_labels(STRETCHES)
+    loaded = statistics.block_factors[..., -1].any(axis=(1, 2))
     strata = [
         np.array([moves[(label == k) & kind].sum(axis=0) for k in np.unique(label[kind])])
         for kind in (~loaded, loaded)
@@ -204,11 +204,11 @@ def _spread(
     count = sum(map(len, strata))
     if count < ENOUGH_GROUPS or min(map(len, strata)) < 2:
         return replace(white, sources=(white.source,))
-    found = Spread(
+    found = EstimateCovariance(
         covariance=np.sum([len(part) * np.cov(part.T) for part in strata], axis=0),
         count=count,
         degrees_of_freedom=np.asarray(float(count - len(strata))),
-        kind="period" if condensed.repeats else "stretches",
+        kind="period" if statistics.repeats else "stretches",
         notes=(f"standard deviations from what each of {count} stretches does to the solution",),
     )
     return replace(found, sources=(white.source, found.source))

@@ -26,9 +26,9 @@ import numpy as np
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.errors import InvalidInput
 from gough.core.statistics import f_tail
-from gough.fitting.block_statistics import Condensed
-from gough.fitting.estimate import Spread
-from gough.fitting.noise import pooled_freedom
+from gough.fitting.block_statistics import BlockStatistics
+from gough.fitting.estimate import EstimateCovariance
+from gough.fitting.noise import pooled_degrees_of_freedom
 from gough.fitting.problem import Problem
 from gough.fitting.regression import Regression
 
@@ -58,7 +58,7 @@ PRIOR = 4.0
 class Influence:
     """What the covariance of an estimator follows from, see the head of this file."""
 
-    condensed: Condensed  # A_j = [W_j y_j], by piece
+    statistics: BlockStatistics  # A_j = [W_j y_j], by piece
     sampled: Regression | None  # the same sample by sample
     jacobian: FloatArray  # D_j, (r, p + 1, q)
     residual: FloatArray  # n_j, (r, p + 1)
@@ -67,7 +67,7 @@ class Influence:
     @cached_property
     def pieces(self) -> tuple[FloatArray, FloatArray]:
         """Score u and share K of each piece, (u, q) and (u, q, q)."""
-        data = self.condensed.pieces
+        data = self.statistics.block_factors
         slopes = data @ (self.jacobian @ self.root)  # (u, r, k, q)
         left = (data @ self.residual[:, :, None])[..., 0]
         flat = slopes.reshape(len(data), -1, slopes.shape[3])
@@ -83,7 +83,7 @@ class Influence:
 
 
 def linear_influence(
-    condensed: Condensed,
+    statistics: BlockStatistics,
     sampled: Regression | None,
     root: FloatArray,
     values: FloatArray | None = None,
@@ -91,10 +91,10 @@ def linear_influence(
     """Return the influence of values (p,) on whitened rows; without values the effort is the
     residual already.
     """
-    p, r = len(condensed.parameters), len(condensed.rows)
+    p, r = len(statistics.parameters), len(statistics.rows)
     residual = np.append(np.zeros(p) if values is None else values, -1.0)
     return Influence(
-        condensed=condensed,
+        statistics=statistics,
         sampled=sampled,
         jacobian=np.broadcast_to(np.eye(p + 1, p), (r, p + 1, p)),
         residual=np.broadcast_to(residual, (r, p + 1)),
@@ -116,7 +116,7 @@ def spread(
     mode: Uncertainty,
     freedom: FloatArray | float,
     white: FloatArray | None = None,
-) -> Spread:
+) -> EstimateCovariance:
     """Return the covariance of an estimate the way asked for.
 
     'auto' first takes the noise: from the scatter over five or more repetitions if the problem
@@ -140,7 +140,7 @@ def spread(
             mode=mode,
         )
     white = influence.root @ influence.root.T if white is None else white
-    base = Spread(
+    base = EstimateCovariance(
         covariance=white,
         kind="white",
         degrees_of_freedom=np.broadcast_to(np.asarray(freedom, dtype=float), (len(white),)),
@@ -148,7 +148,7 @@ def spread(
     last = _noise(influence, base, mode) if mode in ("auto", "period", "hac") else base
     asked, notes = [base] if last.kind == "white" else [base, last], last.notes
     for kind in ("stretches", "recordings"):
-        labels = _labels(influence.condensed, kind) if mode in ("auto", kind) else None
+        labels = _labels(influence.statistics, kind) if mode in ("auto", kind) else None
         if labels is None and mode == kind:
             raise InvalidInput(
                 f"the problem does not hold enough {mode} to leave some out; use uncertainty='auto'"
@@ -169,15 +169,15 @@ def spread(
     return replace(last, notes=notes, sources=tuple(level.source for level in asked))
 
 
-def _noise(influence: Influence, white: Spread, mode: str) -> Spread:
+def _noise(influence: Influence, white: EstimateCovariance, mode: str) -> EstimateCovariance:
     """Return what is known of the noise, by repetitions, groups or autocorrelation."""
-    sampled, condensed = influence.sampled, influence.condensed
+    sampled, statistics = influence.sampled, influence.statistics
     memory = sampled is not None and len(sampled) >= SHORTEST
     if mode in ("auto", "period"):
         if sampled is not None and sampled.replicates is not None and len(sampled.replicates) > 1:
             return _repetitions(influence, sampled, white, always=mode == "period")
         found = _groups(influence, white, fewest=2 if mode == "period" else ENOUGH_GROUPS)
-        if isinstance(found, Spread) and (
+        if isinstance(found, EstimateCovariance) and (
             mode == "period" or not memory or found.degrees_of_freedom.min() >= ENOUGH_FREEDOM
         ):
             return found
@@ -193,29 +193,29 @@ def _noise(influence: Influence, white: Spread, mode: str) -> Spread:
     if (
         sampled is not None
         and memory
-        and (mode == "hac" or condensed.repeats or len(sampled) < LONGEST)
+        and (mode == "hac" or statistics.repeats or len(sampled) < LONGEST)
     ):
         return _autocorrelated(influence, sampled)
     return (
         white
-        if _labels(condensed, "stretches") is not None
+        if _labels(statistics, "stretches") is not None
         else replace(
             white,
             notes=(
-                f"standard deviations assume white noise: {condensed.samples} samples are too few "
+                f"standard deviations assume white noise: {statistics.samples} samples are too few "
                 f"to tell otherwise",
             ),
         )
     )
 
 
-def _labels(condensed: Condensed, kind: str) -> IntArray | None:
+def _labels(statistics: BlockStatistics, kind: str) -> IntArray | None:
     """Return which stretch or recording each piece belongs to, (u,), or None if there are too
     few.
     """
-    if kind == "stretches" and condensed.repeats:
+    if kind == "stretches" and statistics.repeats:
         return None  # groups repeat one motion: they show its noise, not what the model misses
-    labels = condensed.stretches(STRETCHES) if kind == "stretches" else condensed.recording
+    labels = statistics.merged_labels(STRETCHES) if kind == "stretches" else statistics.recording
     return (
         labels
         if len(np.unique(labels)) >= (ENOUGH_STRETCHES if kind == "stretches" else 2)
@@ -295,8 +295,8 @@ def _scatter(influence: Influence, labels: IntArray, power: float) -> _Scatter:
 
 
 def _beyond(
-    influence: Influence, noise: Spread, labels: IntArray, kind: str
-) -> tuple[Spread, float] | None:
+    influence: Influence, noise: EstimateCovariance, labels: IntArray, kind: str
+) -> tuple[EstimateCovariance, float] | None:
     """Return the noise widened by what leaving parts out shows beyond it, and the chance of noise
     alone doing this.
 
@@ -340,7 +340,7 @@ def _beyond(
         "recordings differ "
         f"{times:.2g} times as much as their standard deviations say, which are widened by as much"
     )
-    return Spread(
+    return EstimateCovariance(
         covariance=noise.covariance * np.sqrt(np.outer(growth, growth)),
         degrees_of_freedom=own + PRIOR,
         kind=kind,
@@ -350,8 +350,8 @@ def _beyond(
 
 
 def _repetitions(
-    influence: Influence, problem: Regression, white: Spread, *, always: bool
-) -> Spread:
+    influence: Influence, problem: Regression, white: EstimateCovariance, *, always: bool
+) -> EstimateCovariance:
     """Return the covariance of the mean over k repetitions, recording by recording.
 
     Scatter of the k solutions / k, k - 1 degrees of freedom. With few of them, the scatter is known
@@ -360,7 +360,7 @@ def _repetitions(
     """
     assert problem.replicates is not None
     slopes, _ = influence.samples(problem)
-    gap = (problem.replicates - problem.effort) * problem.counting
+    gap = (problem.replicates - problem.effort) * problem.valid
     labels = np.zeros(len(problem), np.int64) if problem.recording is None else problem.recording
     runs = []  # shifts of the solution by what differs, (k, t, q)
     for own in (labels == label for label in np.unique(labels)):
@@ -396,8 +396,10 @@ def _repetitions(
     if not few:
         covariance, more = _full_rank(covariance, white.covariance, sum(counts) - len(counts))
         notes = (f"standard deviations from the scatter of {many} repetitions", *more)
-    freedom = pooled_freedom(np.array([np.diag(c) for c in covariances]), np.array(freedoms))
-    return Spread(
+    freedom = pooled_degrees_of_freedom(
+        np.array([np.diag(c) for c in covariances]), np.array(freedoms)
+    )
+    return EstimateCovariance(
         covariance=covariance,
         degrees_of_freedom=freedom,
         kind="hac" if few else "period",
@@ -406,25 +408,27 @@ def _repetitions(
     )
 
 
-def _groups(influence: Influence, white: Spread, *, fewest: int) -> Spread | str:
+def _groups(
+    influence: Influence, white: EstimateCovariance, *, fewest: int
+) -> EstimateCovariance | str:
     """Return the covariance from the scatter of the scores between repetitions of a motion, or the
     reason why not.
 
     Bell and McCaffrey: covariance = sum_c a_c a_c^T,  a_c = L (1 - K_c)^(-1/2) u_c: exact for equal
     groups (factor g / (g - 1)).
     """
-    condensed = influence.condensed
-    if not condensed.repeats:
+    statistics = influence.statistics
+    if not statistics.repeats:
         return "the problem has no groups"
-    count = len(condensed.pieces)
+    count = len(statistics)
     if count < fewest:
         return f"there are {count} groups, expected at least {fewest}"
     found = _scatter(influence, np.arange(count), 0.5)
     if found.leverage > NEAR_ONE:
         part = np.abs(found.weakest) / np.linalg.norm(influence.root, axis=1)
-        return f"one group alone determines {condensed.parameters[int(np.argmax(part))]}"
+        return f"one group alone determines {statistics.parameters[int(np.argmax(part))]}"
     covariance, notes = _full_rank(found.shifts.T @ found.shifts, white.covariance, count - 1)
-    return Spread(
+    return EstimateCovariance(
         covariance=covariance,
         degrees_of_freedom=np.clip(found.freedom, 1.0, count - 1.0),
         kind="period",
@@ -449,10 +453,10 @@ def _full_rank(
     )
 
 
-def _autocorrelated(influence: Influence, problem: Regression) -> Spread:
+def _autocorrelated(influence: Influence, problem: Regression) -> EstimateCovariance:
     problem = replace(problem, replicates=None).in_order()
     slopes, left = influence.samples(problem)
-    count, share = np.maximum(problem.counts, 1), (slopes**2).sum(axis=(0, 2))
+    count, share = np.maximum(problem.n_valid, 1), (slopes**2).sum(axis=(0, 2))
     left *= np.sqrt(count / np.maximum(count - share, 0.5))  # what fitting took out of each row
     shifts = np.einsum("trq,tr->tq", slopes, left) @ influence.root.T
     labels = [label for label in (problem.recording, problem.group) if label is not None]
@@ -460,7 +464,7 @@ def _autocorrelated(influence: Influence, problem: Regression) -> Spread:
         np.unique(np.stack(labels), axis=1, return_inverse=True)[1].reshape(-1) if labels else None
     )
     covariance, lags, freedom = long_run_covariance(shifts, group)
-    return Spread(
+    return EstimateCovariance(
         covariance=covariance,
         degrees_of_freedom=freedom,
         kind="hac",

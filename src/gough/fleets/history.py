@@ -16,7 +16,7 @@ from gough.core.errors import NotIdentifiable
 from gough.core.statistics import robust_scores
 from gough.fitting.estimate import Estimate
 from gough.fitting.least_squares import WeightedLeastSquares
-from gough.fitting.log_statistics import Factor, merge_all
+from gough.fitting.log_statistics import LogStatistics, merge_all
 from gough.fleets.hierarchy import Trend, trend
 from gough.processing.many_logs import Collected
 
@@ -91,7 +91,7 @@ def history_of(task: RobotLogs) -> RobotHistory:
             task.collected, keys={log.path: task.collected.keys[log.path] for log in logs}
         ).merged()
         try:
-            kept.append((start, logs, factor, estimator.fit(factor.condensed)))
+            kept.append((start, logs, factor, estimator.fit(factor.statistics)))
         except NotIdentifiable as error:
             notes.append(f"{task.robot}, {date_of(start)}: says too little by itself: {error}")
     starts = np.array([start for start, *_ in kept])
@@ -103,7 +103,7 @@ def history_of(task: RobotLogs) -> RobotHistory:
         every = merge_all(
             [partial(_itself, factor) for (_, _, factor, _), here in zip(kept, usual) if here]
         )
-        whole = estimator.fit(every.condensed)
+        whole = estimator.fit(every.statistics)
         values, std, noise = (
             np.array([getattr(e, name) for *_, e in kept]).reshape(-1, len(whole))
             for name in ("values", "std", "white_std")
@@ -115,7 +115,10 @@ def history_of(task: RobotLogs) -> RobotHistory:
             lines = np.asarray(line.fitted - line.fitted.mean(axis=0))
             about[np.ix_(usual, moving)] += lines[:, moving]
         residual = np.array(
-            [factor.condensed.residual(own).rms for (_, _, factor, _), own in zip(kept, about)]
+            [
+                factor.statistics.residual_statistics(own).rms
+                for (_, _, factor, _), own in zip(kept, about)
+            ]
         )
         far = robust_scores(np.log(np.maximum(residual, np.finfo(float).tiny))).max(axis=1) > FAR
         if not far.any() or not usual.all() or 2 * far.sum() >= len(far):
@@ -135,5 +138,5 @@ def history_of(task: RobotLogs) -> RobotHistory:
     )
 
 
-def _itself(factor: Factor) -> Factor:
+def _itself(factor: LogStatistics) -> LogStatistics:
     return factor

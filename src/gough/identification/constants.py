@@ -195,14 +195,14 @@ class ConstantSearch:
         ]
         weight = np.ones(len(problem.rows))
         for _ in range(5):  # rows weigh by what they leave, as in weighted least squares
-            self._weight = (problem.counting * weight).reshape(-1, 1)
+            self._weight = (problem.valid * weight).reshape(-1, 1)
             W, y = self._stack(problem.regressor), problem.effort.reshape(-1) * self._weight[:, 0]
             left = y - W @ np.linalg.lstsq(W, y, rcond=1e-12)[0]
             rms = np.sqrt(
-                (left.reshape(-1, len(weight)) ** 2).sum(axis=0) / np.maximum(problem.counts, 1)
+                (left.reshape(-1, len(weight)) ** 2).sum(axis=0) / np.maximum(problem.n_valid, 1)
             )
             weight = weight / np.maximum(rms, 1e-9 * np.abs(y).max() + np.finfo(float).tiny)
-        self._weight = (problem.counting * weight).reshape(-1, 1)
+        self._weight = (problem.valid * weight).reshape(-1, 1)
         self._basis = np.linalg.qr(self._stack(np.delete(problem.regressor, self.free, axis=2)))[0]
         self._y = self._off(problem.effort[:, :, None])[:, 0]
 

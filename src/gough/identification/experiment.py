@@ -20,7 +20,7 @@ from gough.fitting.estimate import Estimate
 from gough.fitting.gain_problem import GainProblem, gain_problem
 from gough.fitting.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.fitting.regression import Regression, concatenate
-from gough.fitting.solve import first_values
+from gough.fitting.solve import initial_values
 from gough.logs.recording import Recording
 from gough.processing import (
     Processed,
@@ -86,9 +86,9 @@ def prepare(
     experiment = assemble(model, recordings, done, base, choice, gains=gains)
     window = 0.0 if processing is None else processing.window or 0.0
     for log, part in zip(experiment.processed, experiment.parts):
-        if window and part.counts.min() * len(part.rows) < 3 * len(part.parameters):
+        if window and part.n_valid.min() * len(part.rows) < 3 * len(part.parameters):
             raise InvalidInput(
-                f"{log.source}: a window of {window} s about reversals leaves {part.counts.min()} "
+                f"{log.source}: a window of {window} s about reversals leaves {part.n_valid.min()} "
                 f"of "
                 f"{len(part)} samples; give a shorter one, or 0 to keep all",
                 window=window,
@@ -111,7 +111,7 @@ def prepare_unseen(
         if given
         else {
             name: value + known.get(name, 0.0)
-            for name, value in zip(names, first_values(experiment.problem).tolist())
+            for name, value in zip(names, initial_values(experiment.problem).tolist())
         }
     )
     return processed_as(
@@ -170,7 +170,7 @@ def assemble(
     done, factors = in_efforts(model, processed, gains)
     parts = [regression(model, log, base) for log in done]
     if any(part.replicates is not None for part in parts):
-        values = first_values(concatenate(parts))
+        values = initial_values(concatenate(parts))
         parts = [
             with_position_noise(model, log, part, base, values) for log, part in zip(done, parts)
         ]

@@ -22,9 +22,9 @@ from gough.engine.base import TIE_LEGS
 from gough.fitting.estimate import Estimate
 from gough.fitting.gain_problem import GainProblem
 from gough.fitting.least_squares import GaussMarkov, WeightedLeastSquares
-from gough.fitting.physical_consistency import FeasibleEstimate
+from gough.fitting.physical_consistency import PhysicalEstimate
 from gough.fitting.problem import Estimator
-from gough.fitting.regression import Condensed, Regression, concatenate
+from gough.fitting.regression import BlockStatistics, Regression, concatenate
 from gough.fitting.selection import Elimination, essential_parameters
 from gough.identification import methods
 from gough.identification.constants import FittedConstants, fit_constants, with_constants
@@ -118,7 +118,7 @@ def fit_logs(
     *,
     loaded: Log | Sequence[Log] = (),
     held_out: Log | Sequence[Log] = (),
-    whole: Condensed | None = None,
+    whole: BlockStatistics | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> FittedLogs:
     """Fit a model to the logs of a robot and validate it.
@@ -282,7 +282,7 @@ def _posed(
 
 
 def _period(
-    experiment: Experiment, problem: Regression, whole: Condensed | None, *, brief: bool
+    experiment: Experiment, problem: Regression, whole: BlockStatistics | None, *, brief: bool
 ) -> PeriodProblem:
     """Return the averaged period of the one log; `all` does not wait for what takes long."""
     if whole is not None:
@@ -299,7 +299,7 @@ def _period(
 
 def _bodies(
     experiment: Experiment,
-    problem: Regression | Condensed | GainProblem,
+    problem: Regression | BlockStatistics | GainProblem,
     found: Mapping[str, Any],
     tie_legs: bool,
 ) -> BodyProblem:
@@ -382,9 +382,9 @@ def _validated(
 ) -> FittedLogs:
     """Validate the estimate that was asked for, and put all of them together."""
     model, name = experiment.model, methods.name_of(chosen.estimator, found, failed)
-    possible = [one for one in found.values() if isinstance(one, FeasibleEstimate)]
+    possible = [one for one in found.values() if isinstance(one, PhysicalEstimate)]
     estimates = {
-        key: one.estimate if isinstance(one, FeasibleEstimate) else one
+        key: one.estimate if isinstance(one, PhysicalEstimate) else one
         for key, one in found.items()
     }
     estimates[name] = estimate = alike = with_information(experiment, estimates[name])

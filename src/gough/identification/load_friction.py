@@ -81,11 +81,11 @@ def _around(experiment: Experiment, values: FloatArray) -> tuple[Experiment, flo
     ]
     again = assemble(model, experiment.recordings, logs, base, experiment.choice)
     problem = _linear(again, values)
-    squares = (problem.left(values) ** 2 * problem.counting).sum(axis=0)
-    least = EXACT**2 * (problem.effort**2 * problem.counting).sum(axis=0) + TINY
+    squares = (problem.residual(values) ** 2 * problem.valid).sum(axis=0)
+    least = EXACT**2 * (problem.effort**2 * problem.valid).sum(axis=0) + TINY
     return (
         replace(again, problem=problem, gains=experiment.gains),
-        float(problem.counts @ np.log(np.maximum(squares, least))),
+        float(problem.n_valid @ np.log(np.maximum(squares, least))),
     )
 
 

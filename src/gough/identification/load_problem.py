@@ -120,7 +120,7 @@ def load_problem(
                 )
                 for each in pair
             )
-            change = (again.stacked() - first.stacked()) * (every.counts > 0)[:, None]
+            change = (again.stacked() - first.stacked()) * (every.n_valid > 0)[:, None]
             share = len(every) / len(change) / AGAIN * periods
             noise = noise + share * np.einsum("tic,tjd->ijcd", change, change, optimize=True)
     width = max(error.shape[2] for error in errors)
@@ -178,7 +178,7 @@ def _standing(
     Friction of a joint at rest is anything up to +-f, the same all the time: f / sqrt(3) of
     standard deviation. That is what gravity is read with on a robot that stands.
     """
-    never, columns = every.counts == 0, []
+    never, columns = every.n_valid == 0, []
     if every.mask is None or not never.any():
         return every, np.zeros((*every.effort.shape, 0))
     own = model.kinematics.closure_map(done.motion.q.mean(axis=0, keepdims=True))[0]

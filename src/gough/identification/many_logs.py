@@ -84,7 +84,7 @@ def frozen_job(
     tie_legs: bool = False,
     joint: bool = False,
 ) -> Job:
-    """Return how all logs are condensed: with the processing chosen on a sample, then the same for
+    """Return how all logs are statistics: with the processing chosen on a sample, then the same for
     every log.
     """
     payloads = tuple(dict.fromkeys(log.payload for log in sample if log.payload is not None))

@@ -22,9 +22,9 @@ from gough.fitting import likelihood
 from gough.fitting.estimate import Estimate
 from gough.fitting.gain_likelihood import MaximumLikelihoodGains
 from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.fitting.physical_consistency import Feasible, FeasibleEstimate
+from gough.fitting.physical_consistency import Feasible, PhysicalEstimate
 from gough.fitting.problem import Estimator
-from gough.fitting.regression import Condensed, Regression
+from gough.fitting.regression import BlockStatistics, Regression
 from gough.fitting.robust import Robust
 from gough.fitting.solve import solve
 from gough.fitting.total_least_squares import TotalLeastSquares
@@ -136,17 +136,17 @@ class BodyProblem(NamedTuple):
 
     model: Model
     base: BaseParameters
-    regression: Regression | Condensed
+    regression: Regression | BlockStatistics
     start: Estimate
 
 
 def feasible(
     model: Model,
     base: BaseParameters,
-    problem: Regression | Condensed,
+    problem: Regression | BlockStatistics,
     estimate: Estimate,
     settings: Feasible | None = None,
-) -> FeasibleEstimate:
+) -> PhysicalEstimate:
     """Return the physically possible standard parameters nearest to the robot file's that explain
     the data.
     """
@@ -161,7 +161,7 @@ def feasible(
 
 
 def physical_parameters(
-    model: Model, found: FeasibleEstimate
+    model: Model, found: PhysicalEstimate
 ) -> tuple[dict[str, tuple[float, ...]], dict[str, float]]:
     """Return ten inertial parameters by body, and the coefficients of the joint terms by name.
 

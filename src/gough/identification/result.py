@@ -74,7 +74,7 @@ def fits_of(
                 measured=shown.effort + known,
                 predicted=predict(shown) + known,
                 q=log.motion.q[shown.sample - log.sample[0]],
-                used=shown.counting,
+                used=shown.valid,
             )
         )
     return tuple(fits)
@@ -286,7 +286,7 @@ class Identification(Record):
                     "relative": float(b),
                     "share": int(count) / max(e.samples, 1),
                 }
-                for row, a, b, count in zip(e.rows, e.residual_rms, e.residual_relative, e.counts)
+                for row, a, b, count in zip(e.rows, e.residual_rms, e.residual_relative, e.n_valid)
             },
             "validation": self.validation.to_dict(),
             "verdict": self.verdict.to_dict(),

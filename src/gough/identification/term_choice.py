@@ -161,7 +161,7 @@ def choose_terms(experiment: Experiment, unseen: Experiment | None = None) -> Te
         standard_from_base(experiment.model, experiment.base, first.values())[0]
     )
     experiment = replace(experiment, model=model)
-    columns = list(_candidates(experiment, problem.left(first.values())))
+    columns = list(_candidates(experiment, problem.residual(first.values())))
     if not columns:
         return TermChoice(folds=what)
     wide, recorded = _widened(experiment, columns)
@@ -209,10 +209,10 @@ def choose_terms(experiment: Experiment, unseen: Experiment | None = None) -> Te
     held = {}
     if unseen is not None and steps:
         other = _widened(replace(unseen, model=model), columns)[1]
-        size = np.maximum((other.effort**2 * other.counting).sum(axis=0), 1e-300)
+        size = np.maximum((other.effort**2 * other.valid).sum(axis=0), 1e-300)
         shares = [
             np.sqrt(
-                ((other.left(moments.values(each)) * other.counting) ** 2).sum(axis=0) / size
+                ((other.residual(moments.values(each)) * other.valid) ** 2).sum(axis=0) / size
             ).tolist()
             for each in (plain, groups)
         ]
@@ -265,7 +265,7 @@ class _Moments:
         *,
         judged: Regression | None = None,
     ) -> None:
-        counting, each, rows = problem.counting, -(-BLOCKS // folds), len(problem.rows)
+        counting, each, rows = problem.valid, -(-BLOCKS // folds), len(problem.rows)
         self.scale = np.append(
             np.maximum(np.sqrt(np.mean(problem.regressor**2, axis=(0, 1))), 1e-300), 1.0
         )
@@ -288,7 +288,7 @@ class _Moments:
         self.every = [[k] for k in range(len(self.scale) - 1)]
         for _ in range(5 if weight is None else 0):
             left = self._squares(self.whole, self._merged(self.every), self.whole)
-            self.weight = problem.counts / np.maximum(left, 1e-12 * self.whole[:, -1, -1] + 1e-300)
+            self.weight = problem.n_valid / np.maximum(left, 1e-12 * self.whole[:, -1, -1] + 1e-300)
 
     def _merged(self, groups: Groups) -> FloatArray:
         """Return what turns coefficients of groups of columns into those of all, (p, g)."""
@@ -391,7 +391,7 @@ def _pitches(experiment: Experiment, joint: Joint, reach: float, left: FloatArra
         ]
     )
     waves = np.arange(1.0, WAVES, 0.25) / reach
-    r = left[:, row] * experiment.problem.counting[:, row]
+    r = left[:, row] * experiment.problem.valid[:, row]
     size = np.array([np.abs(r @ np.exp(2j * np.pi * wave * q)) for wave in waves])
     peaks = [k for k in range(1, len(waves) - 1) if size[k] >= max(size[k - 1], size[k + 1])]
     return [float(1 / waves[k]) for k in sorted(peaks, key=lambda k: -size[k])[:PITCHES]]

@@ -180,7 +180,7 @@ def validate(
         )
     each = [part.effort - estimate.predict(part) for part in held_out]
     left, effort = np.concatenate(each), np.concatenate([part.effort for part in held_out])
-    counts = np.concatenate([part.counting for part in held_out])
+    counts = np.concatenate([part.valid for part in held_out])
     rms, size = (
         np.sqrt((counts * x**2).sum(axis=0) / np.maximum(counts.sum(axis=0), 1))
         for x in (left, effort)
@@ -302,6 +302,6 @@ def processed_alike(experiment: Experiment, unseen: Experiment, estimate: Estima
     )
     squares, counts = np.zeros(len(estimate.rows)), np.zeros(len(estimate.rows))
     for part in again.parts:
-        squares += (part.counting * (part.effort - estimate.predict(part)) ** 2).sum(axis=0)
-        counts += part.counts
+        squares += (part.valid * (part.effort - estimate.predict(part)) ** 2).sum(axis=0)
+        counts += part.n_valid
     return replace(estimate, residual_rms=np.sqrt(squares / np.maximum(counts, 1)))

@@ -2,7 +2,7 @@
 
 from gough.processing.choice import ProcessingChoice, choose_processing, raised_cutoff
 from gough.processing.match_robot import matched, on_motor_side
-from gough.processing.pipeline import condense_log, process, regression, regression_blocks
+from gough.processing.pipeline import log_statistics, process, regression, regression_blocks
 from gough.processing.settings import Processing
 from gough.processing.time_domain import Processed
 
@@ -11,7 +11,7 @@ __all__ = [
     "Processing",
     "ProcessingChoice",
     "choose_processing",
-    "condense_log",
+    "log_statistics",
     "matched",
     "on_motor_side",
     "process",

@@ -235,7 +235,7 @@ def raised_cutoff(
             here = sheet.judged & (motion.time >= first + margin) & (motion.time <= last - margin)
             parts.append(trial.equations(sheet, motion.take(here), sheet.recorded[here], settings))
         known = np.array([values.get(name, 0.0) for name in parts[0].parameters])
-        left = np.concatenate([part.left(known) for part in parts])
+        left = np.concatenate([part.residual(known) for part in parts])
         size = np.sqrt(sum((part.effort**2).sum(axis=0) for part in parts) + TINY)
         if free:
             W = np.concatenate([part.select(free).regressor for part in parts]) / size[:, None]

@@ -251,7 +251,7 @@ def _add_outside(
     What lies inside is taken from the whole: most samples are outside.
     """
     assert made.time is not None
-    both, counting = np.ascontiguousarray(made.stacked().transpose(1, 0, 2)), made.counting
+    both, counting = np.ascontiguousarray(made.stacked().transpose(1, 0, 2)), made.valid
     whole, samples = both.transpose(0, 2, 1) @ both, counting.sum(axis=0)
     for f in range(FOLDS):
         inside = (made.time > borders[f] - guard) & (made.time < borders[f + 1] + guard)

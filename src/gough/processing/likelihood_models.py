@@ -99,13 +99,13 @@ def with_position_noise(
         more = (
             model.regressor(motion, base, dead_band=processed.dead_band) @ x - problem.regressor @ x
         )
-        counts, away = problem.counting, made - made.mean(axis=0)
+        counts, away = problem.valid, made - made.mean(axis=0)
         own = (away**2 * counts).sum(axis=(0, 1)) / (count * (count - 1))
         made = made.mean(axis=0) + away * np.sqrt(
             1 + (more**2 * counts).sum(axis=0) / np.maximum(own, TINY)
         )
     if covariance is not None and covariance.ndim == 2:
-        sure = problem.counting.all(axis=1)
+        sure = problem.valid.all(axis=1)
         left = (made - made.mean(axis=0))[
             :, sure if sure.sum() > len(problem) // 10 else slice(None)
         ]

@@ -22,8 +22,8 @@ from gough.core.files import write_text
 from gough.core.options import arguments
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
-from gough.fitting.log_statistics import Factor, key_of, load_factor, merge_all
-from gough.fitting.regression import Regression, condense
+from gough.fitting.log_statistics import LogStatistics, key_of, load_log_statistics, merge_all
+from gough.fitting.regression import Regression, block_statistics
 from gough.logs.readers import RecordingSource, log_and_description, open_recording, read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot, robot_text
@@ -41,7 +41,7 @@ Bad = Literal["refuse", "skip"]
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """How logs are condensed: plain text, which any process understands."""
+    """How logs are statistics: plain text, which any process understands."""
 
     robot: str  # name or path of the robot file, which must be the same file everywhere
     robot_hash: str  # of its text
@@ -178,7 +178,7 @@ def factor_of(work: tuple[Job, str]) -> bytes:
         for block in regression_blocks(
             model, source, base, job.settings, gains=parse_json(job.gains)
         ):
-            data, counts = block.stacked(), block.counting
+            data, counts = block.stacked(), block.valid
             if last is not None:
                 data, counts = np.concatenate([last[0], data]), np.concatenate([last[1], counts])
             last = data[-1:], counts[-1:]
@@ -186,12 +186,12 @@ def factor_of(work: tuple[Job, str]) -> bytes:
             pairs += (counts[:-1] & counts[1:]).sum(axis=0)
             yield block
 
-    condensed = condense(seen(), joint=job.joint)
-    return Factor(
+    statistics = block_statistics(seen(), joint=job.joint)
+    return LogStatistics(
         made_from=job.made_from,
         logs=(digest,),
         sources=(name_of(log),),
-        condensed=condensed,
+        statistics=statistics,
         lagged=lagged,
         pairs=pairs,
     ).to_bytes()
@@ -211,10 +211,10 @@ class Collected:
     )  # logs that are copies of another one, which is named
     skipped: int = 0  # how many were there already
 
-    def merged(self) -> Factor:
+    def merged(self) -> LogStatistics:
         """Return the factor of all logs, merged in the order of their paths."""
         return merge_all(
-            [partial(load_factor, self.folder / f"{key}.npz") for key in self.keys.values()]
+            [partial(load_log_statistics, self.folder / f"{key}.npz") for key in self.keys.values()]
         )
 
     @property
@@ -266,7 +266,7 @@ def collect(
         ):
             path = todo[number]
             if isinstance(result, bytes):
-                factor = load_factor(result, path)
+                factor = load_log_statistics(result, path)
                 factor.save(place)
                 hashes[path] = factor.logs[0]
                 index[path] = (_stamp(path), factor.logs[0])

@@ -14,7 +14,7 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, Robot, as_model
-from gough.fitting.regression import Condensed, Regression, condense
+from gough.fitting.regression import BlockStatistics, Regression, block_statistics
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
@@ -175,7 +175,7 @@ def regression_blocks(
 
 
 @one_blas_thread
-def condense_log(
+def log_statistics(
     model: Model,
     sources: Iterable[Recording | RecordingSource],
     parameters: BaseParameters | Sequence[str],
@@ -183,7 +183,7 @@ def condense_log(
     *,
     joint: bool = False,
     progress: Callable[[float], None] | None = None,
-) -> Condensed:
+) -> BlockStatistics:
     """Reduce logs of any length to triangular factors, all with one processing; see
     `regression_blocks`.
     """
@@ -199,4 +199,4 @@ def condense_log(
                 after = after if group is None else max(after, int(group.max()) + 1)
                 yield replace(block, group=group, recording=np.full(len(block), k))
 
-    return condense(blocks(), joint=joint)
+    return block_statistics(blocks(), joint=joint)

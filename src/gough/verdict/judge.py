@@ -68,7 +68,7 @@ def _beyond_motion(part: Regression, estimate: Estimate) -> Bounds | None:
     """
     from scipy.signal import welch  # here: it takes long to import
 
-    said, counts = estimate.predict(part), part.counting
+    said, counts = estimate.predict(part), part.valid
     left = np.where(counts, part.effort - said, 0.0) / np.sqrt(
         np.maximum(counts.mean(axis=0), TINY)
     )
@@ -103,8 +103,8 @@ def expected_error(
             part.select([estimate.parameters[k] for k in own]).regressor,
             estimate.covariance[np.ix_(own, own)],
         )
-        square += (np.einsum("trp,pq,trq->tr", W, C, W) * part.counting).sum(axis=0)
-        count += part.counts
+        square += (np.einsum("trp,pq,trq->tr", W, C, W) * part.valid).sum(axis=0)
+        count += part.n_valid
     return np.sqrt((0.0 if noise is None else noise) ** 2 + square / np.maximum(count, 1))
 
 
@@ -125,7 +125,7 @@ def apply_rules(
     every = (*experiment.recordings, *held_out)
     prior = prior_of(experiment.model, experiment.base)
     misfits = [found for part in parts if (found := rules.misfit(part, estimate)) is not None]
-    counts = np.sum([part.counts for part in parts], axis=0)
+    counts = np.sum([part.n_valid for part in parts], axis=0)
     remarks = (
         *rules.judge_numerics(estimate),
         *rules.judge_carrying(estimate),

@@ -196,7 +196,7 @@ def misfit(part: Regression, estimate: Estimate) -> Misfit | None:
     """
     if part.replicates is None or len(part.replicates) < 2 or not len(part):
         return None
-    k, counts = len(part.replicates), part.counting
+    k, counts = len(part.replicates), part.valid
     n = np.maximum(counts.sum(axis=0), 1)
     left = np.where(counts, part.effort - estimate.predict(part), 0.0)
     deviation = np.where(counts, part.replicates - part.replicates.mean(axis=0), 0.0)

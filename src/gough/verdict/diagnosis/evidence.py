@@ -172,7 +172,7 @@ def guarded(model: Model, log: Source) -> Source:
     """
     if log.decimation > 1 or len(log.part) != len(log.motion):
         return log
-    before = log.part.counting
+    before = log.part.valid
     mask = before & away_from_reversals(model, log)
     few = mask.sum(axis=0) < 0.5 * before.sum(axis=0)
     mask[:, few] = before[:, few]
@@ -199,7 +199,7 @@ def thinned(evidence: Evidence) -> Evidence:
         mask = away_from_reversals(model, log)
         if log.decimation == 1:
             mask = np.zeros_like(mask)
-            mask[np.searchsorted(time, np.asarray(part.time))] = part.counting
+            mask[np.searchsorted(time, np.asarray(part.time))] = part.valid
         good = np.flatnonzero(mask.all(axis=1))
         good = good if len(good) >= count // 3 else np.arange(len(time))
         index = good[np.linspace(0, len(good) - 1, min(count, len(good))).astype(int)]

@@ -66,7 +66,7 @@ def score_problem(
         views, columns, cut_stretches([len(view.source.part) for view in views])
     ):
         part = view.source.part
-        counts = part.counting
+        counts = part.valid
         rows.append(
             (
                 (part.select(names).regressor / noise[:, None])[counts],
@@ -217,9 +217,7 @@ class Standing:
             columns.append(
                 view.source.shaped(stack_directions(self.evidence, [view], self.added)[1][0])
             )
-        return np.concatenate(columns, axis=2) * part.counting[
-            :, :, None
-        ], part.effort * part.counting
+        return np.concatenate(columns, axis=2) * part.valid[:, :, None], part.effort * part.valid
 
     @property
     def left(self) -> float:
@@ -239,12 +237,12 @@ def noise_of_rows(evidence: Evidence) -> FloatArray:
     parts = [source.part for source in evidence.logs]
     known = all(part.replicates is not None and len(part.replicates) > 1 for part in parts)
     squares = sum(
-        ((deviations_of(part) ** 2).sum(axis=0) * part.counting).sum(axis=0)
+        ((deviations_of(part) ** 2).sum(axis=0) * part.valid).sum(axis=0)
         if known
-        else (part.select(evidence.base.names).left(evidence.values) ** 2).sum(axis=0)
+        else (part.select(evidence.base.names).residual(evidence.values) ** 2).sum(axis=0)
         for part in parts
     )
-    size = np.sqrt(squares / np.maximum(sum(part.counts for part in parts), 1))
+    size = np.sqrt(squares / np.maximum(sum(part.n_valid for part in parts), 1))
     return np.asarray(np.maximum(size, 1e-9 * max(float(size.max()), 1e-300)))
 
 

@@ -172,7 +172,7 @@ class Source:
             part,
             regressor=spread(part.regressor)[middle],
             effort=means(spread(part.effort)),
-            mask=means(spread(part.counting)) == 1,
+            mask=means(spread(part.valid)) == 1,
             time=self.motion.time[middle],
             group=None,
             sample=None,

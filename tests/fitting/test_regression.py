@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput
-from gough.fitting.regression import Regression, concatenate, condense
+from gough.fitting.regression import Regression, block_statistics, concatenate
 
 
 def make(seed: int = 0, t: int = 40, **changes: Any) -> Regression:
@@ -40,7 +40,7 @@ def test_recordings_of_different_robots_or_units_are_not_joined(
     with pytest.raises(InvalidInput, match=message):
         concatenate([make(), other])
     with pytest.raises(InvalidInput, match=message):
-        condense([make(), other])
+        block_statistics([make(), other])
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_joined_recordings_are_groups_of_their_own_and_keep_a_common_covariance(
 
 def test_factors_of_blocks_have_the_gram_matrix_of_all_samples() -> None:
     whole = make(t=3000)
-    found = condense(whole.blocks(700), joint=True)
+    found = block_statistics(whole.blocks(700), joint=True)
     for j in range(2):
         data = np.column_stack([whole.regressor[:, j], whole.effort[:, j]])
         np.testing.assert_allclose(found.factors[j].T @ found.factors[j], data.T @ data, atol=1e-9)
     flat = whole.stacked().reshape(3000, -1)
-    (joint,) = found.patterns
+    (joint,) = found.joint_rows
     np.testing.assert_allclose(
-        joint.data.reshape(-1, 8).T @ joint.data.reshape(-1, 8), flat.T @ flat, atol=1e-9
+        joint.stacked.reshape(-1, 8).T @ joint.stacked.reshape(-1, 8), flat.T @ flat, atol=1e-9
     )
     assert found.samples == joint.samples == 3000

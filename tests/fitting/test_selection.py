@@ -89,7 +89,9 @@ def test_elimination_gives_the_same_on_condensed_data():
     problem, other = make_problem(), make_problem(1)
     estimator = WeightedLeastSquares(uncertainty="white")
     a = essential_parameters(problem, estimator, ratio=1.5, held_out=other)
-    b = essential_parameters(problem.condensed(), estimator, ratio=1.5, held_out=other.condensed())
+    b = essential_parameters(
+        problem.statistics(), estimator, ratio=1.5, held_out=other.statistics()
+    )
     assert a.removed == b.removed
     np.testing.assert_allclose(
         [s.held_out_error for s in b.steps], [s.held_out_error for s in a.steps], rtol=1e-9
@@ -186,7 +188,7 @@ def test_tying_adds_columns():
     np.testing.assert_array_equal(tied.effort, problem.effort)
     np.testing.assert_array_equal(tied.replicates, problem.replicates)
     assert tied.parameters == (*NAMES[:4], "leg*.fs", "platform.mx")
-    condensed = tie_parameters(problem.condensed(), {"leg*.fs": NAMES[4:7]})
+    condensed = tie_parameters(problem.statistics(), {"leg*.fs": NAMES[4:7]})
     np.testing.assert_allclose(
         LeastSquares().fit(condensed).values, LeastSquares().fit(tied).values, rtol=1e-10
     )
@@ -216,7 +218,7 @@ def test_weak_directions_name_what_hides():
         [one.relative for one in found], values[:2:-1] / values[0], rtol=1e-8
     )
     regressor[:, :, 7] = 0.7 * regressor[:, :, 0]
-    lost = weak_directions(replace(problem, regressor=regressor).condensed())
+    lost = weak_directions(replace(problem, regressor=regressor).statistics())
     assert lost[0].relative < 1e-12
     assert "platform.mx" in lost[0].direction
     from test_drive_gains import make_problem as make_gains

@@ -373,7 +373,7 @@ def test_the_condensed_problem_gives_the_same_and_input_stays_untouched():
     prior = spoilt(model, truth)
     kept = prior.values.copy(), base.values.copy()
     first = Feasible().fit(reg, base, model=model, prior=prior)
-    second = Feasible().fit(reg.condensed(), base, model=model, prior=prior)
+    second = Feasible().fit(reg.statistics(), base, model=model, prior=prior)
     np.testing.assert_allclose(first.standard.values, second.standard.values, atol=1e-7)
     np.testing.assert_array_equal(kept[0], prior.values)
     np.testing.assert_array_equal(kept[1], base.values)

@@ -158,7 +158,7 @@ def test_a_row_with_as_many_parameters_of_its_own_as_equations_is_named() -> Non
 
 def test_an_iteration_that_is_cut_short_takes_the_most_likely_pass_and_says_so() -> None:
     problem, _ = make(120, 3, 5, alike(3, 1 - 1e-7))
-    condensed = problem.condensed(joint=True)
+    condensed = problem.statistics(joint=True)
     short = estimated_noise(condensed, full=True, iterations=3, tolerance=1e-9)
     assert "still change after 3 passes" in short.notes[0]
     passes = [

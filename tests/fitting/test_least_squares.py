@@ -9,7 +9,7 @@ import statsmodels.api as sm
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
 from gough.fitting.problem import fix_parameters
-from gough.fitting.regression import Regression, condense
+from gough.fitting.regression import Regression, block_statistics
 
 TRUTH = np.array([1.5, -0.2, 30.0, 4e-3])
 COVARIANCE = np.array([[0.04, 0.05, 0.0], [0.05, 0.25, -0.2], [0.0, -0.2, 1.0]])
@@ -121,7 +121,7 @@ def test_gauss_markov_with_a_covariance_per_sample_equals_statsmodels():
     reference = sm.GLS(y, W, sigma=sigma).fit()
     np.testing.assert_allclose(estimate.values, reference.params, rtol=1e-9)
     np.testing.assert_allclose(estimate.covariance, reference.normalized_cov_params, rtol=1e-8)
-    streamed = condense(block.whitened() for block in problem.blocks(17))
+    streamed = block_statistics(block.whitened() for block in problem.blocks(17))
     again = GaussMarkov(covariance=np.eye(3), uncertainty="white").fit(streamed)
     np.testing.assert_allclose(again.values, estimate.values, rtol=1e-10)
     np.testing.assert_allclose(again.covariance, estimate.covariance, rtol=1e-9)
@@ -173,7 +173,7 @@ def test_full_covariance_beats_row_weights_when_rows_are_correlated():
 )
 def test_condensed_equals_in_memory_to_rounding(estimator):
     problem = make_problem(group=np.repeat(np.arange(8), 25))
-    condensed = condense(problem.blocks(37), joint=True)
+    condensed = block_statistics(problem.blocks(37), joint=True)
     a, b = estimator.fit(problem), estimator.fit(condensed)
     np.testing.assert_allclose(b.values, a.values, rtol=1e-11)
     np.testing.assert_allclose(b.white_std, a.white_std, rtol=1e-9)
@@ -257,9 +257,9 @@ def test_settings_that_make_no_sense_are_refused():
     with pytest.raises(InvalidInput, match="positive"):
         WeightedLeastSquares(iterations=0).fit(make_problem())
     with pytest.raises(InvalidInput, match="joint=True"):
-        GaussMarkov().fit(make_problem().condensed())
+        GaussMarkov().fit(make_problem().statistics())
     with pytest.raises(InvalidInput, match="samples"):
-        GaussMarkov(covariance=np.ones((200, 3, 3))).fit(make_problem().condensed())
+        GaussMarkov(covariance=np.ones((200, 3, 3))).fit(make_problem().statistics())
     with pytest.raises(InvalidInput, match="Regression"):
         LeastSquares().fit(np.eye(3))
 
@@ -289,7 +289,9 @@ def test_fixed_parameters_move_to_the_effort(joint):
     np.testing.assert_allclose(fixed.effort, expected, rtol=1e-13, atol=1e-13)
     assert fixed.parameters == ("m", "fs")
     estimator = GaussMarkov() if joint else WeightedLeastSquares()
-    condensed = fix_parameters(condense(problem.blocks(64), joint=joint), {"fv": -0.2, "off": 4e-3})
+    condensed = fix_parameters(
+        block_statistics(problem.blocks(64), joint=joint), {"fv": -0.2, "off": 4e-3}
+    )
     np.testing.assert_allclose(
         estimator.fit(condensed).values, estimator.fit(fixed).values, rtol=1e-10
     )

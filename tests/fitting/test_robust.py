@@ -135,8 +135,8 @@ def test_groups_and_autocorrelation_reach_robust_estimates():
 
 def test_what_cannot_be_done_is_refused():
     problem = make_problem()
-    with pytest.raises(InvalidInput, match="condensed"):
-        Robust().fit(problem.condensed())
+    with pytest.raises(InvalidInput, match="block statistics"):
+        Robust().fit(problem.statistics())
     with pytest.raises(InvalidInput, match="choose huber"):
         Robust(loss="cauchy").fit(problem)
     with pytest.raises(InvalidInput, match="tuning"):

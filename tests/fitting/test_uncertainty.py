@@ -165,8 +165,8 @@ def test_automatic_choice_says_what_it_took():
     assert LeastSquares().fit(grouped).uncertainty == "period"
     assert LeastSquares().fit(few).uncertainty == "hac"
     assert LeastSquares(uncertainty="period").fit(few).uncertainty == "period"
-    assert LeastSquares().fit(grouped.condensed()).uncertainty == "period"
-    condensed = LeastSquares().fit(problem.condensed())
+    assert LeastSquares().fit(grouped.statistics()).uncertainty == "period"
+    condensed = LeastSquares().fit(problem.statistics())
     assert condensed.uncertainty == "white"
     assert any("white" in note for note in condensed.notes)
     short = LeastSquares().fit(problem.take(slice(0, 20)))
@@ -188,7 +188,7 @@ def test_modes_that_the_data_cannot_serve_are_refused():
     with pytest.raises(InvalidInput, match="no groups"):
         LeastSquares(uncertainty="period").fit(make_problem())
     with pytest.raises(InvalidInput, match="samples"):
-        LeastSquares(uncertainty="hac").fit(make_problem().condensed())
+        LeastSquares(uncertainty="hac").fit(make_problem().statistics())
     with pytest.raises(InvalidInput, match="choose"):
         LeastSquares(uncertainty="magic").fit(make_problem())
 

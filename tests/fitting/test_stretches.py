@@ -12,7 +12,7 @@ import pytest
 
 from gough.core.errors import InvalidInput
 from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.fitting.regression import Regression, concatenate, condense
+from gough.fitting.regression import Regression, block_statistics, concatenate
 from gough.fitting.uncertainty import PRIOR, STRETCHES
 
 TRUTH = np.array([1.0, -2.0, 0.5, 3.0])
@@ -96,7 +96,7 @@ def test_streamed_and_in_memory_give_the_same_standard_deviations(
         whole = replace(whole, mask=np.random.default_rng(3).random(whole.effort.shape) > 0.1)
     a = estimator.fit(whole)
     for size in (7, 611):
-        b = estimator.fit(condense(whole.blocks(size), joint=True))
+        b = estimator.fit(block_statistics(whole.blocks(size), joint=True))
         assert b.uncertainty == a.uncertainty == ("stretches" if missed else "white")
         np.testing.assert_allclose(b.values, a.values, rtol=1e-9)
         np.testing.assert_allclose(b.std, a.std, rtol=1e-7)
@@ -200,13 +200,13 @@ def test_a_parameter_that_one_recording_alone_shows_keeps_its_deviation() -> Non
 
 def test_pieces_hold_whole_groups_and_never_two_recordings() -> None:
     parts = [make(k, t=900, motion=k, group=np.arange(900) // 50) for k in range(6)]
-    found = condense(concatenate(parts).blocks(333))
-    assert found.pieces is not None
+    found = block_statistics(concatenate(parts).blocks(333))
+    assert len(found)
     assert found.repeats
-    assert 40 < len(found.pieces) <= 80
-    assert (found.lengths % 50 == 0).all()
-    np.testing.assert_array_equal(np.bincount(found.recording, found.lengths), [900] * 6)
-    grams = np.einsum("urkc,urkd->rcd", found.pieces, found.pieces)
+    assert 40 < len(found.block_factors) <= 80
+    assert (found.block_samples % 50 == 0).all()
+    np.testing.assert_array_equal(np.bincount(found.recording, found.block_samples), [900] * 6)
+    grams = np.einsum("urkc,urkd->rcd", found.block_factors, found.block_factors)
     np.testing.assert_allclose(
         grams, np.einsum("rkc,rkd->rcd", found.factors, found.factors), atol=1e-9
     )

@@ -1,0 +1,269 @@
+"""Build the sufficient statistics of a regression from blocks of samples, and merge them.
+
+R of stacked blocks is R of the stacked R's, so factors add up over blocks, logs and machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gough.core.arrays import FloatArray, IntArray
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput
+from gough.fitting.block_statistics import (
+    BlockStatistics,
+    JointFactor,
+    check_same_columns,
+    padded,
+    shortened_joint,
+    triangular_factor,
+)
+from gough.fitting.whitening import valid_row_sets
+
+if TYPE_CHECKING:
+    from gough.fitting.regression import Regression
+
+# Most blocks kept: 40 to 80 of a long log, so that twenty groups of them are nearly equally long
+MAX_BLOCKS = 80
+MIN_BLOCK_SAMPLES = 8  # samples of the shortest block
+
+Place = tuple[int, int]  # number of the log, and of the block in it
+
+
+@dataclass
+class _OpenBlock:
+    """A block to which samples are still added."""
+
+    stacked: FloatArray  # [W y], or any matrix with its Gram matrix row by row, (k, r, p + 1)
+    samples: int
+    n_valid: IntArray  # valid equations of each row, (r,)
+    joint: dict[bytes, JointFactor] = field(default_factory=dict)  # by the rows that are valid
+
+    def add(self, other: _OpenBlock) -> None:
+        """Append the samples of another block."""
+        self.samples += other.samples
+        self.n_valid = self.n_valid + other.n_valid
+        self.stacked = np.concatenate([self.stacked, other.stacked])
+        for key, factor in other.joint.items():
+            self.add_joint(key, factor)
+
+    def add_joint(self, key: bytes, factor: JointFactor) -> None:
+        """Append rows side by side to those of the same valid rows."""
+        if key in self.joint:
+            before = self.joint[key]
+            factor = factor._replace(
+                samples=before.samples + factor.samples,
+                stacked=np.concatenate([before.stacked, factor.stacked]),
+            )
+        self.joint[key] = shortened_joint(factor)
+
+    def shorten(self) -> None:
+        """Replace the rows by triangular factors where that is shorter."""
+        k, r, c = self.stacked.shape
+        if k <= 2 * c:
+            return
+        factors = [triangular_factor(self.stacked[:, row]) for row in range(r)]
+        self.stacked = np.stack(factors, axis=1)
+
+
+class BlockBuilder:
+    """Collects blocks of samples into at most `MAX_BLOCKS` contiguous blocks.
+
+    The shortest blocks are single groups (repetitions), or `MIN_BLOCK_SAMPLES` samples; block n of
+    a log holds those numbered n 2^level to (n + 1) 2^level - 1. When there are more than
+    `MAX_BLOCKS`, the level rises and neighbours are joined. So the result does not depend on the
+    sizes in which the samples come.
+    """
+
+    def __init__(self, joint: bool) -> None:
+        self.joint = joint
+        self.level = 0
+        self.open: dict[Place, _OpenBlock] = {}
+        self._samples_seen: dict[int, int] = {}  # by log
+        self._group_numbers: dict[int, dict[int, int]] = {}  # by log and label
+
+    def add(self, block: Regression) -> None:
+        """Add the next samples."""
+        if block.recording is None:
+            log = np.zeros(len(block), np.int64)
+        else:
+            log = block.recording
+        number = self._shortest_blocks(block, log)
+        while True:
+            places = set(zip(log.tolist(), (number >> self.level).tolist())) | set(self.open)
+            if len(places) <= MAX_BLOCKS or _one_block_each(places):
+                break
+            self.level += 1
+            self._halve(merge_logs=False)
+        stacked = block.stacked()
+        valid = block.valid
+        number = number >> self.level
+        borders = np.flatnonzero((np.diff(number) != 0) | (np.diff(log) != 0)) + 1
+        for samples in np.split(np.arange(len(block)), borders):
+            place = (int(log[samples[0]]), int(number[samples[0]]))
+            new = _OpenBlock(stacked[samples], len(samples), valid[samples].sum(axis=0))
+            if self.joint:
+                mask = None if block.mask is None else block.mask[samples]
+                for rows, where in valid_row_sets(mask, new.stacked.shape[:2]):
+                    factor = JointFactor(0, rows, len(where), stacked[samples[where]])
+                    new.add_joint(rows.tobytes(), factor)
+            self._put(place, new)
+
+    def _shortest_blocks(self, block: Regression, log: IntArray) -> IntArray:
+        """Return the number of the shortest block of each sample within its log, (t,)."""
+        number = np.empty(len(block), np.int64)
+        for label in np.unique(log).tolist():
+            samples = np.flatnonzero(log == label)
+            if block.group is None:
+                start = self._samples_seen.get(label, 0)
+                number[samples] = (start + np.arange(len(samples))) // MIN_BLOCK_SAMPLES
+                self._samples_seen[label] = start + len(samples)
+            else:
+                known = self._group_numbers.setdefault(label, {})
+                for sample in samples:
+                    number[sample] = known.setdefault(int(block.group[sample]), len(known))
+        return number
+
+    def _put(self, place: Place, new: _OpenBlock) -> None:
+        if place in self.open:
+            self.open[place].add(new)
+        else:
+            self.open[place] = new
+        self.open[place].shorten()
+
+    def _halve(self, merge_logs: bool) -> None:
+        """Join neighbouring blocks of each log or, where each log is one block, pairs of logs."""
+        before = self.open
+        self.open = {}
+        for k, (place, block) in enumerate(sorted(before.items())):
+            if merge_logs:
+                self._put((k >> 1, 0), block)
+            else:
+                self._put((place[0], place[1] >> 1), block)
+
+    def join(self, other: BlockStatistics) -> None:
+        """Add statistics as logs of their own; neighbours are joined beyond `MAX_BLOCKS`."""
+        first_log = max((place[0] for place in self.open), default=-1) + 1
+        places: list[Place] = []
+        for k, label in enumerate(other.recording):
+            number = int((other.recording[:k] == label).sum())
+            places.append((first_log + int(label), number))
+        for k, place in enumerate(places):
+            stacked = other.block_factors[k].transpose(1, 0, 2)
+            self._put(place, _OpenBlock(stacked, int(other.block_samples[k]), other.block_valid[k]))
+        for factor in other.joint or ():
+            self.open[places[factor.block]].add_joint(factor.valid_rows.tobytes(), factor)
+        while len(self.open) > MAX_BLOCKS:
+            self._halve(_one_block_each(self.open))
+
+    def build(
+        self, like: Regression | BlockStatistics, *, sums: FloatArray, repeats: bool
+    ) -> BlockStatistics:
+        """Return the statistics with the names of a problem."""
+        places = sorted(self.open)
+        blocks = [self.open[place] for place in places]
+        joint = []
+        for k, block in enumerate(blocks):
+            for _, factor in sorted(block.joint.items()):
+                joint.append(factor._replace(block=k))
+        return BlockStatistics(
+            blocks=padded([block.stacked.transpose(1, 0, 2) for block in blocks]),
+            block_samples=np.array([block.samples for block in blocks]),
+            block_valid=np.array([block.n_valid for block in blocks]),
+            recording=np.array([place[0] for place in places]),
+            rows=like.rows,
+            row_units=like.row_units,
+            parameters=like.parameters,
+            units=like.units,
+            sums=sums,
+            repeats=repeats,
+            joint=tuple(joint) if self.joint else None,
+        )
+
+
+def _one_block_each(places: Collection[Place]) -> bool:
+    """Return whether every log is one block."""
+    return len(places) == len({log for log, _ in places})
+
+
+@one_blas_thread
+def block_statistics(blocks: Iterable[Regression], *, joint: bool = False) -> BlockStatistics:
+    """Reduce a regression, in blocks in the order of time, to 40 to 80 contiguous blocks.
+
+    `joint` also keeps the rows side by side, for Gauss-Markov with a full covariance.
+    """
+    first: Regression | None = None
+    builder = BlockBuilder(joint)
+    sums = np.zeros(1)
+    repeats = False
+    for block in blocks:
+        first = block if first is None else first
+        check_same_columns(first, block)
+        sums = sums + block.stacked().sum(axis=0)
+        repeats |= block.group is not None
+        if len(block):
+            builder.add(block)
+    if first is None or not builder.open:
+        raise InvalidInput("there is no block to reduce; the recording is empty")
+    return builder.build(first, sums=sums, repeats=repeats)
+
+
+@one_blas_thread
+def merge(first: BlockStatistics, second: BlockStatistics) -> BlockStatistics:
+    """Return two statistics as one: the logs of the first, then those of the second.
+
+    The bits of the result depend on both and on their order, on nothing else.
+    """
+    check_same_columns(first, second)
+    different_joint = (first.joint is None) != (second.joint is None)
+    if first.sums is None or second.sums is None or different_joint:
+        raise InvalidInput(
+            "only statistics as `block_statistics` returns them can be merged, both with the rows "
+            "side by side or none; reduce the logs again"
+        )
+    builder = BlockBuilder(first.joint is not None)
+    builder.join(first)
+    builder.join(second)
+    sums = first.sums + second.sums
+    return builder.build(first, sums=sums, repeats=first.repeats or second.repeats)
+
+
+@one_blas_thread
+def statistics_by_label(regression: Regression, label: IntArray, n_blocks: int) -> BlockStatistics:
+    """Return Gram matrices of a regression with the blocks given sample by sample.
+
+    Args:
+        regression: Samples in any order.
+        label: Block of each sample, 0 to n_blocks - 1; -1 for samples that are left out, (t,).
+        n_blocks: Number of blocks; those without samples are zero.
+    """
+    stacked = regression.stacked()
+    valid = regression.valid
+    _, r, c = stacked.shape
+    grams = np.zeros((n_blocks, r, c, c))
+    block_samples = np.zeros(n_blocks, np.int64)
+    block_valid = np.zeros((n_blocks, r), np.int64)
+    for block in np.unique(label[label >= 0]):
+        samples = label == block
+        by_row = np.ascontiguousarray(stacked[samples].transpose(1, 0, 2))
+        grams[block] = by_row.transpose(0, 2, 1) @ by_row
+        block_samples[block] = int(samples.sum())
+        block_valid[block] = valid[samples].sum(axis=0)
+    return BlockStatistics(
+        blocks=grams,
+        form="gram",
+        block_samples=block_samples,
+        block_valid=block_valid,
+        recording=np.zeros(n_blocks, np.int64),
+        rows=regression.rows,
+        row_units=regression.row_units,
+        parameters=regression.parameters,
+        units=regression.units,
+        sums=None,
+        repeats=False,
+        joint=None,
+    )
