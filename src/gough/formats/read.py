@@ -14,7 +14,7 @@ from gough.formats.symoro import read_symoro
 from gough.formats.tree import RobotTree
 from gough.formats.urdf import read_urdf, read_yaml
 from gough.formats.xml import Element, parse_xml
-from gough.mechanism.reader import LARGEST, parse_robot
+from gough.mechanism.reader import check_robot_size, parse_robot
 from gough.mechanism.types import Mechanism
 
 ROOTS: dict[str, Callable[[Element, Mapping[str, Any]], RobotTree]] = {
@@ -30,12 +30,7 @@ def read_tree(text: str, source: str, loops: str | None = None) -> RobotTree:
     `loops` is the YAML with what closes the loops of a URDF; by default the file of the same name
     beside it, if any.
     """
-    if len(text) > LARGEST:
-        raise InvalidMechanism(
-            f"{source}: {len(text) / 1e6:.1f} MB is too large for a robot (at most "
-            f"{LARGEST / 1e6:g} MB)",
-            file=source,
-        )
+    check_robot_size(len(text), source)
     try:
         if Path(source).suffix.lower() == ".par":
             return read_symoro(text, source)

@@ -1,8 +1,8 @@
-"""Robots by name or by file: those that come with Gough, and the formats files are written in.
+"""Robots by name or by file: bundled robots, and the formats that files are written in.
 
-A format is one function and one entry, here or in a user's own file:
-`register_robot_format(".json", read_json)` with `read_json(text, source) -> Mechanism`. Every
-function and command that takes a robot then reads such files.
+A format is one function and one entry, here or in a user's file: `register_robot_format(".json",
+read_json)` with `read_json(text, source) -> Mechanism`. Every function and command that takes a
+robot then reads such files.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from gough.core.display import check_type
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.files import text_encoding
-from gough.mechanism.reader import LARGEST, parse_robot
+from gough.mechanism.reader import check_robot_size, parse_robot
 from gough.mechanism.types import Mechanism
 
 RobotReader = Callable[[str, str], Mechanism]
 """(text, file name for errors) -> mechanism; raises `InvalidMechanism`."""
 
-SUFFIXES = (".urdf", ".xml", ".sdf", ".mjcf", ".par", ".xacro")
+FOREIGN_SUFFIXES = (".urdf", ".xml", ".sdf", ".mjcf", ".par", ".xacro")
 
 
 def read_foreign(text: str, source: str) -> Mechanism:
@@ -32,7 +32,7 @@ def read_foreign(text: str, source: str) -> Mechanism:
 
 ROBOT_FORMATS: dict[str, RobotReader] = {
     ".toml": parse_robot,
-    **dict.fromkeys(SUFFIXES, read_foreign),
+    **dict.fromkeys(FOREIGN_SUFFIXES, read_foreign),
 }
 
 
@@ -50,13 +50,12 @@ def register_robot_format(suffix: str, reader: RobotReader) -> RobotReader:
 
 def bundled_robots() -> tuple[tuple[str, str], ...]:
     """Return name and title of every robot that comes with Gough."""
-    return tuple(
-        (name, str(parse_toml(text)["title"])) for name, text in sorted(_bundled().items())
-    )
+    texts = sorted(_bundled().items())
+    return tuple((name, str(parse_toml(text)["title"])) for name, text in texts)
 
 
 def load_robot(name_or_path: str | Path) -> Mechanism:
-    """Read a bundled robot by name, or a robot file by path; its suffix tells the format.
+    """Read a bundled robot by name, or a robot file by path; its suffix selects the format.
 
     A bundled name wins over a file of the same name in the working directory; write `./palida` for
     the file.
@@ -74,12 +73,11 @@ def load_robot(name_or_path: str | Path) -> Mechanism:
 
 
 def robot_text(name_or_path: str | Path) -> tuple[str, str]:
-    """Return the text of a bundled robot or a robot file, and where it comes from; see
-    `load_robot`.
-    """
-    bundled, path = _bundled(), Path(name_or_path)
+    """Return the text of a bundled robot or a robot file, and its source; see `load_robot`."""
+    bundled = _bundled()
     if isinstance(name_or_path, str) and name_or_path in bundled:
         return bundled[name_or_path], f"gough/robots/{name_or_path}.toml"
+    path = Path(name_or_path)
     try:
         if not path.is_file():
             raise InvalidMechanism(
@@ -87,21 +85,11 @@ def robot_text(name_or_path: str | Path) -> tuple[str, str]:
                 f"{nearest(str(name_or_path), bundled)}",
                 file=str(path),
             )
-        size = path.stat().st_size
-        if size > LARGEST:
-            raise InvalidMechanism(
-                f"{path}: {size / 1e6:.1f} MB is too large for a robot file (at most "
-                f"{LARGEST / 1e6:g} MB); "
-                "is this a recording?",
-                file=str(path),
-                size=size,
-            )
-        others = (
-            path.suffix.lower() in SUFFIXES
-        )  # TOML is UTF-8; some editors write a mark of the byte order
-        return path.read_text(
-            encoding=text_encoding(path.read_bytes()) if others else "utf-8-sig"
-        ), str(path)
+        check_robot_size(path.stat().st_size, str(path))
+        encoding = "utf-8-sig"  # TOML is UTF-8; some editors begin it with a byte order mark
+        if path.suffix.lower() in FOREIGN_SUFFIXES:
+            encoding = text_encoding(path.read_bytes())
+        return path.read_text(encoding=encoding), str(path)
     except UnicodeDecodeError as error:
         raise InvalidMechanism(
             f"{path}: not a text file in UTF-8 (byte {error.start})", file=str(path)
@@ -113,9 +101,9 @@ def robot_text(name_or_path: str | Path) -> tuple[str, str]:
 
 
 def _bundled() -> dict[str, str]:
-    folder = resources.files("gough") / "robots"
-    return {
-        entry.name.removesuffix(".toml"): entry.read_text(encoding="utf-8")
-        for entry in folder.iterdir()
-        if entry.name.endswith(".toml")
-    }
+    """Return the texts of the bundled robots by name."""
+    texts = {}
+    for entry in (resources.files("gough") / "robots").iterdir():
+        if entry.name.endswith(".toml"):
+            texts[entry.name.removesuffix(".toml")] = entry.read_text(encoding="utf-8")
+    return texts
