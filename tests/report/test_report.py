@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gough.app.report import write_report
-from gough.app.report.charts import FINE, TALL, Plot, tag
+from gough.app.report.charts import PACKED_HEIGHT, PACKED_WIDTH, Plot, tag
 from gough.app.report.figures import amplitude_density, comparison_charts, extremes
 from gough.app.report.numbers import number, percent, unit, with_std
 from gough.app.report.report import render
@@ -504,9 +504,9 @@ def test_a_packed_curve_unpacks_to_its_points() -> None:
     assert d is not None
     steps = [(int(a), int(b)) for a, b in re.findall(r"(-?\d+)[ ]?(-?\d+)", d[1])]
     found = np.cumsum(steps, axis=0)
-    np.testing.assert_allclose(found[:, 0] * 7 / FINE, x, atol=0.6 * 7 / FINE)
+    np.testing.assert_allclose(found[:, 0] * 7 / PACKED_WIDTH, x, atol=0.6 * 7 / PACKED_WIDTH)
     np.testing.assert_allclose(
-        y.max() - found[:, 1] * np.ptp(y) / TALL, y, atol=0.6 * np.ptp(y) / TALL
+        y.max() - found[:, 1] * np.ptp(y) / PACKED_HEIGHT, y, atol=0.6 * np.ptp(y) / PACKED_HEIGHT
     )
     assert d[1].count("m") == 2
     assert len(d[1]) < 8 * 300

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from gough.app.report.charts import FINE, TALL, Plot, line, span_of, svg, tag, text, ticks
+from gough.app.report.charts import PACKED_HEIGHT, Plot, line, span_of, svg, tag, text, ticks
 from gough.app.report.numbers import number, percent, unit
 from gough.core.arrays import FloatArray
 from gough.core.parameters import BaseParameters
@@ -104,11 +104,11 @@ def _used(fit: Fit, j: int) -> NDArray[np.bool_]:
 def _left_out(plot: Plot, time: FloatArray, used: NDArray[np.bool_]) -> Markup:
     """Return a shade over the stretches that did not enter the estimate."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], ~used, [False]]).astype(int)))
-    place = np.rint(FINE * (time - plot.x[0]) / (plot.x[1] - plot.x[0])).astype(int)
+    place = plot.packed_across(time)
     stretches = [(place[a], place[min(b, len(time) - 1)]) for a, b in edges.reshape(-1, 2)]
     return tag(
         "path",
-        d="".join(f"M{a} 0H{max(b, a + 4)}V{TALL}H{a}z" for a, b in stretches),
+        d="".join(f"M{a} 0H{max(b, a + 4)}V{PACKED_HEIGHT}H{a}z" for a, b in stretches),
         class_="skipped",
     )
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 import re
 
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MINUS = "−"
+# Numbers outside this range are written with a power of ten.
+PLAIN_MIN = 1e-3
+PLAIN_MAX = 1e5
+MOST_DECIMALS = 7  # of a number without a power of ten
+MOST_MANTISSA_DECIMALS = 9  # of one with a power of ten
 
 
 def unit(text: str) -> str:
-    """Return a unit with raised exponents: `kg m2` becomes `kg m²`; `1` is no unit."""
-    return (
-        ""
-        if text == "1"
-        else re.sub(r"(?<=[A-Za-z])[2-9]\b", lambda match: raised(int(match[0])), text)
-    )
+    """Return a unit with superscripts: `kg m2` becomes `kg m²`; `1` is no unit."""
+    if text == "1":
+        return ""
+    return re.sub(r"(?<=[A-Za-z])[2-9]\b", lambda match: superscript(int(match[0])), text)
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -26,43 +29,58 @@ def number(value: float, digits: int = 4) -> str:
         return "∞" if value > 0 else f"{_MINUS}∞"
     if value == 0:
         return "0"
-    if 1e-3 <= abs(value) < 1e5:
+    if PLAIN_MIN <= abs(value) < PLAIN_MAX:
         decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
         return _signed(f"{value:.{decimals}f}")
     mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-    return f"{_signed(mantissa)}·10{raised(int(power))}"
+    return f"{_signed(mantissa)}·10{superscript(int(power))}"
 
 
 def with_std(value: float, std: float) -> tuple[str, str]:
-    """Return a value and its standard deviation with the same last digit, two significant ones of
-    the deviation.
+    """Return a value and its standard error with the same last digit.
+
+    The standard error has two significant digits.
     """
     if not (math.isfinite(std) and math.isfinite(value) and std > 0):
         return number(value, 6), number(std, 2)
-    last = math.floor(math.log10(std)) - 1
+    last_digit = math.floor(math.log10(std)) - 1  # power of ten
     largest = max(abs(value), std)
-    if 1e-3 <= largest < 1e5 and last >= -7:
-        return tuple(_signed(f"{x:.{max(0, -last)}f}") for x in (value, std))  # type: ignore[return-value]
-    power = max(math.floor(math.log10(largest)), -300)
-    decimals = min(max(0, power - last), 9)
-    texts = (
-        f"{_signed(f'{x / 10.0**power:.{decimals}f}')}·10{raised(power)}" for x in (value, std)
-    )
-    return tuple(texts)  # type: ignore[return-value]
+    power = None
+    decimals = max(0, -last_digit)
+    if not PLAIN_MIN <= largest < PLAIN_MAX or last_digit < -MOST_DECIMALS:
+        power = max(math.floor(math.log10(largest)), -300)
+        decimals = min(max(0, power - last_digit), MOST_MANTISSA_DECIMALS)
+    return _fixed(value, decimals, power), _fixed(std, decimals, power)
+
+
+def _fixed(value: float, decimals: int, power: int | None) -> str:
+    """Return a number with some decimals, as a multiple of a power of ten if one is given."""
+    if power is None:
+        return _signed(f"{value:.{decimals}f}")
+    mantissa = _signed(f"{value / 10.0**power:.{decimals}f}")
+    return f"{mantissa}·10{superscript(power)}"
 
 
 def percent(fraction: float) -> str:
     """Return a fraction in percent, two to three significant digits."""
     if not math.isfinite(fraction):
         return number(fraction)
-    share = 100 * fraction
-    decimals = 0 if abs(share) >= 100 else 1
-    return (_signed(f"{share:.{decimals}f}") if abs(share) >= 1 else number(share, 2)) + "\u00a0%"
+    percentage = 100 * fraction
+    if abs(percentage) < 1:
+        text = number(percentage, 2)
+    elif abs(percentage) < 100:
+        text = _signed(f"{percentage:.1f}")
+    else:
+        text = _signed(f"{percentage:.0f}")
+    return text + "\u00a0%"
 
 
-def raised(power: int) -> str:
-    return str(power).translate(_RAISED)
+def superscript(power: int) -> str:
+    """Return an integer in superscript digits."""
+    return str(power).translate(_SUPERSCRIPTS)
 
 
 def _signed(text: str) -> str:
-    return text.replace("-", _MINUS) if text.strip("-0.") else text.lstrip("-")
+    """Return a number with a typographic minus sign, and zero without one."""
+    is_zero = not text.strip("-0.")
+    return text.lstrip("-") if is_zero else text.replace("-", _MINUS)
