@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from gough.core.errors import InvalidInput
 from gough.core.names import (
     INERTIAL,
-    LOAD,
+    LOAD_PARAMETERS,
     Parameter,
     inside_leg,
     last_word,
@@ -108,7 +108,7 @@ def test_a_kind_that_would_be_read_as_another_is_refused(kind: str) -> None:
 
 
 def test_the_unit_travels_with_the_name() -> None:
-    assert [p.unit for p in LOAD] == ["kg"] + 3 * ["kg m"] + 6 * ["kg m2"]
+    assert [p.unit for p in LOAD_PARAMETERS] == ["kg"] + 3 * ["kg m"] + 6 * ["kg m2"]
     friction = Parameter.of("motor", "fv", "N s/m")
     assert (
         Parameter(friction).unit

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from gough.core.names import INERTIAL, LOAD
+from gough.core.names import INERTIAL, LOAD_PARAMETERS
 from gough.fitting.load_fit import LoadProblem, Pieces, changes, fit, history, in_words, seen
 from gough.fitting.regression import Regression
 
@@ -65,8 +65,8 @@ def problem(
         effort=effort,
         rows=tuple("abcdef"),
         row_units=("N",) * 3 + ("N m",) * 3,
-        parameters=LOAD,
-        units=[name.unit for name in LOAD],
+        parameters=LOAD_PARAMETERS,
+        units=[name.unit for name in LOAD_PARAMETERS],
         time=np.arange(len(W)) / 100,
     )
     return LoadProblem(

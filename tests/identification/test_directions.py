@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gough.core.motion import Motion
-from gough.core.names import LOAD
+from gough.core.names import LOAD_PARAMETERS
 from gough.engine import Model, base_parameters
 from gough.fitting.regression import Regression
 from gough.identification.diagnosis import describe
@@ -298,7 +298,7 @@ def test_a_load_is_carried_by_one_log_and_no_other() -> None:
     direction = entry("unmentioned load")
     assert direction.places(twins) == ("log (1)", "log (2)")
     one, two = twins.views
-    expected = twins.model.regressor(one.source.motion, LOAD)
+    expected = twins.model.regressor(one.source.motion, LOAD_PARAMETERS)
     np.testing.assert_allclose(direction.columns(one, "log (1)"), expected, atol=1e-12)
     assert not direction.columns(two, "log (1)").any()
     loaded = evidence(Model(load_robot("five_bar")), payload="disc")

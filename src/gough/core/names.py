@@ -20,7 +20,7 @@ from functools import lru_cache
 from gough.core.errors import InvalidInput, nearest
 
 PAYLOAD = "payload"  # first word of the names of payload parameters
-GAIN = "gain"  # kind of the gain of a drive
+GAIN_KIND = "gain"  # kind of the gain of a drive
 REGROUPED = "R"  # last letter of base parameters into which others were regrouped
 
 # Pinocchio's order, about the joint frame. [kg, kg m, kg m2]
@@ -45,7 +45,7 @@ def _parse_name(text: str) -> dict[str, str | bool | None]:
         "leg": first if in_leg else None,
         "local": text.partition(".")[2] if in_leg else text,
         "inertial": kind in INERTIAL_UNITS and kind == last,
-        "is_gain": kind == GAIN and owner != "",
+        "is_gain": kind == GAIN_KIND and owner != "",
     }
 
 
@@ -99,7 +99,7 @@ class Parameter(str):
     @classmethod
     def gain(cls, joint: str) -> Parameter:
         """Name the drive gain of a joint."""
-        return cls.of(joint, GAIN)
+        return cls.of(joint, GAIN_KIND)
 
     @property
     def standard(self) -> Parameter:
@@ -112,7 +112,7 @@ class Parameter(str):
 
 
 # The parameters of a payload that the robot file does not declare.
-LOAD = tuple(Parameter.of_payload("load", kind) for kind in INERTIAL)
+LOAD_PARAMETERS = tuple(Parameter.of_payload("load", kind) for kind in INERTIAL)
 
 
 def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tuple[Parameter, ...]:

@@ -8,7 +8,7 @@ import re
 from gough.core.errors import InvalidInput, nearest
 
 # name -> (factor to SI, dimension)
-UNITS: dict[str, tuple[float, str]] = {
+KNOWN_UNITS: dict[str, tuple[float, str]] = {
     "m": (1.0, "length"),
     "mm": (1e-3, "length"),
     "cm": (1e-2, "length"),
@@ -72,7 +72,7 @@ UNITS: dict[str, tuple[float, str]] = {
     "unit": (1.0, "none"),
 }
 
-# Characters of other spellings of a unit, and what `UNITS` has instead.
+# Characters of other spellings of a unit, and what `KNOWN_UNITS` has instead.
 _SPELLINGS = str.maketrans(
     {
         "²": "2",
@@ -90,7 +90,7 @@ _QUANTITY = re.compile(r"^\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*
 
 
 def canonical(unit: str) -> str:
-    """Return the spelling of a unit in `UNITS`: 'Nm' for 'N m' and 'N.m', 'm/s2' for 'm/s²'."""
+    """Return the spelling of a unit in `KNOWN_UNITS`: 'Nm' for 'N m' and 'N.m'."""
     return unit.translate(_SPELLINGS)
 
 
@@ -100,12 +100,12 @@ def conversion(unit: str, dimension: str | None = None) -> float:
     Raises:
         InvalidInput: The unit is not known, or is not one of the dimension.
     """
-    entry = UNITS.get(canonical(unit))
+    entry = KNOWN_UNITS.get(canonical(unit))
     if entry is None:
-        raise InvalidInput(f"unit '{unit}' is not known{nearest(unit, UNITS)}", unit=unit)
+        raise InvalidInput(f"unit '{unit}' is not known{nearest(unit, KNOWN_UNITS)}", unit=unit)
     factor, kind = entry
     if dimension is not None and kind != dimension:
-        known = [name for name, (_, measured) in UNITS.items() if measured == dimension]
+        known = [name for name, (_, measured) in KNOWN_UNITS.items() if measured == dimension]
         raise InvalidInput(
             f"unit '{unit}' measures {kind}, expected {dimension} ({', '.join(known)})", unit=unit
         )
@@ -114,13 +114,13 @@ def conversion(unit: str, dimension: str | None = None) -> float:
 
 def is_unit(unit: str) -> bool:
     """Return whether a unit is known, in any spelling."""
-    return canonical(unit) in UNITS
+    return canonical(unit) in KNOWN_UNITS
 
 
 def dimension_of(unit: str) -> str:
     """Return the dimension a unit measures, e.g. 'length'."""
     conversion(unit)
-    return UNITS[canonical(unit)][1]
+    return KNOWN_UNITS[canonical(unit)][1]
 
 
 def quantity(text: str) -> tuple[float, str]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.names import LOAD, Parameter
+from gough.core.names import LOAD_PARAMETERS, Parameter
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.engine.columns import column_names
@@ -94,12 +94,12 @@ def load_problem(
     as the mean one is, and its own effort: what changes in time is seen, and what differs between
     periods is noise.
     """
-    rng, names = np.random.default_rng(0), (*column_names(unloaded.base), *LOAD)
+    rng, names = np.random.default_rng(0), (*column_names(unloaded.base), *LOAD_PARAMETERS)
 
     def carrying(log: Recording) -> Processed:
         """Process a log, in efforts, that carries the load, whatever it says of its payload."""
         done = in_efforts(model, [process(model, log, settings)], gains)[0][0]
-        return replace(done, payload=LOAD[0].payload)
+        return replace(done, payload=LOAD_PARAMETERS[0].payload)
 
     parts, errors, noise = [], [], np.zeros(())
     for recording in recordings:
@@ -146,11 +146,11 @@ def _in_time(model: Model, done: Processed, names: Sequence[Parameter]) -> Regre
 
 def _beyond(every: Regression, unloaded: Unloaded) -> Regression:
     """Return the equations of the load alone: the effort beyond that of the unloaded robot."""
-    b, p = len(unloaded.values), len(LOAD)
+    b, p = len(unloaded.values), len(LOAD_PARAMETERS)
     matrix = np.zeros((b + p + 1, p + 1))
     matrix[b:, :] = np.eye(p + 1)
     matrix[:b, p] = -unloaded.values
-    return every.transform(matrix, LOAD, [name.unit for name in LOAD])
+    return every.transform(matrix, LOAD_PARAMETERS, [name.unit for name in LOAD_PARAMETERS])
 
 
 def _model_error(every: Regression, unloaded: Unloaded) -> FloatArray:

@@ -15,7 +15,7 @@ from gough.core.blas import one_blas_thread
 from gough.core.display import rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.inertia import INERTIA_ENTRIES, parallel_axes
-from gough.core.names import INERTIAL, LOAD
+from gough.core.names import INERTIAL, LOAD_PARAMETERS
 from gough.core.options import Settings, merge_settings, nested, option, with_settings
 from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model
@@ -283,10 +283,10 @@ def payload(
         used = raised_cutoff(
             model,
             recordings,
-            (*names, *LOAD),
+            (*names, *LOAD_PARAMETERS),
             used,
             dict(zip(names, unloaded.values.tolist())),
-            free=LOAD,
+            free=LOAD_PARAMETERS,
             gains=gains,
         )
     problem = load_problem(model, recordings, used, unloaded, gains)
@@ -368,7 +368,7 @@ class _Sought(NamedTuple):
         p = self.map.shape[1]
         matrix = np.zeros((11, p + 1))
         matrix[:10, :p], matrix[:10, p], matrix[10, p] = self.map, -self.fixed, 1.0
-        names = [LOAD[int(np.argmax(column != 0))] for column in self.map.T]
+        names = [LOAD_PARAMETERS[int(np.argmax(column != 0))] for column in self.map.T]
         return replace(
             problem,
             noise=matrix.T @ problem.noise @ matrix,
@@ -475,7 +475,7 @@ def _apart(zone: FloatArray, pieces: Pieces, cuts: Sequence[int]) -> list[IntArr
             ((start == 0) | (zone[own] >= zone[start] + 1))
             & ((stop == len(zone)) | (zone[own] <= zone[stop - 1] - 1))
         ]
-        found.append(clear if len(clear) >= FEWEST * len(LOAD) else own)
+        found.append(clear if len(clear) >= FEWEST * len(LOAD_PARAMETERS) else own)
     return found
 
 

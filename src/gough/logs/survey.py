@@ -20,7 +20,7 @@ from gough.core.arrays import FloatArray
 from gough.core.display import text_table
 from gough.core.errors import InvalidRecording
 from gough.core.record import Columns, Record
-from gough.core.units import UNITS, conversion, dimension_of, is_unit
+from gough.core.units import KNOWN_UNITS, conversion, dimension_of, is_unit
 from gough.logs.description import FORMAT, Description, describe_headers
 from gough.logs.formats import is_folder, table_blocks
 from gough.logs.recording import UNITS_OF
@@ -472,7 +472,7 @@ def _placed(column: Column, motor: Motor) -> tuple[float, str]:
         if column.unit and not column.guessed
         else ("length" if motor.unit == "m" else "angle",)
     )
-    units = [u for u in ([column.unit] if len(own) > 1 else UNITS) if dimension_of(u) in own]
+    units = [u for u in ([column.unit] if len(own) > 1 else KNOWN_UNITS) if dimension_of(u) in own]
     inside = any(_fits(column, motor, u) for u in units)
     return 0.5 * inside, "stays within its limits" if inside and motor.limits else "by its order"
 

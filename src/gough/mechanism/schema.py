@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gough.core.names import INERTIAL
-from gough.core.units import UNITS as KNOWN_UNITS
+from gough.core.units import KNOWN_UNITS
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.terms import BUNDLES, TERMS
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.errors import InvalidInput, nearest
-from gough.core.names import GAIN, INERTIAL, Parameter
+from gough.core.names import GAIN_KIND, INERTIAL, Parameter
 from gough.mechanism import expression as grammar
 from gough.mechanism.expression import EFFORT_NAME, STATE_NAMES, Dimension, Node, fault, powers
 
@@ -361,7 +361,7 @@ def register_term(term: JointTerm) -> JointTerm:
 
 def check_term_name(name: str, taken: Sequence[str]) -> None:
     """Raise unless a term can have a name."""
-    taken = (*taken, *INERTIAL, GAIN)
+    taken = (*taken, *INERTIAL, GAIN_KIND)
     if name in taken or not name.isidentifier():
         raise InvalidInput(
             f"a joint term cannot be called '{name}': expected letters, digits and _, and none of "

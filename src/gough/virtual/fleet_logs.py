@@ -15,7 +15,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.motion import Motion
-from gough.core.names import LOAD, Parameter
+from gough.core.names import LOAD_PARAMETERS, Parameter
 from gough.core.trajectory import Sampled
 from gough.engine import Model
 from gough.logs.recording import Recording
@@ -73,7 +73,7 @@ class VirtualFleet:
                     m.time,
                     m.q[:, list(self.model.actuated)],
                     self.model.regressor(m, names),
-                    self.model.regressor(m, LOAD),
+                    self.model.regressor(m, LOAD_PARAMETERS),
                 )
                 for m in motions
             ],

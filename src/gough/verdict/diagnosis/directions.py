@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import expm
 
 from gough.core.arrays import TINY, FloatArray
-from gough.core.names import LOAD
+from gough.core.names import LOAD_PARAMETERS
 from gough.engine.internal_states import joint_state as state_of
 from gough.identification.diagnosis import length, size_text
 from gough.mechanism.terms import TERMS, JointState
@@ -177,8 +177,10 @@ def rotated(vector: FloatArray, turn: FloatArray) -> FloatArray:
 def load(view: View, place: str) -> FloatArray:
     """The ten columns of a load on the platform in one log."""
     if view.source.name != place:
-        return np.zeros((len(view.source.motion), len(view.model.rows), len(LOAD)))
-    return view.model.regressor(view.source.motion, LOAD, dead_band=view.source.dead_band)
+        return np.zeros((len(view.source.motion), len(view.model.rows), len(LOAD_PARAMETERS)))
+    return view.model.regressor(
+        view.source.motion, LOAD_PARAMETERS, dead_band=view.source.dead_band
+    )
 
 
 def faded(view: View, place: str) -> FloatArray:
