@@ -45,6 +45,7 @@ from gough.verdict.diagnosis.diagnose import (
 )
 from gough.verdict.diagnosis.directions import rotated
 from gough.verdict.diagnosis.search import Standing
+from gough.verdict.rules import BROKEN_CHANNEL_RULES
 from gough.virtual import Simulation, record, simulate
 
 PERIODS = 6
@@ -603,7 +604,7 @@ def _broken(stage: Stage, one: str) -> Iterator[Corruption]:
     yield Corruption(
         name="held-out log is the identification log",
         spoil=lambda log: log,
-        expected=("sameness",),
+        expected=("same log",),
         reuse=True,
         invisible="the model is right; only the test is none",
     )
@@ -615,7 +616,7 @@ class Outcome:
 
     robot: str
     corruption: Corruption
-    headline: str
+    level: str
     first: str
     size: float
     sigma: float
@@ -632,8 +633,8 @@ class Outcome:
 
     @property
     def missed(self) -> bool:
-        """Called good although it is harmful."""
-        return self.headline == "good" and self.harmful
+        """Called ok although it is harmful."""
+        return self.level == "ok" and self.harmful
 
     @property
     def named(self) -> bool:
@@ -669,7 +670,7 @@ class Outcome:
         return [
             self.robot,
             self.corruption.name,
-            self.headline,
+            self.level,
             self.first,
             other,
             size,
@@ -683,7 +684,7 @@ class Outcome:
 HEADER = [
     "robot",
     "mistake",
-    "verdict",
+    "level",
     "first name",
     "",
     "size found / true",
@@ -706,24 +707,24 @@ def trial(stage: Stage, corruption: Corruption, seed: int = 1) -> Outcome:
     found = result.diagnosis
     error, hold = _on_clean(stage, corruption, result, seed)
     first, size, sigma, alike = _first(found)
-    if not first and result.verdict.remarks:
-        first = result.verdict.remarks[0].rule
-    for rule in ("sameness", "data"):
-        if corruption.expected == (rule,) and any(r.rule == rule for r in result.verdict.remarks):
-            first = rule
+    warned = [notice.rule for notice in result.notices if notice.level != "info"]
+    if not first and warned:
+        first = warned[0]
+    if corruption.expected == ("same log",) and "same log" in warned:
+        first = "same log"
+    if corruption.expected == ("data",) and set(BROKEN_CHANNEL_RULES) & set(warned):
+        first = "data"
     return Outcome(
         robot=stage.name,
         corruption=corruption,
-        headline=result.verdict.headline,
+        level=result.level,
         first=first,
         size=size,
         sigma=sigma,
         alike=alike,
         error=error,
         hold=hold,
-        hidden=stage.hidden(corruption)
-        if result.verdict.headline == "good"
-        else corruption.invisible,
+        hidden=stage.hidden(corruption) if result.level == "ok" else corruption.invisible,
     )
 
 
@@ -760,7 +761,7 @@ def _refused(
     return Outcome(
         robot=stage.name,
         corruption=corruption,
-        headline="error",
+        level="error",
         first=first,
         size=size,
         sigma=sigma,
@@ -844,9 +845,9 @@ def false_alarm(task: tuple[str, int, int]) -> list[str]:
     colour, periodic = bool(kinds % 2), bool(kinds // 2 % 2 == 0)
     kind = f"{'coloured' if colour else 'white'}, {'periods' if periodic else 'no periods'}"
     try:
-        verdict = clean_trial(stage_of(name), 1000 + k, colour=colour, periodic=periodic).verdict
-        spoken = "; ".join(f"{r.rule}: {r.message}" for r in verdict.remarks)[:160]
-        return [name, kind, verdict.headline, spoken]
+        result = clean_trial(stage_of(name), 1000 + k, colour=colour, periodic=periodic)
+        warned = [f"{n.rule}: {n}" for n in result.notices if n.level != "info"]
+        return [name, kind, result.level, "; ".join(warned)[:160]]
     except GoughError as error:
         return [name, kind, "error", str(error)[:160]]
 
@@ -878,10 +879,10 @@ def summary(outcomes: list[Outcome]) -> list[str]:
     named = [o for o in seen if o.named]
     alike = [o for o in seen if not o.named and any(o.matches(a) for a in o.alike)]
     sized = [o for o in named if np.isfinite(o.sigmas) or o.sigmas == np.inf]
-    hidden = [o for o in outcomes if o.hidden and o.headline == "good"]
+    hidden = [o for o in outcomes if o.hidden and o.level == "ok"]
     lines = [
         f"{len(outcomes)} corruptions, {len(seen)} of them visible: {len(missed)} harmful ones "
-        f"called good",
+        f"called ok",
         f"right name first: {len(named)} of {len(seen)} "
         f"({100 * len(named) / max(len(seen), 1):.0f} %), among "
         f"those that cannot be told apart: {len(alike)} more",
@@ -889,7 +890,7 @@ def summary(outcomes: list[Outcome]) -> list[str]:
         f"one",
     ]
     return lines + [
-        f"invisible, called good: {o.robot}, {o.corruption.name}: {o.hidden}" for o in hidden
+        f"invisible, called ok: {o.robot}, {o.corruption.name}: {o.hidden}" for o in hidden
     ]
 
 
@@ -908,8 +909,8 @@ def main() -> None:
         for row in false_alarms(asked.clean, robots, executor):
             rows.append(row)
             print(" | ".join(row), flush=True)
-        bad = sum(row[2] != "good" for row in rows)
-        print(f"{bad} of {len(rows)} clean trials not good ({100 * bad / len(rows):.0f} %)")
+        bad = sum(row[2] != "ok" for row in rows)
+        print(f"{bad} of {len(rows)} clean trials not ok ({100 * bad / len(rows):.0f} %)")
         return
     tasks = [
         (name, k)

@@ -143,7 +143,7 @@ def emps() -> Iterator[Row]:
             f"EMPS, {label}: M Fv Fc offset",
             values,
             "95.1089 203.5034 20.3935 -3.1648",
-            f"{result.processing.cutoff:.3g} Hz; {result.verdict}",
+            f"{result.processing.cutoff:.3g} Hz; {result.headline}",
         )
 
 

@@ -343,7 +343,7 @@ def run(seeds: int = 40, plant: str = "pinocchio") -> dict[str, Any]:
             "measured": measured,
             "computed": computed,
         },
-        "verdict": str(result.verdict),
+        "headline": result.headline,
     }
 
 
@@ -438,7 +438,7 @@ def table(found: Mapping[str, Any]) -> str:
         "Fig. 5, relative error on another trajectory with 1.983 kg, sample by sample with its "
         "noise: "
         + ", ".join(f"{100 * e:.2f} %" for e in found["figure_5"]["relative_error"])
-        + f"\n{found['verdict']}"
+        + f"\n{found['headline']}"
     )
     return "\n\n".join(parts)
 

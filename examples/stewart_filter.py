@@ -18,6 +18,7 @@ from scipy.signal import lfilter
 
 from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, NotConverged
+from gough.core.notices import Notice
 from gough.fitting.estimate import Estimate, Source
 
 # a parameter counts as observed once its standard deviation fell below this share of the prior's
@@ -643,13 +644,14 @@ def _report(
     correlation = history.belief.covariance[3:, 3:] / np.outer(
         history.belief.std[3:], history.belief.std[3:]
     )
-    notes = []
+    notices = []
     for i, name in enumerate(STATES[3:]):
         if name in unobserved:
-            notes.append(
-                f"{name} is not observable on this motion: standard deviation {total[i]:.3g} "
+            text = (
+                f"not observable on this motion: standard deviation {total[i]:.3g} "
                 f"{STATE_UNITS[3 + i]} against {prior[i]:.3g} before it"
             )
+            notices.append(Notice(rule="not observed", level="info", where=name, text=text))
         main = max(shares, key=lambda share: shares[share][i])
         if main != "noise":
             cause = {
@@ -657,7 +659,8 @@ def _report(
                 "model": "rotations the model neglects",
                 "forces": "noise of the moments",
             }[main]
-            notes.append(f"the uncertainty of {name} comes mainly from {cause}")
+            text = f"the uncertainty comes mainly from {cause}"
+            notices.append(Notice(rule="standard errors", level="info", where=name, text=text))
     rms, size = (
         np.sqrt((history.innovation**2).mean(axis=0)),
         np.sqrt((np.asarray(velocities) ** 2).mean(axis=0)),
@@ -677,7 +680,7 @@ def _report(
         condition_number=float(np.sqrt(np.linalg.cond(correlation))),
         method="extended Kalman filter of S20",
         uncertainty="filter",
-        notes=tuple(notes),
+        notices=tuple(notices),
         sources=(
             Source(kind="white", std=history.belief.std[3:], degrees_of_freedom=np.asarray(np.inf)),
         ),

@@ -221,7 +221,7 @@ def run(study: Study) -> dict[str, Any]:
                 elimination.estimate.units,
             )
         ],
-        "verdict": str(whole.verdict),
+        "headline": whole.headline,
     }
 
 
@@ -292,7 +292,7 @@ def table(found: Mapping[str, Any]) -> str:
             ["essential parameters, ratio 10", "value", "std", "%", "unit", "robot file"], lines
         )
     )
-    return "\n\n".join([*parts, found["verdict"]])
+    return "\n\n".join([*parts, found["headline"]])
 
 
 def main() -> None:

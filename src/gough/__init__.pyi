@@ -4,7 +4,7 @@ from gough.app.report import write_report as write_report
 from gough.app.studies.run import run_study as run_study
 from gough.bounding.bounds import BoundsSettings as BoundsSettings, bounds as bounds
 from gough.core.errors import GoughError as GoughError
-from gough.core.notices import Verdict as Verdict
+from gough.core.notices import Notice as Notice
 from gough.core.trajectory import load_trajectory as load_trajectory
 from gough.engine import (
     Check as Check,

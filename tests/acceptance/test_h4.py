@@ -103,7 +103,7 @@ def test_a_tenth_of_gross_outliers_is_refused_untold_and_survived_told(
     assert len(removed & wrong) >= 0.995 * count
     assert len(removed - wrong) <= 0.005 * count
     assert np.exp(np.mean(np.log(box.width / exact.width))) < 1.1
-    assert any("conditional" in note for note in box.notes)
+    assert any("conditional" in str(notice) for notice in box.notices)
 
 
 def test_boxes_grow_with_the_error_bound_and_vanish_below_the_errors(

@@ -38,7 +38,9 @@ def test_gains_of_a_serial_arm_are_found_within_their_sigmas(
             record(done[name], seed=[seed, k]) for k, name in enumerate(("empty", "loaded"))
         )
         result = identify(model, [empty], loaded=[loaded], estimator="tls")
-        assert any("trust the latter" in note for note in result.estimates["tls_paper"].notes)
+        assert any(
+            "trust the latter" in str(notice) for notice in result.estimates["tls_paper"].notices
+        )
         for name, found in result.estimates.items():
             std = dict(zip(found.parameters, found.std))
             off.setdefault(name, []).append(

@@ -165,7 +165,7 @@ def test_errors_of_the_papers_filter_stay_within_its_honest_deviations(tilt, see
     assert (np.abs(error) < 3 * result.estimate.std).all()
     assert 0.8 < result.consistency < 1.1
     for name in result.unobserved:
-        assert any(f"{name} is not observable" in note for note in result.estimate.notes)
+        assert any(f"{name}: not observable" in str(notice) for notice in result.estimate.notices)
 
 
 def test_seeds_do_not_matter_to_what_is_called_observable():

@@ -128,7 +128,7 @@ def test_the_truth_is_inside_boxes_from_rounded_positions(
             verify(
                 json.loads(json.dumps(box.to_dict()))
             )  # in rational arithmetic, from the intervals stored
-        assert "holds if the pose has no harmonics above 2 Hz" in box.notes[0]
+        assert "holds if the pose has no harmonics above 2 Hz" in str(box.notices[0])
         fair = bounds(model, [log], error_bound=3 * error, tie_legs=True, processing=CUTOFF)
         assert np.median(box.width / fair.width) < 1.5  # not just anything contains the truth
 

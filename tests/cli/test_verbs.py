@@ -103,8 +103,9 @@ def study(
         "payload",
         "residual",
         "validation",
-        "verdict",
-        "notes",
+        "level",
+        "headline",
+        "notices",
     }
     return robot, folder
 
@@ -156,7 +157,7 @@ def test_identify_predicts_the_other_log(study: tuple[str, Path]) -> None:
     assert facts["predicts"] == "good"
     stored = json.loads((folder / "result" / "estimate.json").read_text())
     assert facts["rows"] == stored["validation"]["rows"]  # judged as when it was identified
-    assert facts["verdict"] == stored["verdict"]["sentence"]
+    assert facts["headline"] == stored["validation"]["headline"]
 
 
 def test_diagnose_names_a_delay_and_writes_what_mends_it(

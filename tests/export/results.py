@@ -50,7 +50,7 @@ def result_with(std: Sequence[float] = (0.1, 0.2, 0.3), **fields: Any) -> Identi
         whiteness=np.ones(1),
         numerics=True,
         predicts="not tested",
-        doubts=(),
+        notices=(),
         source="",
     )
     return Identification(

@@ -16,6 +16,7 @@ from results import result_with
 
 from gough.app.identify import identify
 from gough.core.errors import InvalidInput, OutputError
+from gough.core.notices import Notice
 from gough.engine import Model, random_motion
 from gough.export import export
 from gough.export.formats import check_bodies, check_terms, standard_values
@@ -160,9 +161,11 @@ def test_without_a_consistent_estimate_it_says_what_to_run(
 ) -> None:
     with pytest.raises(InvalidInput, match="estimator feasible or all"):
         export(five_bar, result_with(), tmp_path, to)
-    tried = result_with(notes=("feasible was not possible: prior mass of body 'x' is 0 kg",))
+    text = "was not possible: prior mass of body 'x' is 0 kg"
+    failed = Notice(rule="estimator", level="info", where="feasible", text=text)
+    tried = result_with(notices=(failed,))
     with pytest.raises(
-        InvalidInput, match=r"parameters only; feasible was not possible: prior mass"
+        InvalidInput, match=r"parameters only; feasible: was not possible: prior mass"
     ):
         export(five_bar, tried, tmp_path, to)
     assert not list(tmp_path.iterdir())

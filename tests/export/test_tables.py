@@ -47,7 +47,7 @@ def test_parameters_come_back_to_the_last_digit(format: str, read: Callable) -> 
     np.testing.assert_array_equal(table.std, estimate.std)
     assert content["robot"] == result.robot
     assert content["estimator"] == result.estimator
-    assert content["verdict"] == result.verdict.to_dict()
+    assert content["notices"] == [notice.to_dict() for notice in result.notices]
 
 
 @FORMATS

@@ -309,7 +309,7 @@ def test_a_gain_the_payload_never_reaches_is_not_a_wild_number(name):
     assert caught.value.gains == ["leg1.slider.gain"]
     estimate = replace(ESTIMATORS[name], nominal={"leg1.slider": 2170.0}).fit(problem)
     assert "leg1.slider.gain" not in estimate.parameters
-    assert any("fixed at the nominal 2170" in note for note in estimate.notes)
+    assert any("fixed at the nominal 2170" in str(notice) for notice in estimate.notices)
     if name in ("tls", "likelihood"):
         np.testing.assert_allclose(estimate["leg2.slider.gain"], 2100, rtol=0.05)
         np.testing.assert_allclose(estimate["leg1.ia"], 9.4, rtol=0.02)
@@ -335,7 +335,7 @@ def test_a_gain_lost_in_noise_is_refused_or_fixed():
         for name in estimate.parameters
         if name.endswith(".gain")
     )
-    assert any("fixed at the nominal" in note for note in estimate.notes)
+    assert any("fixed at the nominal" in str(notice) for notice in estimate.notices)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -359,7 +359,7 @@ def test_a_single_reversed_motor_is_noted():
     ]
     estimate = MaximumLikelihoodGains().fit(gain_problem(*parts, {"payload.m": 1.983}))
     np.testing.assert_allclose(estimate["leg2.slider.gain"], -2100, rtol=1e-8)
-    assert any("leg2.slider.gain is negative" in note for note in estimate.notes)
+    assert any("leg2.slider.gain: is negative" in str(notice) for notice in estimate.notices)
 
 
 def test_bad_recordings_are_refused():

@@ -10,6 +10,7 @@ from scipy import stats
 
 from gough.core.documents import restored
 from gough.core.errors import InvalidInput, OutputError
+from gough.core.notices import Notice
 from gough.fitting.estimate import Enclosure, Estimate, Source
 from gough.fitting.regression import Regression
 
@@ -59,12 +60,13 @@ def test_each_parameter_may_have_its_own_degrees_of_freedom():
     )
 
 
+NOTICE = Notice(rule="test", level="info", text="look here", numbers={"limit": float("inf")})
+
+
 def test_summary_says_what_is_doubtful():
-    text = make_estimate(
-        values=np.array([1 / 3 - 0.01, -2.0, 1e-3]), notes=("look here",)
-    ).summary()
-    assert "a.m is poorly known" in text
-    assert "a.fv and b.fs are hard to tell apart: correlation 0.99" in text
+    text = make_estimate(values=np.array([1 / 3 - 0.01, -2.0, 1e-3]), notices=(NOTICE,)).summary()
+    assert "poorly known: a.m (" in text
+    assert "a.fv and b.fs: hardly distinguishable: correlation of the estimates 0.99" in text
     assert "look here" in text
     assert "Ns/m" in text
     assert "condition number 12" in text
@@ -84,7 +86,7 @@ def test_summary_shows_white_standard_deviations_beside_others():
 
 def test_saved_estimate_comes_back_to_the_last_bit(tmp_path):
     estimate = make_estimate(
-        notes=("n",), sources=(white(0.1, 0.1, np.pi),), degrees_of_freedom=np.inf
+        notices=(NOTICE,), sources=(white(0.1, 0.1, np.pi),), degrees_of_freedom=np.inf
     )
     estimate.save(tmp_path / "result.json")
     back = Estimate.load(tmp_path / "result.json")
@@ -92,7 +94,7 @@ def test_saved_estimate_comes_back_to_the_last_bit(tmp_path):
         assert np.array_equal(getattr(back, name), getattr(estimate, name)), name
     assert np.array_equal(back.degrees_of_freedom, [np.inf] * 3)
     assert back.parameters == estimate.parameters
-    assert back.notes == ("n",)
+    assert back.notices == (NOTICE,)
     assert np.isnan(back.residual_mean).all()
     assert back.sources[0].kind == "white"
     assert np.array_equal(back.sources[0].degrees_of_freedom, [np.inf] * 3)
@@ -173,7 +175,7 @@ def make_box(**changes):
         "upper": [0.1, 2.0],
         "method": "interval Gauss-Seidel",
         "certificate": {"bound": np.array([1.5]), "rows": (3, 4)},
-        "notes": ("conditional",),
+        "notices": (NOTICE,),
     }
     return Enclosure(**(content | changes))
 
@@ -195,7 +197,7 @@ def test_saved_box_comes_back_to_the_last_bit(tmp_path):
     assert np.array_equal(back.lower, box.lower)
     assert np.array_equal(back.upper, box.upper)
     assert dict(back.certificate) == {"bound": [1.5], "rows": [3, 4]}
-    assert "conditional" in back.summary()
+    assert "look here" in back.summary()
     with pytest.raises(TypeError):
         back.certificate["bound"] = 0
 

@@ -101,7 +101,7 @@ def test_streamed_and_in_memory_give_the_same_standard_deviations(
         np.testing.assert_allclose(b.values, a.values, rtol=1e-9)
         np.testing.assert_allclose(b.std, a.std, rtol=1e-7)
         np.testing.assert_allclose(b.degrees_of_freedom, a.degrees_of_freedom, rtol=1e-7)
-        assert b.notes == a.notes
+        assert b.notices == a.notices
         for one, two in zip(a.sources, b.sources, strict=True):
             assert (one.kind, one.count) == (two.kind, two.count)
             np.testing.assert_allclose(two.std, one.std, rtol=1e-7)
@@ -157,7 +157,10 @@ def test_recordings_that_disagree_are_said_and_their_mean_is_covered() -> None:
                 replace(own, effort=own.effort + own.regressor @ (0.3 * rng.normal(size=4)))
             )
         found = WeightedLeastSquares().fit(concatenate(parts))
-        said += any("does not carry from one motion to another" in note for note in found.notes)
+        said += any(
+            "does not generalise from one motion to another" in str(notice)
+            for notice in found.notices
+        )
         low, high = found.interval().T
         inside.append((low < TRUTH) & (high > TRUTH))
     assert said == 60
@@ -167,7 +170,7 @@ def test_recordings_that_disagree_are_said_and_their_mean_is_covered() -> None:
 
 def test_recordings_of_one_robot_are_not_said_to_disagree() -> None:
     found = WeightedLeastSquares().fit(concatenate([make(3, t=400, motion=k) for k in range(5)]))
-    assert not any("carry" in note for note in found.notes)
+    assert not any("generalise" in str(notice) for notice in found.notices)
     assert [source.kind for source in found.sources] == ["white", "stretches", "recordings"]
     assert [source.count for source in found.sources] == [0, 20, 5]
 
@@ -247,4 +250,4 @@ def test_repetitions_of_several_recordings_are_scattered_recording_by_recording(
     np.testing.assert_allclose(found.covariance, total, rtol=1e-9)
     assert (found.degrees_of_freedom > 8).all()
     assert (found.degrees_of_freedom <= 17 + 1e-9).all()
-    assert "6+5+9 repetitions" in found.notes[0]
+    assert "6+5+9 repetitions" in str(found.notices[0])

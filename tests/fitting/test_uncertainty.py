@@ -153,7 +153,7 @@ def test_few_periods_keep_their_deviations_and_borrow_white_correlations():
     white = LeastSquares(uncertainty="white").fit(problem)
     np.testing.assert_allclose(estimate.correlation, white.correlation, atol=1e-12)
     assert np.abs(estimate.std / white.std - 1).max() > 0.05
-    assert any("correlations" in note for note in estimate.notes)
+    assert any("correlations" in str(notice) for notice in estimate.notices)
     np.testing.assert_array_equal(estimate.white_std, white.std)
 
 
@@ -168,10 +168,10 @@ def test_automatic_choice_says_what_it_took():
     assert LeastSquares().fit(grouped.statistics()).uncertainty == "period"
     condensed = LeastSquares().fit(problem.statistics())
     assert condensed.uncertainty == "white"
-    assert any("white" in note for note in condensed.notes)
+    assert any("white" in str(notice) for notice in condensed.notices)
     short = LeastSquares().fit(problem.take(slice(0, 20)))
     assert short.uncertainty == "white"
-    assert any("20 samples" in note for note in short.notes)
+    assert any("20 samples" in str(notice) for notice in short.notices)
 
 
 def test_a_parameter_seen_by_one_group_alone_has_no_scatter():
@@ -323,7 +323,7 @@ def test_two_or_three_repetitions_give_standard_deviations_that_are_not_luck(mem
             normalised.append((found.values - truth) / found.std)
             if mode == "auto":
                 assert found.sources[1].kind == "hac"
-                assert "2 repetitions" in found.notes[0]
+                assert "2 repetitions" in str(found.notices[0])
                 low, high = found.interval().T
                 inside += int(((low < truth) & (truth < high)).sum())
     assert 0.92 <= inside / 600 <= 0.985  # prewhitening errs on the safe side

@@ -233,7 +233,7 @@ def test_lines_that_cannot_be_used_are_all_named_or_skipped(
     assert "line 4" not in str(error.value)
     skipped = read_fleet(file, FleetSettings(**{"many": type(FleetSettings().many)(bad="skip")}))
     assert len(skipped.logs) == 1
-    assert len(skipped.notes) == 4
+    assert len(skipped.notices) == 4
 
 
 def test_a_fleet_file_with_a_wrong_key_is_refused(tmp_path: Path) -> None:

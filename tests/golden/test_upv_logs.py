@@ -30,7 +30,7 @@ def test_every_run_reads_on_one_even_clock_with_its_clocks_reported(run: str) ->
     assert recording.joints == tuple(f"leg{i}.slider" for i in (1, 2, 3, 4))
     assert check_even(recording) == pytest.approx(100.0)
     assert recording.time[0] == 0.0
-    other_clocks = {f.channel for f in recording.quality if f.kind == "clock"}
+    other_clocks = {f.where for f in recording.notices if f.rule == "clock"}
     assert "control_action.txt.gz" in other_clocks
     assert "joint_velocity.txt.gz" in other_clocks
     assert (recording.current is not None) == (RUNS[run] == "upv_run_voltage.toml")
@@ -40,7 +40,7 @@ def test_every_run_reads_on_one_even_clock_with_its_clocks_reported(run: str) ->
 @pytest.mark.parametrize("run", RUNS)
 def test_encoder_steps_are_the_documented_20_and_2_325_micrometres(run: str) -> None:
     recording = read_recording(DATA / run, ROOT / "examples" / RUNS[run])
-    steps = {f.channel: f.numbers["step"] for f in recording.quality if f.kind == "quantisation"}
+    steps = {f.where: f.numbers["step"] for f in recording.notices if f.rule == "quantisation"}
     for leg in (1, 2, 3):
         assert steps[f"leg{leg}.slider.position"] == pytest.approx(20e-6, rel=1e-3)
     assert steps["leg4.slider.position"] == pytest.approx(2.325e-6, rel=0.01)
@@ -52,7 +52,7 @@ def test_positions_equal_an_independent_reading_and_interpolation() -> None:
     with gzip.open(DATA / run / "joint_position.txt.gz", "rt") as handle:
         raw = np.genfromtxt(handle, skip_header=1)
     seconds = raw[:, 0] - 1611155761 + raw[:, 1] * 1e-9
-    starts = {f.channel: f.numbers["start"] for f in recording.quality if f.kind == "clock"}
+    starts = {f.where: f.numbers["start"] for f in recording.notices if f.rule == "clock"}
     zero = seconds[0] + max(0.0, *starts.values())  # the file that starts last
     assert zero - seconds[0] == pytest.approx(0.0201, abs=1e-3)
     expected = np.interp(recording.time + zero, seconds, raw[:, 2])
@@ -63,10 +63,10 @@ def test_a_dropped_message_is_reported() -> None:
     run = "exp_20_01_2021-13_37_26"
     gaps = [
         f
-        for f in read_recording(DATA / run, ROOT / "examples" / RUNS[run]).quality
-        if f.kind == "gap"
+        for f in read_recording(DATA / run, ROOT / "examples" / RUNS[run]).notices
+        if f.rule == "gap"
     ]
-    assert {f.channel for f in gaps} == {"joint_velocity.txt.gz", "control_action.txt.gz"}
+    assert {f.where for f in gaps} == {"joint_velocity.txt.gz", "control_action.txt.gz"}
     assert all(f.numbers["largest"] > 0.016 for f in gaps)
 
 
@@ -77,5 +77,5 @@ def test_a_run_whose_last_line_is_cut_says_so(tmp_path: Path) -> None:
     text = gzip.decompress((tmp_path / "control_action.txt.gz").read_bytes())
     (tmp_path / "control_action.txt.gz").write_bytes(gzip.compress(text[:-20]))
     recording = read_recording(tmp_path, ROOT / "examples" / RUNS[run])
-    cut = [f for f in recording.quality if f.kind == "truncated"]
-    assert [f.channel for f in cut] == ["control_action.txt.gz"]
+    cut = [f for f in recording.notices if f.rule == "truncated"]
+    assert [f.where for f in cut] == ["control_action.txt.gz"]

@@ -14,7 +14,7 @@ from command_line import run
 from gough.app.identify import identify
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
-from gough.core.notices import Remark, Verdict
+from gough.core.notices import Notice
 from gough.core.statistics import holm
 from gough.engine import Model
 from gough.identification import Identification
@@ -70,13 +70,14 @@ def test_a_result_that_is_not_good_itself_is_said_to_be_so(
 ) -> None:
     """Held-out logs that are missing are no mistake; anything else may be what differs."""
     assert not any(
-        "result 1: its own" in note for note in compare([(five_bar, first), (five_bar, worn)]).notes
+        "result 1: its own" in str(notice)
+        for notice in compare([(five_bar, first), (five_bar, worn)]).notices
     )
-    late = replace(
-        worn, verdict=Verdict(remarks=(Remark(rule="direction", level="look", message="late"),))
+    late = replace(worn, notices=(Notice(rule="fault", level="warning", text="late"),))
+    found = compare([(five_bar, first), (five_bar, late)], labels=("before", "after"))
+    assert any(
+        str(notice).startswith("after: its own level is warning") for notice in found.notices
     )
-    notes = compare([(five_bar, first), (five_bar, late)], labels=("before", "after")).notes
-    assert any(note.startswith("after: its own verdict is look") for note in notes)
 
 
 def test_p_values_are_those_of_welch_and_holm(
@@ -152,7 +153,7 @@ def test_thresholds_decide(
 
 def test_a_shared_log_is_said(five_bar: Model, first: Identification) -> None:
     found = compare([(five_bar, first), (five_bar, first)])
-    assert any("is behind both results" in note for note in found.notes)
+    assert any("is behind both results" in str(notice) for notice in found.notices)
 
 
 def test_parameters_with_another_meaning_are_not_compared(
@@ -160,7 +161,7 @@ def test_parameters_with_another_meaning_are_not_compared(
 ) -> None:
     tied = identify(five_bar, [five_bar_log], tie_legs=True)
     found = compare([(five_bar, first), (five_bar, tied)])
-    assert any("have no equal" in note for note in found.notes)
+    assert any("have no equal" in str(notice) for notice in found.notices)
     assert {d.name for d in found.differences} <= set(first.estimate.parameters)
 
 

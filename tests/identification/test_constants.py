@@ -153,7 +153,10 @@ def test_a_constant_that_runs_to_its_bound_says_so(log: Recording) -> None:
     assert result.constants.values["stribeck.speed"] == pytest.approx(0.05)
     assert result.constants.std["stribeck.speed"] == np.inf
     assert "stribeck.<b>speed</b>" in render(robot(), result)
-    assert any("stribeck.speed ran to its bound 0.05" in note for note in result.notes)
+    assert any(
+        "stribeck.speed: the constant ran to its bound 0.05" in str(notice)
+        for notice in result.notices
+    )
 
 
 def test_constants_and_drive_gains_are_found_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ def test_without_position_errors_the_cut_off_likelihood_is_gauss_markov(
     expected = np.linalg.solve(gram, right)
     np.testing.assert_allclose(result.estimate.values, expected, rtol=1e-6)
     for name in ("ml", "full_ml"):
-        assert any("is Gauss-Markov" in note for note in result.estimates[name].notes)
+        assert any("is Gauss-Markov" in str(notice) for notice in result.estimates[name].notices)
         np.testing.assert_array_equal(result.estimates[name].values, result.estimate.values)
 
 

@@ -18,6 +18,7 @@ import pytest
 from gough.app.identify import identify
 from gough.core.documents import plain, restored
 from gough.core.errors import GoughError, InvalidInput
+from gough.core.notices import Notice
 from gough.engine import Model
 from gough.identification.diagnosis import Diagnosis, Limit, Mistake, limits_table
 from gough.logs.description import load_description
@@ -282,13 +283,14 @@ def test_identify_diagnoses_what_it_does_not_call_good(
 
     late = efforts(lambda e: np.roll(e, 3, axis=0))
     result = identify(five_bar, [late(logs[0])], held_out=[late(logs[1])])
-    assert result.verdict.headline != "good"
+    assert result.level != "ok"
     assert result.diagnosis is not None
     assert result.diagnosis.mistakes[0].name == "effort delay"
     assert result.diagnosis.mistakes[0].text in result.summary()
+    assert result.diagnosis.mistakes[0].notice() in result.notices
     result.save(tmp_path)
     again = load_identification(tmp_path)
-    assert again.verdict.to_dict() == result.verdict.to_dict()
+    assert again.notices == result.notices
     assert again.diagnosis is not None
     assert again.diagnosis.to_dict() == result.diagnosis.to_dict()
     json.dumps(result.to_dict(), allow_nan=False)
@@ -313,7 +315,8 @@ def test_a_diagnosis_comes_back_from_json_and_tells_its_story() -> None:
     )
     limit = Limit(name="tilt", place="base", unit="rad", size=float("inf"), instead=("leg1.off",))
     limits = (limit, replace(limit, size=0.01, instead=()))
-    whole = Diagnosis(robot="r", mistakes=(mistake,), limits=limits, notes=("n",))
+    notice = Notice(rule="diagnosis", level="info", text="n")
+    whole = Diagnosis(robot="r", mistakes=(mistake,), limits=limits, notices=(notice,))
     again = restored(Diagnosis, json.loads(json.dumps(plain(whole), allow_nan=False)))
     assert again.to_dict() == whole.to_dict()
     json.dumps(whole.to_dict(), allow_nan=False)

@@ -57,12 +57,11 @@ def test_a_log_five_times_as_fast_is_predicted_and_the_model_is_called_good(
     result = identify(arm, slow, held_out=fast)
     assert result.validation is not None
     assert result.validation.relative.max() < 0.03
-    assert result.verdict is not None
-    assert result.verdict.headline == "good"
-    assert "move faster than the cut-off" in result.validation.doubts[-1]
+    assert result.level == "ok"
+    assert "move faster than the cut-off" in result.validation.notices[-1].text
     again = validate_result(arm, result, [fast])
     assert again.relative == pytest.approx(result.validation.relative, rel=1e-6)
-    assert not any("machine has changed" in doubt for doubt in again.doubts)
+    assert not any("machine has changed" in str(notice) for notice in again.notices)
 
 
 def test_a_given_cut_off_is_kept(arm: Model) -> None:
@@ -127,10 +126,9 @@ def test_a_repeated_motion_keeps_its_own_harmonics(arm: Model) -> None:
         )
 
     result = identify(arm, periodic(4.0, "slow"), held_out=periodic(1.0, "fast"))
-    assert result.verdict is not None
     assert result.validation is not None
     assert result.validation.relative.max() < 0.03
-    assert result.verdict.headline == "good"
+    assert result.level == "ok"
 
 
 @pytest.mark.parametrize("seed", range(2))

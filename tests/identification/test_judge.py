@@ -17,10 +17,10 @@ from gough.verdict import judge
 from gough.verdict.diagnosis.hypotheses import HYPOTHESES
 from gough.verdict.judge import (
     expected_error,
-    judge_directions,
-    judge_hypotheses,
-    noise_between,
-    noise_of,
+    fault_notices,
+    known_noise,
+    noise_bounds,
+    warn_if_a_fault_explains_the_residual,
 )
 from gough.verdict.rules import misfit, squared_memory
 
@@ -42,10 +42,10 @@ def part(covariance: np.ndarray | None) -> Regression:
 def test_the_noise_of_several_logs_is_the_mean_of_their_powers() -> None:
     each = np.stack([np.diag([4.0, 1.0]), np.diag([16.0, 1.0]), np.diag([16.0, 1.0])])
     np.testing.assert_allclose(
-        noise_of([part(np.diag([4.0, 9.0])), part(each)]), np.sqrt([(4 + 12) / 2, (9 + 1) / 2])
+        known_noise([part(np.diag([4.0, 9.0])), part(each)]), np.sqrt([(4 + 12) / 2, (9 + 1) / 2])
     )
-    assert noise_of([part(np.eye(2)), part(None)]) is None
-    assert noise_of([]) is None
+    assert known_noise([part(np.eye(2)), part(None)]) is None
+    assert known_noise([]) is None
 
 
 def moved(error: np.ndarray) -> tuple[Regression, SimpleNamespace]:
@@ -85,7 +85,7 @@ def test_noise_shows_beyond_the_band_of_the_motion(
     for k in range(1, 6000):
         noise[k] = memory * noise[k - 1] + 0.3 * np.sqrt(1 - memory**2) * rng.standard_normal()
     own, estimate = moved(noise)
-    found = noise_between([own, own], estimate)  # type: ignore[arg-type]
+    found = noise_bounds([own, own], estimate)  # type: ignore[arg-type]
     assert found is not None
     for (low, high), bound in zip((least, most), found):
         assert low <= bound[0] <= high
@@ -99,7 +99,7 @@ def test_an_error_of_the_model_is_not_taken_for_noise() -> None:
         np.sign(np.sin(2 * np.pi * time)),
     ):  # a wrong mass, wrong friction
         own, estimate = moved(0.3 * error)
-        found = noise_between([own], estimate)  # type: ignore[arg-type]
+        found = noise_bounds([own], estimate)  # type: ignore[arg-type]
         assert found is not None
         assert found[0][0] < 0.06
         assert found[1][0] < 0.16  # the harmonics of a square wave have 19 % of its power
@@ -108,10 +108,10 @@ def test_an_error_of_the_model_is_not_taken_for_noise() -> None:
 def test_a_motion_that_fills_the_band_tells_nothing_of_noise_and_repetitions_tell_all() -> None:
     own, estimate = moved(np.zeros(6000))
     fast = replace(own, regressor=np.random.default_rng(0).standard_normal(own.regressor.shape))
-    assert noise_between([fast], estimate) is None  # type: ignore[arg-type]
-    assert noise_between([own, fast], estimate) is None  # type: ignore[arg-type]
-    assert noise_between([], estimate) is None  # type: ignore[arg-type]
-    known = noise_between([part(np.diag([4.0, 9.0]))], estimate)  # type: ignore[arg-type]
+    assert noise_bounds([fast], estimate) is None  # type: ignore[arg-type]
+    assert noise_bounds([own, fast], estimate) is None  # type: ignore[arg-type]
+    assert noise_bounds([], estimate) is None  # type: ignore[arg-type]
+    known = noise_bounds([part(np.diag([4.0, 9.0]))], estimate)  # type: ignore[arg-type]
     assert known is not None
     np.testing.assert_allclose(known, [[2.0, 3.0]] * 2)
 
@@ -141,14 +141,12 @@ def test_the_error_to_expect_is_noise_and_what_sigmas_allow() -> None:
 
 
 @pytest.mark.parametrize("name", [*HYPOTHESES, "effort delay", "missing offset"])
-def test_only_what_is_there_or_not_makes_a_result_wrong(name: str) -> None:
-    found = judge_hypotheses(
+def test_only_what_is_there_or_not_is_an_error(name: str) -> None:
+    found = fault_notices(
         Diagnosis(robot="r", mistakes=(Mistake(name=name, place="a", text="t", advice="cure"),))
     )
-    assert [(r.rule, r.level) for r in found] == (
-        [("mistake", "wrong")] if name in HYPOTHESES else []
-    )
-    assert all("cure" in r.message for r in found)
+    level = "error" if name in HYPOTHESES else "warning"
+    assert [(n.rule, n.level, n.advice) for n in found] == [(name, level, "cure")]
 
 
 @pytest.mark.parametrize(
@@ -171,11 +169,15 @@ def test_a_direction_speaks_if_it_moves_a_parameter_or_an_effort(
     )
     estimate = SimpleNamespace(parameters=("q.m", "p.m"), std=np.array([0.5, 1e-9]))
     monkeypatch.setattr(judge, "words", lambda *_: "a delay")
-    found = judge_directions(standing, estimate)  # type: ignore[arg-type]
+    found = warn_if_a_fault_explains_the_residual(standing, estimate)  # type: ignore[arg-type]
     assert bool(found) == speaks
     if found:
-        assert found[0].numbers == {"chance": 1e-5, "share": 0.3, "moves": pytest.approx(moved)}
-        assert found[0].level == "look"
+        assert found[0].numbers == {
+            "chance": 1e-5,
+            "fraction": 0.3,
+            "change": pytest.approx(moved),
+        }
+        assert found[0].level == "warning"
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])

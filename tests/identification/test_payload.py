@@ -124,7 +124,7 @@ def test_on_the_models_own_log_there_is_no_load(
     assert (low <= 0).all()
     assert (high >= 0).all()
     assert abs(found.estimate.values[0]) < 0.5 * found.estimate.std[0]
-    assert any("no load is seen" in note for note in found.notes)
+    assert any("no load is detected" in str(notice) for notice in found.notices)
     assert found.load.physical
     assert not found.changes
 
@@ -169,7 +169,7 @@ def test_a_load_that_cannot_be_is_called_impossible(five_bar: Model, loaded: Sim
     found = payload(five_bar, [log(loaded, 1)], values=heavy)
     assert found.estimate["payload.load.m"] == pytest.approx(-1.3, abs=0.1)
     assert not found.load.physical
-    assert any("not physically possible" in note for note in found.notes)
+    assert any("not physically consistent" in str(notice) for notice in found.notices)
 
 
 def test_rounding_below_zero_in_a_covariance_makes_no_load_impossible() -> None:

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from gough.app.identify import identify
-from gough.core.documents import plain, restored
 from gough.core.errors import InvalidRecording
-from gough.core.notices import Remark, Verdict
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.fitting.estimate import Estimate, Source
@@ -30,24 +28,24 @@ from gough.verdict.robot_file import (
     factors,
     file_scatter,
     given_by_file,
-    judge_physics,
-    judge_prior,
     prior_of,
+    report_negative_values,
     unit_of,
+    warn_if_far_from_robot_file,
 )
 from gough.verdict.rules import (
     Misfit,
-    judge_carrying,
-    judge_data,
-    judge_error,
-    judge_fit,
-    judge_misfit,
-    judge_numerics,
-    judge_prediction,
-    judge_sameness,
-    judge_share,
-    judge_transfer,
+    error_notices,
     misfit,
+    report_reused_logs,
+    warn_about_broken_channels,
+    warn_if_badly_fitted,
+    warn_if_badly_predicted,
+    warn_if_few_samples_are_valid,
+    warn_if_held_out_error_is_higher,
+    warn_if_logs_disagree,
+    warn_if_poorly_conditioned,
+    warn_if_residual_exceeds_noise,
 )
 
 ROWS = ("a", "b")
@@ -94,53 +92,9 @@ def validation(
         whiteness=np.ones(2),
         numerics=True,
         predicts=predicts,
-        doubts=(),
+        notices=(),
         source="other",
     )
-
-
-# -- the headline
-
-
-@pytest.mark.parametrize(
-    ("levels", "headline"),
-    [
-        ((), "good"),
-        (("look",), "look"),
-        (("look", "wrong"), "wrong"),
-        (("wrong",), "wrong"),
-        (("look", "look"), "look"),
-    ],
-)
-def test_the_headline_is_the_worst_remark_and_good_only_without_any(
-    levels: tuple, headline: str
-) -> None:
-    assert (
-        Verdict(
-            remarks=tuple(Remark(rule="x", level=level, message="m") for level in levels)
-        ).headline
-        == headline
-    )
-
-
-def test_a_verdict_tells_the_worst_first_and_comes_back_from_json() -> None:
-    verdict = Verdict(
-        sentence="numerics fine",
-        remarks=(
-            Remark(rule="fit", level="look", message="12 % is left", numbers={"error": 0.12}),
-            Remark(rule="physics", level="wrong", message="fs is negative"),
-        ),
-    )
-    assert str(verdict) == "wrong: numerics fine"
-    lines = verdict.summary().splitlines()
-    assert lines == [
-        "wrong: numerics fine",
-        "  wrong, physics: fs is negative",
-        "  look, fit: 12 % is left",
-    ]
-    again = restored(Verdict, plain(verdict))
-    assert again.to_dict() == verdict.to_dict()
-    assert again.remarks[0].numbers == {"error": 0.12}
 
 
 # -- numbers and prediction
@@ -148,9 +102,9 @@ def test_a_verdict_tells_the_worst_first_and_comes_back_from_json() -> None:
 
 @pytest.mark.parametrize(("condition", "speaks"), [(9.9e3, False), (1.1e4, True), (np.inf, True)])
 def test_a_condition_number_of_ten_thousand_is_too_large(condition: float, speaks: bool) -> None:
-    found = judge_numerics(estimate([1.0], [0.1], condition=condition))
+    found = warn_if_poorly_conditioned(estimate([1.0], [0.1], condition=condition))
     assert bool(found) == speaks
-    assert all(remark.level == "look" for remark in found)
+    assert all(notice.level == "warning" for notice in found)
 
 
 @pytest.mark.parametrize(("wide", "fine"), [(True, True), (False, False)])
@@ -168,7 +122,7 @@ def test_a_weak_direction_is_no_alarm_where_the_sigmas_show_it(wide: bool, fine:
     assert own.condition_number > 1e5
     assert (own.relative_std[:2] > 1).all() == wide
     assert numerics_of(own) == fine
-    assert bool(judge_numerics(own)) == (not fine)
+    assert bool(warn_if_poorly_conditioned(own)) == (not fine)
 
 
 def test_a_weak_parameter_that_claims_to_be_known_is_told_beside_others_that_do_not() -> None:
@@ -191,38 +145,41 @@ def test_a_weak_parameter_that_claims_to_be_known_is_told_beside_others_that_do_
 
 def test_a_row_that_is_predicted_to_one_per_cent_is_not_compared_with_its_fit() -> None:
     """Held-out errors four times those of the fit, of efforts of 50 and of 30."""
-    found = judge_transfer(validation((0.008, 0.4 / 30), rms=(0.4, 0.4)), estimate([1.0], [0.1]))
-    assert [remark.message.partition(":")[0] for remark in found] == ["b"]
+    found = warn_if_held_out_error_is_higher(
+        validation((0.008, 0.4 / 30), rms=(0.4, 0.4)), estimate([1.0], [0.1])
+    )
+    assert [notice.where for notice in found] == ["b"]
 
 
 def test_logs_that_disagree_are_a_remark() -> None:
     own = estimate([1.0, 2.0], [0.1, 0.2])
-    assert judge_carrying(own) == ()
+    assert warn_if_logs_disagree(own) == []
     noise = Source(kind="hac", std=own.std / 3, degrees_of_freedom=np.full(2, 9.0))
-    (found,) = judge_carrying(replace(own, uncertainty="recordings", sources=(noise,)))
-    assert (found.rule, found.level) == ("motion", "look")
+    (found,) = warn_if_logs_disagree(replace(own, uncertainty="recordings", sources=(noise,)))
+    assert (found.rule, found.level) == ("logs disagree", "warning")
     assert found.numbers["ratio"] == pytest.approx(3.0)
-    assert "does not carry from one motion to another" in found.message
+    assert "does not generalise from one motion to another" in found.text
 
 
 def test_noise_is_taken_out_of_an_error_in_squares() -> None:
     rms, relative = np.array([5.0, 1.0]), np.array([0.5, 0.01])  # of efforts of 10 and 100
-    (found,) = judge_error(
-        "fit", "{error} on {row}", ("a", "b"), rms, relative, (np.array([3.0, 2.0]),) * 2
+    (found,) = error_notices(
+        "fit error", "error of {error}", ("a", "b"), rms, relative, (np.array([3.0, 2.0]),) * 2
     )
     assert found.numbers["error"] == pytest.approx(0.4)
-    assert (found.level, found.message) == ("wrong", "40.0 % on a, expected below 10 %")
+    assert (found.level, found.where) == ("error", "a")
+    assert found.text == "error of 40.0 %, expected below 10 %"
 
 
 @pytest.mark.parametrize(
     ("least", "most", "level"),
     [
-        (0.0, 0.0, "wrong"),
-        (0.0, 2.9, "look"),
-        (2.4, 2.9, "look"),
-        (2.9, 2.9, "look"),
+        (0.0, 0.0, "error"),
+        (0.0, 2.9, "warning"),
+        (2.4, 2.9, "warning"),
+        (2.9, 2.9, "warning"),
         (2.2, 2.2, None),
-        (0.0, 1.0, "wrong"),
+        (0.0, 1.0, "error"),
     ],
 )
 def test_wrong_needs_more_than_the_most_that_noise_can_be(
@@ -230,52 +187,58 @@ def test_wrong_needs_more_than_the_most_that_noise_can_be(
 ) -> None:
     """An error of 30 % of an effort of 10; of 2.3 where nothing speaks."""
     rms = np.array([2.3 if level is None else 3.0])
-    found = judge_error(
-        "fit", "{error} on {row}", ("a",), rms, rms / 10, (np.array([least]), np.array([most]))
+    found = error_notices(
+        "fit", "{error}", ("a",), rms, rms / 10, (np.array([least]), np.array([most]))
     )
-    assert [remark.level for remark in found] == ([] if level is None else [level])
+    assert [notice.level for notice in found] == ([] if level is None else [level])
     if least == 2.9:
-        assert "noise of a is 29.0 % of the effort" in found[0].message
+        assert found[0].where == "a"
+        assert "noise is 29.0 % of the effort" in found[0].text
 
 
-@pytest.mark.parametrize(("noise", "level"), [(2.4, None), (2.6, "look"), (30.0, "look")])
+@pytest.mark.parametrize(("noise", "level"), [(2.4, None), (2.6, "warning"), (30.0, "warning")])
 def test_a_log_whose_repetitions_differ_by_a_quarter_of_the_effort_tests_nothing(
     noise: float, level: str | None
 ) -> None:
     """Periods of a wrong length were averaged: the error of 66 % was all taken for noise."""
-    found = judge_prediction(
+    found = warn_if_badly_predicted(
         validation((0.25, 0.25), rms=(2.5, 2.5)), (np.full(2, noise),) * 2
     )  # of an effort of 10
     assert [r.level for r in found] == ([] if level is None else [level])
     if found:
-        assert f"{10 * noise:.1f} % of the effort" in found[0].message
+        assert f"{10 * noise:.1f} % of the effort" in found[0].text
 
 
 @pytest.mark.parametrize(
-    ("relative", "level"), [((0.09, 0.05), None), ((0.05, 0.11), "look"), ((0.05, 0.26), "wrong")]
+    ("relative", "level"),
+    [((0.09, 0.05), None), ((0.05, 0.11), "warning"), ((0.05, 0.26), "error")],
 )
 def test_prediction_is_judged_by_the_worst_row(
     relative: tuple[float, float], level: str | None
 ) -> None:
-    found = judge_prediction(validation(relative, rms=relative))
+    found = warn_if_badly_predicted(validation(relative, rms=relative))
     assert [r.level for r in found] == ([] if level is None else [level])
     if found:
-        assert "on b" in found[0].message
+        assert found[0].where == "b"
         assert found[0].numbers["error"] == pytest.approx(relative[1])
 
 
 def test_noise_of_the_held_out_log_is_not_held_against_the_model() -> None:
     noisy = validation((0.12, 0.12), rms=(1.2, 1.2))  # of an effort of 10
-    assert judge_prediction(noisy)
-    assert not judge_prediction(noisy, (np.array([1.0, 1.0]),) * 2)  # sqrt(1.44 - 1) / 10 = 6.6 %
-    assert judge_prediction(noisy, (np.array([1.0, 0.1]),) * 2)
+    assert warn_if_badly_predicted(noisy)
+    assert not warn_if_badly_predicted(
+        noisy, (np.array([1.0, 1.0]),) * 2
+    )  # sqrt(1.44 - 1) / 10 = 6.6 %
+    assert warn_if_badly_predicted(noisy, (np.array([1.0, 0.1]),) * 2)
 
 
 def test_without_held_out_data_nothing_was_predicted() -> None:
-    found = judge_prediction(validation((0.01, 0.01), predicts="not tested"))
-    assert [r.level for r in found] == ["look"]
-    assert "nothing was predicted" in found[0].message
-    assert not judge_transfer(validation((0.5, 0.5), predicts="not tested"), estimate([1.0], [0.1]))
+    found = warn_if_badly_predicted(validation((0.01, 0.01), predicts="not tested"))
+    assert [r.level for r in found] == ["warning"]
+    assert found[0].rule == "not validated"
+    assert not warn_if_held_out_error_is_higher(
+        validation((0.5, 0.5), predicts="not tested"), estimate([1.0], [0.1])
+    )
 
 
 @pytest.mark.parametrize(
@@ -290,28 +253,29 @@ def test_without_held_out_data_nothing_was_predicted() -> None:
 def test_a_held_out_error_half_as_large_again_is_told(
     rms: tuple, noise: tuple | None, speaks: bool
 ) -> None:
-    found = judge_transfer(
+    found = warn_if_held_out_error_is_higher(
         validation((0.01, 0.01), rms=rms),
         estimate([1.0], [0.1]),
         None if noise is None else np.array(noise),
     )
     assert bool(found) == speaks
     if found:
-        assert found[0].message.startswith("a:")
+        assert found[0].where == "a"
         assert found[0].numbers["ratio"] == pytest.approx(rms[0] / 0.1)
 
 
 @pytest.mark.parametrize(
-    ("relative", "level"), [((0.09, 0.09), None), ((0.12, 0.01), "look"), ((0.01, 0.82), "wrong")]
+    ("relative", "level"),
+    [((0.09, 0.09), None), ((0.12, 0.01), "warning"), ((0.01, 0.82), "error")],
 )
 def test_a_fit_that_leaves_much_is_not_green(
     relative: tuple[float, float], level: str | None
 ) -> None:
-    found = judge_fit(estimate([1.0], [0.1], rms=relative, relative=relative))
+    found = warn_if_badly_fitted(estimate([1.0], [0.1], rms=relative, relative=relative))
     assert [r.level for r in found] == ([] if level is None else [level])
-    if level != "wrong":
+    if level != "error":
         noise = np.full(2, 0.1)  # efforts of 1
-        assert not judge_fit(
+        assert not warn_if_badly_fitted(
             estimate([1.0], [0.1], rms=relative, relative=relative), (noise, noise)
         )
 
@@ -367,7 +331,7 @@ def test_the_chance_of_a_ratio_allows_for_memory(memory: float) -> None:
     assert np.mean(chance < 0.1) == pytest.approx(0.1, abs=0.09)
     assert np.mean(chance < 0.5) == pytest.approx(0.5, abs=0.15)
     assert (
-        sum(bool(judge_misfit([f], ROWS)) for f in found) <= 4
+        sum(bool(warn_if_residual_exceeds_noise([f], ROWS)) for f in found) <= 4
     )  # memory of a tenth of a stretch: heavier tails
 
 
@@ -379,10 +343,10 @@ def test_what_repeats_is_not_noise_and_its_share_is_told() -> None:
     assert found.ratio[1] == pytest.approx(7.0, rel=0.1)
     assert found.repeats[1] == pytest.approx(0.5, abs=0.05)
     assert found.ratio[0] == pytest.approx(1.0, abs=0.2)
-    remark = judge_misfit([found], ROWS)[0]
-    assert remark.level == "look"
-    assert remark.message.startswith("b:")
-    assert remark.numbers["ratio"] == pytest.approx(found.ratio[1])
+    notice = warn_if_residual_exceeds_noise([found], ROWS)[0]
+    assert notice.level == "warning"
+    assert notice.where == "b"
+    assert notice.numbers["ratio"] == pytest.approx(found.ratio[1])
 
 
 def test_equations_that_do_not_count_are_not_misfits() -> None:
@@ -393,7 +357,7 @@ def test_equations_that_do_not_count_are_not_misfits() -> None:
 def test_there_is_no_misfit_without_repetitions() -> None:
     part, fitted = repeated(1.0)
     assert misfit(replace(part, replicates=None), fitted) is None
-    assert judge_misfit([], ROWS) == ()
+    assert warn_if_residual_exceeds_noise([], ROWS) == []
 
 
 @pytest.mark.parametrize(
@@ -408,9 +372,9 @@ def test_there_is_no_misfit_without_repetitions() -> None:
 )
 def test_a_misfit_must_be_large_and_sure(ratio: tuple, chance: float, speaks: bool) -> None:
     found = Misfit(ratio=np.array(ratio), chance=np.full(2, chance), repeats=np.array([0.3, 0.4]))
-    assert bool(judge_misfit([found], ROWS)) == speaks
+    assert bool(warn_if_residual_exceeds_noise([found], ROWS)) == speaks
     fine = Misfit(ratio=np.ones(2), chance=np.full(2, 0.5), repeats=np.zeros(2))
-    assert bool(judge_misfit([fine, found], ROWS)) == speaks
+    assert bool(warn_if_residual_exceeds_noise([fine, found], ROWS)) == speaks
 
 
 # -- physics
@@ -449,8 +413,8 @@ def test_the_robot_files_own_values_are_possible_and_expected(
 ) -> None:
     prior = prior_of(five_bar, five_bar_base)
     own = truth(five_bar, five_bar_base)
-    assert judge_physics(own, five_bar_base, prior) == ()
-    assert judge_prior(own, five_bar_base, prior) == ()
+    assert report_negative_values(own, five_bar_base, prior) == []
+    assert warn_if_far_from_robot_file(own, five_bar_base, prior) == []
 
 
 @pytest.mark.parametrize(
@@ -466,9 +430,9 @@ def test_negative_masses_inertias_and_friction_are_wrong(
     five_bar: Model, five_bar_base: BaseParameters, name: str, value: float
 ) -> None:
     own = truth(five_bar, five_bar_base, {name: value})
-    found = judge_physics(own, five_bar_base, prior_of(five_bar, five_bar_base))
-    assert [r.level for r in found] == ["wrong"]
-    assert name in found[0].message
+    found = report_negative_values(own, five_bar_base, prior_of(five_bar, five_bar_base))
+    assert [r.level for r in found] == ["error"]
+    assert name in found[0].where
     assert found[0].numbers["value"] == value
 
 
@@ -483,7 +447,7 @@ def test_what_may_be_negative_or_is_by_chance_is_not_wrong(
     three sigmas.
     """
     own = truth(five_bar, five_bar_base, {name: value})
-    assert judge_physics(own, five_bar_base, prior_of(five_bar, five_bar_base)) == ()
+    assert report_negative_values(own, five_bar_base, prior_of(five_bar, five_bar_base)) == []
 
 
 def test_few_degrees_of_freedom_ask_for_more_sigmas(
@@ -491,8 +455,8 @@ def test_few_degrees_of_freedom_ask_for_more_sigmas(
 ) -> None:
     prior = prior_of(five_bar, five_bar_base)
     change = {"left.motor.fs": -0.054}  # six sigmas
-    assert judge_physics(truth(five_bar, five_bar_base, change), five_bar_base, prior)
-    assert not judge_physics(
+    assert report_negative_values(truth(five_bar, five_bar_base, change), five_bar_base, prior)
+    assert not report_negative_values(
         truth(five_bar, five_bar_base, change, freedom=3.0), five_bar_base, prior
     )
 
@@ -518,19 +482,19 @@ def test_values_the_file_leaves_out_have_no_prior() -> None:
     assert not given["left.motor.fs"]
     assert given["right.motor.fs"]
     assert not given_by_file(model, base.standard[base.standard.index("left.motor.fs")])
-    found = judge_prior(truth(model, base, {"left.motor.fs": 100.0}), base, prior)
-    assert found == ()
-    assert judge_prior(truth(model, base, {"right.motor.fs": 100.0}), base, prior)
+    found = warn_if_far_from_robot_file(truth(model, base, {"left.motor.fs": 100.0}), base, prior)
+    assert found == []
+    assert warn_if_far_from_robot_file(truth(model, base, {"right.motor.fs": 100.0}), base, prior)
 
 
 def test_a_value_three_times_off_is_told(five_bar: Model, five_bar_base: BaseParameters) -> None:
     prior = prior_of(five_bar, five_bar_base)
-    found = judge_prior(
+    found = warn_if_far_from_robot_file(
         truth(five_bar, five_bar_base, {"left.motor.fs": 3.0}), five_bar_base, prior
     )
-    assert [r.level for r in found] == ["look"]
+    assert [r.level for r in found] == ["warning"]
     assert found[0].numbers["ratio"] == pytest.approx(3.0 / 0.9)
-    assert "left.motor.fs is 3.33 times" in found[0].message
+    assert "left.motor.fs is 3.33 times" in found[0].text
 
 
 def test_a_good_file_makes_smaller_differences_odd(
@@ -540,15 +504,17 @@ def test_a_good_file_makes_smaller_differences_odd(
     file it is not.
     """
     prior = prior_of(five_bar, five_bar_base)
-    assert judge_prior(truth(five_bar, five_bar_base, {"tool.mR": 2.0}), five_bar_base, prior)
+    assert warn_if_far_from_robot_file(
+        truth(five_bar, five_bar_base, {"tool.mR": 2.0}), five_bar_base, prior
+    )
     rng = np.random.default_rng(0)
     own = truth(five_bar, five_bar_base)
     rough = replace(own, values=own.values * np.exp(0.3 * rng.standard_normal(len(own))))
     changed = replace(
         rough, values=np.where(np.array(own.parameters) == "tool.mR", 2.0, rough.values)
     )
-    assert judge_prior(rough, five_bar_base, prior) == ()
-    assert judge_prior(changed, five_bar_base, prior) == ()
+    assert warn_if_far_from_robot_file(rough, five_bar_base, prior) == []
+    assert warn_if_far_from_robot_file(changed, five_bar_base, prior) == []
 
 
 def test_a_poorly_determined_value_is_not_compared(
@@ -557,21 +523,21 @@ def test_a_poorly_determined_value_is_not_compared(
     prior = prior_of(five_bar, five_bar_base)
     own = truth(five_bar, five_bar_base, {"left.motor.fs": 3.0})
     unsure = replace(own, covariance=own.covariance * 1e4)
-    assert judge_prior(unsure, five_bar_base, prior) == ()
+    assert warn_if_far_from_robot_file(unsure, five_bar_base, prior) == []
 
 
 @pytest.mark.parametrize(
     ("factor", "text", "level"),
     [
-        (1000.0, "1000", "wrong"),
-        (1e-3, "1 / 1000", "wrong"),
-        (180 / np.pi, "180/pi", "wrong"),
-        (-1.0, "sign", "wrong"),
-        (2 * np.pi, "2 pi", "wrong"),
-        (60.0, "that is 60", "wrong"),
-        (1 / 9.81, "9.81", "wrong"),
-        (1.1, "gains", "look"),
-        (2.0, "gains", "wrong"),
+        (1000.0, "1000", "error"),
+        (1e-3, "1 / 1000", "error"),
+        (180 / np.pi, "180/pi", "error"),
+        (-1.0, "sign", "error"),
+        (2 * np.pi, "2 pi", "error"),
+        (60.0, "that is 60", "error"),
+        (1 / 9.81, "9.81", "error"),
+        (1.1, "the robot file's", "warning"),
+        (2.0, "the robot file's", "error"),
     ],
 )
 def test_all_values_off_by_one_factor_is_a_unit(
@@ -579,9 +545,9 @@ def test_all_values_off_by_one_factor_is_a_unit(
 ) -> None:
     own = truth(five_bar, five_bar_base)
     scaled = replace(own, values=own.values * factor, covariance=own.covariance * factor**2)
-    found = judge_prior(scaled, five_bar_base, prior_of(five_bar, five_bar_base))
+    found = warn_if_far_from_robot_file(scaled, five_bar_base, prior_of(five_bar, five_bar_base))
     assert [r.level for r in found] == [level]
-    assert text in found[0].message
+    assert text in found[0].text
     assert found[0].numbers["factor"] == pytest.approx(factor, rel=1e-6)
 
 
@@ -591,9 +557,9 @@ def test_a_common_factor_may_be_a_drive_gain(
     own = truth(five_bar, five_bar_base)
     scaled = replace(own, values=own.values / 37.0, covariance=own.covariance / 37.0**2)
     prior = prior_of(five_bar, five_bar_base)
-    found = judge_prior(scaled, five_bar_base, prior, {"left.motor": 37.0})
-    assert "1 / 37 (the drive gain)" in found[0].message
-    assert "drive gain" not in judge_prior(scaled, five_bar_base, prior)[0].message
+    found = warn_if_far_from_robot_file(scaled, five_bar_base, prior, {"left.motor": 37.0})
+    assert "1 / 37 (the drive gain)" in found[0].text
+    assert "drive gain" not in warn_if_far_from_robot_file(scaled, five_bar_base, prior)[0].text
 
 
 @pytest.mark.parametrize(
@@ -642,7 +608,7 @@ def test_a_factor_near_a_unit_is_named(factor: float, expected: str | None) -> N
 
 
 def test_of_two_units_that_are_close_the_nearer_is_named() -> None:
-    for name, value in prior.UNITS.items():
+    for name, value in prior.UNIT_FACTORS.items():
         assert unit_of(value) == name
         assert unit_of(1 / value) == f"1 / {name}"
 
@@ -665,24 +631,24 @@ def log(seed: int = 0, t: int = 200, source: str = "log") -> Recording:
 
 def test_the_identification_log_is_found_among_the_held_out_ones() -> None:
     one, other = log(0), log(1, source="other")
-    assert judge_sameness([one], [other]) == ()
+    assert report_reused_logs([one], [other]) == []
     copy = replace(one, source="renamed", time=one.time + 5.0)
-    found = judge_sameness([one], [other, copy])
-    assert [r.level for r in found] == ["wrong"]
-    assert "renamed" in found[0].message
+    found = report_reused_logs([one], [other, copy])
+    assert [r.level for r in found] == ["error"]
+    assert found[0].where == "renamed"
 
 
 def test_a_piece_of_the_identification_log_is_found_too() -> None:
     one = log(0)
-    assert judge_sameness([log(1), one], [one.take(slice(37, 150))])
-    assert judge_sameness([one.take(slice(0, 20))], [one]) == ()  # a tenth of it was seen
+    assert report_reused_logs([log(1), one], [one.take(slice(37, 150))])
+    assert report_reused_logs([one.take(slice(0, 20))], [one]) == []  # a tenth of it was seen
 
 
 def test_currents_are_compared_where_there_are_no_efforts() -> None:
     one = replace(log(0), effort=None, current=log(0).effort, current_units=("A", "A"))
     other = replace(one, current=one.current + 1e-9)
-    assert judge_sameness([one], [one])
-    assert judge_sameness([one], [other]) == ()
+    assert report_reused_logs([one], [one])
+    assert report_reused_logs([one], [other]) == []
 
 
 @pytest.mark.parametrize(
@@ -691,21 +657,22 @@ def test_currents_are_compared_where_there_are_no_efforts() -> None:
 def test_a_row_of_which_less_than_half_counts_is_told(
     counts: tuple[int, int], speaks: bool
 ) -> None:
-    found = judge_share(ROWS, np.array(counts), 100)
+    found = warn_if_few_samples_are_valid(ROWS, np.array(counts), 100)
     assert bool(found) == speaks
     if found:
-        assert found[0].numbers["share"] == pytest.approx(min(counts) / 100)
+        assert found[0].numbers["fraction"] == pytest.approx(min(counts) / 100)
 
 
 def test_dead_and_copied_channels_are_told_of_arrays_too() -> None:
     fine = log(0)
-    assert judge_data([fine]) == ()
+    assert warn_about_broken_channels([fine]) == []
     dead = fine.effort.copy()
     dead[:, 1] = 0.0
-    assert "b.effort" in judge_data([fine, replace(fine, effort=dead)])[0].message
+    (found,) = warn_about_broken_channels([fine, replace(fine, effort=dead)])
+    assert (found.rule, found.where) == ("dead", "log: b.effort")
     twin = fine.effort.copy()
     twin[:, 1] = twin[:, 0]
-    assert judge_data([replace(fine, effort=twin)])[0].rule == "data"
+    assert warn_about_broken_channels([replace(fine, effort=twin)])[0].rule == "duplicated"
 
 
 # -- all together
@@ -729,25 +696,29 @@ def test_arrays_with_a_broken_channel_are_named_before_they_are_fitted(
             identify(five_bar, logs[:1], held_out=logs[1:])
         return
     result = identify(five_bar, logs[:1], held_out=logs[1:])
-    said = [r for r in result.verdict.remarks if r.rule == "data"]
-    assert "right.motor.effort" in said[0].message
-    assert "left.motor.effort" in said[0].message
-    assert any("recorded twice" in note for note in result.notes)
+    said = [n for n in result.notices if n.rule == "duplicated"]
+    assert "right.motor.effort" in said[0].where
+    assert "left.motor.effort" in said[0].text
+    assert "recorded twice" in said[0].advice
+    assert result.level != "ok"
 
 
 def test_a_clean_robot_is_good_and_keeps_its_verdict(
     five_bar: Model, five_bar_log: Recording, five_bar_other: Recording
 ) -> None:
     result = identify(five_bar, [five_bar_log], held_out=[five_bar_other])
-    assert result.verdict.headline == "good", result.verdict.summary()
+    assert result.level == "ok", result.summary()
     assert result.diagnosis is None
-    assert result.to_dict()["verdict"]["headline"] == "good"
-    assert result.summary().startswith("five_bar: good: numerics fine")
+    assert result.to_dict()["level"] == "ok"
+    assert result.summary().startswith("five_bar: OK - predicts the held-out log")
 
 
 def test_nothing_predicted_is_not_good(five_bar: Model, five_bar_log: Recording) -> None:
     result = identify(five_bar, [five_bar_log])
-    assert [r.rule for r in result.verdict.remarks] == ["prediction"]
+    assert [n.rule for n in result.notices if n.level != "info"] == ["not validated"]
+    assert result.headline == (
+        "five_bar: WARNING - not validated (well conditioned; no held-out log was given)"
+    )
     assert result.diagnosis is None
 
 
@@ -755,8 +726,8 @@ def test_the_identification_log_is_no_held_out_log(
     five_bar: Model, five_bar_log: Recording
 ) -> None:
     result = identify(five_bar, [five_bar_log], held_out=[five_bar_log])
-    assert result.verdict.headline == "wrong"
-    assert "sameness" in [r.rule for r in result.verdict.remarks]
+    assert result.level == "error"
+    assert "same log" in [n.rule for n in result.notices]
 
 
 @pytest.mark.parametrize(

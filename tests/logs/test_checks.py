@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.notices import of_log, ordered
 from gough.logs.checks import (
     check_even,
     inspect,
@@ -12,7 +13,7 @@ from gough.logs.checks import (
     moving_joints,
     quantisation_step,
 )
-from gough.logs.finding import Finding, notes
+from gough.logs.messages import log_notice
 from gough.logs.periods import even_times, interpolate, resample, resample_evenly
 from gough.logs.recording import Recording
 
@@ -21,7 +22,7 @@ WAVE = np.sin(2 * np.pi * 0.7 * TIME) + 0.3 * np.cos(2 * np.pi * 2.1 * TIME)
 
 
 def kinds(findings) -> list[str]:
-    return [f.kind for f in findings]
+    return [f.rule for f in findings]
 
 
 def test_a_clean_smooth_signal_has_no_findings() -> None:
@@ -33,21 +34,21 @@ def test_jitter_is_measured() -> None:
     rng = np.random.default_rng(0)
     noise = rng.normal(scale=1e-4, size=len(TIME))
     (found,) = inspect_clock(TIME + noise, "time")
-    assert found.kind == "jitter"
+    assert found.rule == "jitter"
     assert found.numbers["std"] == pytest.approx(np.sqrt(2) * 1e-4, rel=0.05)
 
 
 def test_a_gap_is_found_with_place_length_and_samples_lost() -> None:
     time = np.delete(TIME, slice(1000, 1007))
     (found,) = inspect_clock(time, "time")
-    assert found.kind == "gap"
+    assert found.rule == "gap"
     assert found.numbers == {"count": 1, "largest": pytest.approx(0.016), "sample": 999, "lost": 7}
 
 
 def test_a_clock_that_speeds_up_drifts() -> None:
     time = TIME * (1 + 2e-3 * TIME / TIME[-1])
     (found,) = inspect_clock(time, "time")
-    assert found.kind == "drift"
+    assert found.rule == "drift"
     # A quadratic bulge of height h stands h * 2/3 above and h / 3 below its straight line: here h =
     # 2e-3 * 10 s / 4.
     assert found.numbers["largest"] == pytest.approx(2e-3 * 10 / 4 * 2 / 3, rel=0.01)
@@ -70,7 +71,7 @@ def test_an_effort_that_stands_still_for_a_part_of_the_log_is_found(hold: int, f
             position_units=("m",),
             effort=effort[:, None],
         )
-        return [(f.channel, f.numbers["sample"]) for f in inspect(log) if f.kind == "dead"]
+        return [(f.where, f.numbers["sample"]) for f in inspect(log) if f.rule == "dead"]
 
     assert dead(WAVE, stuck) == ([("a.effort", 3000)] if found else [])
     assert dead(WAVE, held) == []
@@ -80,7 +81,7 @@ def test_an_effort_that_stands_still_for_a_part_of_the_log_is_found(hold: int, f
 
 def test_a_dead_channel_is_found() -> None:
     (found,) = inspect_channel(np.full(100, 3.0), "a.current", "A")
-    assert found.kind == "dead"
+    assert found.rule == "dead"
     assert found.numbers["value"] == 3.0
 
 
@@ -107,7 +108,7 @@ def test_clipping_is_found_on_the_side_where_it_is(step: float | None) -> None:
     clipped = np.minimum(WAVE, 0.9)
     if step is not None:
         clipped = np.round(clipped / step) * step
-    found = [f for f in inspect_channel(clipped, "a.effort", "N") if f.kind == "saturation"]
+    found = [f for f in inspect_channel(clipped, "a.effort", "N") if f.rule == "saturation"]
     assert len(found) == 1
     assert found[0].numbers["value"] == pytest.approx(0.9)
     assert found[0].numbers["count"] == np.sum(clipped == clipped.max())
@@ -223,9 +224,9 @@ def test_channels_of_which_the_same_is_to_be_said_share_a_note() -> None:
     coarse = np.round(WAVE / 0.05) * 0.05
     found = [f for name in ("a.position", "b.position") for f in inspect_channel(coarse, name, "m")]
     found += inspect_channel(np.full(100, 3.0), "a.current", "A")
-    found += [Finding(kind="truncated", channel="log.csv", message="the last line is cut")]
-    assert notes(found, "log.csv") == (
+    found += [log_notice("truncated", "log.csv", "the last line is cut")]
+    assert [str(notice) for notice in ordered(of_log(found, "log.csv"))] == [
+        "log.csv: a.current: all 100 samples are 3 A; check whether the channel is connected",
         "log.csv: a.position, b.position: values come in steps of 0.05 m",
-        "log.csv: a.current: all 100 samples are 3 A; is the channel connected?",
         "log.csv: the last line is cut",
-    )
+    ]

@@ -322,7 +322,7 @@ def test_blank_cells_are_other_clocks(tmp_path) -> None:
     assert len(log) == len(at)
     assert np.allclose(log.position[:, 0], np.sin(3 * at), atol=1e-9)
     assert np.allclose(log.effort[:, 0], 5 * np.cos(3 * at), atol=1e-5)
-    assert any(f.kind == "clock" for f in log.quality)
+    assert any(f.rule == "clock" for f in log.notices)
     with pytest.raises(InvalidRecording, match="blank"):
         open_recording(tmp_path / "run.csv", description)
     damaged = (tmp_path / "run.csv").read_text().replace("0.050,", ",", 1)
@@ -359,7 +359,7 @@ def test_a_line_of_units_belongs_to_the_names(tmp_path) -> None:
     path.write_text(f"{head}\ns,rad,rad,N m,[N m]\n{rest}")
     log = read_recording(path, described("t [s]", ["a [rad]", "b [rad]"], ["c [N m]", "d [N m]"]))
     is_the_run(log)
-    assert any(f.kind == "above" and f.numbers["lines"] == 2 for f in log.quality)
+    assert any(f.rule == "above" and f.numbers["lines"] == 2 for f in log.notices)
 
 
 def test_start_and_stop_cut_a_stretch_out_and_skip_leaves_lines_out(tmp_path) -> None:
@@ -569,8 +569,8 @@ def test_texts_of_windows_are_read_with_their_signs(tmp_path, encoding: str) -> 
     (tmp_path / "run.csv").write_bytes("\n".join([*lines, ""]).encode(encoding))
     found = read_recording(tmp_path / "run.csv")
     np.testing.assert_allclose(found.position[:, 0], np.radians(np.arange(12.0) ** 2), rtol=1e-14)
-    assert any(f.kind == "ignored" and f.channel == "Öltemperatur" for f in found.quality)
-    assert any(f.kind == "encoding" for f in found.quality) == (encoding == "cp1252")
+    assert any(f.rule == "ignored" and f.where == "Öltemperatur" for f in found.notices)
+    assert any(f.rule == "encoding" for f in found.notices) == (encoding == "cp1252")
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_resampling_puts_a_whole_number_of_samples_in_each_period_and_ends_the_l
     assert made.period_samples == 618
     assert made.period_count == 8
     assert len(made) == 8 * 618
-    assert [f.kind for f in made.quality] == ["resampled"]
+    assert [f.rule for f in made.notices] == ["resampled"]
     assert np.abs(made.position - motion(made.time - 3.0, period)).max() < 1e-6
     # The DFT over what merely looks like whole periods leaks into the accelerations; over whole
     # ones it does not.

@@ -147,17 +147,17 @@ def test_a_line_cut_short_at_the_end_is_dropped_and_reported(tmp_path) -> None:
     for tail in ("0.3,0.8", "0.3,0.8,1e-", "0.3", "0.3,0.8\n"):
         recording = read_recording(write(tmp_path, HEADER + ROWS + tail))
         assert len(recording) == 3
-        found = [f for f in recording.quality if f.kind == "truncated"]
+        found = [f for f in recording.notices if f.rule == "truncated"]
         assert len(found) == 1
         assert found[0].numbers["line"] == 5
         *_, last = open_recording(tmp_path / "run.csv").blocks(2)
-        assert [f.kind for f in last.quality] == ["truncated"]
+        assert [f.rule for f in last.notices] == ["truncated"]
 
 
 def test_a_whole_last_line_without_line_end_is_kept_and_reported(tmp_path) -> None:
     recording = read_recording(write(tmp_path, HEADER + ROWS.rstrip("\n")))
     assert len(recording) == 3
-    assert [f.kind for f in recording.quality if f.channel == "run.csv"] == ["unterminated"]
+    assert [f.rule for f in recording.notices if f.where == "run.csv"] == ["unterminated"]
 
 
 def test_a_gzip_file_that_stops_early_is_read_as_far_as_it_goes(tmp_path) -> None:
@@ -166,13 +166,13 @@ def test_a_gzip_file_that_stops_early_is_read_as_far_as_it_goes(tmp_path) -> Non
     data = gzip.compress((HEADER + lines).encode())
     recording = read_recording(write(tmp_path, data[: len(data) // 2], "run.csv.gz"))
     assert 1000 < len(recording) < 4000
-    assert any(f.kind == "truncated" and "compressed" in f.message for f in recording.quality)
+    assert any(f.rule == "truncated" and "compressed" in f.text for f in recording.notices)
 
 
 def test_columns_nobody_knows_are_reported_as_left_out(tmp_path) -> None:
     text = "time [s],a.position [m],<script>alert(1)</script>\n0,1,2\n1,2,3\n"
-    found = [f for f in read_recording(write(tmp_path, text)).quality if f.kind == "ignored"]
-    assert [f.channel for f in found] == ["<script>alert(1)</script>"]
+    found = [f for f in read_recording(write(tmp_path, text)).notices if f.rule == "ignored"]
+    assert [f.where for f in found] == ["<script>alert(1)</script>"]
 
 
 def test_names_that_look_like_code_stay_text(tmp_path) -> None:
@@ -557,8 +557,8 @@ def test_files_with_their_own_clocks_meet_on_the_clock_of_the_positions(tmp_path
     # interpolation is exact.
     assert np.allclose(recording.position[:, 0], (recording.time + 0.01) ** 2, atol=1e-8)
     assert np.allclose(recording.effort[:, 0], 5 * (recording.time + 0.01), atol=1e-7)
-    clock = next(f for f in recording.quality if f.kind == "clock")
-    assert clock.channel == "f.txt.gz"
+    clock = next(f for f in recording.notices if f.rule == "clock")
+    assert clock.where == "f.txt.gz"
     assert clock.numbers["start"] == pytest.approx(0.004, abs=1e-7)
 
 
@@ -583,7 +583,7 @@ def test_an_even_clock_an_offset_and_holding_are_done_when_described(tmp_path) -
 
 def test_clocks_of_different_rates_are_reported_in_parts_per_million(tmp_path) -> None:
     recording = read_recording(folder(tmp_path, rate=100.05), write(tmp_path, FOLDER, "d.toml"))
-    found = next(f for f in recording.quality if f.kind == "clock")
+    found = next(f for f in recording.notices if f.rule == "clock")
     assert found.numbers["rate_ratio"] == pytest.approx(500e-6, rel=0.05)
 
 

@@ -24,7 +24,7 @@ def test_a_column_of_text_is_left_out_and_reported(tmp_path, word: str) -> None:
     path = write(tmp_path, HEADER + ",state", *(f"{row},{word}" for row in ROWS))
     found = read_recording(path)
     assert np.array_equal(found.effort[:, 0], [1, 2, 4])
-    assert [f.channel for f in found.quality if f.kind == "ignored"] == ["state"]
+    assert [f.where for f in found.notices if f.rule == "ignored"] == ["state"]
     assert sum(len(block) for block in open_recording(path).blocks(2)) == 3
 
 

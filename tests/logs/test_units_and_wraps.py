@@ -91,7 +91,7 @@ def test_unwrap_of_what_has_no_turn_asks_for_the_number(tmp_path: Path) -> None:
 
 
 def kinds(values: np.ndarray) -> list[str]:
-    return [finding.kind for finding in inspect_jumps(values, "q", "rad")]
+    return [notice.rule for notice in inspect_jumps(values, "q", "rad")]
 
 
 def test_wraps_and_lost_counts_are_found_and_told_apart() -> None:
@@ -129,8 +129,8 @@ def test_arrays_get_the_checks_of_a_file() -> None:
     q = np.stack([np.sin(3 * TIME), np.cos(2 * TIME)], axis=1)
     same = np.stack([np.sin(TIME), np.sin(TIME)], axis=1)
     dead = np.stack([np.sin(TIME), np.zeros(len(TIME))], axis=1)
-    assert {f.kind for f in inspect(recording(same, q))} == {"duplicated"}
-    assert {f.kind for f in inspected(recording(dead, q)).quality} == {"dead"}
+    assert {f.rule for f in inspect(recording(same, q))} == {"duplicated"}
+    assert {f.rule for f in inspected(recording(dead, q)).notices} == {"dead"}
     once = inspected(recording(dead, q))
     assert inspected(once) is once
 

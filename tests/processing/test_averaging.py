@@ -115,10 +115,10 @@ def test_currents_are_averaged_where_there_are_no_efforts() -> None:
 
 def test_a_first_period_that_is_still_settling_is_reported() -> None:
     noise = 0.01 * draw(np.random.default_rng(0), 6, 200)
-    assert average_periods(repeated(noise, 200)).findings == ()
+    assert average_periods(repeated(noise, 200)).notices == ()
     noise[:200, 0] += np.exp(-np.arange(200) / 30.0)
-    (found,) = average_periods(repeated(noise, 200)).findings
-    assert (found.kind, found.channel, found.numbers["period"]) == ("transient", "a.position", 0)
+    (found,) = average_periods(repeated(noise, 200)).notices
+    assert (found.rule, found.where, found.numbers["period"]) == ("transient", "a.position", 0)
 
 
 def test_periods_that_still_settle_are_told_from_noise_drift_and_change() -> None:

@@ -246,8 +246,8 @@ def test_bad_logs_are_skipped_if_asked_and_copies_count_once(
     }
     assert len(collected.keys) == 3
     assert len(collected.merged().logs) == 3
-    assert sum("left out" in note for note in collected.notes) == 3
-    assert sum("counted once" in note for note in collected.notes) == 1
+    assert sum("left out" in str(notice) for notice in collected.notices) == 3
+    assert sum("used once" in str(notice) for notice in collected.notices) == 1
 
 
 def test_a_damaged_factor_is_refused_by_name(job: Job, logs: list[str], tmp_path: Path) -> None:

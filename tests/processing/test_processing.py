@@ -195,7 +195,7 @@ def test_a_few_lost_samples_leave_a_periodic_log_periodic(
     )
     found, whole = process(five_bar, log), process(five_bar, five_bar_log)
     assert (found.method, found.periods) == ("explicit", whole.periods)
-    assert [f.kind for f in found.findings if f.kind == "resampled"] == ["resampled"]
+    assert [f.rule for f in found.notices if f.rule == "resampled"] == ["resampled"]
     scale = np.abs(whole.motion.qdd).max(axis=0)
     assert np.abs((found.motion.qdd - whole.motion.qdd) / scale).max() < 1e-2
     assert np.abs(found.effort - whole.effort).max() < 5 * np.sqrt(np.diag(whole.covariance).max())
@@ -234,7 +234,7 @@ def test_memory_does_not_grow_with_the_log(
             velocity=None,
             reference=None,
             period_samples=None,
-            quality=(),
+            notices=(),
         )
         path = long.save(tmp_path / f"log{repeats}.npz")
         del long

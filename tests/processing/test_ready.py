@@ -16,7 +16,7 @@ from gough.processing.match_robot import ready, repetition
 
 
 def kinds(log: Recording) -> list[str]:
-    return [finding.kind for finding in log.quality]
+    return [notice.rule for notice in log.notices]
 
 
 @pytest.mark.parametrize("left", [1, 700, 1999])
@@ -28,10 +28,10 @@ def test_a_log_that_stops_in_mid_period_is_used_without_it_and_says_so(
     whole = process(five_bar, five_bar_log.take(slice(0, 6000)))
     assert (done.method, done.periods) == ("explicit", 3)
     np.testing.assert_array_equal(done.motion.q, whole.motion.q)
-    (found,) = (f for f in done.findings if f.kind == "incomplete")
-    assert f"the last period stops after {left} of 2000 samples" in found.message
-    assert not [f for f in whole.findings if f.kind == "incomplete"]
-    assert any("left out" in note for note in identify(five_bar, [cut]).notes)
+    (found,) = (f for f in done.notices if f.rule == "incomplete")
+    assert f"the last period stops after {left} of 2000 samples" in found.text
+    assert not [f for f in whole.notices if f.rule == "incomplete"]
+    assert any("left out" in str(notice) for notice in identify(five_bar, [cut]).notices)
 
 
 def test_a_period_that_still_settles_is_left_out_and_said(
@@ -42,8 +42,8 @@ def test_a_period_that_still_settles_is_left_out_and_said(
     later = process(five_bar, five_bar_log.take(slice(2000, None)))
     assert done.periods == five_bar_log.period_count - 1
     np.testing.assert_allclose(done.motion.q, later.motion.q, atol=1e-4)
-    (found,) = (f for f in done.findings if f.kind == "transient")
-    assert "still settles in the first 1 of 5 periods" in found.message
+    (found,) = (f for f in done.notices if f.rule == "transient")
+    assert "still settles in the first 1 of 5 periods" in found.text
 
 
 def test_less_than_two_periods_are_processed_in_time(
@@ -60,7 +60,7 @@ def test_a_motion_that_repeats_undeclared_is_said_and_used_if_asked(
     assert repetition(undeclared) == pytest.approx(2.0, abs=1e-2)
     usual = process(five_bar, undeclared)
     assert usual.method == "time"
-    (said,) = (f for f in usual.findings if f.kind == "period")
+    (said,) = (f for f in usual.notices if f.rule == "period")
     assert said.numbers["seconds"] == pytest.approx(2.0, abs=1e-2)
     asked = process(five_bar, undeclared, Processing(repeats="found"))
     assert (asked.method, asked.periods) == ("explicit", 5)

@@ -25,7 +25,10 @@ def estimates(model: Model, groups: Sequence[Sequence[Recording]]) -> list[Estim
 
 
 def says_that_it_does_not_carry(estimate: Estimate) -> bool:
-    return any("does not carry from one motion to another" in note for note in estimate.notes)
+    return any(
+        "does not generalise from one motion to another" in str(notice)
+        for notice in estimate.notices
+    )
 
 
 @pytest.mark.skipif(not machines.available("staubli_tx40"), reason="the arm's log is not here")

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 from gough.core.motion import Motion
+from gough.core.notices import Notice
 from gough.engine import Model, base_parameters
 from gough.fitting.estimate import Enclosure, Estimate
 from gough.fitting.least_squares import GaussMarkov, LeastSquares
@@ -108,7 +109,9 @@ def result(name: str) -> Identification:
             "log1.csv": {"closure residual": 1.5e-12, "samples": 400.0},
         },
         history=("  9 parameters, all base parameters: ratio 40.0",),
-        notes=("log0.csv: three samples are missing",),
+        notices=(
+            Notice(rule="gap", level="info", where="log0.csv", text="three samples are missing"),
+        ),
         settings={
             "recordings": ["log0.csv"],
             "validate": ["log1.csv"],
@@ -123,13 +126,14 @@ def hostile() -> Identification:
     good = result("five_bar")
     e, v = good.estimate, good.validation
     names = (f"{HOSTILE}.m", *e.parameters[1:])
+    notice = Notice(rule=HOSTILE, level="info", where=HOSTILE, text=HOSTILE, advice=HOSTILE)
 
     def renamed(estimate: Estimate) -> Estimate:
         return replace(
             estimate,
             parameters=names,
             method=HOSTILE,
-            notes=(HOSTILE,),
+            notices=(notice,),
             uncertainty=HOSTILE,
             units=(HOSTILE, *estimate.units[1:]),
         )
@@ -144,8 +148,8 @@ def hostile() -> Identification:
             HOSTILE: replace(good.enclosures["lp"], method=HOSTILE, certificate={HOSTILE: HOSTILE})
         },
         fits=fits,
-        validation=replace(v, doubts=(HOSTILE,)),
-        notes=(HOSTILE,),
+        validation=replace(v, notices=(notice,)),
+        notices=(notice,),
         history=(HOSTILE,),
         quality={HOSTILE: {HOSTILE: 1.0}},
         settings={HOSTILE: [HOSTILE]},
@@ -179,5 +183,5 @@ def choice(name: str) -> ModelChoice:
             ),
         ),
         weak=(WeakDirection(relative=0.02, direction=f"0.70 {name}"),),
-        notes=(name,),
+        notices=(Notice(rule="symmetry", level="info", text=name),),
     )

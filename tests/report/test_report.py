@@ -24,7 +24,7 @@ from gough.app.report.numbers import number, percent, unit, with_std
 from gough.app.report.report import render
 from gough.app.report.scene import frames, robot_scene, skeleton
 from gough.core.errors import InvalidInput, OutputError
-from gough.core.notices import Remark, Verdict
+from gough.core.notices import Notice
 from gough.engine import random_motion
 from gough.identification import Fit
 from gough.identification.diagnosis import Diagnosis, Limit, Mistake
@@ -142,9 +142,8 @@ def test_the_parameter_table_equals_the_estimate(page: Page) -> None:
 
 def test_exactly_the_doubtful_parameters_are_marked(page: Page) -> None:
     estimate = result("five_bar").estimate
-    named = {word.strip(",;:") for doubt in estimate.doubts for word in doubt.split()} & set(
-        estimate.parameters
-    )
+    words = " ".join(notice.where for notice in estimate.parameter_notices).split()
+    named = {word.strip(",;:") for word in words} & set(estimate.parameters)
     assert {
         cells[0].partition("combination: ")[0]
         for kind, cells in page.tables[0]
@@ -169,10 +168,10 @@ def test_a_value_outside_its_guaranteed_bounds_is_marked() -> None:
 @pytest.mark.parametrize(
     ("predicts", "numerics", "words", "colours"),
     [
-        ("good", True, ["Good prediction", "Numerics fine"], ["good", "good"]),
-        ("fair", True, ["Fair prediction", "Numerics fine"], ["warn", "good"]),
-        ("poor", False, ["Poor prediction", "Numerics doubtful"], ["bad", "bad"]),
-        ("not tested", True, ["Prediction not tested", "Numerics fine"], ["open", "good"]),
+        ("good", True, ["Good prediction", "Well conditioned"], ["good", "good"]),
+        ("fair", True, ["Fair prediction", "Well conditioned"], ["warn", "good"]),
+        ("poor", False, ["Poor prediction", "Poorly conditioned"], ["bad", "bad"]),
+        ("not tested", True, ["Not validated", "Well conditioned"], ["open", "good"]),
     ],
 )
 def test_the_verdict_comes_first_and_separates_prediction_from_numerics(
@@ -185,7 +184,7 @@ def test_the_verdict_comes_first_and_separates_prediction_from_numerics(
     page = Page(render(robot("five_bar"), changed))
     articles = [str(attributes["class"]) for tag, attributes in page.elements if tag == "article"]
     assert articles == colours
-    places = [page.text.index(word) for word in (*words, "What deserves doubt", "Regroupings")]
+    places = [page.text.index(word) for word in (*words, "Info", "Regroupings")]
     assert places == sorted(places)
 
 
@@ -267,7 +266,7 @@ def test_regroupings_and_history_and_quality_and_settings_are_told(page: Page) -
         assert formulas[name] in page.text
     for words in (
         *good.history,
-        *good.notes,
+        *(notice.text for notice in good.notices),
         "closure residual",
         "log0.csv",
         "recordings",
@@ -281,7 +280,7 @@ def test_what_guaranteed_bounds_rest_on_is_told() -> None:
     box = replace(
         good.enclosures["lp"],
         certificate={"error_bound": [1.5, 1.5], "removed": [], "gap": 3.55e-15},
-        notes=("conditional on two rows",),
+        notices=(Notice(rule="outliers", level="info", text="conditional on two rows"),),
     )
     page = Page(render(robot("five_bar"), replace(good, enclosures={"bounds_slow": box})))
     assert (
@@ -543,25 +542,24 @@ def judged(**fields: Any) -> str:
     return render(robot("five_bar"), replace(result("five_bar"), **fields))
 
 
-def test_the_worst_remark_comes_first_and_nothing_is_green_beside_it() -> None:
+def test_errors_come_before_warnings_and_nothing_is_green_beside_them() -> None:
     page = Page(
         judged(
-            verdict=Verdict(
-                remarks=(
-                    Remark(rule="fit", level="look", message="12 % is left"),
-                    Remark(rule="physics", level="wrong", message="fs is <b>negative</b>"),
-                )
+            notices=(
+                Notice(rule="fit error", level="warning", text="12 % is left"),
+                Notice(rule="negative value", level="error", text="fs is <b>negative</b>"),
             )
         )
     )
-    assert ("div", "headline wrong") in [(tag, a.get("class")) for tag, a in page.elements]
+    assert ("div", "headline error") in [(tag, a.get("class")) for tag, a in page.elements]
     assert page.text.index("fs is <b>negative</b>") < page.text.index("12\u00a0% is left")
     assert not [a for tag, a in page.elements if tag == "article" and "good" in str(a.get("class"))]
 
 
-def test_a_verdict_without_remarks_is_good() -> None:
-    page = Page(judged(verdict=Verdict()))
-    assert "No rule of the verdict speaks against this result." in page.text
+def test_a_result_without_warnings_is_ok() -> None:
+    page = Page(judged(notices=()))
+    assert ("div", "headline ok") in [(tag, a.get("class")) for tag, a in page.elements]
+    assert "No rule warns." in page.text
     assert [a for tag, a in page.elements if tag == "article" and "good" in str(a.get("class"))]
 
 
@@ -586,7 +584,10 @@ def test_mistakes_are_told_with_size_and_cure() -> None:
     page = Page(
         judged(
             diagnosis=Diagnosis(
-                robot="five_bar", mistakes=(mistake,), limits=limits, notes=("one log only",)
+                robot="five_bar",
+                mistakes=(mistake,),
+                limits=limits,
+                notices=(Notice(rule="diagnosis", level="info", text="one log only"),),
             )
         )
     )

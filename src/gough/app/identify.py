@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gough.core.errors import InvalidInput
+from gough.core.notices import Notice
 from gough.core.options import merge_settings, with_settings
 from gough.engine import Model, Robot
 from gough.fitting.regression import BlockStatistics
@@ -57,8 +58,9 @@ def identify(
         whole=whole,
         progress=progress,
     )
-    verdict, diagnosis = judge(fitted)
-    return replace(fitted.identification, verdict=verdict, diagnosis=diagnosis)
+    notices, diagnosis = judge(fitted)
+    result = fitted.identification
+    return replace(result, notices=(*notices, *result.notices), diagnosis=diagnosis)
 
 
 @with_settings(IdentifySettings)
@@ -129,16 +131,21 @@ def identify_logs(
     words = ", ".join(
         f"{row} {r:+.2f} (p = {p:.2g})" for row, r, p in zip(factor.statistics.rows, rho, chance)
     )
-    notes = (
-        f"{len(collected.keys)} logs through factors; verdict, pictures and information over noise "
-        f"are those of "
-        f"{len(sample)} of them",
-        f"correlation of neighbouring residuals: {words}",
-        *collected.notes,
+    used = Notice(
+        rule="many logs",
+        level="info",
+        text=f"{len(collected.keys)} logs by sufficient statistics; notices of rules, figures and "
+        f"signal-to-noise ratios are those of {len(sample)} of them",
     )
+    correlation = Notice(
+        rule="whiteness",
+        level="info",
+        text=f"correlation of neighbouring residuals: {words}",
+    )
+    notices = (used, correlation, *collected.notices)
     return replace(
         result,
-        notes=(*notes, *result.notes),
+        notices=(*notices, *result.notices),
         settings=chosen.to_dict(),
         logs={**result.logs, "identification": tuple(map(name_of, collected.keys))},
     )

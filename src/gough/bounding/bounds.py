@@ -15,6 +15,7 @@ from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
 from gough.core.intervals import Interval
+from gough.core.notices import Notice
 from gough.core.options import REQUIRED, Settings, merge_settings, nested, option, with_settings
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, Robot, as_model, base_parameters
@@ -118,15 +119,17 @@ def bounds(
     chosen = replace(chosen, processing=processing)
     problem = bounded_problem(model, recordings, base, chosen, gains=gains)
     box = enclose(problem, chosen.solver, chosen.outliers)
-    notes = list(box.notes)
+    notices = box.notices
     if chosen.position_error is not None:
-        notes.insert(
-            0,
-            f"positions may be off by {chosen.position_error:g} m or rad, and the motion was "
+        notice = Notice(
+            rule="position error",
+            level="info",
+            text=f"positions may be off by {chosen.position_error:g} m or rad, and the motion was "
             "enclosed with them: the box holds if the pose has no harmonics above "
             f"{processing.cutoff:.4g} Hz",
         )
-    return replace(box, settings=chosen.to_dict(), notes=tuple(notes))
+        notices = (notice, *notices)
+    return replace(box, settings=chosen.to_dict(), notices=notices)
 
 
 def bounded_problem(

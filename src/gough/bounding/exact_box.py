@@ -25,6 +25,7 @@ from gough.bounding.start_box import finite_start
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval
+from gough.core.notices import Notice
 from gough.fitting.estimate import Enclosure
 
 _NOTABLE_GAP = 1e-3  # relative gap between proven and attained bounds that is reported
@@ -70,17 +71,17 @@ class ExactBox:
             "smallest_fitting": search.ratio,
             "error_bound": [float(problem.error_bound.min()), float(problem.error_bound.max())],
         }
-        notes = warn_if_nearly_empty(search.ratio)
-        notes += _warn_if_signs_are_open(problem, search)
+        notices = warn_if_nearly_empty(search.ratio)
+        notices += _warn_if_signs_are_open(problem, search)
         method = "exact box"
         if self.outliers:
             method = f"box with up to {self.outliers} outliers"
-            notes += _warn_if_prior_is_not_narrowed(problem, self.outliers, lower, upper)
+            notices += _warn_if_prior_is_not_narrowed(problem, self.outliers, lower, upper)
         else:
             gap = np.max([case.rounds[-1].gap for case in search.feasible_cases], axis=0)
             relative_gap = float((gap / np.maximum(upper - lower, 1e-300)).max())
             certificate |= {"gap": float(gap.max()), "relative_gap": relative_gap}
-            notes += _warn_if_gap_is_large(relative_gap)
+            notices += _warn_if_gap_is_large(relative_gap)
         certificate["proof"] = stored_proof(problem, search)
         return Enclosure(
             parameters=problem.parameters,
@@ -88,7 +89,7 @@ class ExactBox:
             lower=lower,
             upper=upper,
             method=method,
-            notes=tuple(notes),
+            notices=tuple(notices),
             certificate=certificate,
         )
 
@@ -275,7 +276,7 @@ def _largest_margin(
     return np.asarray(largest - np.sum(offsets, axis=0))
 
 
-def _warn_if_signs_are_open(problem: BoundedProblem, search: BoxSearch) -> list[str]:
+def _warn_if_signs_are_open(problem: BoundedProblem, search: BoxSearch) -> list[Notice]:
     """Warn if bounds are wide because the sign of a parameter is open."""
     open_signs: set[int] = set()
     for box in search.boxes:
@@ -283,34 +284,47 @@ def _warn_if_signs_are_open(problem: BoundedProblem, search: BoxSearch) -> list[
     if not open_signs:
         return []
     names = ", ".join(problem.parameters[j] for j in sorted(open_signs))
-    return [
-        "the bounds hold but are wider than needed: the regressor is uncertain and the signs of "
-        f"{names} are open; give priors that fix signs"
-    ]
+    notice = Notice(
+        rule="wide bounds",
+        level="info",
+        where=names,
+        text="the bounds hold but are wider than needed: the regressor is uncertain and the signs "
+        "are open",
+        advice="give priors that fix signs",
+    )
+    return [notice]
 
 
 def _warn_if_prior_is_not_narrowed(
     problem: BoundedProblem, outliers: int, lower: FloatArray, upper: FloatArray
-) -> list[str]:
+) -> list[Notice]:
     """Warn if the box of some parameters is still their prior."""
     as_prior = (lower <= problem.prior_lower) & (upper >= problem.prior_upper)
     if not as_prior.any():
         return []
     names = ", ".join(problem.parameters[j] for j in np.flatnonzero(as_prior))
-    return [
-        f"with {outliers} outliers anywhere the data do not narrow the prior of {names}; use more "
-        "equations, a narrower prior or fewer outliers"
-    ]
+    notice = Notice(
+        rule="wide bounds",
+        level="info",
+        where=names,
+        text=f"with {outliers} outliers anywhere the data do not narrow the prior",
+        advice="use more equations, a narrower prior or fewer outliers",
+    )
+    return [notice]
 
 
-def _warn_if_gap_is_large(relative_gap: float) -> list[str]:
+def _warn_if_gap_is_large(relative_gap: float) -> list[Notice]:
     """Warn if the proven bounds are noticeably wider than the attained ones."""
     if relative_gap <= _NOTABLE_GAP:
         return []
-    return [
-        f"the bounds hold but are proven only to {100 * relative_gap:.2g} % of the width; give a "
-        "narrower prior"
-    ]
+    notice = Notice(
+        rule="wide bounds",
+        level="info",
+        text=f"the bounds hold but are proven only to {100 * relative_gap:.2g} % of the width",
+        advice="give a narrower prior",
+        numbers={"relative gap": relative_gap},
+    )
+    return [notice]
 
 
 def _too_many_outliers(problem: BoundedProblem, search: BoxSearch) -> InconsistentData:

@@ -70,7 +70,7 @@ class GaussSeidel:
             lower=box.lower,
             upper=box.upper,
             method="preconditioned interval Gauss-Seidel",
-            notes=tuple(warn_if_nearly_empty(ratio)),
+            notices=tuple(warn_if_nearly_empty(ratio)),
             certificate={
                 "guarantee": "outward-rounded interval arithmetic",
                 "equations": len(equations.effort),

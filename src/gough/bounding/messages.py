@@ -10,6 +10,7 @@ from gough.bounding.linear_program import LinearProgram, reduce_contradiction
 from gough.bounding.polytope import equations_of, linearise, split_signs
 from gough.bounding.problem import BoundedProblem
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
+from gough.core.notices import Notice
 
 # Error bounds over the smallest that fit below which a box is doubtful. Tuned on a hexapod: at
 # 1.001 its boxes excluded 7 to 14 of 24 parameters.
@@ -22,7 +23,7 @@ def format_rounded_up(factor: float) -> str:
     return f"{ceil(factor / last_digit * (1 - 1e-12)) * last_digit:.3g}"
 
 
-def warn_if_nearly_empty(ratio: float) -> list[str]:
+def warn_if_nearly_empty(ratio: float) -> list[Notice]:
     """Warn if error bounds only a little smaller would leave the feasible set empty.
 
     Args:
@@ -30,12 +31,16 @@ def warn_if_nearly_empty(ratio: float) -> list[str]:
     """
     if ratio * _AMPLE_BOUND_RATIO <= 1:
         return []
-    return [
-        f"the set is nearly empty: {format_rounded_up(ratio)} times the error bounds would be the "
-        "smallest that fit anything. Such a box is small because the data almost contradict each "
-        "other, and bounds that are a little too small exclude the truth: take them from the "
-        "accuracy of sensors and model, not from what fits"
-    ]
+    notice = Notice(
+        rule="nearly empty",
+        level="warning",
+        text=f"the set is nearly empty: {format_rounded_up(ratio)} times the error bounds would be "
+        "the smallest that fit anything; such a box is small because the data almost contradict "
+        "each other, and bounds that are a little too small exclude the truth",
+        advice="take them from the accuracy of sensors and model, not from what fits",
+        numbers={"ratio": ratio},
+    )
+    return [notice]
 
 
 def explain_contradiction(problem: BoundedProblem) -> InconsistentData:

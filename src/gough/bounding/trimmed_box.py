@@ -12,6 +12,7 @@ from gough.bounding.polytope import Polytope, linearise
 from gough.bounding.problem import BoundedProblem
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
+from gough.core.notices import Notice
 from gough.fitting.estimate import Enclosure
 
 _MISFIT_TOLERANCE = 1e-9  # violation of an equation that is ignored, in error bounds
@@ -34,18 +35,21 @@ class TrimmedBox:
         """Remove outliers and enclose the feasible set of the other equations."""
         removed = problem.pairs_of(find_outliers(problem, self.outliers))
         box = ExactBox().fit(problem.without(removed))
-        notes = list(box.notes)
+        notices = box.notices
         if removed:
-            notes.insert(
-                0,
-                f"a heuristic, and conditional: {len(removed)} equations were left out as outliers "
-                f"({problem.list_pairs(removed)}); the box holds the truth if no other violates "
-                "its bound, and mild outliers may have stayed",
+            notice = Notice(
+                rule="outliers",
+                level="info",
+                text=f"a heuristic, and conditional: {len(removed)} equations were left out as "
+                f"outliers ({problem.list_pairs(removed)}); the box holds the truth if no other "
+                "violates its bound, and mild outliers may have stayed",
+                numbers={"equations": len(removed)},
             )
+            notices = (notice, *notices)
         return replace(
             box,
             method="exact box, trimmed (heuristic)",
-            notes=tuple(notes),
+            notices=notices,
             certificate={**box.certificate, "removed": [list(pair) for pair in removed]},
         )
 

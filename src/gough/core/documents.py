@@ -23,7 +23,7 @@ import numpy as np
 
 from gough.core.errors import InvalidInput
 
-FORMAT = 1  # of stored results
+FORMAT = 2  # of stored results
 LARGEST = 64 * 2**20  # characters; a stored result of a large robot has a few million
 LARGEST_TOML = 4 * 2**20  # characters; people write these
 DEEPEST = 60  # brackets inside brackets, and parts of a dotted key; robot files have five
@@ -172,7 +172,7 @@ def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     if found != kind or version != FORMAT:
         raise InvalidInput(
             f"'{path}' holds {found!r} in format {version!r}, expected a stored {kind!r} in format "
-            f"{FORMAT}",
+            f"{FORMAT}; if another version of Gough wrote it, compute and save it again",
             path=path,
             kind=found,
         )

@@ -1,65 +1,93 @@
-"""What the user should know about a result: remarks of rules, and the verdict they make."""
+"""Notices: what the user should know about a log, an estimate or a result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from gough.core.record import Columns, Record
+from gough.core.documents import plain
 
-Level = Literal["look", "wrong"]  # do not trust before looking, do not use
-Headline = Literal["good", "look", "wrong"]
+Level = Literal["info", "warning", "error"]
+ResultLevel = Literal["ok", "warning", "error"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "info")  # in the order they are listed
 
 
-@dataclass(frozen=True, eq=False)
-class Remark:
-    """What one rule has to say: what is, what was expected, what it may mean, and the numbers it
-    rests on.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """One thing the user should know."""
 
-    rule: str
+    rule: str  # a fixed word or two to select by: "held-out error", "clock", "wrong sign"
     level: Level
-    message: str
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    where: str = ""  # the joint, log, channel or parameter it is about; "" if none
+    # what is the case, with numbers and units; names from files as they are: escape it in markup
+    text: str
+    advice: str = ""  # what to do
+    numbers: Mapping[str, float] = field(default_factory=dict, hash=False)  # behind the text
 
-
-Remarks = tuple[Remark, ...]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Verdict(Record):
-    """All remarks, numerics and prediction in one sentence, and one headline."""
-
-    remarks: Remarks = ()
-    sentence: str = ""
-
-    @property
-    def headline(self) -> Headline:
-        """`wrong` if any remark says so, `look` if there is any, `good` if there is none."""
-        levels = {remark.level for remark in self.remarks}
-        return "wrong" if "wrong" in levels else "look" if levels else "good"
+    def __post_init__(self) -> None:
+        numbers = {name: float(number) for name, number in self.numbers.items()}
+        object.__setattr__(self, "numbers", numbers)
 
     def __str__(self) -> str:
-        return f"{self.headline}: {self.sentence}" if self.sentence else self.headline
-
-    def table(self) -> Columns:
-        """Return the remarks."""
-        return {
-            name: [getattr(r, name) for r in self.remarks] for name in ("rule", "level", "message")
-        }
+        sentence = f"{self.where}: {self.text}" if self.where else self.text
+        return f"{sentence}; {self.advice}" if self.advice else sentence
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {
-            "headline": self.headline,
-            "sentence": self.sentence,
-            "remarks": [asdict(r) for r in self.remarks],
-        }
+        form: dict[str, Any] = plain(self)
+        return form
 
-    def summary(self) -> str:
-        """Return the verdict as plain text: headline, then one line for each remark, the worst
-        first.
-        """
-        order = sorted(self.remarks, key=lambda remark: remark.level != "wrong")
-        return "\n".join([str(self), *(f"  {r.level}, {r.rule}: {r.message}" for r in order)])
+
+def level_of(notices: Iterable[Notice]) -> ResultLevel:
+    """Return the highest level of some notices: `ok` if there is only info."""
+    levels = {notice.level for notice in notices}
+    if "error" in levels:
+        return "error"
+    if "warning" in levels:
+        return "warning"
+    return "ok"
+
+
+def ordered(notices: Iterable[Notice]) -> tuple[Notice, ...]:
+    """Return notices in their fixed order: errors, warnings, info, each as they were found.
+
+    What is said twice is listed once, at the higher level. Joints or channels of one log with the
+    same text share a notice, which names all of them in `where`.
+    """
+    by_level = sorted(notices, key=lambda notice: LEVELS.index(notice.level))
+    first: dict[tuple[str, str, str, str], Notice] = {}
+    places: dict[tuple[str, str, str, str], dict[str, None]] = {}
+    for notice in by_level:
+        source, separator, channels = notice.where.rpartition(": ")
+        key = (notice.rule, source + separator, notice.text, notice.advice)
+        first.setdefault(key, notice)
+        places.setdefault(key, {}).update(dict.fromkeys(channels.split(", ")))
+    merged = []
+    for key, notice in first.items():
+        source = key[1]
+        merged.append(replace(notice, where=source + ", ".join(filter(None, places[key]))))
+    return tuple(merged)
+
+
+def of_log(notices: Iterable[Notice], source: str) -> list[Notice]:
+    """Return the notices of one log with its name before the channel they are about."""
+    named = []
+    for notice in notices:
+        other = notice.where not in ("", source)
+        where = f"{source}: {notice.where}" if other else source
+        named.append(replace(notice, where=where))
+    return named
+
+
+def notice_lines(notices: Iterable[Notice]) -> list[str]:
+    """Return a line of plain text for each notice, in the order given."""
+    return [f"  {notice.level:<7}  {notice.rule}: {notice}" for notice in notices]
+
+
+def notice_columns(notices: Iterable[Notice]) -> dict[str, list[str]]:
+    """Return the columns of a table of notices."""
+    columns: dict[str, list[str]] = {}
+    for name in ("rule", "level", "where", "text", "advice"):
+        columns[name] = [getattr(notice, name) for notice in notices]
+    return columns

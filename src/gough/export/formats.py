@@ -140,7 +140,16 @@ def to_table(identification: Identification) -> dict[str, Any]:
     result = identification.to_dict()
     return {
         key: result[key]
-        for key in ("robot", "estimator", "verdict", "parameters", "drive_gains", "payload")
+        for key in (
+            "robot",
+            "estimator",
+            "level",
+            "headline",
+            "notices",
+            "parameters",
+            "drive_gains",
+            "payload",
+        )
     } | {
         "bodies": {
             name: [float(v) for v in values] for name, values in identification.bodies.items()
@@ -175,11 +184,11 @@ def physical_result(
 ) -> tuple[Mapping[str, ArrayLike], Mapping[str, float]]:
     """Return bodies and joint terms of the physically consistent estimate."""
     if not result.bodies:
-        failed = next((note for note in result.notes if note.startswith("feasible ")), None)
+        failed = [n for n in result.notices if n.rule == "estimator" and n.where == "feasible"]
         raise InvalidInput(
             f"{format} needs bodies that can exist, and this result ({result.estimator}) has base "
             f"parameters only; "
-            f"{failed or 'identify with the estimator feasible or all'}",
+            f"{failed[0] if failed else 'identify with the estimator feasible or all'}",
             estimator=result.estimator,
         )
     return result.bodies, result.joint_terms

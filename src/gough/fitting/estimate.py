@@ -28,6 +28,7 @@ from gough.core.display import (
 from gough.core.documents import plain
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
+from gough.core.notices import Notice, notice_lines, ordered
 from gough.core.record import Columns, Record, StoredRecord
 from gough.core.statistics import student_quantile
 from gough.fitting.noise_information import not_observed
@@ -72,7 +73,7 @@ class EstimateCovariance:
     degrees_of_freedom: FloatArray
     kind: str
     count: int = 0
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     sources: tuple[Source, ...] = ()  # all that were asked
 
     @property
@@ -115,7 +116,8 @@ class Estimate(StoredRecord):
         uncertainty: Which source decides the covariance, e.g. 'period'.
         sources: What each source says, the one that decides among them.
         noise_covariance: Of the rows, (r, r), or None. [product of the row units]
-        notes: Remarks of the estimator.
+        notices: What the estimator reports; those about single parameters are in
+            `parameter_notices`.
         information: On each parameter over that of position noise alone, (p,), or None where it was
             not looked at; not a number for drive gains. [1]
     """
@@ -138,7 +140,7 @@ class Estimate(StoredRecord):
     uncertainty: str
     sources: tuple[Source, ...] = ()
     noise_covariance: FloatArray | None = None
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     information: FloatArray | None = None
 
     def __post_init__(self) -> None:
@@ -228,37 +230,48 @@ class Estimate(StoredRecord):
         return float(np.linalg.cond(self.correlation)) if len(self) else 1.0
 
     @cached_property
-    def doubts(self) -> tuple[str, ...]:
-        """What deserves doubt: not observed, relative standard deviation over 30 %, correlation
-        over 0.95.
-        """
-        found = (
-            [] if self.information is None else [*not_observed(self.parameters, self.information)]
-        )
-        near = np.abs(self.values) < SIGNIFICANT_T * self.std
-        poor = [
-            (name, f"{100 * std:.0f} %")
-            for name, std, zero in zip(self.parameters, self.relative_std, near)
-            if std > POORLY_KNOWN_RATIO and not zero
-        ]
-        if near.any():
-            found.append(
-                "not told from zero, within two standard deviations of it: "
-                + ", ".join(name for name, zero in zip(self.parameters, near) if zero)
+    def parameter_notices(self) -> tuple[Notice, ...]:
+        """On parameters not observed, near zero, known to over 30 %, or correlated over 0.95."""
+        notices: list[Notice] = []
+        if self.information is not None:
+            notices += not_observed(self.parameters, self.information)
+        near_zero = np.abs(self.values) < SIGNIFICANT_T * self.std
+        if near_zero.any():
+            names = [name for name, near in zip(self.parameters, near_zero) if near]
+            notices.append(
+                Notice(
+                    rule="near zero",
+                    level="info",
+                    where=", ".join(names),
+                    text=f"not significantly different from zero (|t| < {SIGNIFICANT_T:g})",
+                )
             )
-        if len(poor) == 1:
-            found.append(f"{poor[0][0]} is poorly known: relative standard deviation {poor[0][1]}")
-        elif poor:
-            found.append(
-                "poorly known, relative standard deviation over 30 %: "
-                + ", ".join(f"{name} {share}" for name, share in poor)
+        poor = [
+            f"{name} ({100 * std:.0f} %)"
+            for name, std, near in zip(self.parameters, self.relative_std, near_zero)
+            if std > POORLY_KNOWN_RATIO and not near
+        ]
+        if poor:
+            notices.append(
+                Notice(
+                    rule="poorly known",
+                    level="info",
+                    where=", ".join(poor),
+                    text=f"relative standard error over {100 * POORLY_KNOWN_RATIO:.0f} %",
+                )
             )
         for i, j in zip(*np.nonzero(np.triu(np.abs(self.correlation), 1) > 0.95)):
-            found.append(
-                f"{self.parameters[i]} and {self.parameters[j]} are hard to tell apart: "
-                f"correlation {self.correlation[i, j]:.3f}"
+            notices.append(
+                Notice(
+                    rule="correlation",
+                    level="info",
+                    where=f"{self.parameters[i]} and {self.parameters[j]}",
+                    text="hardly distinguishable: correlation of the estimates "
+                    f"{self.correlation[i, j]:.3f}",
+                    numbers={"correlation": float(self.correlation[i, j])},
+                )
             )
-        return tuple(found)
+        return tuple(notices)
 
     def interval(self, level: float = 0.95) -> FloatArray:
         """Return confidence intervals [lower, upper], (p, 2), from Student's t with
@@ -303,9 +316,11 @@ class Estimate(StoredRecord):
         columns = [index_of(regression.parameters, self.parameters[i]) for i in keep]
         return np.asarray(regression.regressor[:, :, columns] @ self.values[keep])
 
-    def summary(self) -> str:
-        """Return the result as plain text: parameters, residual per row, condition number,
-        notes.
+    def summary(self, *, notices: bool = True) -> str:
+        """Return the result as plain text: parameters, residual per joint, condition number.
+
+        Args:
+            notices: List the notices too.
         """
         extra = [
             (f"{source.kind} std", [f"{std:.3g}" for std in source.std])
@@ -367,7 +382,9 @@ class Estimate(StoredRecord):
                 ["row", "rms residual", "of effort", "mean", "unit", "samples", "counts"], residual
             ),
         ]
-        return "\n".join([*text, *_notes((*self.notes, *self.doubts))])
+        if notices:
+            text += _notice_section((*self.notices, *self.parameter_notices))
+        return "\n".join(text)
 
     def table(self) -> Columns:
         """Return value, std, relative std and unit by parameter."""
@@ -405,7 +422,7 @@ def assemble(
     method: str,
     condition_number: float,
     noise_covariance: FloatArray | None = None,
-    notes: Iterable[str] = (),
+    notices: Iterable[Notice] = (),
 ) -> Estimate:
     """Return the estimate of a problem: the one way results come together."""
     left = problem.residual_statistics(values)
@@ -427,7 +444,7 @@ def assemble(
         uncertainty=spread.kind,
         sources=spread.sources,
         noise_covariance=noise_covariance,
-        notes=(*notes, *spread.notes),
+        notices=(*notices, *spread.notices),
     )
 
 
@@ -440,7 +457,7 @@ class Enclosure(StoredRecord):
         method: E.g. 'interval Gauss-Seidel'.
         certificate: What the guarantee rests on, as plain numbers, strings and lists (error bound,
             dual gap, ...).
-        notes: Remarks, e.g. that the guarantee is conditional.
+        notices: E.g. that the guarantee is conditional.
         settings: How it was found, enough to find it again.
     """
 
@@ -451,7 +468,7 @@ class Enclosure(StoredRecord):
     upper: FloatArray
     method: str
     certificate: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -503,7 +520,7 @@ class Enclosure(StoredRecord):
         }
 
     def summary(self) -> str:
-        """Return the box as plain text with its certificate and notes."""
+        """Return the box as plain text with its certificate and notices."""
         lines = [
             [name, f"{low:.6g}", f"{high:.6g}", f"{width:.3g}", unit]
             for name, low, high, width, unit in zip(
@@ -521,7 +538,7 @@ class Enclosure(StoredRecord):
                 "",
                 text_table(["parameter", "lower", "upper", "width", "unit"], lines),
                 *(["", "Certificate", *certificate] if certificate else []),
-                *_notes(self.notes),
+                *_notice_section(self.notices),
             ]
         )
 
@@ -539,8 +556,9 @@ def _range(values: FloatArray) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _notes(notes: Sequence[str]) -> list[str]:
-    return ["", "Notes", *(f"  {note}" for note in notes)] if notes else []
+def _notice_section(notices: Sequence[Notice]) -> list[str]:
+    """Return the lines of a summary that list notices; none without any."""
+    return ["", "Notices", *notice_lines(ordered(notices))] if notices else []
 
 
 def unique(names: Sequence[str], units: Sequence[str]) -> tuple[Parameter, ...]:

@@ -88,7 +88,7 @@ class MaximumLikelihoodGains:
             found,
             method="maximum likelihood of currents",
             condition_number=step.condition_number,
-            notes=dead_rows(statistics),
+            notices=dead_rows(statistics),
             noise_covariance=None
             if problem.effort_map is not None
             else np.diag((noise * problem.gain_values(values)) ** 2),

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable, nearest
 from gough.core.names import Parameter, index_of, parameters
+from gough.core.notices import Notice
 from gough.core.record import Record
 from gough.fitting.block_statistics import BlockStatistics, Residual
 from gough.fitting.estimate import Estimate
@@ -324,7 +325,7 @@ def determine_gains(
                 f"nominal gain of '{motor}' is {gain}, expected a number other than zero",
                 name=motor,
             )
-    notes: list[str] = []
+    notices: list[Notice] = []
     while True:
         estimate = fit(problem)
         if isinstance(estimate, Estimate):
@@ -353,12 +354,17 @@ def determine_gains(
                 gains=open_,
             )
         chosen = {name: float(nominal[name.owner]) for name in loose}
-        notes += [
-            f"{name} cannot be determined from these data ({loose[name]}): fixed at the nominal "
-            f"{value:g}; other "
-            "standard deviations do not contain its error"
-            for name, value in chosen.items()
-        ]
+        for name, nominal_gain in chosen.items():
+            notices.append(
+                Notice(
+                    rule="gain",
+                    level="info",
+                    where=name,
+                    text=f"cannot be determined from these data ({loose[name]}): fixed at the "
+                    f"nominal {nominal_gain:g}; other standard errors do not contain its error",
+                    numbers={"nominal": nominal_gain},
+                )
+            )
         problem = problem.fix({str(name): value for name, value in chosen.items()})
     negative = [name for name in problem.gains if estimate[name] < 0]
     if negative and len(negative) == len(problem.gains):
@@ -367,8 +373,13 @@ def determine_gains(
             "currents count against the joints; swap the recordings or the sign of the currents",
             gains=negative,
         )
-    notes += [
-        f"{name} is negative: the current of this motor counts against its joint"
-        for name in negative
-    ]
-    return replace(estimate, notes=(*notes, *estimate.notes))
+    for name in negative:
+        notices.append(
+            Notice(
+                rule="gain",
+                level="info",
+                where=name,
+                text="is negative: positive current drives this joint backwards",
+            )
+        )
+    return replace(estimate, notices=(*notices, *estimate.notices))

@@ -11,6 +11,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, check_shape, frozen
 from gough.core.errors import InvalidInput
+from gough.core.notices import Notice
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate, assemble
 from gough.fitting.noise import estimated_noise
@@ -113,7 +114,13 @@ class GaussMarkov:
                 self,
                 full=True,
                 method="Gauss-Markov",
-                notes=("covariance of the rows estimated from the residuals",),
+                notices=(
+                    Notice(
+                        rule="weights",
+                        level="info",
+                        text="covariance of the joint equations estimated from the residuals",
+                    ),
+                ),
             )
         if covariance.ndim == 2:
             check_shape(covariance, (len(problem.rows),) * 2, "covariance of the rows")
@@ -138,7 +145,7 @@ def _iterated(
     *,
     full: bool,
     method: str,
-    notes: tuple[str, ...] = (),
+    notices: tuple[Notice, ...] = (),
 ) -> Estimate:
     statistics = statistics_of(problem, joint=full)
     found = estimated_noise(
@@ -152,7 +159,7 @@ def _iterated(
         found.covariance,
         freedom,
         method,
-        (*notes, *found.notes),
+        (*notices, *found.notices),
         growth,
         found.solution,
     )
@@ -165,7 +172,7 @@ def _estimate(
     noise: FloatArray,
     freedom: FloatArray | float,
     method: str,
-    notes: tuple[str, ...] = (),
+    notices: tuple[Notice, ...] = (),
     growth: FloatArray | None = None,
     solution: Solution | None = None,
 ) -> Estimate:
@@ -184,6 +191,6 @@ def _estimate(
         found if growth is None else found.grown(growth),
         method=method,
         condition_number=solution.condition_number,
-        notes=(*notes, *dead_rows(white)),
+        notices=(*notices, *dead_rows(white)),
         noise_covariance=noise if noise.ndim == 2 else noise.mean(axis=0),
     )

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
+from gough.core.notices import Notice
 from gough.core.record import Record
 from gough.fitting.estimate import Estimate, assemble
 from gough.fitting.least_squares import GaussMarkov
@@ -149,14 +150,27 @@ class CutoffLikelihood:
         estimate = GaussMarkov(uncertainty=self.uncertainty).fit(
             family.regression(tried[best : best + 1])
         )
-        notes = [f"cut-off {tried[best]:.6g} Hz, the best of {len(tried)} by {self.criterion}"]
+        notices = [
+            Notice(
+                rule="cut-off",
+                level="info",
+                text=f"cut-off {tried[best]:.6g} Hz, the best of {len(tried)} by {self.criterion}",
+            )
+        ]
         if best == len(tried) - 1 and len(tried) > 1:
-            notes.append("the best cut-off is the highest one tried; try higher ones")
+            notices.append(
+                Notice(
+                    rule="cut-off",
+                    level="info",
+                    text="the best cut-off is the highest one tried",
+                    advice="try higher ones",
+                )
+            )
         return CutoffResult(
             estimate=replace(
                 estimate,
                 method="maximum likelihood over the cut-off",
-                notes=(*notes, *estimate.notes),
+                notices=(*notices, *estimate.notices),
             ),
             cutoff=float(tried[best]),
             cutoffs=tried,
@@ -308,27 +322,38 @@ class FullLikelihood:
         )
         bound, believing = np.linalg.norm(root, axis=1), point.believing(position, effort)
         times, worst = believing / bound, int(np.argmax(believing / bound))
-        notes = [
-            f"{k} nonlinear parameters estimated along in {iterations} steps",
-            "no unbiased estimator can do better than the errors-in-variables bound, the white "
-            "standard "
-            "deviations here; those of Gauss-Markov, which believes the positions, are "
-            f"{np.exp(np.log(times).mean()):.3g} times it (at most {times[worst]:.3g}, "
-            f"{point.regression.parameters[worst]})",
+        notices = [
+            Notice(
+                rule="iterations",
+                level="info",
+                text=f"{k} nonlinear parameters estimated as well, in {iterations} steps",
+            ),
+            Notice(
+                rule="standard errors",
+                level="info",
+                text="the white standard errors are the errors-in-variables bound, which no "
+                "unbiased estimator falls below; those of Gauss-Markov, which neglects position "
+                f"noise, are {np.exp(np.log(times).mean()):.3g} times it (at most "
+                f"{times[worst]:.3g}, {point.regression.parameters[worst]})",
+            ),
         ]
         if abs(consistency - 1) > 5 * np.sqrt(2 / freedom) + 0.1:
-            notes.append(
-                f"weighted residuals are {np.sqrt(consistency):.2g} times those of the stated "
-                f"covariances: "
-                "noise or model differ from what was stated, and white standard deviations with "
-                "them"
+            notices.append(
+                Notice(
+                    rule="stated noise",
+                    level="info",
+                    text=f"weighted residuals are {np.sqrt(consistency):.2g} times those of the "
+                    "stated covariances: noise or model differ from what was stated, and the "
+                    "white standard errors with them",
+                    numbers={"ratio": float(np.sqrt(consistency))},
+                )
             )
         estimate = assemble(
             point.regression,
             point.solution.values,
             found,
             method="full maximum likelihood",
-            notes=notes,
+            notices=notices,
             condition_number=point.solution.condition_number,
             noise_covariance=point.noise.mean(axis=0) if point.noise.ndim == 3 else point.noise,
         )

@@ -14,6 +14,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, NotIdentifiable
+from gough.core.notices import Notice
 from gough.fitting.block_statistics import BlockStatistics, JointFactor
 from gough.fitting.solve import Solution, solve
 from gough.fitting.whitening import inverse_root
@@ -72,7 +73,8 @@ def estimated_noise(
         return _iterated(this, iterations, tolerance)
     except _Singular as reason:
         rows = estimated_noise(statistics, full=False, iterations=iterations, tolerance=tolerance)
-        return replace(rows, notes=(*rows.notes, f"{reason}: each row was weighted on its own"))
+        notice = _weights(f"{reason}: each joint equation was weighted on its own")
+        return replace(rows, notices=(*rows.notices, notice))
 
 
 def _iterated(this: Noise, iterations: int, tolerance: float | None) -> Noise:
@@ -83,10 +85,8 @@ def _iterated(this: Noise, iterations: int, tolerance: float | None) -> Noise:
         except NotIdentifiable as reason:
             if k < 2:
                 raise
-            return replace(
-                first,
-                notes=(f"row weights ran away ({reason}); those of the first pass were kept",),
-            )
+            text = f"row weights diverge ({reason}); those of the first iteration were kept"
+            return replace(first, notices=(_weights(text),))
         size = np.sqrt(np.diag(new))
         change = float(np.abs((new - this.covariance) / np.outer(size, size)).max())
         late = k >= PATIENCE and tolerance is not None
@@ -99,14 +99,16 @@ def _iterated(this: Noise, iterations: int, tolerance: float | None) -> Noise:
             return this
     if tolerance is None or moved <= SETTLED:
         return this
-    return replace(
-        best,
-        notes=(
-            f"row weights still change after {iterations} passes and move parameters by up to "
-            f"{moved:.2g} "
-            "standard deviations; the most likely pass was taken",
-        ),
+    text = (
+        f"row weights still change after {iterations} iterations and change parameters by up to "
+        f"{moved:.2g} standard errors; the most likely iteration was taken"
     )
+    return replace(best, notices=(_weights(text),))
+
+
+def _weights(text: str) -> Notice:
+    """Return a notice on how the weights of the joint equations were found."""
+    return Notice(rule="weights", level="info", text=text)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,7 +120,7 @@ class Noise:
         JointFactor, ...
     ]  # rows whose noise may be correlated side by side, or each row alone
     covariance: FloatArray  # (r, r) [product of the row units]
-    notes: tuple[str, ...] = ()  # how the iteration ended, if not as usual
+    notices: tuple[Notice, ...] = ()  # how the iteration ended, if not as usual
 
     @cached_property
     def roots(self) -> list[FloatArray]:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.notices import Notice
 from gough.fitting.regression import Regression
 from gough.fitting.solve import solve
 
@@ -69,16 +70,15 @@ def whitened_rows(problem: Regression, std: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr((problem.regressor * weight[:, None])[problem.valid], mode="r"))
 
 
-def not_observed(parameters: Sequence[str], ratio: FloatArray) -> tuple[str, ...]:
-    """Return the note that names parameters of which noise makes more than a third of what is
-    known, if any.
-    """
+def not_observed(parameters: Sequence[str], ratio: FloatArray) -> tuple[Notice, ...]:
+    """Return a notice that names parameters with a low signal-to-noise ratio, if any."""
     few = [f"{name} ({value:.1f})" for name, value in zip(parameters, ratio) if value < OBSERVED]
-    return (
-        (
-            f"not observed, information over that of position noise alone below {OBSERVED:g}: "
-            f"{', '.join(few)}",
-        )
-        if few
-        else ()
+    if not few:
+        return ()
+    notice = Notice(
+        rule="not observed",
+        level="info",
+        where=", ".join(few),
+        text=f"signal-to-noise ratio of the regressor column (position noise) below {OBSERVED:g}",
     )
+    return (notice,)

@@ -24,6 +24,7 @@ import numpy as np
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.names import Parameter, index_of
+from gough.core.notices import Notice
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.statistics import chi2_quantile
 from gough.fitting.estimate import Estimate
@@ -181,7 +182,7 @@ class Feasible:
             residual_relative=left.relative,
             residual_mean=left.mean,
             method=f"physically consistent, from {base.method}",
-            notes=(*base.notes, *_notes(base, model, least, boundary), *programme.notes),
+            notices=(*base.notices, *_notices(base, model, least, boundary), *programme.notices),
         )
         return PhysicalEstimate(
             standard=ParameterTable(
@@ -199,33 +200,38 @@ class Feasible:
         )
 
 
-def _notes(
+def _notices(
     base: Estimate, model: BaseParameters, least: float, boundary: tuple[str, ...]
-) -> list[str]:
-    notes = [
-        "standard parameters beyond the base combinations come from the prior, not from the data"
-    ]
+) -> list[Notice]:
+    notices = [_notice("standard parameters beyond the base combinations come from the prior")]
     limit = chi2_quantile(0.99, max(len(base.parameters), 1))
     if least > limit:
-        notes.append(
-            f"no possible robot fits: the nearest is {least:.4g} noise variances away, {limit:.4g} "
-            f"would be "
-            "chance; doubt the model, the noise or the drive gains"
+        text = (
+            f"no physically consistent robot fits: the nearest is {least:.4g} noise variances "
+            f"away, chance explains {limit:.4g}"
         )
+        notices.append(_notice(text, advice="check the model, the noise and the drive gains"))
     elif least > 0.01:
-        notes.append(
-            "the unconstrained estimate is not possible; the nearest that is lies "
+        text = (
+            "the unconstrained estimate is not physically consistent; the nearest that is lies "
             f"{least:.3g} noise variances away, which chance explains"
         )
+        notices.append(_notice(text))
     if boundary:
-        notes.append(
-            f"held by the limits of the possible: {', '.join(boundary)}; the covariance ignores "
-            f"this"
-        )
+        text = "on the boundary of physical consistency; the covariance ignores this"
+        notices.append(_notice(text, where=", ".join(boundary)))
     missing = len(model.names) - len(base.parameters)
     if missing:
-        notes.append(f"{missing} base parameters were not estimated and follow the prior")
-    return notes
+        notices.append(
+            _notice(f"{missing} base parameters were not estimated and follow the prior")
+        )
+    return notices
+
+
+def _notice(text: str, *, where: str = "", advice: str = "") -> Notice:
+    """Return a notice on the physically consistent estimate."""
+    rule = "physical consistency"
+    return Notice(rule=rule, level="info", where=where, text=text, advice=advice)
 
 
 class _Programme:
@@ -249,7 +255,7 @@ class _Programme:
         self.margin, self.values = settings.margin, values.copy()
         self.bodies, self.basis = group_bodies(names), symmetric_basis()
         self.metrics: list[FloatArray] = []
-        self.notes: list[str] = []
+        self.notices: list[Notice] = []
         inertial = {i for body in self.bodies for i in body.standard}
         others = [i for i in range(len(names)) if i not in inertial]
         ten = 10 * len(self.bodies)
@@ -263,10 +269,11 @@ class _Programme:
             first, thicker = possible_body(prior_body(body, values, size), size)
             self.values[list(body.standard)] = first[list(body.present)]
             if thicker > 0:
-                self.notes.append(
-                    f"prior of {body.name} has no thickness or is impossible: its mass was spread "
-                    f"by {thicker:.2g} m along each axis"
+                text = (
+                    "the prior has no thickness or is not physically consistent: its mass was "
+                    f"spread by {thicker:.2g} m along each axis"
                 )
+                self.notices.append(_notice(text, where=body.name))
             L = metric(first)
             self.metrics.append(L)
             step = np.zeros((10, n))

@@ -10,6 +10,7 @@ import numpy as np
 from gough.core.arrays import FloatArray, check_finite
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.names import Parameter, index_of
+from gough.core.notices import Notice
 from gough.fitting.block_statistics import BlockStatistics, Residual
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
@@ -100,18 +101,18 @@ def samples_of(problem: Problem, why: str) -> Regression:
     return samples
 
 
-def dead_rows(statistics: BlockStatistics) -> tuple[str, ...]:
-    """Return a note that names rows which say nothing: no equation counts, or all are zero."""
-    silent = [row for row, count in zip(statistics.rows, statistics.equations) if not count]
-    return (
-        (
-            f"nothing is known of row{'s' if len(silent) > 1 else ''} {', '.join(silent)}: no "
-            f"equation counts, or "
-            "effort and regressor are zero throughout",
-        )
-        if silent
-        else ()
+def dead_rows(statistics: BlockStatistics) -> tuple[Notice, ...]:
+    """Return a notice that names joints without any valid or nonzero equation."""
+    dead = [row for row, count in zip(statistics.rows, statistics.equations) if not count]
+    if not dead:
+        return ()
+    notice = Notice(
+        rule="joint without data",
+        level="info",
+        where=", ".join(dead),
+        text="no equation is valid, or effort and regressor are zero throughout",
     )
+    return (notice,)
 
 
 def fix_parameters(problem: Linear, known: Mapping[str, float]) -> Linear:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, NotIdentifiable
+from gough.core.notices import Notice
 from gough.core.statistics import robust_scale
 from gough.fitting.estimate import Estimate, assemble
 from gough.fitting.noise import SETTLED, pooled_degrees_of_freedom
@@ -29,7 +30,7 @@ class Robust:
 
     Each pass solves least squares with rows divided by their scale and samples weighted by psi(u) /
     u. Huber weighs residuals beyond `tuning` down, Tukey removes them (started from Huber, as its
-    criterion has several minima). `notes` of the estimate say how much was weighed down. Source:
+    criterion has several minima). `notices` report how much was downweighted. Source:
     Huber and Ronchetti, Robust Statistics, ch. 7;
     departure: one scale per row.
 
@@ -62,11 +63,11 @@ class Robust:
             )
         samples = samples_of(problem, "robust weights differ from sample to sample")
         values = solve(statistics_of(samples).factors, samples.parameters).values
-        notes: tuple[str, ...] = ()
+        notices: tuple[Notice, ...] = ()
         if self.loss == "tukey":
-            values, notes = self._iterate(samples, values, "huber", TUNING["huber"])
+            values, notices = self._iterate(samples, values, "huber", TUNING["huber"])
         values, last = self._iterate(samples, values, self.loss, tuning)
-        return self._report(samples, values, tuning, (*notes, *last))
+        return self._report(samples, values, tuning, (*notices, *last))
 
     def _iterate(
         self,
@@ -74,8 +75,8 @@ class Robust:
         values: FloatArray,
         loss: str,
         tuning: float,
-    ) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return the values, and a note if they still move by more than `SETTLED` standard
+    ) -> tuple[FloatArray, tuple[Notice, ...]]:
+        """Return the values, and a notice if they still move by more than `SETTLED` standard
         deviations.
         """
         data = problem.stacked()
@@ -88,14 +89,20 @@ class Robust:
             if change < self.tolerance:
                 return values, ()
         moved = float((np.abs(step) / np.linalg.norm(solution.root, axis=1)).max())
-        return values, () if moved < SETTLED else (
-            f"the {loss} fit still moves parameters by up to {moved:.2g} standard deviations after "
-            f"{self.iterations} "
-            "passes; try loss='huber', a larger tuning, or look for samples of two kinds",
+        if moved < SETTLED:
+            return values, ()
+        notice = Notice(
+            rule="convergence",
+            level="info",
+            text=f"the {loss} fit still changes parameters by up to {moved:.2g} standard errors "
+            f"after {self.iterations} iterations",
+            advice="try loss='huber', a larger tuning, or look for samples of two kinds",
+            numbers={"change": moved},
         )
+        return values, (notice,)
 
     def _report(
-        self, problem: Regression, values: FloatArray, tuning: float, notes: tuple[str, ...]
+        self, problem: Regression, values: FloatArray, tuning: float, notices: tuple[Notice, ...]
     ) -> Estimate:
         """Covariance from pseudo residuals psi(u) / sqrt(slope), rows sqrt(slope) / scale: their
         scores are the same.
@@ -148,12 +155,18 @@ class Robust:
             white,
         )
         down = (np.abs(u) > tuning).sum(axis=0) / count
-        word = "weighed down" if self.loss == "huber" else "removed"
-        beyond = (
-            f"{100 * part:.1f} % of row {row} beyond {tuning:g} x {size:.3g} {unit} {word}"
-            for row, part, size, unit in zip(problem.rows, down, scale, problem.row_units)
-            if part > 0
-        )
+        word = "downweighted" if self.loss == "huber" else "removed"
+        outliers = [
+            Notice(
+                rule="outliers",
+                level="info",
+                where=row,
+                text=f"{100 * fraction:.1f} % beyond {tuning:g} x {size:.3g} {unit} {word}",
+                numbers={"fraction": fraction},
+            )
+            for row, fraction, size, unit in zip(problem.rows, down, scale, problem.row_units)
+            if fraction > 0
+        ]
         return assemble(
             problem,
             values,
@@ -161,7 +174,7 @@ class Robust:
             method=f"robust ({self.loss})",
             noise_covariance=np.diag(scale**2),
             condition_number=solution.condition_number,
-            notes=(*notes, *beyond, *dead_rows(statistics)),
+            notices=(*notices, *outliers, *dead_rows(statistics)),
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
+from gough.core.notices import Notice
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate, EstimateCovariance, assemble
 from gough.fitting.gain_likelihood import MaximumLikelihoodGains
@@ -83,7 +84,7 @@ class TotalLeastSquares:
                 degrees_of_freedom=likely.degrees_of_freedom,
                 kind=likely.uncertainty,
                 sources=likely.sources,
-                notes=likely.notes,
+                notices=likely.notices,
             )
         else:  # the paper's weights are those of least squares
             values, sigma, factor = _solved(statistics, rough_solution(problem))
@@ -99,20 +100,22 @@ class TotalLeastSquares:
                 if name in problem.gains and abs(value - other) > APART * std
             )
         )
-        notes = (
-            (
-                f"more than a standard deviation from the maximum likelihood of the same data: "
-                f"{far}; trust the "
-                "latter, which does not depend on how columns are scaled",
+        notices = []
+        if far:
+            notices.append(
+                Notice(
+                    rule="gain",
+                    level="info",
+                    text="more than a standard error from the maximum likelihood of the same "
+                    f"data: {far}",
+                    advice="trust the latter, which does not depend on how columns are scaled",
+                )
             )
-            if far
-            else ()
-        )
         return assemble(
             problem,
             values,
             found,
-            notes=notes,
+            notices=notices,
             method=f"total least squares, scaling {self.scaling}",
             condition_number=float(np.linalg.cond(factor[:, :-1])),
             noise_covariance=np.diag(problem.residual_statistics(values).rms ** 2),
@@ -181,8 +184,13 @@ def _spread(
         covariance=half @ half.T * squares / free,
         degrees_of_freedom=np.asarray(free),
         kind="white",
-        notes=(
-            "standard deviations by BG13 (39), which assumes independent errors: too few stretches",
+        notices=(
+            Notice(
+                rule="standard errors",
+                level="info",
+                text="standard errors by BG13 (39), which assumes independent errors: "
+                "too few blocks",
+            ),
         ),
     )
     influence = Influence(
@@ -209,7 +217,13 @@ def _spread(
         count=count,
         degrees_of_freedom=np.asarray(float(count - len(strata))),
         kind="period" if statistics.repeats else "stretches",
-        notes=(f"standard deviations from what each of {count} stretches does to the solution",),
+        notices=(
+            Notice(
+                rule="standard errors",
+                level="info",
+                text=f"standard errors from the effect of each of {count} blocks on the solution",
+            ),
+        ),
     )
     return replace(found, sources=(white.source, found.source))
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.errors import InvalidInput
+from gough.core.notices import Notice
 from gough.core.statistics import f_tail
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import EstimateCovariance
@@ -146,7 +147,7 @@ def spread(
         degrees_of_freedom=np.broadcast_to(np.asarray(freedom, dtype=float), (len(white),)),
     )
     last = _noise(influence, base, mode) if mode in ("auto", "period", "hac") else base
-    asked, notes = [base] if last.kind == "white" else [base, last], last.notes
+    asked, notices = [base] if last.kind == "white" else [base, last], last.notices
     for kind in ("stretches", "recordings"):
         labels = _labels(influence.statistics, kind) if mode in ("auto", kind) else None
         if labels is None and mode == kind:
@@ -160,13 +161,11 @@ def spread(
             if mode == kind:
                 last = level
             elif chance < CHANCE:
-                last, notes = level, (*notes, *level.notes)
+                last, notices = level, (*notices, *level.notices)
     if last.kind == "white" and len(asked) > 1:
-        notes = (
-            *notes,
-            f"noise is taken as white: {asked[1].count} {asked[1].kind} do not say otherwise",
-        )
-    return replace(last, notes=notes, sources=tuple(level.source for level in asked))
+        text = f"noise is taken as white: {asked[1].count} {asked[1].kind} do not contradict it"
+        notices = (*notices, _standard_errors(text))
+    return replace(last, notices=notices, sources=tuple(level.source for level in asked))
 
 
 def _noise(influence: Influence, white: EstimateCovariance, mode: str) -> EstimateCovariance:
@@ -201,9 +200,11 @@ def _noise(influence: Influence, white: EstimateCovariance, mode: str) -> Estima
         if _labels(statistics, "stretches") is not None
         else replace(
             white,
-            notes=(
-                f"standard deviations assume white noise: {statistics.samples} samples are too few "
-                f"to tell otherwise",
+            notices=(
+                _standard_errors(
+                    f"standard errors assume white noise: {statistics.samples} samples are too few "
+                    f"to test that"
+                ),
             ),
         )
     )
@@ -331,21 +332,23 @@ def _beyond(
     worst = min(f_tail(*each) for each in zip(single, own[known], below))
     chance = min(f_tail(together, found.together(weight), pooled), worst * len(single))
     times = np.sqrt(float(own @ growth / own.sum()))
-    note = (
-        f"estimates differ between {count} stretches of the motion more than noise explains "
-        f"(errors of the model): "
-        f"standard deviations are {times:.2g} times those of the noise"
-        if kind == "stretches"
-        else "the model does not carry from one motion to another: estimates without single "
-        "recordings differ "
-        f"{times:.2g} times as much as their standard deviations say, which are widened by as much"
-    )
+    if kind == "stretches":
+        text = (
+            f"estimates differ between {count} blocks of the motion more than noise explains "
+            f"(errors of the model): standard errors are {times:.2g} times those of the noise"
+        )
+    else:
+        text = (
+            "the model does not generalise from one motion to another: estimates without single "
+            f"logs differ {times:.2g} times as much as their standard errors allow, which are "
+            "widened by as much"
+        )
     return EstimateCovariance(
         covariance=noise.covariance * np.sqrt(np.outer(growth, growth)),
         degrees_of_freedom=own + PRIOR,
         kind=kind,
         count=count,
-        notes=(note,),
+        notices=(_standard_errors(text),),
     ), chance
 
 
@@ -389,13 +392,15 @@ def _repetitions(
         covariances.append(total / (k * (k - 1)))
     covariance = np.sum(covariances, axis=0)
     many = "+".join(str(k) for k in counts)
-    notes: tuple[str, ...] = (
-        f"standard deviations from what differs between {many} repetitions, autocorrelation "
-        f"allowed for ({lags} lags after prewhitening)",
+    text = (
+        f"standard errors from the differences between {many} repetitions, autocorrelation "
+        f"allowed for ({lags} lags after prewhitening)"
     )
+    notices: tuple[Notice, ...] = (_standard_errors(text),)
     if not few:
         covariance, more = _full_rank(covariance, white.covariance, sum(counts) - len(counts))
-        notes = (f"standard deviations from the scatter of {many} repetitions", *more)
+        text = f"standard errors from the scatter of {many} repetitions"
+        notices = (_standard_errors(text), *more)
     freedom = pooled_degrees_of_freedom(
         np.array([np.diag(c) for c in covariances]), np.array(freedoms)
     )
@@ -404,7 +409,7 @@ def _repetitions(
         degrees_of_freedom=freedom,
         kind="hac" if few else "period",
         count=max(counts),
-        notes=notes,
+        notices=notices,
     )
 
 
@@ -427,19 +432,22 @@ def _groups(
     if found.leverage > NEAR_ONE:
         part = np.abs(found.weakest) / np.linalg.norm(influence.root, axis=1)
         return f"one group alone determines {statistics.parameters[int(np.argmax(part))]}"
-    covariance, notes = _full_rank(found.shifts.T @ found.shifts, white.covariance, count - 1)
+    covariance, notices = _full_rank(found.shifts.T @ found.shifts, white.covariance, count - 1)
     return EstimateCovariance(
         covariance=covariance,
         degrees_of_freedom=np.clip(found.freedom, 1.0, count - 1.0),
         kind="period",
         count=count,
-        notes=(f"standard deviations from the scatter between {count} groups", *notes),
+        notices=(
+            _standard_errors(f"standard errors from the scatter between {count} groups"),
+            *notices,
+        ),
     )
 
 
 def _full_rank(
     covariance: FloatArray, white: FloatArray, freedom: int
-) -> tuple[FloatArray, tuple[str, ...]]:
+) -> tuple[FloatArray, tuple[Notice, ...]]:
     """Keep the scatter's standard deviations but take white noise's correlations where the scatter
     has too few.
     """
@@ -447,10 +455,16 @@ def _full_rank(
         return covariance, ()
     std, reference = np.sqrt(np.diag(covariance)), np.sqrt(np.diag(white))
     ratio = np.divide(std, reference, out=np.zeros_like(std), where=reference > 0)
-    return white * np.outer(ratio, ratio), (
+    text = (
         "correlations between parameters are those of white noise: the scatter has "
-        f"{freedom} degrees of freedom for {len(white)} parameters",
+        f"{freedom} degrees of freedom for {len(white)} parameters"
     )
+    return white * np.outer(ratio, ratio), (_standard_errors(text),)
+
+
+def _standard_errors(text: str) -> Notice:
+    """Return a notice on how standard errors were computed."""
+    return Notice(rule="standard errors", level="info", text=text)
 
 
 def _autocorrelated(influence: Influence, problem: Regression) -> EstimateCovariance:
@@ -468,8 +482,10 @@ def _autocorrelated(influence: Influence, problem: Regression) -> EstimateCovari
         covariance=covariance,
         degrees_of_freedom=freedom,
         kind="hac",
-        notes=(
-            f"standard deviations allow for autocorrelated noise, {lags} lags after prewhitening",
+        notices=(
+            _standard_errors(
+                f"standard errors allow for autocorrelated noise, {lags} lags after prewhitening"
+            ),
         ),
     )
 

@@ -16,6 +16,7 @@ from gough.core.documents import parse_json
 from gough.core.errors import GoughError
 from gough.core.executors import Executor
 from gough.core.names import Parameter
+from gough.core.notices import Notice
 from gough.core.statistics import normal_quantile, robust_scale, robust_scores, student_quantile
 from gough.engine import Model
 from gough.fitting.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
@@ -102,7 +103,7 @@ def strange(
     level: float,
     diagnosed: int,
     executor: Executor,
-) -> tuple[list[Alert], list[str]]:
+) -> tuple[list[Alert], list[Notice]]:
     """Return robots and periods that stand out, with what explains it, and periods that nothing
     explains.
 
@@ -155,7 +156,7 @@ def strange(
     answers = dict(executor.run(mistakes_of, tasks)) if found and diagnosed else {}
     first = answers.get(0)
     shared = {name for name, *_ in first} if isinstance(first, list) else set()
-    alerts, notes = list[Alert](), list[str]()
+    alerts, notices = list[Alert](), list[Notice]()
     for n, (z, i, when, what) in enumerate(found, start=1):
         answer, text, robot = answers.get(n), f"{what}, {z:.1f} sigma", histories[i].robot
         said = answer if isinstance(answer, list) else []
@@ -173,8 +174,9 @@ def strange(
         if not named and when is None:
             alerts.append(Alert(robot, "strange", f"{text}: {why}"))
         elif not named:  # one bad log is no reason to send somebody to a robot
-            notes.append(f"{robot}: {text}: {why}")
-    return alerts, notes
+            notice = Notice(rule="strange", level="info", where=robot, text=f"{text}: {why}")
+            notices.append(notice)
+    return alerts, notices
 
 
 def _logs_of(job: Job, logs: Sequence[str]) -> tuple[Model, list[Recording], DiagnoseSettings]:

@@ -13,6 +13,7 @@ import numpy as np
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.executors import InProcess
 from gough.core.names import Parameter
+from gough.core.notices import Notice, notice_lines, ordered
 from gough.core.options import Settings, merge_settings, nested, option, with_settings
 from gough.engine import Model
 from gough.engine.base import TIE_LEGS
@@ -68,7 +69,7 @@ class Fleet:
     trending: tuple[str, ...]
     alerts: tuple[Alert, ...]  # what to look at, the surest first
     level: float  # chance of a false drift
-    notes: tuple[str, ...]  # logs that were left out or counted once
+    notices: tuple[Notice, ...]  # logs that were left out or used once, in their order
     told: tuple[str, ...]  # what ordinary motion tells of each parameter, in words
 
     def drift_of(self, robot: str) -> int | None:
@@ -162,7 +163,7 @@ class Fleet:
             "robots": len(self.histories),
             "level": self.level,
             **rows,
-            "notes": list(self.notes),
+            "notices": [notice.to_dict() for notice in self.notices],
         }
 
     def summary(self) -> str:
@@ -182,7 +183,9 @@ class Fleet:
             "What ordinary motion tells of each parameter:",
         ]
         lines += [f"  {name}: {text}" for name, text in zip(self.parameters, self.told)]
-        return "\n".join([*lines, *(["", *self.notes] if self.notes else [])])
+        if self.notices:
+            lines += ["", *notice_lines(self.notices)]
+        return "\n".join(lines)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -238,12 +241,14 @@ def fleet(
     reducer = (
         InProcess() if work.cluster is not None else work.executor
     )  # factors are here, not on the cluster
-    found, notes = dict[int, RobotHistory](), list(collected.notes)
+    found, notices = dict[int, RobotHistory](), list(collected.notices)
     for k, result in reducer.run(history_of, tasks):
         if isinstance(result, RobotHistory):
             found[k] = result
         elif isinstance(result, GoughError):
-            notes.append(f"left out: all of {tasks[k].robot}: {result}")
+            text = f"all logs left out: {result}"
+            robot_name = tasks[k].robot
+            notices.append(Notice(rule="left out", level="info", where=robot_name, text=text))
         else:
             raise result
         tell(0.65 + 0.2 * len(found) / len(tasks))
@@ -251,10 +256,11 @@ def fleet(
     if len(histories) < 3:
         raise InvalidInput(
             f"{len(histories)} robots have logs that can be used, expected three or more: "
-            + "; ".join(notes[:4]),
+            + "; ".join(map(str, notices[:4])),
             robots=len(histories),
         )
-    notes += [note for h in histories for note in h.notes]
+    for history in histories:
+        notices += history.notices
     common = hierarchy(
         np.array([h.estimate.values for h in histories]),
         np.array([h.estimate.covariance for h in histories]),
@@ -276,7 +282,7 @@ def fleet(
         trending=tuple(trends),
         level=chosen.level,
         alerts=(*drifting(histories, drift, tuple(trends)), *odd),
-        notes=(*notes, *unexplained),
+        notices=ordered((*notices, *unexplained)),
         told=_told(common, drift, len(names)),
     )
 

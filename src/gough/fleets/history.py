@@ -13,6 +13,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import NotIdentifiable
+from gough.core.notices import Notice
 from gough.core.statistics import robust_scores
 from gough.fitting.estimate import Estimate
 from gough.fitting.least_squares import WeightedLeastSquares
@@ -52,7 +53,7 @@ class RobotHistory:
     residual: FloatArray  # rms of what its own line or mean leaves, (t, r) [row unit]
     trend: Trend | None  # without periods that stand out; None where there are too few
     logs: tuple[tuple[str, ...], ...]  # paths of each period
-    notes: tuple[str, ...] = ()  # periods that say too little
+    notices: tuple[Notice, ...] = ()  # periods with too few data
 
 
 class RobotLogs(NamedTuple):
@@ -85,7 +86,7 @@ def tasks_of(collected: Collected, logs: Sequence[FleetLog], period: float) -> l
 @one_blas_thread
 def history_of(task: RobotLogs) -> RobotHistory:
     """Return one robot over time, from its factors alone."""
-    estimator, kept, notes = WeightedLeastSquares(), [], []
+    estimator, kept, notices = WeightedLeastSquares(), [], []
     for start, logs in task.periods.items():
         factor = replace(
             task.collected, keys={log.path: task.collected.keys[log.path] for log in logs}
@@ -93,7 +94,9 @@ def history_of(task: RobotLogs) -> RobotHistory:
         try:
             kept.append((start, logs, factor, estimator.fit(factor.statistics)))
         except NotIdentifiable as error:
-            notes.append(f"{task.robot}, {date_of(start)}: says too little by itself: {error}")
+            place = f"{task.robot}, {date_of(start)}"
+            text = f"too few data of its own: {error}"
+            notices.append(Notice(rule="left out", level="info", where=place, text=text))
     starts = np.array([start for start, *_ in kept])
     warm = np.array([float(np.mean([log.temperature for log in logs])) for _, logs, *_ in kept])
     usual = np.ones(len(kept), bool)
@@ -133,7 +136,7 @@ def history_of(task: RobotLogs) -> RobotHistory:
         std=std,
         residual=residual,
         trend=line,
-        notes=tuple(notes),
+        notices=tuple(notices),
         logs=tuple(tuple(log.path for log in logs) for _, logs, *_ in kept),
     )
 

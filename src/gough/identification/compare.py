@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.display import rounded, text_table
+from gough.core.display import join_names, rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
+from gough.core.notices import Notice, notice_lines, ordered
 from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.record import Columns, Record
 from gough.core.statistics import f_tail, holm, student_tail
@@ -86,7 +87,7 @@ class Comparison(Record):
     ]  # chance of all of a result; None with too few degrees of freedom to tell
     errors: Mapping[str, Mapping[str, float]]  # of prediction, worst row, by label and log [1]
     failures: tuple[str, ...]  # what is beyond the thresholds, in words
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]  # in their order
     level: float
 
     def table(self) -> Columns:
@@ -115,7 +116,7 @@ class Comparison(Record):
             "results": list(self.labels),
             "passed": self.passed,
             "failures": list(self.failures),
-            "notes": list(self.notes),
+            "notices": [notice.to_dict() for notice in self.notices],
             "together": dict(self.together),
             "differences": [asdict(d) for d in self.differences],
             "errors": {label: dict(found) for label, found in self.errors.items()},
@@ -182,7 +183,7 @@ class Comparison(Record):
                     ],
                 ),
             ]
-        lines += ["", *self.notes] if self.notes else []
+        lines += ["", *notice_lines(self.notices)] if self.notices else []
         return "\n".join([*lines, *(f"failed: {words}" for words in self.failures)])
 
 
@@ -225,15 +226,11 @@ def compare(
         )
     _, first = results[0]
     differences, together = list[Difference](), {}
-    notes = [
-        f"{label}: its own verdict is {result.verdict.headline}; what differs may be a mistake in "
-        f"its logs"
-        for label, (_, result) in zip(words, results)
-        if any(
-            r.rule != "prediction" or result.validation.predicts != "not tested"
-            for r in result.verdict.remarks
-        )
-    ]
+    notices = []
+    for label, (_, result) in zip(words, results):
+        if any(n.level != "info" and n.rule != "not validated" for n in result.notices):
+            text = f"its own level is {result.level}; differences may come from a fault in its logs"
+            notices.append(Notice(rule="level", level="info", where=label, text=text))
     for label, (_, other) in zip(words[1:], results[1:]):
         formulas = [result.base.regrouping() for result in (first, other)]
         common = [
@@ -248,19 +245,19 @@ def compare(
                 "common; compare results of robots with the same structure"
             )
         if strange:
-            notes.append(
-                f"{label}: {len(strange)} parameters have no equal in {words[0]} and are not "
-                f"compared: "
-                f"{', '.join(strange[:4])}{', ...' if len(strange) > 4 else ''}"
+            text = (
+                f"{len(strange)} parameters have no equal in {words[0]} and are not compared: "
+                f"{join_names(strange)}"
             )
+            notices.append(Notice(rule="not compared", level="info", where=label, text=text))
         shared = set(first.logs.get("identification", ())) & set(
             other.logs.get("identification", ())
         )
         if shared:
-            notes.append(
-                f"{label}: the log {min(shared)} is behind both results; the test takes them as "
-                f"independent"
+            text = (
+                f"the log {min(shared)} is behind both results; the test takes them as independent"
             )
+            notices.append(Notice(rule="same log", level="info", where=label, text=text))
         a, b = (result.estimate.select(common) for result in (first, other))
         together[label] = _together(a, b)
         chances = _chances(a, b)
@@ -295,7 +292,7 @@ def compare(
         together=together,
         errors=errors,
         failures=tuple(_failures(differences, errors, settings)),
-        notes=tuple(notes),
+        notices=ordered(notices),
         level=settings.level,
     )
 

@@ -24,6 +24,7 @@ from gough.core.arrays import FloatArray
 from gough.core.display import text_table
 from gough.core.errors import GoughError
 from gough.core.names import Parameter
+from gough.core.notices import Notice
 from gough.engine import Model
 from gough.engine.columns import column_names
 from gough.engine.internal_states import COMPLEX_STEP_MATH, integrate_internal_states, joint_state
@@ -158,14 +159,14 @@ class TermColumns:
 class FittedConstants:
     """Constants of joint terms found from data, by full name (`stribeck.speed`), SI.
 
-    A standard deviation is infinite where data do not tell; notes name those that ran to a bound,
-    too.
+    A standard error is infinite where data do not determine a constant; notices name those that
+    ran to a bound, too.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
     std: Mapping[str, float] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     def summary(self) -> str:
         rows = [
@@ -340,17 +341,17 @@ def with_constants(
         ConstantSearch(experiment, tuple(values)),
         {name: experiment.model.mechanism.constants[name].unit for name in values},
     )
-    D, sound, notes = search.derivative(values)[0], [], []
+    D, sound, notices = search.derivative(values)[0], [], []
     for k, (name, value) in enumerate(values.items()):
         low, high = search.bounds(name)
         at_bound = min(value - low, high - value) <= 1e-6 * (high - low)
         if at_bound or not np.abs(D[:, :, k]).max() > 0:
             why = f"ran to its bound {value:.4g}" if at_bound else "has no effect on the efforts"
-            notes.append(
-                f"the constant {name} {why} {units[name]}; the data do not determine it, and "
-                f"standard "
-                "deviations of its term's coefficients hold for this value only"
+            text = (
+                f"the constant {why} {units[name]}; the data do not determine it, and standard "
+                "errors of its term's coefficients hold for this value only"
             )
+            notices.append(Notice(rule="constant", level="info", where=name, text=text))
         else:
             sound.append(k)
     names = tuple(Parameter(search.names[k]) for k in sound)
@@ -365,10 +366,8 @@ def with_constants(
         try:
             joint = (estimators[name] if name else GaussMarkov()).fit(wide)
         except GoughError as error:
-            notes.append(
-                f"standard deviations of {name} hold for the constants found, as if they were "
-                f"known: {error}"
-            )
+            text = f"standard errors hold for these constants, as if they were known: {error}"
+            notices.append(Notice(rule="standard errors", level="info", where=name, text=text))
             continue
         own = joint.select(problem.parameters)
         if name:
@@ -386,9 +385,9 @@ def with_constants(
             }
     for name in names:
         if std[name] > VAGUE * abs(values[name]):
-            notes.append(
-                f"the constant {name} is {values[name]:.4g} +- {std[name]:.2g} {units[name]}: the "
-                f"data "
+            text = (
+                f"the constant is {values[name]:.4g} +- {std[name]:.2g} {units[name]}: the data "
                 "hardly determine it"
             )
-    return made, FittedConstants(values=dict(values), std=std, notes=tuple(notes), units=units)
+            notices.append(Notice(rule="constant", level="info", where=name, text=text))
+    return made, FittedConstants(values=dict(values), std=std, notices=tuple(notices), units=units)

@@ -12,6 +12,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.display import rounded, text_table
+from gough.core.notices import Level, Notice, notice_lines
 from gough.core.record import Columns, Record
 
 HELD_OUT, LEFT_OUT = "held-out logs", "stretches left out"
@@ -76,6 +77,11 @@ class Mistake:
     @property
     def sentence(self) -> str:
         """What it is, what correcting it does and what to change."""
+        return f"{self.explanation}; {self.advice}"
+
+    @property
+    def explanation(self) -> str:
+        """What it is, what else it may be, and what correcting it does."""
         better = ""
         if np.isfinite(self.before) and np.isfinite(self.after):
             word = "held-out error" if self.judged_on == HELD_OUT else "error on stretches left out"
@@ -88,7 +94,19 @@ class Mistake:
             if self.alike
             else ""
         )
-        return f"{self.text}{others}{better}; {self.advice}"
+        return f"{self.text}{others}{better}"
+
+    def notice(self, level: Level = "warning") -> Notice:
+        """Return it as a notice."""
+        numbers = {"share": self.share, "before": self.before, "after": self.after}
+        return Notice(
+            rule=self.name,
+            level=level,
+            where=self.place,
+            text=self.explanation.replace(f"{self.place}: ", "", 1),
+            advice=self.advice,
+            numbers={name: number for name, number in numbers.items() if np.isfinite(number)},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -127,7 +145,7 @@ class Diagnosis(Record):
     mistakes: tuple[Mistake, ...] = ()  # each with those before it corrected
     limits: tuple[Limit, ...] = ()  # smallest mistakes that would be noticed
     error: float = NAN  # of predicting the logs as they are; NaN if they could not be processed
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()  # beside those of the mistakes
 
     @property
     def invisible(self) -> tuple[Limit, ...]:
@@ -158,7 +176,7 @@ class Diagnosis(Record):
             **_json(self, "robot", "error"),
             "mistakes": [m.to_dict() for m in self.mistakes],
             "limits": [limit.to_dict() for limit in self.limits],
-            "notes": list(self.notes),
+            "notices": [notice.to_dict() for notice in self.notices],
         }
 
     def summary(self) -> str:
@@ -191,7 +209,7 @@ class Diagnosis(Record):
                 "",
             ]
         lines += [f"  {k}. {m.sentence}" for k, m in enumerate(self.mistakes, start=1)]
-        lines += [f"  {note}" for note in self.notes]
+        lines += notice_lines(self.notices)
         hidden: dict[str, list[str]] = {}
         for limit in self.invisible:
             hidden.setdefault(limit.name, []).append(limit.place)

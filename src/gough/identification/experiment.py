@@ -14,6 +14,7 @@ from gough.core.arrays import TINY, FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.names import INERTIAL, Parameter, index_of
+from gough.core.notices import Notice
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
@@ -239,20 +240,21 @@ def with_information(experiment: Experiment, estimate: Estimate) -> Estimate:
     worst = int(np.argmax(share))
     if share[worst] < SMALL:
         return estimate
-    note = (
-        ()
-        if share[worst] <= 1
-        else (
-            f"noise of the positions takes about {taken[worst]:.2g} from "
-            f"{estimate.parameters[worst]}, and others: more "
-            "than their standard deviations, which are widened by it; a lower cut-off or "
-            "repetitions help",
+    notices = estimate.notices
+    if share[worst] > 1:
+        notice = Notice(
+            rule="attenuation",
+            level="info",
+            where=estimate.parameters[worst],
+            text=f"position noise lowers it, and others, by about {taken[worst]:.2g}: more than "
+            "the standard error, which is widened by that",
+            advice="a lower cut-off or repetitions help",
         )
-    )
+        notices = (*notices, notice)
     return replace(
         estimate,
         covariance=estimate.covariance + np.outer(taken, taken),
-        notes=(*estimate.notes, *note),
+        notices=notices,
         sources=tuple(
             replace(source, std=np.hypot(source.std, taken)) for source in estimate.sources
         ),

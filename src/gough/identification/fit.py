@@ -16,6 +16,7 @@ from gough.core.errors import (
     LoopNotClosed,
     SingularConfiguration,
 )
+from gough.core.notices import Notice, of_log
 from gough.core.options import Settings, nested, option
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
@@ -46,7 +47,6 @@ from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
 from gough.identification.validation import processed_alike, validate, validate_on
 from gough.logs.checks import inspected
-from gough.logs.finding import notes as finding_notes
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing
@@ -211,16 +211,14 @@ def fit_logs(
     tell(0.9)
     fit = _validated(experiment, unseen, found, failed, chosen)
     result = fit.identification
-    notes = [
-        *(() if elimination is None else _moved(elimination)),
-        *(f"{key} was not possible: {error}" for key, error in failed.items()),
-        *fitted.notes,
-        *result.notes,
-    ]
+    notices = [] if elimination is None else [*_moved(elimination)]
+    for key, reason in failed.items():
+        text = f"was not possible: {reason}"
+        notices.append(Notice(rule="estimator", level="info", where=key, text=text))
     logs = {"identification": recordings, "loaded": loaded, "validation": held_out}
     result = replace(
         result,
-        notes=tuple(notes),
+        notices=(*notices, *fitted.notices, *result.notices),
         constants=fitted,
         structures=choice,
         history=() if elimination is None else tuple(_story(elimination)),
@@ -352,7 +350,7 @@ def _story(elimination: Elimination) -> Iterator[str]:
         yield f"{len(step.estimate):3d} parameters, {what}: ratio {step.ratio:.1f}{error}{here}"
 
 
-def _moved(elimination: Elimination) -> Iterator[str]:
+def _moved(elimination: Elimination) -> Iterator[Notice]:
     """Say which parameters left their interval when others were removed: the removed ones were
     small, not zero.
     """
@@ -363,13 +361,14 @@ def _moved(elimination: Elimination) -> Iterator[str]:
         if abs(value - full[name]) > 1.96 * std
     ]
     if gone:
-        yield (
-            f"essential parameters: {len(gone)} of {len(reduced)} moved by more than their 95 % "
-            f"interval when "
-            f"{len(full) - len(reduced)} others were removed ({', '.join(gone)}); the model "
-            f"predicts, but their "
-            "standard deviations hold only if what was removed is zero: identify without "
-            "`essential` to see them"
+        yield Notice(
+            rule="essential parameters",
+            level="info",
+            where=", ".join(gone),
+            text=f"{len(gone)} of {len(reduced)} essential parameters changed by more than their "
+            f"95 % interval when {len(full) - len(reduced)} others were removed; the model "
+            "predicts, but standard errors hold only if the removed parameters are zero",
+            advice="identify without `essential` to see them",
         )
 
 
@@ -396,12 +395,10 @@ def _validated(
         both.append(unseen)
     bodies, terms = methods.physical_parameters(model, possible[0]) if possible else ({}, {})
     quality, logs = _quality(both), [log for each in both for log in each.recordings]
-    notes = [
-        note
-        for each in both
-        for log in each.processed
-        for note in finding_notes(log.findings, log.source)
-    ]
+    notices = [*estimate.notices, *estimate.parameter_notices, *validation.notices]
+    for each in both:
+        for log in each.processed:
+            notices += of_log(log.notices, log.source)
     identification = Identification(
         robot=model.mechanism.name,
         estimator=name,
@@ -417,7 +414,7 @@ def _validated(
         fits=fits,
         quality=quality,
         digests=dict(zip(quality, (log.fingerprint for log in logs))),
-        notes=tuple(notes),
+        notices=tuple(notices),
         settings=chosen.to_dict(),
         choice=experiment.choice,
     )

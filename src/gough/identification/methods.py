@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording
+from gough.core.notices import Notice
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.engine import Model
 from gough.fitting import likelihood
@@ -66,14 +67,14 @@ def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST) -> like
     bins = int((period.processed.cutoff or average.rate / 2) * seconds * (1 + 1e-9))
     cutoffs, orders = likelihood.fourier_bins(seconds, max(1, bins), channels)
     left = solve(problem.whitened().stacked(), problem.parameters).residual_norm
-    notes = (
-        f"positions of {average.count} periods do not scatter: without errors of them maximum "
-        f"likelihood is "
-        "Gauss-Markov",
-        *estimate.notes,
+    notice = Notice(
+        rule="position noise",
+        level="info",
+        text=f"positions of {average.count} periods do not scatter: without position noise "
+        "maximum likelihood is Gauss-Markov",
     )
     return likelihood.CutoffResult(
-        estimate=replace(estimate, notes=notes),
+        estimate=replace(estimate, notices=(notice, *estimate.notices)),
         cutoff=float(cutoffs[-1]),
         cutoffs=cutoffs[-1:],
         orders=orders[-1:],

@@ -16,6 +16,7 @@ from gough.core.display import rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.inertia import INERTIA_ENTRIES, parallel_axes
 from gough.core.names import INERTIAL, LOAD_PARAMETERS
+from gough.core.notices import Notice, notice_lines, ordered
 from gough.core.options import Settings, merge_settings, nested, option, with_settings
 from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model
@@ -106,7 +107,7 @@ class PayloadResult(Record):
     changes: tuple[Change, ...]
     history: History  # what was known of it in the course of the logs
     processing: Processing  # of the logs
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]  # in their order
     settings: PayloadSettings
 
     @property
@@ -144,12 +145,12 @@ class PayloadResult(Record):
             "history": {"time": self.history.time.tolist()}
             | dict(zip(INERTIAL, self.history.values.T.tolist())),
             "processing": self.processing.to_dict(),
-            "notes": list(self.notes),
+            "notices": [notice.to_dict() for notice in self.notices],
         }
 
     def summary(self) -> str:
         """Return the load as plain text, then the combinations the motion does not show, changes
-        and notes.
+        and notices.
         """
         rows = [
             [
@@ -179,7 +180,7 @@ class PayloadResult(Record):
                     f"{str(c.after).removeprefix('m ')} after"
                     for c in self.changes
                 ),
-                *self.notes,
+                *notice_lines(self.notices),
             ]
         )
 
@@ -324,7 +325,7 @@ def payload(
             values=sought.fixed + track.values @ sought.map.T,
             std=np.sqrt((track.std**2) @ (sought.map**2).T),
         ),
-        notes=tuple(_notes(loads[-1], exact=result is None or values is not None)),
+        notices=ordered(_notices(loads[-1], exact=result is None or values is not None)),
     )
 
 
@@ -495,22 +496,38 @@ def _change(
     return Change(log.source, float(data.time[at]), within, before, after)
 
 
-def _notes(load: Load, *, exact: bool) -> Iterator[str]:
-    """Say what deserves mention of a load; `exact` is how the unloaded robot was taken."""
-    yield from load.estimate.notes
+def _notices(load: Load, *, exact: bool) -> Iterator[Notice]:
+    """Yield the notices on a load; `exact` if the model of the unloaded robot has no errors."""
+    yield from load.estimate.notices
     if exact:
-        yield (
-            "the model of the unloaded robot is taken as exact; one that was identified tells "
-            "its own errors"
+        yield Notice(
+            rule="unloaded robot",
+            level="info",
+            text="the model of the unloaded robot is taken as exact",
+            advice="give an identified one: its standard errors are then included",
         )
     low, high = load.estimate.interval()[0]
     if load.observed[0] and low <= 0 <= high:
-        yield f"no load is seen: its mass is zero within {max(-low, high):.2g} kg"
+        limit = max(-low, high)
+        yield Notice(
+            rule="no load",
+            level="info",
+            text=f"no load is detected: its mass is zero within {limit:.2g} kg",
+            numbers={"mass": limit},
+        )
     if not load.physical:
-        yield (
-            "not physically possible: no body has these parameters, by more than their standard "
-            "deviations; the "
-            "unloaded model or the processing is wrong, or the load is not fixed to the platform"
+        yield Notice(
+            rule="physical consistency",
+            level="warning",
+            text="not physically consistent: no body has these parameters, by more than their "
+            "standard errors",
+            advice="check the unloaded model, the processing, and that the load is fixed to the "
+            "platform",
         )
     if not any(load.observed):
-        yield "nothing of the load is seen"
+        yield Notice(
+            rule="not observed",
+            level="warning",
+            text="no parameter of the load is observed",
+            advice="move the platform more",
+        )

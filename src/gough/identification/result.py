@@ -21,7 +21,7 @@ from gough.core.documents import parse_json, plain, restored
 from gough.core.errors import InvalidInput
 from gough.core.files import locate_written, write_together
 from gough.core.names import Parameter
-from gough.core.notices import Verdict
+from gough.core.notices import Notice, ResultLevel, level_of, notice_lines, ordered
 from gough.core.parameters import BaseParameters
 from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model, standard_from_base
@@ -35,7 +35,7 @@ from gough.identification.validation import Validation
 from gough.mechanism.terms import TERMS, JointState
 from gough.processing import Processing, ProcessingChoice
 
-FORMAT = 2
+FORMAT = 3
 PLOTTED = 4000  # samples kept for pictures
 RESULT, FITS = "estimate.json", "fits.npz"
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
@@ -92,8 +92,9 @@ class Identification(Record):
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
     enclosures: Mapping[str, Enclosure] = field(default_factory=dict)  # guaranteed boxes by name
     validation: Validation
-    verdict: Verdict = field(default_factory=Verdict)
-    # mistakes that explain what is left, where the verdict is not good
+    # all that the user should know: errors, warnings, info
+    notices: tuple[Notice, ...] = ()
+    # faults that explain the residual, where there are warnings or errors
     diagnosis: Diagnosis | None = None
     nominal_gains: Mapping[str, float] = field(
         default_factory=dict
@@ -111,7 +112,6 @@ class Identification(Record):
         default_factory=dict
     )  # figures of the data by log
     history: tuple[str, ...] = ()  # of the choice of essential parameters, in words
-    notes: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(
         default_factory=dict
     )  # every option: the same logs give the same result
@@ -123,11 +123,29 @@ class Identification(Record):
         str, ...
     ] = ()  # names of the files that were saved with it: the robot file, a study
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notices", ordered(self.notices))
+        super().__post_init__()
+
     def __repr__(self) -> str:
         return (
-            f"<Identification of {self.robot}: {len(self.estimate)} parameters by "
-            f"{self.estimator}; {self.verdict}>"
+            f"<Identification of {self.headline}; {len(self.estimate)} parameters by "
+            f"{self.estimator}>"
         )
+
+    @property
+    def level(self) -> ResultLevel:
+        """The highest level of the notices; `ok` if there is only info."""
+        return level_of(self.notices)
+
+    @property
+    def headline(self) -> str:
+        """Robot, level and prediction in one sentence, with the rules that warn."""
+        rules = [n.rule for n in self.notices if n.level != "info" and n.rule != "not validated"]
+        sentence = f"{self.robot}: {self.level.upper()} - {self.validation.headline}"
+        if rules:
+            sentence += f"; see {', '.join(dict.fromkeys(rules))}"
+        return sentence
 
     def table(self) -> Columns:
         """Return the table of the estimate that is the result."""
@@ -289,9 +307,10 @@ class Identification(Record):
                 for row, a, b, count in zip(e.rows, e.residual_rms, e.residual_relative, e.n_valid)
             },
             "validation": self.validation.to_dict(),
-            "verdict": self.verdict.to_dict(),
+            "level": self.level,
+            "headline": self.headline,
+            "notices": [notice.to_dict() for notice in self.notices],
             "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
-            "notes": [*e.notes, *self.notes],
             "tied": self.tied,
             "quality": {k: dict(v) for k, v in self.quality.items()},
             "history": list(self.history),
@@ -316,21 +335,18 @@ class Identification(Record):
         )
 
     def summary(self) -> str:
-        """Return the result as plain text, verdict first."""
-        parts = [f"{self.robot}: {self.verdict.summary()}"]
+        """Return the result as plain text, headline and notices first."""
+        parts = [self.headline, *notice_lines(self.notices)]
         if self.diagnosis is not None:
             parts += ["", self.diagnosis.summary()]
-        parts += ["", self.estimate.summary()]
+        parts += ["", self.estimate.summary(notices=False)]
         if self.constants.values:
             parts += ["", self.constants.summary()]
-        chosen = () if self.choice is None else self.choice.summary().splitlines()
-        if self.notes or chosen:
-            parts += ["", "Data and processing", *(f"  {note}" for note in (*chosen, *self.notes))]
+        if self.choice is not None:
+            lines = self.choice.summary().splitlines()
+            parts += ["", "Data and processing", *(f"  {line}" for line in lines)]
         if self.validation.predicts != "not tested":
-            further = tuple(
-                doubt for doubt in self.validation.doubts if doubt not in self.estimate.doubts
-            )
-            parts += ["", "Held-out data", replace(self.validation, doubts=further).summary()]
+            parts += ["", "Held-out data", self.validation.summary(notices=False)]
         combined = {
             name: formula
             for name, formula in self.base.regrouping().items()
@@ -353,7 +369,7 @@ class Identification(Record):
         return "\n".join(parts)
 
     def save(self, folder: str | Path, *, beside: Mapping[str, str] | None = None) -> None:
-        """Write `estimate.json` (all estimates, base parameters, verdict) and `fits.npz` into an
+        """Write `estimate.json` (all estimates, base parameters, notices) and `fits.npz` into an
         existing folder.
 
         Text files `beside`, by name, belong to the result; all appear together.
@@ -394,7 +410,10 @@ def load_identification(folder: str | Path) -> Identification:
         raise InvalidInput(f"'{path}' is not a result of Gough: {error}") from None
     version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:
-        raise InvalidInput(f"'{path}' has format {version}, expected {FORMAT}")
+        raise InvalidInput(
+            f"'{path}' has format {version}, expected {FORMAT}; it was written by another version "
+            "of Gough: run the identification again"
+        )
     try:
         kept, hints = dict(content["stored"]), get_type_hints(Identification)
         with np.load(locate_written(folder, FITS)) as arrays:

@@ -12,6 +12,7 @@ import numpy as np
 
 from gough.core.display import text_table
 from gough.core.errors import GoughError
+from gough.core.notices import Notice, notice_lines
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
 from gough.engine.columns import column_names
@@ -61,7 +62,7 @@ class ModelChoice:
     friction: tuple[FrictionStructure, ...]
     symmetry: tuple[selection.Symmetry, ...]
     weak: tuple[selection.WeakDirection, ...]
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     terms: TermChoice = field(default_factory=TermChoice)
 
     @property
@@ -116,7 +117,7 @@ class ModelChoice:
             "Combinations the data see least: share of the best seen, parameters scaled to equal "
             "effort",
             *(f"{w.relative:8.2g}  {w.direction}" for w in self.weak),
-            *self.notes,
+            *notice_lines(self.notices),
         ]
         return "\n".join(parts)
 
@@ -150,16 +151,17 @@ def model_choice(
             )
         )
     symmetry: tuple[selection.Symmetry, ...] = ()
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     if groups:
         try:
             symmetry = selection.tie_test(estimator.fit(problem), groups)[
                 : -1 if len(groups) == 1 else None
             ]
         except GoughError as error:
-            notes = (f"legs were not compared: {error}",)
+            text = f"legs were not compared: {error}"
+            notices = (Notice(rule="symmetry", level="info", text=text),)
     weak = selection.weak_directions(problem)
-    return ModelChoice(friction=tuple(friction), symmetry=symmetry, weak=weak, notes=notes)
+    return ModelChoice(friction=tuple(friction), symmetry=symmetry, weak=weak, notices=notices)
 
 
 def _rms(values: Any) -> float:

@@ -12,6 +12,7 @@ from gough.core.arrays import FloatArray
 from gough.core.display import POORLY_KNOWN_RATIO, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
+from gough.core.notices import Level, Notice, notice_lines, ordered
 from gough.core.record import Columns, Record
 from gough.core.statistics import ljung_box
 from gough.engine import Model
@@ -48,24 +49,27 @@ class Validation(Record):
     whiteness: FloatArray
     numerics: bool  # the estimate is numerically sound
     predicts: str  # held-out data: 'good', 'fair', 'poor', or 'not tested' without any
-    doubts: tuple[str, ...]  # what deserves doubt, in words
+    notices: tuple[Notice, ...]  # about the prediction, in their order
     source: str  # which recordings
     relative_all: FloatArray  # to the effort of all equations, near reversals too
     share: FloatArray  # of each row that counts
 
     @property
-    def verdict(self) -> str:
-        """Return the verdict in one sentence: numerics and prediction apart."""
-        numerics = "numerics fine" if self.numerics else "numerics doubtful"
+    def headline(self) -> str:
+        """How well held-out logs are predicted, and the conditioning, in one sentence."""
+        conditioning = "well conditioned" if self.numerics else "poorly conditioned"
         if self.predicts == "not tested":
-            return f"{numerics}; not tested on held-out data"
+            return f"not validated ({conditioning}; no held-out log was given)"
         worst = int(np.argmax(self.relative))
-        return (
-            f"{numerics}; {self.predicts} prediction of held-out data: error "
-            f"{100 * self.relative.max():.1f} % "
-            f"of the effort on the worst row ({self.rows[worst]}), "
-            f"{100 * float(np.sqrt(np.mean(self.relative**2))):.1f} % overall"
+        overall = float(np.sqrt(np.mean(self.relative**2)))
+        logs = "logs" if ", " in self.source else "log"
+        named = f" {self.source}" if self.source else ""
+        sentence = (
+            f"predicts the held-out {logs}{named} to {100 * overall:.1f} % of the "
+            f"{_effort_word(self.row_units)} (worst joint {self.rows[worst]}, "
+            f"{100 * self.relative[worst]:.1f} %)"
         )
+        return sentence if self.numerics else f"{sentence}; {conditioning}"
 
     def table(self) -> Columns:
         """Return the prediction error by row."""
@@ -93,13 +97,13 @@ class Validation(Record):
             "rows": rows,
             "numerics": self.numerics,
             "predicts": self.predicts,
-            "doubts": list(self.doubts),
-            "verdict": self.verdict,
+            "notices": [notice.to_dict() for notice in self.notices],
+            "headline": self.headline,
             "source": self.source,
         }
 
-    def summary(self) -> str:
-        """Return the validation as plain text."""
+    def summary(self, *, notices: bool = True) -> str:
+        """Return the validation as plain text, with its notices if wanted."""
         lines = [
             [
                 row,
@@ -115,7 +119,19 @@ class Validation(Record):
         table = text_table(
             ["row", "rms error", "of effort", "of all samples", "counts", "white?", "unit"], lines
         )
-        return "\n".join([self.verdict, "", table, *([""] if self.doubts else []), *self.doubts])
+        lines_of_notices = notice_lines(self.notices) if notices else []
+        return "\n".join(
+            [self.headline, "", table, *([""] if lines_of_notices else []), *lines_of_notices]
+        )
+
+
+def _effort_word(units: Sequence[str]) -> str:
+    """Return what efforts of these units are called."""
+    if set(units) == {"N m"}:
+        return "torque"
+    if set(units) == {"N"}:
+        return "force"
+    return "force or torque"
 
 
 def numerics_of(estimate: Estimate) -> bool:
@@ -153,7 +169,7 @@ def validate(
         held_out: Regressions of other recordings, with the estimate's parameters among theirs.
         source: Their names, for the report.
     """
-    numerics, doubts = numerics_of(estimate), estimate.doubts
+    numerics = numerics_of(estimate)
     if not held_out:
         some, own = np.ones(len(estimate.rows)), estimate.residual_relative
         return Validation(
@@ -166,7 +182,7 @@ def validate(
             whiteness=np.nan * some,
             numerics=numerics,
             predicts="not tested",
-            doubts=doubts,
+            notices=(),
             source="identification data",
         )
     rows = held_out[0].rows
@@ -192,12 +208,10 @@ def validate(
     # against them.
     noise = np.mean([noise_variance(part) for part in held_out], axis=0)
     worst = relative.max()
-    doubts += tuple(
-        f"{row}: the held-out error is {ratio:.1f} times that on the identification data; the "
-        f"model may be "
-        "overfitted or the machine has changed"
+    notices = [
+        higher_error_notice(row, ratio, "info")
         for row, ratio in worse_rows(estimate, rows, rms, relative, noise).items()
-    )
+    ]
     return Validation(
         rows=rows,
         row_units=held_out[0].row_units,
@@ -206,10 +220,22 @@ def validate(
         whiteness=white,
         numerics=numerics,
         predicts="good" if worst < GOOD else "fair" if worst < FAIR else "poor",
-        doubts=doubts,
+        notices=ordered(notices),
         source=source,
         relative_all=every,
         share=counts.mean(axis=0),
+    )
+
+
+def higher_error_notice(joint: str, ratio: float, level: Level) -> Notice:
+    """Return the notice on a held-out error that exceeds the error on the identification data."""
+    return Notice(
+        rule="held-out error",
+        level=level,
+        where=joint,
+        text=f"the held-out error is {ratio:.1f} times that on the identification data",
+        advice="the model is overfitted, or the machine has changed",
+        numbers={"ratio": ratio},
     )
 
 
@@ -246,12 +272,14 @@ def validate_on(unseen: Experiment, estimate: Estimate, own: Processing) -> Vali
     used = unseen.processing.cutoff
     if used is None or own.cutoff is None or used < RATIO * own.cutoff:
         return found
-    said = (
-        f"the held-out logs move faster than the cut-off of {own.cutoff:.3g} Hz passes, which the "
-        f"others chose: "
-        f"they are predicted with {used:.3g} Hz"
+    notice = Notice(
+        rule="cut-off",
+        level="info",
+        text=f"the held-out logs move faster than the cut-off of the identification logs, "
+        f"{own.cutoff:.3g} Hz, passes: they are predicted with {used:.3g} Hz",
+        numbers={"cutoff": used},
     )
-    return replace(found, doubts=(*found.doubts, said))
+    return replace(found, notices=ordered((*found.notices, notice)))
 
 
 def validate_result(

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
-from gough.logs.finding import Finding, finding, refused
+from gough.core.notices import Notice
+from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Channels, Recording
 
 JITTER = 0.01  # of a sampling step; below this stamps count as even
@@ -23,7 +24,7 @@ SATURATED_RUN = 5  # samples in a row at the extreme
 SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the values next to it
 
 
-def inspect(recording: Recording) -> tuple[Finding, ...]:
+def inspect(recording: Recording) -> tuple[Notice, ...]:
     """Return what is worth knowing about the samples, channel by channel."""
     moving = moving_joints(recording.position)
     groups = [
@@ -35,15 +36,15 @@ def inspect(recording: Recording) -> tuple[Finding, ...]:
 
 
 def inspected(recording: Recording) -> Recording:
-    """Return the recording with what `inspect` finds among its findings, unless a reader has put it
+    """Return the recording with what `inspect` finds among its notices, unless a reader has put it
     there.
     """
     if recording.inspected:
         return recording
-    return replace(recording, quality=recording.quality + inspect(recording), inspected=True)
+    return replace(recording, notices=recording.notices + inspect(recording), inspected=True)
 
 
-def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[Finding]:
+def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[Notice]:
     """Yield what is worth knowing about the columns of one kind; saturation only of what is
     measured or driven.
 
@@ -63,15 +64,17 @@ def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[
             yield from inspect_jumps(values, channel, unit)
         twin = first.setdefault(values.tobytes(), channel)
         if twin != channel and np.ptp(values) > 0:
-            yield finding(
+            yield log_notice(
                 "duplicated",
                 channel,
-                f"all {len(values)} samples are those of {twin}; is one channel recorded twice?",
+                f"all {len(values)} samples are those of {twin}",
+                "check whether one channel was recorded twice",
+                level="warning",
                 samples=len(values),
             )
 
 
-def inspect_jumps(values: FloatArray, channel: str, unit: str) -> Iterator[Finding]:
+def inspect_jumps(values: FloatArray, channel: str, unit: str) -> Iterator[Notice]:
     """Yield whether a position jumps: an encoder that starts again after a turn, or counts that
     were lost.
 
@@ -92,25 +95,26 @@ def inspect_jumps(values: FloatArray, channel: str, unit: str) -> Iterator[Findi
         return
     sizes = np.abs(steps[jumps])
     usual = float(np.median(sizes))
-    kind, message = (
-        "jump",
-        (
-            f"jumps {len(jumps)} time(s), by {sizes.max():.4g} {unit} at most, first after sample "
-            f"{jumps[0]}; were counts lost?"
-        ),
-    )
     if np.ptp(sizes) < 0.2 * sizes.max() and sizes.min() > 0.8 * np.ptp(values):
-        kind, message = (
-            "wrap",
-            (
-                f"jumps {len(jumps)} time(s) by about {usual:.6g} {unit}, its whole range: the "
-                "counter starts again; say unwrap = true in the description"
-            ),
+        rule = "wrap"
+        text = (
+            f"jumps {len(jumps)} time(s) by about {usual:.6g} {unit}, its whole range: "
+            "the counter starts again"
         )
-    yield finding(kind, channel, message, count=len(jumps), size=usual, sample=int(jumps[0]))
+        advice = "write unwrap = true in the description"
+    else:
+        rule = "jump"
+        text = (
+            f"jumps {len(jumps)} time(s), by {sizes.max():.4g} {unit} at most, "
+            f"first after sample {jumps[0]}"
+        )
+        advice = "check whether encoder counts were lost"
+    yield log_notice(
+        rule, channel, text, advice, count=len(jumps), size=usual, sample=int(jumps[0])
+    )
 
 
-def inspect_clock(time: FloatArray, channel: str) -> Iterator[Finding]:
+def inspect_clock(time: FloatArray, channel: str) -> Iterator[Notice]:
     """Yield jitter, gaps and drift of time stamps.
 
     Jitter is the standard deviation of the steps around their median; a gap is a step above 1.5
@@ -125,7 +129,7 @@ def inspect_clock(time: FloatArray, channel: str) -> Iterator[Finding]:
     if len(gaps):
         worst = int(gaps[np.argmax(steps[gaps])])
         lost = int(np.sum(np.round(steps[gaps] / step) - 1))
-        yield finding(
+        yield log_notice(
             "gap",
             channel,
             f"{len(gaps)} gap(s), about {lost} sample(s) lost; the largest, "
@@ -139,11 +143,11 @@ def inspect_clock(time: FloatArray, channel: str) -> Iterator[Finding]:
     even = steps[steps <= GAP * step]
     jitter = float(np.std(even))
     if jitter > JITTER * step:
-        yield finding(
+        yield log_notice(
             "jitter",
             channel,
             f"steps vary between {even.min() * 1e3:.4g} and {even.max() * 1e3:.4g} ms "
-            f"(standard deviation {jitter * 1e3:.3g} ms); filters need an even clock",
+            f"(standard deviation {jitter * 1e3:.3g} ms), filters need an even clock",
             std=jitter,
             smallest=even.min(),
             largest=even.max(),
@@ -153,7 +157,7 @@ def inspect_clock(time: FloatArray, channel: str) -> Iterator[Finding]:
         slope = float(index @ (time - time.mean()) / (index @ index))
         drift = float(np.abs(time - time.mean() - slope * index).max())
         if drift > 0.5 * step and drift > 6 * jitter:
-            yield finding(
+            yield log_notice(
                 "drift",
                 channel,
                 f"the clock runs unevenly: stamps are up to {drift * 1e3:.3g} ms "
@@ -164,7 +168,7 @@ def inspect_clock(time: FloatArray, channel: str) -> Iterator[Finding]:
 
 def inspect_channel(
     values: FloatArray, channel: str, unit: str, moving: BoolArray | bool = True
-) -> Iterator[Finding]:
+) -> Iterator[Notice]:
     """Yield whether a channel is dead, quantised, or saturated where the robot is `moving`, (t,).
 
     A clipped signal spends more samples at its limit than in the band beside it, 2 % of the range
@@ -172,17 +176,19 @@ def inspect_channel(
     """
     low, high = float(values.min()), float(values.max())
     if low == high:
-        yield finding(
+        yield log_notice(
             "dead",
             channel,
-            f"all {len(values)} samples are {low:.6g} {unit}; is the channel connected?",
+            f"all {len(values)} samples are {low:.6g} {unit}",
+            "check whether the channel is connected",
+            level="warning",
             value=low,
             samples=len(values),
         )
         return
     step = quantisation_step(values)
     if step is not None:
-        yield finding(
+        yield log_notice(
             "quantisation",
             channel,
             f"values come in steps of {step:.3g} {unit}",
@@ -197,13 +203,13 @@ def inspect_channel(
         edges = np.flatnonzero(np.diff(np.concatenate([[0], hit.astype(np.int8), [0]])))
         run = int((edges[1::2] - edges[::2]).max(initial=0))
         if run >= SATURATED_RUN and count > SATURATED_RATIO * beside:
-            yield finding(
+            yield log_notice(
                 "saturation",
                 channel,
-                f"flat at its {word} value {extreme:.6g} {unit} for {run} samples in "
-                f"a row ({count} in all) while the robot moves; if the drive saturated, cut these "
-                f"samples "
-                "out",
+                f"constant at its {word} value {extreme:.6g} {unit} for {run} consecutive "
+                f"samples ({count} in all) while the robot moves",
+                "if the drive saturated, cut these samples out",
+                level="warning",
                 value=extreme,
                 count=count,
                 longest=run,
@@ -212,7 +218,7 @@ def inspect_channel(
 
 def inspect_stretches(
     values: FloatArray, channel: str, unit: str, moving: BoolArray
-) -> Iterator[Finding]:
+) -> Iterator[Notice]:
     """Yield whether an effort is dead for a part of the log: the same value between its extremes
     for long.
 
@@ -226,11 +232,13 @@ def inspect_stretches(
     run, first = int(lengths[longest]), int(starts[longest])
     usual = (int(lengths.sum()) - run) / max(1, len(lengths) - 1)
     if run >= max(STUCK, STUCK * usual) and values[first] not in (values.min(), values.max()):
-        yield finding(
+        yield log_notice(
             "dead",
             channel,
-            f"stands at {values[first]:.6g} {unit} for {run} samples from sample {first} on "
-            "while its joint moves; if it was not measured there, cut these samples out",
+            f"constant at {values[first]:.6g} {unit} for {run} samples from sample {first} on "
+            "while its joint moves",
+            "if it was not measured there, cut these samples out",
+            level="warning",
             value=values[first],
             samples=run,
             sample=first,

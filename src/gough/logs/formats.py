@@ -23,7 +23,7 @@ from gough.core.display import import_optional
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.logs.description import Description
-from gough.logs.finding import refused
+from gough.logs.messages import refused
 from gough.logs.tables import Table, cut, numbered, text_blocks
 from gough.logs.writers import FORMAT, MARK
 

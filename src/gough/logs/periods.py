@@ -12,7 +12,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording, NotConverged, nearest
 from gough.logs.checks import check_even, check_gaps
-from gough.logs.finding import finding, refused
+from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Recording
 
 METHODS = ("linear", "cubic", "previous")
@@ -220,7 +220,7 @@ def resample_to_period(
         )
     time = np.minimum(start + np.arange(count * n) * (seconds / n), end)
     made = resample(recording, time, "cubic")  # disturbs noise and harmonics least
-    note = finding(
+    notice = log_notice(
         "resampled",
         recording.source,
         f"put on a clock with {n} samples in each of {count} periods of "
@@ -228,4 +228,4 @@ def resample_to_period(
         period=seconds,
         samples=n,
     )
-    return replace(made, period_samples=n, quality=(*made.quality, note))
+    return replace(made, period_samples=n, notices=(*made.notices, notice))

@@ -15,6 +15,7 @@ import numpy as np
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.display import check_type
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.core.notices import Notice
 from gough.logs.checks import check_gaps, inspect_clock, inspect_group, moving_joints
 from gough.logs.description import (
     Description,
@@ -22,8 +23,8 @@ from gough.logs.description import (
     load_description,
     parse_description,
 )
-from gough.logs.finding import Finding, finding, refused
 from gough.logs.formats import array_table, is_folder, table_blocks
+from gough.logs.messages import log_notice, refused
 from gough.logs.periods import even_times, interpolate, stretch
 from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, Channels, Recording, check_time
 from gough.logs.tables import Table, joined, numbered
@@ -43,7 +44,7 @@ def read_recording(
     Files Gough wrote and tables whose headers look like `leg1.slider.position [m]` need no
     description. With a description time counts from the first sample kept, and signals on other
     clocks than the positions are interpolated over the span all clocks share. What reading and
-    `checks.inspect` found is in `quality`. Anything that would have to be guessed is an
+    `checks.inspect` found is in `notices`. Anything that would have to be guessed is an
     `InvalidRecording` that names file, column and sample.
 
     Args:
@@ -133,14 +134,14 @@ def recorded(
             f"the signals share no stretch of time: {spans}; are they of one run, and is an offset "
             "missing?",
         )
-    quality = _told(tables, description)
+    notices = _told(tables, description)
     for s in clocks:
-        quality += inspect_clock(s.clock, "time" if len(clocks) == 1 else s.source)
+        notices += inspect_clock(s.clock, "time" if len(clocks) == 1 else s.source)
         if not np.array_equal(s.clock, own):
             late = float(s.clock[0] - own[0])
             ratio = _rate(s.clock) / _rate(own) - 1.0
-            quality.append(
-                finding(
+            notices.append(
+                log_notice(
                     "clock",
                     s.source,
                     f"another clock than {sampled[0].source}: starts "
@@ -150,10 +151,10 @@ def recorded(
                 )
             )
     values = [_at(s, time) for s in sampled]
-    quality += _inspected(description, sampled, values, time)
+    notices += _inspected(description, sampled, values, time)
     if len(clocks) > 1:
-        quality.append(
-            finding(
+        notices.append(
+            log_notice(
                 "overlap",
                 source,
                 f"all signals together cover {end - start:.3f} s; samples outside were cut off",
@@ -161,7 +162,7 @@ def recorded(
                 duration=end - start,
             )
         )
-    recording = _made(description, shown, values, source, quality=tuple(quality), inspected=True)
+    recording = _made(description, shown, values, source, notices=tuple(notices), inspected=True)
     if description.start > 0 or description.stop < recording.time[-1]:
         inside = (recording.time >= description.start) & (recording.time <= description.stop)
         if inside.sum() < 2:
@@ -178,14 +179,11 @@ def recorded(
     )
 
 
-def _told(tables: Mapping[str, Table], description: Description) -> list[Finding]:
+def _told(tables: Mapping[str, Table], description: Description) -> list[Notice]:
     """Return what reading found, and the columns that were left out."""
     return [
-        *(f for table in tables.values() for f in table.findings),
-        *(
-            finding("ignored", name, "this column is none Gough knows; it was left out")
-            for name in description.ignored
-        ),
+        *(f for table in tables.values() for f in table.notices),
+        *(log_notice("ignored", name, "unknown column; ignored") for name in description.ignored),
     ]
 
 
@@ -373,7 +371,7 @@ def _inspected(
     sampled: Sequence[_Sampled],
     values: Sequence[FloatArray],
     time: FloatArray,
-) -> Iterator[Finding]:
+) -> Iterator[Notice]:
     """Yield what is worth knowing of each kind: as recorded, or where its clocks differ, as
     interpolated.
     """
@@ -460,7 +458,7 @@ class RecordingSource:
                 time - start,
                 values,
                 table.source,
-                quality=tuple(_told({"": table}, description)),
+                notices=tuple(_told({"": table}, description)),
             )
 
     def read(self) -> Recording:

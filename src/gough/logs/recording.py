@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from gough.core.arrays import FloatArray, check_shape, check_shapes
 from gough.core.display import import_optional, stacked_axes
 from gough.core.errors import InvalidInput, nearest
+from gough.core.notices import Notice, notice_lines, ordered
 from gough.core.record import Columns, Record
-from gough.logs.finding import Finding, refused
+from gough.logs.messages import refused
 
 # The kinds of columns, in the order they are written. The first five belong to the actuated joints.
 JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
@@ -86,7 +87,7 @@ class Recording(Record):
     period_samples: int | None = None  # of a periodic motion
     payload: str | None = None
     source: str = "recording"  # where the samples come from, for messages
-    quality: tuple[Finding, ...] = ()  # what reading and inspecting the samples found
+    notices: tuple[Notice, ...] = ()  # what the user should know about the samples
     inspected: bool = False  # `checks.inspect` has looked at the samples
     digest: str = ""  # SHA-256 of the file
 
@@ -310,7 +311,7 @@ class Recording(Record):
             [
                 f"{self.source}: {len(self)} samples, {clock}{more}{carried}; {kinds} of "
                 f"{', '.join(self.joints)}",
-                *(f"  {finding}" for finding in self.quality),
+                *notice_lines(ordered(self.notices)),
             ]
         )
 

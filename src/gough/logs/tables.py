@@ -20,8 +20,9 @@ from gough.core.arrays import BoolArray, FloatArray
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.files import text_encoding
+from gough.core.notices import Notice
 from gough.core.units import is_unit
-from gough.logs.finding import Finding, finding, refused
+from gough.logs.messages import log_notice, refused
 from gough.logs.writers import FORMAT, MARK
 
 DELIMITERS = ("\t", ";", ",", "|", None)  # None: any white space
@@ -60,7 +61,7 @@ class Table:
         str, FloatArray
     ]  # (t,) each; a MATLAB file may hold scalars beside its signals
     facts: Mapping[str, object] = field(default_factory=dict)  # what a Gough file says about itself
-    findings: tuple[Finding, ...] = ()
+    notices: tuple[Notice, ...] = ()
     repeated: frozenset[str] = (
         frozenset()
     )  # names of more than one column, here called `q[1]`, `q[2]`, ...
@@ -148,7 +149,7 @@ def joined(blocks: Iterable[Table]) -> Table:
         )
         for name in dict.fromkeys(name for b in parts for name in b.blank)
     }
-    return replace(parts[0], columns=columns, blank=blank, findings=parts[-1].findings)
+    return replace(parts[0], columns=columns, blank=blank, notices=parts[-1].notices)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -186,14 +187,14 @@ def text_blocks(
     read. A last line that is cut short is dropped and reported.
     """
     source = path.name
-    findings: list[Finding] = []
+    notices: list[Notice] = []
     try:
         opened: Any = gzip.open if source.lower().endswith(".gz") else open
         with opened(path, "rb") as raw:
             encoding = text_encoding(raw.read1(2**16))
         if encoding == "cp1252":
-            findings.append(
-                finding(
+            notices.append(
+                log_notice(
                     "encoding",
                     source,
                     "the text is not UTF-8 and was taken for that of Windows (CP 1252)",
@@ -202,18 +203,18 @@ def text_blocks(
         with opened(
             path, "rt", encoding=encoding, errors="replace" if encoding == "cp1252" else "strict"
         ) as handle:
-            lines = islice(_numbered(handle, source, findings), skip, None)
+            lines = islice(_numbered(handle, source, notices), skip, None)
             layout, first_lines = _layout(lines, source, decimal, thousands)
             if layout.above:
-                findings.append(
-                    finding(
+                notices.append(
+                    log_notice(
                         "above",
                         source,
                         f"{layout.above} lines above the table were passed over",
                         lines=layout.above,
                     )
                 )
-            data = _checked(chain(first_lines, lines), layout, findings)
+            data = _checked(chain(first_lines, lines), layout, notices)
             names, repeated = numbered(layout.names)
             read = [name for i, name in enumerate(names) if i not in layout.text]
             about = Table(
@@ -235,7 +236,7 @@ def text_blocks(
                     columns=dict(zip(read, values.T)),
                     first=start - len(values),
                     blank={name: rows for name, rows in zip(read, blank.T) if rows.any()},
-                    findings=() if block else tuple(findings),
+                    notices=() if block else tuple(notices),
                 )
     except UnicodeError as error:
         raise InvalidRecording(
@@ -253,7 +254,7 @@ def text_blocks(
         ) from error
 
 
-def _numbered(handle: Any, source: str, findings: list[Finding]) -> Iterator[tuple[int, str]]:
+def _numbered(handle: Any, source: str, notices: list[Notice]) -> Iterator[tuple[int, str]]:
     """Yield lines with their numbers; a gzip stream that stops early ends there and is reported."""
     number = 0
     try:
@@ -267,8 +268,8 @@ def _numbered(handle: Any, source: str, findings: list[Finding]) -> Iterator[tup
                 )
             yield number, line
     except EOFError:
-        findings.append(
-            finding(
+        notices.append(
+            log_notice(
                 "truncated",
                 source,
                 f"the compressed file stops early, after line {number}; the rest is lost",
@@ -485,7 +486,7 @@ def _seconds(cell: str) -> float | None:
 
 
 def _checked(
-    lines: Iterator[tuple[int, str]], layout: _Layout, findings: list[Finding]
+    lines: Iterator[tuple[int, str]], layout: _Layout, notices: list[Notice]
 ) -> Iterator[tuple[int, str]]:
     """Yield data lines of the right width; drop and report a last line that was cut short."""
     delimiter, width, source = layout.delimiter, len(layout.names), layout.source
@@ -507,8 +508,8 @@ def _checked(
         )
         if found == width and readable:
             if cells:
-                findings.append(
-                    finding(
+                notices.append(
+                    log_notice(
                         "unterminated",
                         source,
                         f"line {number}, the last, has no line end; its last value may be cut",
@@ -524,8 +525,8 @@ def _checked(
                 f"there",
                 line=number,
             )
-        findings.append(
-            finding(
+        notices.append(
+            log_notice(
                 "truncated",
                 source,
                 f"line {number}, the last, is cut short and was dropped",

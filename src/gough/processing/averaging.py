@@ -11,11 +11,11 @@ from scipy.ndimage import uniform_filter1d
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.notices import Notice
 from gough.core.record import Record
 from gough.engine import Model
 from gough.engine.loops import By
 from gough.logs.checks import quantisation_step
-from gough.logs.finding import Finding
 from gough.logs.recording import Recording
 from gough.processing.match_robot import signal_of
 
@@ -46,7 +46,7 @@ class PeriodAverage(Record):
     position_covariance: FloatArray  # (a, a)
     effort_covariance: FloatArray  # (a, a)
     cross_covariance: FloatArray  # position i with effort j, (a, a)
-    findings: tuple[Finding, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     def __len__(self) -> int:
         return len(self.position)
@@ -107,18 +107,19 @@ def average_periods(recording: Recording) -> PeriodAverage:
         both = np.concatenate([position[k] - means[0], effort[k] - means[1]], axis=1)
         covariance += both.T @ both / (n * (count - 1))
         scatter[k] = np.sqrt(np.mean(both**2, axis=0))
-    usual, findings = np.median(scatter, axis=0), []
+    usual, notices = np.median(scatter, axis=0), []
     ratio = np.divide(scatter, usual, out=np.zeros_like(scatter), where=usual > 0)
     for k in np.flatnonzero(ratio.max(axis=1) > ODD).tolist() if count > 2 else ():
         j = int(ratio[k].argmax())
-        findings.append(
-            Finding(
-                kind="transient",
-                channel=f"{recording.joints[j % a]}.{signal if j >= a else 'position'}",
+        notices.append(
+            Notice(
+                rule="transient",
+                level="info",
+                where=f"{recording.joints[j % a]}.{signal if j >= a else 'position'}",
+                text=f"period {k + 1} of {count} is {ratio[k, j]:.1f} times as far from the mean "
+                "as is usual",
+                advice="if something touched the robot, cut it off",
                 numbers={"period": k, "ratio": float(ratio[k, j])},
-                message=f"period {k + 1} of {count} is {ratio[k, j]:.1f} times as far from the "
-                f"mean as is usual; if "
-                "something touched the robot, cut it off",
             )
         )
     return PeriodAverage(
@@ -128,7 +129,7 @@ def average_periods(recording: Recording) -> PeriodAverage:
         position_covariance=covariance[:a, :a],
         effort_covariance=covariance[a:, a:],
         cross_covariance=covariance[:a, a:],
-        findings=tuple(findings),
+        notices=tuple(notices),
     )
 
 

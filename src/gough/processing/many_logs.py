@@ -19,6 +19,7 @@ from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording
 from gough.core.executors import Executor
 from gough.core.files import write_text
+from gough.core.notices import Notice
 from gough.core.options import arguments
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
@@ -218,12 +219,16 @@ class Collected:
         )
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Return a line for each log that is not used."""
-        return (
-            *(f"left out: {log}: {why}" for log, why in self.bad.items()),
-            *(f"counted once: {log} is a copy of {first}" for log, first in self.twice.items()),
-        )
+    def notices(self) -> tuple[Notice, ...]:
+        """Return a notice for each log that is not used."""
+        notices = []
+        for log, reason in self.bad.items():
+            text = f"left out: {reason}"
+            notices.append(Notice(rule="left out", level="info", where=log, text=text))
+        for log, first in self.twice.items():
+            text = f"a copy of {first}, used once"
+            notices.append(Notice(rule="copy", level="info", where=log, text=text))
+        return tuple(notices)
 
 
 def collect(

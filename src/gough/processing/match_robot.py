@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from gough.core.errors import InvalidRecording, nearest
+from gough.core.notices import Notice
 from gough.engine import Model
 from gough.logs.checks import check_even, inspected
-from gough.logs.finding import Finding
 from gough.logs.periods import estimate_period, resample_evenly, resample_to_period
 from gough.logs.recording import JOINT_KINDS, Recording
 from gough.mechanism import Mechanism
@@ -119,7 +119,7 @@ def signal_of(recording: Recording) -> Literal["effort", "current"]:
 
 def ready(model: Model, recording: Recording, settings: Processing) -> Recording:
     """Return the recording in the robot's order, on an even clock, in whole periods if it has any;
-    findings say what.
+    notices say what.
 
     Arrays are inspected here as files are when they are read.
     """
@@ -144,8 +144,8 @@ def ready(model: Model, recording: Recording, settings: Processing) -> Recording
             recording = _noted(
                 recording,
                 "period",
-                f"the motion repeats every {seconds:.4g} s although no period is stated; stating "
-                "it lets periods be averaged, and noise be told from motion",
+                f"the motion repeats every {seconds:.4g} s although no period is stated",
+                "state it: periods are then averaged, and noise is separated from motion",
                 seconds=seconds,
             )
     period = recording.period_samples
@@ -174,9 +174,18 @@ def ready(model: Model, recording: Recording, settings: Processing) -> Recording
     return recording.take(slice(early * period, len(whole))) if over or early else recording
 
 
-def _noted(recording: Recording, kind: str, message: str, **numbers: float) -> Recording:
-    note = Finding(kind=kind, channel=recording.source, numbers=numbers, message=message)
-    return replace(recording, quality=(*recording.quality, note))
+def _noted(
+    recording: Recording, rule: str, text: str, advice: str = "", **numbers: float
+) -> Recording:
+    notice = Notice(
+        rule=rule,
+        level="info",
+        where=recording.source,
+        text=text,
+        advice=advice,
+        numbers=numbers,
+    )
+    return replace(recording, notices=(*recording.notices, notice))
 
 
 def _check_alive(recording: Recording) -> None:

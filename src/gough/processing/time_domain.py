@@ -15,12 +15,12 @@ import numpy as np
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.motion import Motion
+from gough.core.notices import Notice
 from gough.core.record import Record
 from gough.engine import Model
 from gough.engine.internal_states import select_channels
 from gough.fitting.regression import Regression
 from gough.logs.checks import check_even
-from gough.logs.finding import Finding
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.averaging import (
@@ -65,7 +65,7 @@ class Processed(Record):
     group: IntArray | None = None
     covariance: FloatArray | None = None  # noise of one sample of `effort`, (a, a)
     replicates: FloatArray | None = None  # effort of each period, (k, t, a)
-    findings: tuple[Finding, ...] = ()
+    notices: tuple[Notice, ...] = ()
     quality: Mapping[str, float] = field(
         default_factory=dict
     )  # closure residual, mismatch of sensors [m or rad]
@@ -146,7 +146,7 @@ def averaged(model: Model, recording: Recording, settings: Processing) -> Proces
         decimation=settings.decimation or 1,
         periods=average.count,
         payload=recording.payload,
-        findings=recording.quality + average.findings,
+        notices=recording.notices + average.notices,
         source=recording.source,
         quality={
             "closure residual": float(motion.closure_residual.max()),
@@ -221,7 +221,7 @@ def pieces(
             decimation=decimation,
             periods=0 if period is None else total // period,
             payload=recording.payload,
-            findings=recording.quality,
+            notices=recording.notices,
             source=recording.source,
             quality=_mismatch(model, recording.take(inner), motion),
         )

@@ -1,16 +1,15 @@
-"""The verdict of an identification: all rules on what it came from and what it was tested on."""
+"""Apply all rules to a fit, and diagnose it if they warn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import GoughError
-from gough.core.notices import Remark, Remarks, Verdict
+from gough.core.notices import Notice
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.identification.diagnosis import Diagnosis
@@ -27,229 +26,283 @@ from gough.verdict.diagnosis.hypotheses import HYPOTHESES
 from gough.verdict.diagnosis.search import Standing
 from gough.verdict.diagnosis.steps import mistakes_of_jumps
 from gough.verdict.diagnosis.track import sources
-from gough.verdict.robot_file import judge_physics, judge_prior, prior_of
-from gough.verdict.rules import Bounds
+from gough.verdict.robot_file import (
+    prior_of,
+    report_negative_values,
+    warn_if_far_from_robot_file,
+)
+from gough.verdict.rules import NoiseBounds
 
-LENGTH = 1024  # samples of a spectrum: enough to tell the band of a motion
-BANDS, FEWEST = 4, 4  # parts of the band beyond it, and frequencies in each
-# sigmas that a mistake has to move some parameter by: 95 % intervals then hold in 80 %
-MATTERS = 1.1
+SPECTRUM_SEGMENT = 1024  # samples: enough to resolve the band of a motion
+NOISE_BANDS = 4  # above the band of the motion, each with its own noise density
+MIN_BAND_FREQUENCIES = 4  # in each of these bands
+# Standard errors by which a fault has to change some parameter: 95 % intervals then contain the
+# true value in 80 % of all cases.
+FAULT_SHIFT = 1.1
 
 
-def noise_of(parts: Sequence[Regression]) -> FloatArray | None:
-    """Return the standard deviation of the rows' known noise, (r,); None where a part does not know
-    it.
+def known_noise(regressions: Sequence[Regression]) -> FloatArray | None:
+    """Return the standard deviation of the known noise of each joint, (r,). [row unit]
+
+    Returns:
+        None where the noise of a regression is not known, or without any.
     """
-    if not parts or any(part.covariance is None for part in parts):
+    if not regressions or any(each.covariance is None for each in regressions):
         return None
-    return np.asarray(np.sqrt(np.mean([noise_variance(part) for part in parts], axis=0)))
+    variances = [noise_variance(each) for each in regressions]
+    return np.asarray(np.sqrt(np.mean(variances, axis=0)))
 
 
-def noise_between(parts: Sequence[Regression], estimate: Estimate) -> Bounds | None:
-    """Return the least and the most noise that the rows can have, (r,) each; None where nothing
-    tells.
+def noise_bounds(regressions: Sequence[Regression], estimate: Estimate) -> NoiseBounds | None:
+    """Return the least and the most noise that each joint can have, (r,) each. [row unit]
 
-    Without repetitions: beyond the band that holds the predicted efforts, what the model leaves is
-    noise, or faster than any error of its parameters. Densities S of parts of that band say what
-    noise there is inside, red or blue,
+    Without repetitions the residual above the band of the predicted efforts is noise, or faster
+    than any error of the parameters. The densities S in parts of that band bound the noise inside
+    the band of the motion, whether its spectrum falls or rises:
 
-        least^2 = min S (inside + beyond),    most^2 = max S inside + power beyond.
+        least^2 = min S (inside + above),    most^2 = max S inside + power above.
+
+    Returns:
+        None where the bounds are not known.
     """
-    known = noise_of(parts)
+    known = known_noise(regressions)
     if known is not None:
         return known, known
-    found = [_beyond_motion(part, estimate) for part in parts]
-    return None if not parts or None in found else tuple(np.sqrt(np.mean(np.array(found), axis=0)))
+    least = []
+    most = []
+    for regression in regressions:
+        bounds = _noise_power_bounds(regression, estimate)
+        if bounds is None:
+            return None
+        least.append(bounds[0])
+        most.append(bounds[1])
+    if not least:
+        return None
+    return np.sqrt(np.mean(least, axis=0)), np.sqrt(np.mean(most, axis=0))
 
 
-def _beyond_motion(part: Regression, estimate: Estimate) -> Bounds | None:
-    """Return least and most noise power of a log without repetitions, (r,) each; None if its motion
-    fills the band.
+def _noise_power_bounds(regression: Regression, estimate: Estimate) -> NoiseBounds | None:
+    """Return the least and the most noise power of a log without repetitions, (r,) each.
+
+    Returns:
+        None if the motion fills the band.
     """
     from scipy.signal import welch  # here: it takes long to import
 
-    said, counts = estimate.predict(part), part.valid
-    left = np.where(counts, part.effort - said, 0.0) / np.sqrt(
-        np.maximum(counts.mean(axis=0), TINY)
-    )
-    (_, motion), (at, density) = (
-        welch(x, nperseg=min(len(x), LENGTH), axis=0) for x in (said, left)
-    )
-    inside = int((np.cumsum(motion, axis=0) < HEARD * motion.sum(axis=0)).sum(axis=0).max()) + 1
-    top = int(EDGE * len(at))  # a decimated log has nothing beyond
-    borders = np.geomspace(inside, max(top, inside), BANDS + 1).astype(int)
-    if np.diff(borders).min() < FEWEST:
+    predicted = estimate.predict(regression)
+    valid = regression.valid
+    valid_fraction = np.maximum(valid.mean(axis=0), TINY)
+    residual = np.where(valid, regression.effort - predicted, 0.0) / np.sqrt(valid_fraction)
+    segment = min(len(predicted), SPECTRUM_SEGMENT)
+    _, predicted_power = welch(predicted, nperseg=segment, axis=0)
+    frequency, density = welch(residual, nperseg=segment, axis=0)
+    cumulative = np.cumsum(predicted_power, axis=0)
+    in_motion_band = cumulative < HEARD * predicted_power.sum(axis=0)
+    band_edge = int(in_motion_band.sum(axis=0).max()) + 1
+    top = int(EDGE * len(frequency))  # a decimated log has nothing above
+    borders = np.geomspace(band_edge, max(top, band_edge), NOISE_BANDS + 1).astype(int)
+    if np.diff(borders).min() < MIN_BAND_FREQUENCIES:
         return None
-    each = np.array([density[a:b].mean(axis=0) for a, b in pairwise(borders)])
-    above = np.minimum(density[top:], each.min(axis=0)).sum(axis=0)
-    beyond = density[inside:].sum(axis=0)
-    return (each.min(axis=0) * top + above) * at[1], (each.max(axis=0) * inside + beyond) * at[1]
+    densities = np.array([density[low:high].mean(axis=0) for low, high in pairwise(borders)])
+    lowest = densities.min(axis=0)
+    highest = densities.max(axis=0)
+    least = lowest * top + np.minimum(density[top:], lowest).sum(axis=0)
+    most = highest * band_edge + density[band_edge:].sum(axis=0)
+    step = frequency[1]
+    return least * step, most * step
 
 
 def expected_error(
-    parts: Sequence[Regression], estimate: Estimate, noise: FloatArray | None
+    regressions: Sequence[Regression], estimate: Estimate, noise: FloatArray | None
 ) -> FloatArray:
-    """Return the rms error to expect of predicting some logs: their noise, and what sigmas allow,
-    (r,). [row unit]
+    """Return the rms error to expect of predicting some logs, (r,). [row unit]
 
-    sqrt(noise^2 + mean_t w_t^T C w_t), C the covariance of the estimate, w a row's equation: a
-    motion that moves what the identification hardly saw is predicted worse, and that is no fault of
-    model or machine.
+    sqrt(noise^2 + mean_t w_t^T C w_t), C the covariance of the estimate, w the equation of a joint:
+    a motion that moves what the identification hardly excited is predicted worse, and that is no
+    fault of model or machine.
     """
-    square, count = np.zeros(len(parts[0].rows)), np.zeros(len(parts[0].rows))
-    for part in parts:
-        own = [k for k, name in enumerate(estimate.parameters) if name in part.parameters]
-        W, C = (
-            part.select([estimate.parameters[k] for k in own]).regressor,
-            estimate.covariance[np.ix_(own, own)],
-        )
-        square += (np.einsum("trp,pq,trq->tr", W, C, W) * part.valid).sum(axis=0)
-        count += part.n_valid
-    return np.sqrt((0.0 if noise is None else noise) ** 2 + square / np.maximum(count, 1))
+    variance = np.zeros(len(regressions[0].rows))
+    n_valid = np.zeros(len(regressions[0].rows))
+    for regression in regressions:
+        known = [k for k, name in enumerate(estimate.parameters) if name in regression.parameters]
+        W = regression.select([estimate.parameters[k] for k in known]).regressor
+        C = estimate.covariance[np.ix_(known, known)]
+        each = np.einsum("trp,pq,trq->tr", W, C, W)
+        variance += (each * regression.valid).sum(axis=0)
+        n_valid += regression.n_valid
+    variance /= np.maximum(n_valid, 1)
+    return np.sqrt(variance if noise is None else variance + noise**2)
 
 
 def apply_rules(
-    estimate: Estimate,
-    alike: Estimate,
-    validation: Validation,
-    experiment: Experiment,
-    unseen: Experiment | None,
-    standing: Standing | None,
-) -> Verdict:
-    """Return what all rules say; those of usual mistakes only if these were scored on what is left.
+    fitted: FittedLogs, validation: Validation, search: Standing | None
+) -> list[Notice]:
+    """Return the notices of all rules.
 
-    `alike` is the estimate with what it leaves of its logs processed as the held-out ones.
-    """
-    parts, others = experiment.parts, () if unseen is None else unseen.parts
-    held_out = () if unseen is None else unseen.recordings
-    every = (*experiment.recordings, *held_out)
-    prior = prior_of(experiment.model, experiment.base)
-    misfits = [found for part in parts if (found := rules.misfit(part, estimate)) is not None]
-    counts = np.sum([part.n_valid for part in parts], axis=0)
-    remarks = (
-        *rules.judge_numerics(estimate),
-        *rules.judge_carrying(estimate),
-        *rules.judge_fit(estimate, noise_between(parts, estimate)),
-        *rules.judge_prediction(validation, noise_between(others, estimate)),
-        *(
-            ()
-            if unseen is None
-            else rules.judge_transfer(
-                validation, alike, expected_error(others, estimate, noise_of(others))
-            )
-        ),
-        *rules.judge_misfit(misfits, estimate.rows),
-        *judge_physics(estimate, experiment.base, prior),
-        *judge_prior(estimate, experiment.base, prior, experiment.gains),
-        *rules.judge_sameness(experiment.recordings, held_out),
-        *rules.judge_share(estimate.rows, counts, sum(map(len, parts))),
-        *rules.judge_data(every),
-        *judge_encoders(every),
-        *(
-            ()
-            if standing is None
-            else (
-                *judge_drift(standing.evidence, experiment.recordings),
-                *judge_directions(standing, estimate),
-            )
-        ),
-    )
-    return Verdict(sentence=validation.verdict, remarks=remarks)
-
-
-def judge_encoders(recordings: Sequence[Recording]) -> Remarks:
-    """Speak if a position jumps or stands still as no motor does: counts wrapped or lost, a channel
-    that froze.
-    """
-    return tuple(
-        Remark("data", "look", f"{mistake.text}; {mistake.advice}")
-        for mistake in mistakes_of_jumps(recordings)[:1]
-    )
-
-
-def judge_drift(evidence: Evidence, recordings: Sequence[Recording]) -> Remarks:
-    """Speak if an effort fades or grows from period to period: the mean of all periods is then no
-    single machine.
-    """
-    found = sorted(fading_efforts(evidence, recordings), key=lambda mistake: -abs(mistake.size[0]))
-    return tuple(
-        Remark("drift", "look", worst.text, {"change": worst.size[0]}) for worst in found[:1]
-    )
-
-
-def judge_directions(standing: Standing, estimate: Estimate) -> Remarks:
-    """Speak if a usual mistake explains part of what is left beyond chance, and matters.
-
-    It matters if it moves some parameter by more than a sigma, or the effort of a row by more than
-    1 %.
-    """
-    std = dict(zip(estimate.parameters, estimate.std.tolist()))
-    sigma = np.array([std.get(name, np.inf) for name in standing.evidence.base.names])
-    for suspicion, fitted in standing.ranked():
-        columns = suspicion.columns
-        shift = np.sum(
-            [standing.scores.taken_in(c) * s for c, s in zip(columns, fitted.size)], axis=0
-        )
-        moved = float(np.max(np.abs(shift) / np.maximum(sigma, 1e-300), initial=0.0))
-        if moved < MATTERS and standing.effect(columns, fitted.size) < VISIBLE:
-            continue
-        text = words(suspicion, fitted.size, fitted.sigma, standing.evidence.views[0])
-        chance = standing.chance(suspicion, fitted)
-        return (
-            Remark(
-                "direction",
-                "look",
-                f"{text} (chance {chance:.0e}); it explains {100 * fitted.share:.2g} % of "
-                f"what is left and moves parameters by up to {moved:.1f} sigma",
-                {"chance": chance, "share": fitted.share, "moves": moved},
-            ),
-        )
-    return ()
-
-
-def judge_hypotheses(diagnosis: Diagnosis) -> Remarks:
-    """Speak if logs make sense only with a sign, a channel, a unit or a clock changed: the result
-    is then wrong.
-    """
-    return tuple(
-        Remark("mistake", "wrong", mistake.sentence)
-        for mistake in diagnosis.mistakes
-        if mistake.name in HYPOTHESES
-    )
-
-
-def judge(fitted: FittedLogs) -> tuple[Verdict, Diagnosis | None]:
-    """Return the verdict of a fit and, if it is not good, the diagnosis behind it.
-
-    A diagnosis is not made where only the held-out log is missing, and not where the logs are too
-    short to score mistakes on.
+    Args:
+        fitted: The estimate and the logs it comes from.
+        validation: Of that estimate.
+        search: Fault hypotheses scored on the residual; None if the logs are too short for that.
     """
     estimate = fitted.identification.estimate
+    experiment = fitted.experiment
+    held_out = fitted.held_out
+    recordings = experiment.recordings
+    held_out_recordings = () if held_out is None else held_out.recordings
+    every = (*recordings, *held_out_recordings)
+    notices = [
+        *rules.warn_if_poorly_conditioned(estimate),
+        *rules.warn_if_logs_disagree(estimate),
+        *rules.warn_if_badly_fitted(estimate, noise_bounds(experiment.parts, estimate)),
+        *_prediction_notices(fitted, validation),
+        *_misfit_notices(experiment, estimate),
+        *_robot_file_notices(experiment, estimate),
+        *rules.report_reused_logs(recordings, held_out_recordings),
+        *_valid_sample_notices(experiment),
+        *rules.warn_about_broken_channels(every),
+        *warn_if_positions_jump(every),
+    ]
+    if search is not None:
+        notices += warn_if_efforts_drift(search.evidence, recordings)
+        notices += warn_if_a_fault_explains_the_residual(search, estimate)
+    return notices
+
+
+def _prediction_notices(fitted: FittedLogs, validation: Validation) -> list[Notice]:
+    """Return the notices on the prediction of held-out logs."""
+    if fitted.held_out is None:
+        return rules.warn_if_badly_predicted(validation)
+    estimate = fitted.identification.estimate
+    regressions = fitted.held_out.parts
+    expected = expected_error(regressions, estimate, known_noise(regressions))
+    return [
+        *rules.warn_if_badly_predicted(validation, noise_bounds(regressions, estimate)),
+        *rules.warn_if_held_out_error_is_higher(validation, fitted.estimate_same_filter, expected),
+    ]
+
+
+def _misfit_notices(experiment: Experiment, estimate: Estimate) -> list[Notice]:
+    """Return the notices on residuals beyond the repeatability noise."""
+    misfits = [rules.misfit(regression, estimate) for regression in experiment.parts]
+    known = [misfit for misfit in misfits if misfit is not None]
+    return rules.warn_if_residual_exceeds_noise(known, estimate.rows)
+
+
+def _robot_file_notices(experiment: Experiment, estimate: Estimate) -> list[Notice]:
+    """Return the notices on values that contradict physics or the robot file."""
+    base = experiment.base
+    prior = prior_of(experiment.model, base)
+    return [
+        *report_negative_values(estimate, base, prior),
+        *warn_if_far_from_robot_file(estimate, base, prior, experiment.gains),
+    ]
+
+
+def _valid_sample_notices(experiment: Experiment) -> list[Notice]:
+    """Return the notices on joints with few valid samples."""
+    n_valid = np.sum([regression.n_valid for regression in experiment.parts], axis=0)
+    samples = sum(len(regression) for regression in experiment.parts)
+    return rules.warn_if_few_samples_are_valid(experiment.parts[0].rows, n_valid, samples)
+
+
+def warn_if_positions_jump(recordings: Sequence[Recording]) -> list[Notice]:
+    """Warn if a position jumps or is constant as no motor is: counts wrapped or lost, or frozen."""
+    return [mistake.notice() for mistake in mistakes_of_jumps(recordings)[:1]]
+
+
+def warn_if_efforts_drift(evidence: Evidence, recordings: Sequence[Recording]) -> list[Notice]:
+    """Warn if an effort falls or grows from period to period: their mean describes no period."""
+    fading = fading_efforts(evidence, recordings)
+    if not fading:
+        return []
+    worst = max(fading, key=lambda mistake: abs(mistake.size[0]))
+    return [
+        Notice(
+            rule="drift",
+            level="warning",
+            where=worst.place,
+            text=worst.text,
+            numbers={"change": worst.size[0]},
+        )
+    ]
+
+
+def warn_if_a_fault_explains_the_residual(search: Standing, estimate: Estimate) -> list[Notice]:
+    """Warn if a fault explains part of the residual beyond chance, and matters.
+
+    It matters if it changes some parameter by more than a standard error, or the effort of a joint
+    by more than 1 %.
+    """
+    std = dict(zip(estimate.parameters, estimate.std.tolist()))
+    standard_error = np.array([std.get(name, np.inf) for name in search.evidence.base.names])
+    for suspicion, fit in search.ranked():
+        shift = np.zeros(len(standard_error))
+        for column, magnitude in zip(suspicion.columns, fit.size):
+            shift += search.scores.taken_in(column) * magnitude
+        largest = float(np.max(np.abs(shift) / np.maximum(standard_error, 1e-300), initial=0.0))
+        if largest < FAULT_SHIFT and search.effect(suspicion.columns, fit.size) < VISIBLE:
+            continue
+        text = words(suspicion, fit.size, fit.sigma, search.evidence.views[0])
+        chance = search.chance(suspicion, fit)
+        notice = Notice(
+            rule="fault",
+            level="warning",
+            text=f"{text} (chance {chance:.0e}); it explains {100 * fit.share:.2g} % of the "
+            f"residual and changes parameters by up to {largest:.1f} standard errors",
+            numbers={"chance": chance, "fraction": fit.share, "change": largest},
+        )
+        return [notice]
+    return []
+
+
+def fault_notices(diagnosis: Diagnosis) -> list[Notice]:
+    """Return the faults of a diagnosis as notices.
+
+    Logs that make sense only with a sign, a channel, a unit or a clock changed are errors, as the
+    result is then wrong.
+    """
+    notices = []
+    for mistake in diagnosis.mistakes:
+        discrete = mistake.name in HYPOTHESES
+        notices.append(mistake.notice("error" if discrete else "warning"))
+    return notices
+
+
+def judge(fitted: FittedLogs) -> tuple[list[Notice], Diagnosis | None]:
+    """Return the notices of all rules and, if they warn, the diagnosis.
+
+    There is no diagnosis where only the held-out log is missing, and none where the logs are too
+    short to score faults on.
+    """
     validation = fitted.identification.validation
-    alike, experiment, unseen = fitted.estimate_same_filter, fitted.experiment, fitted.held_out
-    model, others = (
-        experiment.model,
-        () if unseen is None else sources(unseen.processed, unseen.parts),
-    )
     try:
-        evidence = evidence_of(
-            model,
-            experiment.base,
-            estimate,
-            sources(experiment.processed, experiment.parts),
-            others,
-            experiment.known,
-        )
-        standing = Standing(evidence)
+        evidence = _evidence(fitted)
+        search = Standing(evidence)
     except GoughError:
-        return apply_rules(estimate, alike, validation, experiment, unseen, None), None
-    verdict = apply_rules(estimate, alike, validation, experiment, unseen, standing)
-    if all(r.rule == "prediction" and unseen is None for r in verdict.remarks):
-        return verdict, None
+        return apply_rules(fitted, validation, None), None
+    notices = apply_rules(fitted, validation, search)
+    if all(notice.rule == "not validated" for notice in notices):
+        return notices, None
+    recordings = fitted.experiment.recordings
+    jumps = mistakes_of_jumps(recordings)
     try:
-        found = diagnose_evidence(
-            evidence, experiment.recordings, found=mistakes_of_jumps(experiment.recordings)
-        )
+        diagnosis = diagnose_evidence(evidence, recordings, found=jumps)
     except GoughError as error:
-        return verdict, Diagnosis(robot=model.mechanism.name, notes=(f"no diagnosis: {error}",))
-    return replace(verdict, remarks=(*verdict.remarks, *judge_hypotheses(found))), found
+        failed = Notice(rule="diagnosis", level="info", text=f"no diagnosis: {error}")
+        robot = fitted.experiment.model.mechanism.name
+        return [*notices, failed], Diagnosis(robot=robot, notices=(failed,))
+    return [*notices, *fault_notices(diagnosis), *diagnosis.notices], diagnosis
+
+
+def _evidence(fitted: FittedLogs) -> Evidence:
+    """Return the logs of a fit as the diagnosis needs them."""
+    experiment = fitted.experiment
+    held_out = fitted.held_out
+    return evidence_of(
+        experiment.model,
+        experiment.base,
+        fitted.identification.estimate,
+        sources(experiment.processed, experiment.parts),
+        () if held_out is None else sources(held_out.processed, held_out.parts),
+        experiment.known,
+    )

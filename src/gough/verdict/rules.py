@@ -1,9 +1,8 @@
-"""Is the result to be trusted? Small rules, each with its threshold and the reason for it; one
-headline.
+"""Rules that warn about a result: conditioning, errors, lack of fit and broken data.
 
-A rule speaks by a `Remark`. The headline is `good` only if none does: a model may predict a
-held-out log perfectly and still be wrong, because that log has the same mistake. The rules are
-listed in docs/diagnosis.md.
+Every rule has a threshold and a reason for it, and returns notices. A result is `ok` only if no
+rule warns: a model may predict a held-out log perfectly and still be wrong, because that log has
+the same fault. The rules are listed in docs/diagnosis.md.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
 from gough.core.display import join_names
-from gough.core.notices import Remark, Remarks
+from gough.core.notices import Level, Notice, of_log, ordered
 from gough.core.statistics import f_tail
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
@@ -25,111 +24,128 @@ from gough.identification.validation import (
     GOOD,
     WEAK_CONDITION,
     Validation,
+    higher_error_notice,
     numerics_of,
     worse_rows,
 )
 from gough.logs.checks import inspected
 from gough.logs.recording import Recording
 
-Bounds = tuple[FloatArray, FloatArray]
+NoiseBounds = tuple[FloatArray, FloatArray]  # least and most noise of each joint, (r,) each
 
-# power of what is left over that of noise: beyond, model error moves values by about their sigmas
-MISFIT = 1.5
-CHANCE = 0.01  # of a false alarm of one rule on clean data, all rows or parameters together
-# of the samples of a row must count: less is a choice of the data, not a treatment of reversals
-ENOUGH = 0.5
-BROKEN = ("dead", "saturation", "duplicated")  # findings of a channel that measures nothing
-NOISY = "noise of {row} is {error} of the effort, which hides errors of the model"
-SAME = 0.5  # of the samples of a held-out log found among the others: noise never repeats
+# Residual power over noise power. Beyond, errors of the model change parameters by about their
+# standard errors.
+MISFIT_RATIO = 1.5
+FALSE_ALARM_CHANCE = 0.01  # of one rule on clean data, all joints or parameters together
+# Fraction of the samples of a joint. With fewer valid ones the exclusion windows choose the data.
+MIN_VALID_FRACTION = 0.5
+BROKEN_CHANNEL_RULES = ("dead", "saturation", "duplicated")  # of channels that measure nothing
+# Fraction of the samples of a held-out log that are also in an identification log: noise never
+# repeats.
+SAME_LOG_FRACTION = 0.5
+MAX_CORRELATION_LAGS = 200  # samples
 
 
-def judge_numerics(estimate: Estimate) -> Remarks:
-    """Speak if the condition number leaves few digits of a parameter whose sigma does not say so
-    (`numerics_of`).
-    """
-    found = float(estimate.condition_number)
-    return (
-        ()
-        if numerics_of(estimate)
-        else (
-            Remark(
-                "numerics",
-                "look",
-                f"condition number {found:.3g}, expected below {WEAK_CONDITION:.0e}: some "
-                f"parameters are "
-                "hardly seen by this motion; move more, tie legs, or keep only the essential ones",
-                {"condition number": found},
-            ),
-        )
+def warn_if_poorly_conditioned(estimate: Estimate) -> list[Notice]:
+    """Warn if the condition number is high and the standard errors do not show it."""
+    if numerics_of(estimate):
+        return []
+    condition = float(estimate.condition_number)
+    notice = Notice(
+        rule="conditioning",
+        level="warning",
+        text=f"condition number {condition:.3g}, expected below {WEAK_CONDITION:.0e}: "
+        "this motion hardly excites some parameters",
+        advice="move more, tie legs, or keep only the essential parameters",
+        numbers={"condition number": condition},
     )
+    return [notice]
 
 
-def judge_carrying(estimate: Estimate) -> Remarks:
-    """Speak if logs disagree beyond what noise and stretches of each of them say: sigmas were
-    widened by that.
+def warn_if_logs_disagree(estimate: Estimate) -> list[Notice]:
+    """Warn if estimates from different logs differ by more than their standard errors explain.
+
+    The standard errors were then computed from the scatter between logs, which is wider.
     """
     if estimate.uncertainty != "recordings":
-        return ()
-    wider = float(np.sqrt(np.mean((estimate.std / np.maximum(estimate.noise_std, 1e-300)) ** 2)))
-    return (
-        Remark(
-            "motion",
-            "look",
-            "the model does not carry from one motion to another: without single logs "
-            f"estimates differ so much that sigmas are {wider:.1f} times those of noise; something "
-            f"is missing "
-            "in the robot file, or a log is not like the others",
-            {"ratio": wider},
-        ),
+        return []
+    widening = estimate.std / np.maximum(estimate.noise_std, 1e-300)
+    ratio = float(np.sqrt(np.mean(widening**2)))
+    notice = Notice(
+        rule="logs disagree",
+        level="warning",
+        text="the model does not generalise from one motion to another: estimates without single "
+        f"logs differ so much that standard errors are {ratio:.1f} times those of noise",
+        advice="check what the robot file lacks, and whether one log is unlike the others",
+        numbers={"ratio": ratio},
     )
+    return [notice]
 
 
-def judge_error(
+def error_notices(
     rule: str,
-    what: str,
+    text: str,
     rows: Sequence[str],
     rms: FloatArray,
     relative: FloatArray,
-    noise: Bounds | None = None,
-) -> Remarks:
-    """Speak if an error exceeds 10 % (look) or 25 % (wrong) of the effort, sqrt(rms^2 - noise^2)
-    over the effort.
+    noise: NoiseBounds | None = None,
+) -> list[Notice]:
+    """Warn if an error exceeds 10 % of the effort, and report an error if it exceeds 25 %.
 
-    Noise is no fault of the model: `look` takes the least there can be out, `wrong` the most. Where
-    the least exceeds 25 % of the effort itself, no such error can be told.
+    Noise is no fault of the model: sqrt(rms^2 - noise^2) is compared with the effort, with the
+    least possible noise for a warning and the most for an error. Where the least noise itself
+    exceeds 25 % of the effort, it hides errors of the model.
+
+    Args:
+        rule: Of the notices.
+        text: Of the notices, with `{error}`.
+        rows: Joints, (r,).
+        rms: Of the error, (r,). [row unit]
+        relative: The same over the rms effort, (r,).
+        noise: Least and most standard deviation of the noise; None if unknown. [row unit]
     """
-    size = np.maximum(rms / np.maximum(relative, 1e-300), 1e-300)
-    least, most = noise or (np.zeros(len(size)),) * 2
-    sure, possible = (np.sqrt(np.maximum(rms**2 - known**2, 0.0)) / size for known in (most, least))
-    for part, look, text in ((possible, GOOD, what), (least / size, FAIR, NOISY)):
-        worst = int(np.argmax(part))
-        if part[worst] >= look:
-            message = text.format(error=f"{100 * part[worst]:.1f} %", row=rows[worst])
-            return (
-                Remark(
-                    rule,
-                    "wrong" if text is what and sure.max() >= FAIR else "look",
-                    f"{message}, expected below {100 * look:.0f} %",
-                    {"error": float(part[worst])},
-                ),
-            )
-    return ()
+    effort = np.maximum(rms / np.maximum(relative, 1e-300), 1e-300)
+    if noise is None:
+        noise = np.zeros(len(effort)), np.zeros(len(effort))
+    least, most = noise
+    possible = np.sqrt(np.maximum(rms**2 - least**2, 0.0)) / effort
+    certain = np.sqrt(np.maximum(rms**2 - most**2, 0.0)) / effort
+    worst = int(np.argmax(possible))
+    if possible[worst] >= GOOD:
+        level: Level = "error" if certain.max() >= FAIR else "warning"
+        message = text.format(error=f"{100 * possible[worst]:.1f} %")
+        return [_error_notice(rule, level, rows[worst], message, possible[worst], GOOD)]
+    noise_fraction = least / effort
+    worst = int(np.argmax(noise_fraction))
+    if noise_fraction[worst] >= FAIR:
+        message = f"noise is {100 * noise_fraction[worst]:.1f} % of the effort, which hides errors"
+        return [_error_notice(rule, "warning", rows[worst], message, noise_fraction[worst], FAIR)]
+    return []
 
 
-def judge_prediction(validation: Validation, noise: Bounds | None = None) -> Remarks:
-    """Speak if held-out logs are predicted badly (see `judge_error`), or not at all."""
+def _error_notice(
+    rule: str, level: Level, joint: str, message: str, error: float, limit: float
+) -> Notice:
+    """Return the notice on an error, a fraction of the effort, of one joint."""
+    text = f"{message}, expected below {100 * limit:.0f} %"
+    return Notice(rule=rule, level=level, where=joint, text=text, numbers={"error": error})
+
+
+def warn_if_badly_predicted(
+    validation: Validation, noise: NoiseBounds | None = None
+) -> list[Notice]:
+    """Warn if held-out logs are predicted badly (see `error_notices`), or if there is none."""
     if validation.predicts == "not tested":
-        return (
-            Remark(
-                "prediction",
-                "look",
-                "nothing was predicted: no held-out log was given, and a fit to its own "
-                "data proves little; validate on another motion",
-            ),
+        notice = Notice(
+            rule="not validated",
+            level="warning",
+            text="no held-out log was given, and a fit to its own data proves little",
+            advice="validate on another motion",
         )
-    return judge_error(
-        "prediction",
-        "held-out data are predicted to {error} of the effort on {row}",
+        return [notice]
+    return error_notices(
+        "held-out error",
+        "held-out data are predicted to {error} of the effort",
         validation.rows,
         validation.rms,
         validation.relative,
@@ -137,34 +153,29 @@ def judge_prediction(validation: Validation, noise: Bounds | None = None) -> Rem
     )
 
 
-def judge_transfer(
-    validation: Validation, estimate: Estimate, noise: FloatArray | None = None
-) -> Remarks:
-    """Speak if the held-out error is more than 1.5 times that on the identification data.
+def warn_if_held_out_error_is_higher(
+    validation: Validation, estimate: Estimate, expected: FloatArray | None = None
+) -> list[Notice]:
+    """Warn if the held-out error is more than 1.5 times that on the identification data.
 
-    Error that noise of the held-out logs and sigmas of the estimate explain, (r,), is taken out.
+    Args:
+        validation: Of the estimate on held-out logs.
+        estimate: With the residual of the identification logs.
+        expected: Error that noise of the held-out logs and standard errors of the estimate explain,
+            (r,); it is subtracted in squares. [row unit]
     """
-    known = np.zeros(len(validation.rows)) if noise is None else noise**2
-    worse = worse_rows(estimate, validation.rows, validation.rms, validation.relative, known)
-    if validation.predicts == "not tested" or not worse:
-        return ()
-    most = max(worse.values())
-    return (
-        Remark(
-            "prediction",
-            "look",
-            f"{join_names(list(worse))}: the held-out error is {most:.1f} times that on the "
-            "identification data; the model is overfitted, or the machine has changed",
-            {"ratio": most},
-        ),
-    )
+    if validation.predicts == "not tested":
+        return []
+    explained = np.zeros(len(validation.rows)) if expected is None else expected**2
+    higher = worse_rows(estimate, validation.rows, validation.rms, validation.relative, explained)
+    return [higher_error_notice(joint, ratio, "warning") for joint, ratio in higher.items()]
 
 
-def judge_fit(estimate: Estimate, noise: Bounds | None = None) -> Remarks:
-    """Speak if much is left of the identification data (see `judge_error`)."""
-    return judge_error(
-        "fit",
-        "the model leaves {error} of the effort of {row} unexplained",
+def warn_if_badly_fitted(estimate: Estimate, noise: NoiseBounds | None = None) -> list[Notice]:
+    """Warn if the residual of the identification data is large (see `error_notices`)."""
+    return error_notices(
+        "fit error",
+        "the residual is {error} of the effort",
         estimate.rows,
         estimate.residual_rms,
         estimate.residual_relative,
@@ -173,172 +184,162 @@ def judge_fit(estimate: Estimate, noise: Bounds | None = None) -> Remarks:
 
 
 class Misfit(NamedTuple):
-    """What is left of a repeated motion against the noise that its repetitions show, (r,) each.
+    """Residual of a repeated motion compared with its repeatability noise, (r,) each."""
 
-    `ratio`: power of the residual of the mean over that of its noise, 1 if the model is right.
-    `chance`: that noise alone makes a ratio this large. `repeats`: part of a single repetition's
-    residual that comes back every time.
+    ratio: FloatArray  # residual power of the mean over its noise power: 1 for a correct model
+    chance: FloatArray  # that noise alone makes a ratio this large
+    repeats: FloatArray  # fraction of a repetition's residual power that is in all repetitions
+
+
+def misfit(regression: Regression, estimate: Estimate) -> Misfit | None:
+    """Compare the residual of the mean of k repetitions with their scatter.
+
+    ratio = (sum_t e_t^2 / (n - h)) / (sum_kt d_kt^2 / (n k (k - 1))), e the residual of the mean, d
+    the deviation of a repetition from the mean, h the parameters per joint, p / r. For noise it is
+    F-distributed; with autocorrelation rho, n samples determine a mean square as well as
+    n / (1 + 2 sum rho^2) independent ones.
+
+    Returns:
+        None without repetitions.
     """
-
-    ratio: FloatArray
-    chance: FloatArray
-    repeats: FloatArray
-
-
-def misfit(part: Regression, estimate: Estimate) -> Misfit | None:
-    """Compare the residual of the mean of k repetitions with their scatter; None without
-    repetitions.
-
-    ratio = (sum_t e_t^2 / (n - h)) / (sum_kt d_kt^2 / (n k (k - 1))), d the deviation of a
-    repetition from the mean, h the parameters a row pays for, p / r. For noise it is F-distributed;
-    with autocorrelation rho, n samples tell as much about a mean square as n / (1 + 2 sum rho^2)
-    independent ones.
-    """
-    if part.replicates is None or len(part.replicates) < 2 or not len(part):
+    replicates = regression.replicates
+    if replicates is None or len(replicates) < 2 or not len(regression):
         return None
-    k, counts = len(part.replicates), part.valid
-    n = np.maximum(counts.sum(axis=0), 1)
-    left = np.where(counts, part.effort - estimate.predict(part), 0.0)
-    deviation = np.where(counts, part.replicates - part.replicates.mean(axis=0), 0.0)
-    free = np.maximum(n - len(estimate) / len(part.rows), 1.0)
-    noise = (deviation**2).sum(axis=(0, 1)) / (n * k * (k - 1))  # of the mean
-    power = (left**2).sum(axis=0) / free
+    k = len(replicates)
+    valid = regression.valid
+    n = np.maximum(valid.sum(axis=0), 1)
+    residual = np.where(valid, regression.effort - estimate.predict(regression), 0.0)
+    deviation = np.where(valid, replicates - replicates.mean(axis=0), 0.0)
+    free = np.maximum(n - len(estimate) / len(regression.rows), 1.0)
+    noise = (deviation**2).sum(axis=(0, 1)) / (n * k * (k - 1))  # variance of the mean
+    power = (residual**2).sum(axis=0) / free
     ratio = power / np.maximum(noise, 1e-300)
-    memory = np.array([squared_memory(deviation[:, :, j]) for j in range(deviation.shape[2])])
-    freedom = np.maximum(free / memory, 1.0), np.maximum(n * (k - 1) / memory, 1.0)
-    chance = np.array([f_tail(*each) for each in zip(ratio, *freedom)])
-    extra = np.maximum(power - noise, 0.0)
-    return Misfit(ratio, chance, extra / np.maximum(extra + k * noise, 1e-300))
+    chance = np.empty(len(ratio))
+    for j in range(len(ratio)):
+        memory = squared_memory(deviation[:, :, j])
+        numerator = max(free[j] / memory, 1.0)
+        denominator = max(n[j] * (k - 1) / memory, 1.0)
+        chance[j] = f_tail(ratio[j], numerator, denominator)
+    systematic = np.maximum(power - noise, 0.0)
+    repeats = systematic / np.maximum(systematic + k * noise, 1e-300)
+    return Misfit(ratio=ratio, chance=chance, repeats=repeats)
 
 
-def squared_memory(deviation: FloatArray, lags: int = 200) -> float:
-    """Return 1 + 2 sum_l rho_l^2 of noise, (k, t): how many samples of a mean square tell as much
-    as one alone.
+def squared_memory(deviation: FloatArray, lags: int = MAX_CORRELATION_LAGS) -> float:
+    """Return 1 + 2 sum_l rho_l^2 of noise, (k, t).
+
+    So many samples determine a mean square as well as one independent sample.
     """
     power = float((deviation**2).sum())
     if power <= 0:
         return 1.0
-    most = min(lags, deviation.shape[1] // 4)
-    rho = [
-        float((deviation[:, lag:] * deviation[:, :-lag]).sum()) / power
-        for lag in range(1, most + 1)
-    ]
-    floor = 1 / np.sqrt(deviation.size)  # what white noise shows by chance
-    return 1.0 + 2.0 * sum(r**2 for r in rho if abs(r) > 2 * floor)
+    chance_correlation = 1 / np.sqrt(deviation.size)  # of white noise
+    memory = 1.0
+    for lag in range(1, min(lags, deviation.shape[1] // 4) + 1):
+        rho = float((deviation[:, lag:] * deviation[:, :-lag]).sum()) / power
+        if abs(rho) > 2 * chance_correlation:
+            memory += 2.0 * rho**2
+    return memory
 
 
-def judge_misfit(found: Sequence[Misfit], rows: Sequence[str]) -> Remarks:
-    """Speak if the residual's power is more than 1.5 times what the repetitions' noise explains,
-    beyond chance.
+def warn_if_residual_exceeds_noise(misfits: Sequence[Misfit], rows: Sequence[str]) -> list[Notice]:
+    """Warn if residual power exceeds 1.5 times the repeatability noise, beyond chance.
 
-    At 1.5 the model's error has 0.7 of the noise's amplitude: values move by about what their
-    sigmas, which come from the scatter between repetitions, allow. Smaller but directed errors are
-    the business of the directions.
+    At 1.5 the error of the model has 0.7 of the amplitude of the noise: parameters change by about
+    their standard errors, which come from the scatter between repetitions. Smaller errors that have
+    the shape of a fault are left to the diagnosis.
     """
-    if not found:
-        return ()
-    ratio, chance, repeats = (np.concatenate(each) for each in zip(*found))
-    level = np.where(chance < CHANCE / len(ratio), ratio, 0.0)
-    worst = int(level.argmax())
-    if level[worst] < MISFIT:
-        return ()
-    return (
-        Remark(
-            "lack of fit",
-            "look",
-            f"{rows[worst % len(rows)]}: what the model leaves has {level[worst]:.1f} "
-            f"times the power of the noise that repetitions show (expected about 1); "
-            f"{100 * repeats[worst]:.0f} "
-            "% of it comes back every time and is not noise, so sigmas are too small",
-            {"ratio": float(level[worst]), "repeats": float(repeats[worst])},
-        ),
+    if not misfits:
+        return []
+    ratio = np.concatenate([one.ratio for one in misfits])
+    chance = np.concatenate([one.chance for one in misfits])
+    repeats = np.concatenate([one.repeats for one in misfits])
+    significant = np.where(chance < FALSE_ALARM_CHANCE / len(ratio), ratio, 0.0)
+    worst = int(significant.argmax())
+    if significant[worst] < MISFIT_RATIO:
+        return []
+    notice = Notice(
+        rule="lack of fit",
+        level="warning",
+        where=rows[worst % len(rows)],
+        text=f"residual power is {significant[worst]:.3g} times the repeatability noise (expected "
+        f"about 1); {100 * repeats[worst]:.0f} % of it is the same in all periods and is not "
+        "noise, so standard errors are too small",
+        numbers={"ratio": significant[worst], "repeats": repeats[worst]},
     )
+    return [notice]
 
 
-def _prints(logs: Sequence[Recording]) -> list[NDArray[np.uint64]]:
-    """Return a number for each three samples running of logs, the same for the same samples, (t,)
-    each.
+def _fingerprints(log: Recording) -> NDArray[np.uint64]:
+    """Return a number for each three consecutive samples, the same for equal samples, (t,)."""
+    signal = log.effort if log.effort is not None else log.current
+    columns = [log.position] if signal is None else [log.position, signal]
+    bits = np.ascontiguousarray(np.concatenate(columns, axis=1)).view(np.uint64)
+    rng = np.random.default_rng(0)
+    odd_factor = rng.integers(1, 2**63, bits.shape[1], dtype=np.uint64) | np.uint64(1)
+    with np.errstate(over="ignore"):
+        sample = (bits * odd_factor).sum(axis=1, dtype=np.uint64)
+        sample ^= sample >> np.uint64(29)
+        three = sample[:-2] * np.uint64(3)
+        three += sample[1:-1] * np.uint64(5)
+        three += sample[2:] * np.uint64(7)
+    return np.asarray(three)
+
+
+def report_reused_logs(
+    recordings: Sequence[Recording], held_out: Sequence[Recording]
+) -> list[Notice]:
+    """Report an error if a held-out log is a log of the identification.
+
+    More than half of its samples are then equal, bit by bit. Noise never repeats, so it is the same
+    recording: copied, cut or renamed.
     """
-    found = []
-    for log in logs:
-        signal = log.effort if log.effort is not None else log.current
-        columns = [log.position] if signal is None else [log.position, signal]
-        data = np.ascontiguousarray(np.concatenate(columns, axis=1)).view(np.uint64)
-        factor = np.random.default_rng(0).integers(
-            1, 2**63, data.shape[1], dtype=np.uint64
-        ) | np.uint64(1)
-        with np.errstate(over="ignore"):
-            row = (data * factor).sum(axis=1, dtype=np.uint64)
-            row ^= row >> np.uint64(29)
-            found.append(
-                np.asarray(
-                    row[:-2] * np.uint64(3) + row[1:-1] * np.uint64(5) + row[2:] * np.uint64(7)
-                )
-            )
-    return found
-
-
-def judge_sameness(recordings: Sequence[Recording], held_out: Sequence[Recording]) -> Remarks:
-    """Speak if more than half of a held-out log's samples stand in a log of the identification, bit
-    by bit.
-
-    Noise never repeats, so equal samples are the same recording: copied, cut or renamed.
-    """
-    seen = np.concatenate(_prints(recordings))
-    same = [
-        log.source
-        for log, own in zip(held_out, _prints(held_out))
-        if np.isin(own, seen).sum() > SAME * len(own)
-    ]
-    return (
-        ()
-        if not same
-        else (
-            Remark(
-                "sameness",
-                "wrong",
-                f"{join_names(same)}: the held-out log is one it was identified from, so nothing "
-                "was predicted; give another recording",
-                {"logs": float(len(same))},
-            ),
-        )
+    known = np.concatenate([_fingerprints(log) for log in recordings])
+    reused = []
+    for log in held_out:
+        fingerprints = _fingerprints(log)
+        if np.isin(fingerprints, known).sum() > SAME_LOG_FRACTION * len(fingerprints):
+            reused.append(log.source)
+    if not reused:
+        return []
+    notice = Notice(
+        rule="same log",
+        level="error",
+        where=join_names(reused),
+        text="the held-out log is one of the identification logs, so nothing was predicted",
+        advice="give another recording",
+        numbers={"logs": len(reused)},
     )
+    return [notice]
 
 
-def judge_share(rows: Sequence[str], counts: FloatArray, total: int) -> Remarks:
-    """Speak if less than half of a row's samples count, (r,), of so many in total."""
-    share = np.asarray(counts, dtype=float) / max(total, 1)
-    few, worst = [row for row, part in zip(rows, share) if part < ENOUGH], int(np.argmin(share))
-    return (
-        ()
-        if not few
-        else (
-            Remark(
-                "share",
-                "look",
-                f"{join_names(few)}: only {int(counts[worst])} of {total} samples of {rows[worst]} "
-                f"count "
-                f"({100 * share[worst]:.0f} %, expected at least {100 * ENOUGH:.0f} %); the rest "
-                f"is near reversals. Give a "
-                "shorter window, or a motion with fewer reversals",
-                {"share": float(share[worst])},
-            ),
-        )
+def warn_if_few_samples_are_valid(
+    rows: Sequence[str], n_valid: FloatArray, samples: int
+) -> list[Notice]:
+    """Warn if less than half of the samples of a joint are valid, (r,)."""
+    fraction = np.asarray(n_valid, dtype=float) / max(samples, 1)
+    few = [row for row, valid in zip(rows, fraction) if valid < MIN_VALID_FRACTION]
+    if not few:
+        return []
+    worst = int(np.argmin(fraction))
+    notice = Notice(
+        rule="few samples",
+        level="warning",
+        where=join_names(few),
+        text=f"only {int(n_valid[worst])} of {samples} samples of {rows[worst]} are valid "
+        f"({100 * fraction[worst]:.0f} %, expected at least {100 * MIN_VALID_FRACTION:.0f} %); "
+        "the others are near velocity reversals",
+        advice="give a shorter exclusion window, or a motion with fewer reversals",
+        numbers={"fraction": fraction[worst]},
     )
+    return [notice]
 
 
-def judge_data(recordings: Sequence[Recording]) -> Remarks:
-    """Speak if a channel of a log is dead, clipped or a copy of another: no estimator can mend
-    that.
-    """
-    found = [
-        (f"{log.source}: {finding.channel}", finding.message)
-        for log in recordings
-        for finding in inspected(log).quality
-        if finding.kind in BROKEN
-    ]
-    if not found:
-        return ()
-    (name, message), count = found[0], len(dict(found))
-    more = f" ({count - 1} more channels)" if count > 1 else ""
-    return (Remark("data", "look", f"{name} {message}{more}", {"channels": float(count)}),)
+def warn_about_broken_channels(recordings: Sequence[Recording]) -> list[Notice]:
+    """Warn if a channel of a log is dead, clipped or a copy of another one."""
+    notices = []
+    for log in recordings:
+        for notice in of_log(inspected(log).notices, log.source):
+            if notice.rule in BROKEN_CHANNEL_RULES:
+                notices.append(notice)
+    return list(ordered(notices))

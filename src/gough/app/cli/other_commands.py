@@ -170,7 +170,9 @@ def demo(
                 "parameters": [
                     dict(zip(("name", "true", "value", "std", "within"), row)) for row in rows
                 ],
-                "verdict": identified and identified.verdict.to_dict(),
+                "level": identified and identified.level,
+                "headline": identified and identified.headline,
+                "notices": identified and [n.to_dict() for n in identified.notices],
                 "payload": load and load.to_dict(),
                 "fleet": fleet and fleet.to_dict(),
             }
@@ -207,7 +209,7 @@ def _show(
             ],
         )
         say(f"{sum(w for *_, w in rows)} of {len(rows)} intervals hold the truth")
-        say(f"verdict: {identified.verdict}")
+        say(identified.headline)
     if load is not None:
         say("\nload about the platform frame")
         table(

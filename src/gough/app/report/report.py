@@ -179,24 +179,20 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
 
 def _verdict(result: Identification) -> dict[str, Any]:
     v, e = result.validation, result.estimate
-    remarks = sorted(result.verdict.remarks, key=lambda remark: remark.level != "wrong")
-    fine = "open" if remarks else "good"  # nothing is green while a rule speaks
+    fine = "good" if result.level == "ok" else "open"  # nothing is green beside a warning
     worst = int(np.argmax(v.relative))
     return {
-        "headline": result.verdict.headline,
-        "remarks": remarks,
-        "doubts": list(dict.fromkeys(v.doubts)),
         "prediction": {
             "good": "Good prediction",
             "fair": "Fair prediction",
             "poor": "Poor prediction",
-        }.get(v.predicts, "Prediction not tested"),
+        }.get(v.predicts, "Not validated"),
         "prediction_colour": {"good": fine, "fair": "warn", "poor": "bad"}.get(v.predicts, "open"),
         "overall": percent(float(np.sqrt(np.mean(v.relative**2)))),
         "worst": percent(float(v.relative[worst])),
         "worst_row": v.rows[worst],
         "tested": v.predicts != "not tested",
-        "numerics": "Numerics fine" if v.numerics else "Numerics doubtful",
+        "numerics": "Well conditioned" if v.numerics else "Poorly conditioned",
         "numerics_colour": fine if v.numerics else "bad",
         "condition": number(e.condition_number, 3),
         "poor": int((e.relative_std > POORLY_KNOWN_RATIO).sum()),

@@ -31,7 +31,7 @@ def parameter_rows(model: Model, identification: Identification) -> list[dict[st
     """Return every parameter of the result, drive gains and payload parameters among them.
 
     `known` is the relative standard deviation `share` in words, near zero the distance from zero;
-    `prior` what the robot file implies, `remarks` why it is doubtful, `formula` what it stands for
+    `prior` what the robot file implies, `notices` why it is doubtful, `formula` what it stands for
     if that is more than one parameter.
     """
     estimate, boxes = identification.estimate, identification.enclosures
@@ -46,17 +46,15 @@ def parameter_rows(model: Model, identification: Identification) -> list[dict[st
         )
         zero = abs(value) < SIGNIFICANT_T * std
         low, high = (number(edge, 2) for edge in interval[i])
-        word = "not told from zero" if zero else "poorly known"
-        remarks = [f"{word}, 95\u00a0%: {low} to {high}"] if share > POORLY_KNOWN_RATIO else []
+        word = "not significantly different from zero" if zero else "poorly known"
+        notices = [f"{word}, 95\u00a0%: {low} to {high}"] if share > POORLY_KNOWN_RATIO else []
         known = np.nan if estimate.information is None else float(estimate.information[i])
         if known < OBSERVED:
-            remarks.insert(0, "not observed: position noise alone would show as much")
+            notices.insert(0, "not observed: position noise alone would show as much")
         alike = [estimate.parameters[j] for j in np.flatnonzero(close[i]) if j != i]
         if alike:
-            remarks.append(
-                f"hard to tell from {', '.join(alike[:3])}{' and others' if len(alike) > 3 else ''}"
-            )
-        remarks += [
+            notices.append(f"hardly distinguishable from {join_names(alike, 3)}")
+        notices += [
             f"outside the bounds of {label}"
             for label, box in boxes.items()
             if name in box.parameters and not box[name][0] <= value <= box[name][1]
@@ -70,7 +68,7 @@ def parameter_rows(model: Model, identification: Identification) -> list[dict[st
                 "known": f"{number(abs(value) / std, 2)}\u00a0σ from 0" if zero else percent(share),
                 "bounds": tuple(_answer(box, name) for box in boxes.values()),
                 "prior": prior.get(name, ""),
-                "remarks": remarks,
+                "notices": notices,
                 "formula": formulas.get(name, ""),
                 "information": number(known, 2) if np.isfinite(known) else "",
             }
@@ -119,7 +117,7 @@ def certificates(identification: Identification) -> list[tuple[str, str]]:
             for key, value in box.certificate.items()
             if value not in ([], None, "", False) and not isinstance(value, dict)
         ]
-        found.append((box_title(label), "; ".join([box.method, *facts, *box.notes])))
+        found.append((box_title(label), "; ".join([box.method, *facts, *map(str, box.notices)])))
     return found
 
 

@@ -18,6 +18,7 @@ from gough.app.studies.verbs import Force, Progress, from_file, to_file
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy, OutputError
 from gough.core.files import replace_atomically, require_free_folder, write_text
+from gough.core.notices import Notice, ordered
 from gough.core.options import merge_settings, options_of
 from gough.fleets.fleet import Fleet, FleetSettings, fleet as look_at_fleet
 from gough.fleets.history import FleetLog
@@ -35,7 +36,7 @@ def fleet(
     folder = None if output is None else require_free_folder(output, force)
     kind = read_fleet(file, settings)
     found = look_at_fleet(kind.robot, kind.logs, kind.settings, progress=progress)
-    found = replace(found, notes=(*kind.notes, *found.notes))
+    found = replace(found, notices=ordered((*kind.notices, *found.notices)))
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, columns in found.tables().items():
@@ -52,7 +53,7 @@ class FleetFile(NamedTuple):
     robot: str
     logs: tuple[FleetLog, ...]
     settings: FleetSettings
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
@@ -106,7 +107,10 @@ def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
         robot=str(here) if here.is_file() else robot,
         logs=tuple(found.values()),
         settings=chosen,
-        notes=tuple(f"left out: {place}: {why}" for place, why in wrong.items()),
+        notices=tuple(
+            Notice(rule="left out", level="info", where=place, text=f"left out: {reason}")
+            for place, reason in wrong.items()
+        ),
     )
 
 

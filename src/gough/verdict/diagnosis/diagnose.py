@@ -11,6 +11,7 @@ import numpy as np
 
 from gough.core.blas import one_blas_thread
 from gough.core.errors import GoughError, InvalidInput
+from gough.core.notices import Notice
 from gough.core.options import Settings, merge_settings, nested, option, with_settings
 from gough.core.statistics import normal_quantile
 from gough.engine import Model, Robot, as_model, base_parameters
@@ -126,10 +127,10 @@ def diagnose_evidence(
     recordings: Sequence[Recording] = (),
     *,
     most: int = 4,
-    notes: Sequence[str] = (),
+    notices: Sequence[Notice] = (),
     found: Sequence[Mistake] = (),
 ) -> Diagnosis:
-    """Diagnose logs that were processed and fitted already; `notes` and mistakes `found` before
+    """Diagnose logs that were processed and fitted already; `notices` and mistakes `found` before
     come first.
 
     Recordings as they were are looked at for what changes between periods.
@@ -190,8 +191,12 @@ def diagnose_evidence(
         mistakes=tuple(mistakes),
         limits=limits_of(standing),
         error=first.error,
-        notes=(*notes, *rest),
+        notices=(*notices, *(_notice(text) for text in rest)),
     )
+
+
+def _notice(text: str) -> Notice:
+    return Notice(rule="diagnosis", level="info", text=text)
 
 
 def _differing(evidence: Evidence, rivals: Sequence[Suspicion] = ()) -> list[Mistake]:
@@ -303,14 +308,14 @@ def diagnose(
             return Diagnosis(
                 robot=model.mechanism.name,
                 mistakes=tuple(found),
-                notes=(f"the logs cannot be processed: {error}",),
+                notices=(_notice(f"the logs cannot be processed: {error}"),),
             )
         return diagnose_evidence(
             evidence,
             logs,
             most=chosen.most,
             found=[*found, mistake],
-            notes=[f"the logs as they are cannot be processed: {error}"],
+            notices=[_notice(f"the logs as they are cannot be processed: {error}")],
         )
 
 

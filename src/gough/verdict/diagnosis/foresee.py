@@ -13,6 +13,7 @@ from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.display import relative, rounded, text_table
 from gough.core.errors import InvalidInput
+from gough.core.notices import Notice, notice_lines
 from gough.core.record import Columns, Record
 from gough.core.trajectory import Trajectory
 from gough.engine import Robot, as_model, base_parameters
@@ -47,7 +48,7 @@ class Foresight(Record):
     condition_number: float  # of the whitened regressor with columns of unit length
     weak: tuple[WeakDirection, ...]  # combinations the motion hardly excites
     limits: tuple[Limit, ...]  # smallest mistakes that would be noticed
-    notes: tuple[str, ...] = ()  # what was assumed
+    notices: tuple[Notice, ...] = ()  # what was assumed
 
     @property
     def poor(self) -> tuple[str, ...]:
@@ -78,7 +79,7 @@ class Foresight(Record):
             ],
             "weak": [asdict(weak) for weak in self.weak],
             "limits": [limit.to_dict() for limit in self.limits],
-            "notes": list(self.notes),
+            "notices": [notice.to_dict() for notice in self.notices],
         }
 
     def table(self) -> Columns:
@@ -116,7 +117,7 @@ class Foresight(Record):
             "Mistakes that would be noticed in 95 of 100 experiments:",
             limits_table(self.limits),
         ]
-        return "\n".join([*lines, *([""] if self.notes else []), *self.notes])
+        return "\n".join([*lines, *([""] if self.notices else []), *notice_lines(self.notices)])
 
 
 @one_blas_thread
@@ -151,14 +152,15 @@ def foresee(
             time, *motion.at(time), model.loops.partition_driven_by(motion.coordinates)
         )
     values = base.values(model.values(base.standard))
-    effort, notes = model.inverse_dynamics(moved), tuple[str, ...]()
+    effort, notices = model.inverse_dynamics(moved), tuple[Notice, ...]()
     covariance = model.mechanism.noise.effort_covariance(len(model.actuated))
     if not model.mechanism.noise.effort > 0:
         covariance = np.diag(np.maximum(GUESSED * np.sqrt((effort**2).mean(axis=0)), 1e-12) ** 2)
-        notes = (
+        text = (
             f"the robot file gives no effort noise: {100 * GUESSED:.0f} % of each motor's rms "
-            f"effort was assumed",
+            "effort was assumed"
         )
+        notices = (Notice(rule="assumed noise", level="info", text=text),)
     problem = model.regression(moved, effort, base, covariance=covariance / periods)
     noise = np.sqrt(noise_variance(problem))
     sigma, condition = _sigmas(problem)
@@ -187,7 +189,7 @@ def foresee(
         condition_number=condition,
         weak=weak_directions(problem),
         limits=limits_of(standing, white=True),
-        notes=notes,
+        notices=notices,
     )
 
 

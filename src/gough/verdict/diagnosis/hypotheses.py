@@ -27,7 +27,7 @@ from gough.verdict.diagnosis.directions import ALL
 from gough.verdict.diagnosis.evidence import Evidence, corrected, fit_rows, followed, thinned
 from gough.verdict.diagnosis.track import Track
 from gough.verdict.robot_file import (
-    UNITS,
+    UNIT_FACTORS,
     Prior,
     common_factor,
     file_scatter,
@@ -128,7 +128,11 @@ def hypotheses(mechanism: Mechanism) -> Iterator[Hypothesis]:
                 f"put a minus before the {what} of {place}: scale = -1 in the description",
             )
     for place, which in single.items():
-        for factor in (2.0, 0.5, *(f for value in UNITS.values() for f in (value, 1 / value))):
+        for factor in (
+            2.0,
+            0.5,
+            *(f for value in UNIT_FACTORS.values() for f in (value, 1 / value)),
+        ):
             yield _scaled(
                 "effort unit",
                 place,
