@@ -96,8 +96,10 @@ def estimates(
     each.
     """
     processing, values, inside, true = None, [], [], truth(model, base)
-    for k in range(done.trials):
-        ready = prepare(model, [record(done, seed=[seed, k], trial=k)], base, processing=processing)
+    for k in range(done.n_variants):
+        ready = prepare(
+            model, [record(done, seed=[seed, k], variant=k)], base, processing=processing
+        )
         processing = ready.processing
         found = GaussMarkov().fit(ready.problem)
         low, high = found.interval(0.95).T

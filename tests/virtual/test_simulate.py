@@ -302,7 +302,7 @@ def test_a_loop_that_swings_between_its_limits_is_called_unstable_however_slowly
 ) -> None:
     with pytest.raises(
         SimulationFailed,
-        match=r"hammers between its limits at t = .* s, joint '(left|right)\.motor'",
+        match=r"jumps between its limits at t = .* s, joint '(left|right)\.motor'",
     ):
         simulate(five_bar, excitation(five_bar), controller=controller)
 
@@ -367,8 +367,10 @@ def test_other_bad_input_is_refused(five_bar: Model) -> None:
         SecondOrderDrive(frequency=0.0)
     with pytest.raises(InvalidInput, match="values has shape"):
         RobotModel(model=five_bar, values=np.zeros(2))
-    with pytest.raises(InvalidInput, match="there is no trial 1"):
-        record(simulate(five_bar, excitation(five_bar, period=0.2, reach=0.05), rate=500), trial=1)
+    with pytest.raises(InvalidInput, match="there is no variant 1"):
+        record(
+            simulate(five_bar, excitation(five_bar, period=0.2, reach=0.05), rate=500), variant=1
+        )
 
 
 @pytest.mark.parametrize(
@@ -432,7 +434,7 @@ def test_periods_must_be_whole_samples(five_bar: Model) -> None:
     ids=str,
 )
 def test_the_compiled_loop_gives_the_trajectory_of_the_loop_in_python(options, monkeypatch):
-    """With drives at their limits too, and three trials in lanes for eight."""
+    """With drives at their limits too, and three variants in lanes for eight."""
     orthoglide = model_of("orthoglide")
     weak = replace(
         orthoglide.mechanism,

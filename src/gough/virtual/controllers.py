@@ -1,7 +1,7 @@
 """Controllers of actuated joints: PID, with velocity or model feed-forward, and computed torque.
 
-Settings are frozen; `start` returns the running loop with its integrators. All act on k trials at
-once.
+Settings are frozen; `start` returns the running loop with its integrators. All act on k variants of
+the robot at once.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from gough.engine.model import Model
 from gough.engine.stepping import closing_kernel, computed_torque_kernel, pid_kernel
 from gough.kernels.kernel import Kernel
 
+# (q, qd, qdd) of all coordinates, each (t, n) -> motor efforts (t, a).
 InverseModel = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
-"""(q, qd, qdd) of all coordinates, each (t, n) -> motor efforts (t, a)."""
+MAX_BANDWIDTH = 100.0  # of a controller by default, that of BG13 [rad/s]
+BANDWIDTH_PER_RATE = 0.1  # bandwidth by default over the controller's rate [rad/s per Hz]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RobotModel(Record):
-    """The inverse dynamics inside a controller, for any parameter set, physical or not."""
+    """The inverse dynamics inside a controller, physically consistent or not."""
 
     model: Model
     values: FloatArray | None = None  # standard parameters, (p,); a priori by default
-    load: FloatArray | None = None  # payload it knows of, (10 l,); none by default
-    # where Coulomb compensation is interpolated; the controller's choice
+    load: FloatArray | None = None  # compensated payload, (10 l,); none by default
+    # Band in which Coulomb compensation is linear; that of the simulated friction by default.
     dead_band: float | FloatArray | None = None
 
     def __post_init__(self) -> None:
@@ -45,12 +47,14 @@ class RobotModel(Record):
 
     def __call__(self, q: FloatArray, qd: FloatArray, qdd: FloatArray) -> FloatArray:
         """Return motor efforts, (t, a). [N or N m]"""
-        model, rows = self.model, list(self.model.independent)
-        efforts = model.effort_kernel()(q, qd[:, rows], qdd[:, rows], *self._constants)[0]
-        return model.min_norm_motor_effort(q, efforts)
+        rows = list(self.model.independent)
+        kernel = self.model.effort_kernel()
+        efforts = kernel(q, qd[:, rows], qdd[:, rows], *self.kernel_constants)[0]
+        return self.model.min_norm_motor_effort(q, efforts)
 
     @cached_property
-    def _constants(self) -> tuple[Any, ...]:
+    def kernel_constants(self) -> tuple[Any, ...]:
+        """Dead band, parameters and payload as the kernels of the model want them."""
         return self.model._band(self.dead_band), self.values, self.load
 
 
@@ -61,33 +65,29 @@ class ControlSetup:
     model: Model  # for kinematics and the nominal mass matrix
     reference: Motion  # to follow, lead-in included
     period: float  # of the controller [s]
-    holding: (
-        FloatArray  # efforts that hold the robot at the start, (k, a): the integrators start there
-    )
+    # Efforts that hold the robot at the start, (k, a): the integrators start there.
+    holding: FloatArray
     dead_band: FloatArray  # that of the simulated friction, (n,) [m/s or rad/s]
-    load: FloatArray  # nominal payload of the first trial, (10 l,)
+    load: FloatArray  # nominal payload of the first variant, (10 l,)
 
     @property
     def lanes(self) -> int | None:
-        """Two robots are already faster in a vector than one after the other."""
+        """Lanes of the kernels: vectors pay from two variants on."""
         return 1 if len(self.holding) == 1 else None
 
 
+# A running controller: (sample, position, velocity, free) -> efforts (k, a). Position, velocity and
+# free are (k, a). Integrators of motors that are not free (saturated) do not change.
 Loop = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
-"""A running controller: (sample, position, velocity, free) -> efforts (k, a).
-
-Position, velocity and free are (k, a). Integrators of motors that are not free (saturated) do not
-change.
-"""
 
 
 class CompiledLaw(NamedTuple):
-    """A law as a kernel of `engine.stepping`, with what it is run on."""
+    """A control law as a kernel of `engine.stepping`, with its inputs."""
 
-    kernel: Kernel  # (state, memory, reference, constants) -> (state, memory)
-    memory: FloatArray  # at the start, without which motors are free, (k, s)
+    kernel: Kernel  # (plant state, controller state, reference, constants) -> both states
+    state: FloatArray  # of the controller at the start, without the free motors, (k, s)
     reference: FloatArray  # of every sample, (t, r)
-    constants: FloatArray  # without ratio and limits, (c,)
+    constants: FloatArray  # without effort ratios and limits of the drives, (c,)
 
 
 @runtime_checkable
@@ -95,7 +95,8 @@ class Controller(Protocol):
     """Settings of a controller."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name in results."""
 
     def start(self, setup: ControlSetup) -> Loop:
         """Return the running loop."""
@@ -103,22 +104,23 @@ class Controller(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PID:
-    """Decentralised PID on the actuated joints, optionally with feed-forward of velocity or of a
-    model.
+    """Decentralised PID on the actuated joints, optionally with feed-forward.
 
         tau = F + Kp e + Ki int e + Kd (w qd_ref - qd),   e = q_ref - q
 
     with w = 0 for the simple PID and w = 1 for BG13's "advanced PID with velocity feedforward"; F
     is zero, or the inverse dynamics along the reference (AH09, Fig. 6), averaged over the period
-    for which they are held. From a
-    bandwidth: Kp = 3 M w^2, Kd = 3 M w, Ki = M w^3 with the diagonal of the a-priori mass matrix at
-    home, which puts all three poles of each axis at -w.
+    for which they are held. From a bandwidth: Kp = 3 M w^2, Kd = 3 M w, Ki = M w^3 with the
+    diagonal of the a-priori mass matrix in the reference configuration, which puts all three poles
+    of each axis at -w.
 
     Args:
         bandwidth: w. [rad/s] By default a tenth of the controller's rate, at most 100 rad/s (BG13).
         velocity_feedforward: Let the derivative act on the error.
         feedforward: Model of F, or None.
-        kp, ki, kd: Explicit gains instead, each a scalar or (a,). [N/m or N m/rad, per s, times s]
+        kp: Explicit gain instead, a scalar or (a,). [N/m or N m/rad]
+        ki: Explicit gain instead, a scalar or (a,). [N/(m s) or N m/(rad s)]
+        kd: Explicit gain instead, a scalar or (a,). [N s/m or N m s/rad]
     """
 
     bandwidth: float | None = None
@@ -129,79 +131,102 @@ class PID:
     kd: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        given = [g is not None for g in (self.kp, self.ki, self.kd)]
+        given = [gain is not None for gain in (self.kp, self.ki, self.kd)]
         if any(given) and not all(given):
             raise InvalidInput("give all three gains kp, ki and kd, or a bandwidth")
-        _bandwidth(self.bandwidth)
+        _check_bandwidth(self.bandwidth)
 
     @property
     def name(self) -> str:
-        return (
-            "feedforward"
-            if self.feedforward is not None
-            else "pid+"
-            if self.velocity_feedforward
-            else "pid"
-        )
+        """The name in results."""
+        if self.feedforward is not None:
+            return "feedforward"
+        return "pid+" if self.velocity_feedforward else "pid"
 
     def gains(self, model: Model, rate: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return kp, ki, kd, each (a,)."""
+        """Return kp, ki, kd, each (a,).
+
+        Args:
+            rate: Of the controller. [Hz]
+        """
         if self.kp is not None and self.ki is not None and self.kd is not None:
-            kp, ki, kd = (
-                for_motors(gain, len(model.actuated), "gains kp, ki and kd")
-                for gain in (self.kp, self.ki, self.kd)
-            )
+            motors = len(model.actuated)
+            kp = for_motors(self.kp, motors, "gains kp, ki and kd")
+            ki = for_motors(self.ki, motors, "gains kp, ki and kd")
+            kd = for_motors(self.kd, motors, "gains kp, ki and kd")
             return kp, ki, kd
-        mass, w = nominal_mass(model), _bandwidth(self.bandwidth, rate)
+        mass = nominal_mass(model)
+        w = _bandwidth(self.bandwidth, rate)
         return 3 * mass * w**2, mass * w**3, 3 * mass * w
 
     def start(self, setup: ControlSetup) -> Loop:
-        (kp, ki, kd), (reference, rate, feed), integral = self._prepared(setup)
+        """Return the running loop."""
+        law = self._discretise(setup)
+        integral = law.integral
 
         def command(
             k: int, position: FloatArray, velocity: FloatArray, free: FloatArray
         ) -> FloatArray:
             nonlocal integral
-            error = reference[k] - position
-            integral = integral + ki * error * free
-            return np.asarray(feed[k] + kp * error + integral + kd * (rate[k] - velocity))
+            error = law.position[k] - position
+            error_rate = law.velocity[k] - velocity
+            integral = integral + law.ki * error * free
+            effort = law.feedforward[k] + law.kp * error + integral + law.kd * error_rate
+            return np.asarray(effort)
 
         return command
 
     def compiled(self, setup: ControlSetup) -> CompiledLaw | None:
         """Return the law as a kernel."""
-        gains, reference, integral = self._prepared(setup)
+        law = self._discretise(setup)
         return CompiledLaw(
-            pid_kernel(setup.model, lanes=setup.lanes),
-            integral,
-            np.hstack(reference),
-            np.concatenate(gains),
+            kernel=pid_kernel(setup.model, lanes=setup.lanes),
+            state=law.integral,
+            reference=np.hstack([law.position, law.velocity, law.feedforward]),
+            constants=np.concatenate([law.kp, law.ki, law.kd]),
         )
 
-    def _prepared(
-        self, setup: ControlSetup
-    ) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...], FloatArray]:
-        """Return [kp, ki T, kd], [position, velocity, efforts] of the reference, and the integral
-        (k, a).
-        """
-        motors, motion = list(setup.model.actuated), setup.reference
+    def _discretise(self, setup: ControlSetup) -> _DiscretePID:
+        """Return the law at the samples of the controller."""
+        motors = list(setup.model.actuated)
+        motion = setup.reference
         kp, ki, kd = self.gains(setup.model, 1 / setup.period)
-        reference = np.ascontiguousarray(motion.q[:, motors])
-        rate = motion.qd[:, motors] * (
-            1.0 if self.velocity_feedforward or self.feedforward else 0.0
-        )
-        feed = np.zeros_like(reference)
+        position = np.ascontiguousarray(motion.q[:, motors])
+        velocity = np.zeros_like(position)
+        if self.velocity_feedforward or self.feedforward:
+            velocity = motion.qd[:, motors]
+        feedforward = np.zeros_like(position)
         if self.feedforward is not None:
-            given = _with_band(self.feedforward, setup.dead_band)(motion.q, motion.qd, motion.qdd)
-            check_shape(given, reference.shape, "feed-forward efforts")
-            feed = _held_mean(given)
-        return (kp, ki * setup.period, kd), (reference, rate, feed), setup.holding - feed[0]
+            inverse = _with_band(self.feedforward, setup.dead_band)
+            efforts = inverse(motion.q, motion.qd, motion.qdd)
+            check_shape(efforts, position.shape, "feed-forward efforts")
+            feedforward = _held_mean(efforts)
+        return _DiscretePID(
+            kp=kp,
+            ki=ki * setup.period,
+            kd=kd,
+            position=position,
+            velocity=velocity,
+            feedforward=feedforward,
+            integral=setup.holding - feedforward[0],
+        )
+
+
+class _DiscretePID(NamedTuple):
+    """Gains and reference of a PID at the samples of the controller."""
+
+    kp: FloatArray  # (a,)
+    ki: FloatArray  # times the period, (a,)
+    kd: FloatArray  # (a,)
+    position: FloatArray  # of the reference, (t, a)
+    velocity: FloatArray  # of the reference, zero without velocity feed-forward, (t, a)
+    feedforward: FloatArray  # efforts, (t, a)
+    integral: FloatArray  # at the start, (k, a)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ComputedTorque:
-    """Computed torque control: the model makes every axis a triple integrator chain with the same
-    poles.
+    """Computed torque control: with the model all axes are linear and have the same poles.
 
         tau = ID(q, qd_ref, qdd_ref + 3 w ed + 3 w^2 e + w^3 int e)
 
@@ -221,87 +246,100 @@ class ComputedTorque:
     bandwidth: float | None = None
 
     def __post_init__(self) -> None:
-        _bandwidth(self.bandwidth)
+        _check_bandwidth(self.bandwidth)
 
     def start(self, setup: ControlSetup) -> Loop:
-        model, ref, period = setup.model, setup.reference, setup.period
-        inverse, w, held = self._prepared(setup)
+        """Return the running loop."""
+        model = setup.model
+        reference = setup.reference
+        period = setup.period
+        inverse = self._inverse(setup)
+        missing = self._missing_effort(inverse, setup)
+        w = _bandwidth(self.bandwidth, 1 / period)
         closing = closing_kernel(model)
-        speed, thrust = _held_mean(ref.qd), _held_mean(ref.qdd)
-        motors, lead = list(model.actuated), list(model.loops.partitions["actuated"].independent)
-        columns = [motors.index(i) for i in lead]
-        q, qd = (np.repeat(x[:1], len(held), axis=0) for x in (ref.q, ref.qd))
-        integral = np.zeros((len(q), len(lead)))
+        mean_velocity = _held_mean(reference.qd)
+        mean_acceleration = _held_mean(reference.qdd)
+        motors = list(model.actuated)
+        independent = list(model.loops.partitions["actuated"].independent)
+        columns = [motors.index(i) for i in independent]
+        q = np.repeat(reference.q[:1], len(missing), axis=0)
+        qd = np.repeat(reference.qd[:1], len(missing), axis=0)
+        integral = np.zeros((len(q), len(independent)))
 
         def command(
             k: int, position: FloatArray, velocity: FloatArray, free: FloatArray
         ) -> FloatArray:
             nonlocal q, qd, integral
-            error = ref.q[k, lead] - position[:, columns]
-            rate = ref.qd[k, lead] - velocity[:, columns]
+            error = reference.q[k, independent] - position[:, columns]
+            error_rate = reference.qd[k, independent] - velocity[:, columns]
             integral = integral + period * error * free[:, columns]
-            wanted = thrust[k, lead] + 3 * w * rate + 3 * w**2 * error + w**3 * integral
+            acceleration = mean_acceleration[k, independent] + 3 * w * error_rate
+            acceleration = acceleration + 3 * w**2 * error + w**3 * integral
             guess = q + period * qd
             guess[:, motors] = position
-            q, qd, qdd, _ = closing(guess, speed[k, lead], wanted)
-            return inverse(q, qd, qdd) + held
+            q, qd, qdd, _ = closing(guess, mean_velocity[k, independent], acceleration)
+            return inverse(q, qd, qdd) + missing
 
         return command
 
     def compiled(self, setup: ControlSetup) -> CompiledLaw | None:
-        """Return the law as a kernel; None with a model that is a function of one's own."""
-        model, ref = setup.model, setup.reference
-        inverse, w, held = self._prepared(setup)
+        """Return the law as a kernel; None if the model is any other function."""
+        model = setup.model
+        motion = setup.reference
+        inverse = self._inverse(setup)
         if not isinstance(inverse, RobotModel) or inverse.model is not model:
             return None
+        missing = self._missing_effort(inverse, setup)
+        w = _bandwidth(self.bandwidth, 1 / setup.period)
         motors = list(model.actuated)
-        first = np.concatenate([ref.q[0], ref.qd[0], np.zeros(len(motors))])
-        reference = np.hstack(
-            [x[:, motors] for x in (ref.q, ref.qd, _held_mean(ref.qd), _held_mean(ref.qdd))]
-        )
+        first = np.concatenate([motion.q[0], motion.qd[0], np.zeros(len(motors))])
+        signals = (motion.q, motion.qd, _held_mean(motion.qd), _held_mean(motion.qdd))
         return CompiledLaw(
-            computed_torque_kernel(model, lanes=setup.lanes),
-            np.column_stack([np.tile(first, (len(held), 1)), held]),
-            reference,
-            np.concatenate([[setup.period, w], *inverse._constants]),
+            kernel=computed_torque_kernel(model, lanes=setup.lanes),
+            state=np.column_stack([np.tile(first, (len(missing), 1)), missing]),
+            reference=np.hstack([signal[:, motors] for signal in signals]),
+            constants=np.concatenate([[setup.period, w], *inverse.kernel_constants]),
         )
 
-    def _prepared(self, setup: ControlSetup) -> tuple[InverseModel, float, FloatArray]:
-        """Return model, bandwidth, and the effort that the model lacks at the start (wrong
-        gravity), (k, a).
-        """
-        inverse = _with_band(
-            self.inverse or RobotModel(model=setup.model, load=setup.load), setup.dead_band
-        )
+    def _inverse(self, setup: ControlSetup) -> InverseModel:
+        """Return the model of the law, the robot's own by default."""
+        default = RobotModel(model=setup.model, load=setup.load)
+        return _with_band(self.inverse or default, setup.dead_band)
+
+    @staticmethod
+    def _missing_effort(inverse: InverseModel, setup: ControlSetup) -> FloatArray:
+        """Return the effort that the model lacks at the start (wrong gravity), (k, a)."""
         q = np.repeat(setup.reference.q[:1], len(setup.holding), axis=0)
-        lacking = setup.holding - inverse(q, np.zeros_like(q), np.zeros_like(q))
-        return inverse, _bandwidth(self.bandwidth, 1 / setup.period), lacking
+        at_rest = np.zeros_like(q)
+        return setup.holding - inverse(q, at_rest, at_rest)
 
 
 def _with_band(inverse: InverseModel, dead_band: FloatArray) -> InverseModel:
-    """Give a model without a dead band this one."""
+    """Return a model with this dead band if it has none."""
     if isinstance(inverse, RobotModel) and inverse.dead_band is None:
         return replace(inverse, dead_band=dead_band)
     return inverse
 
 
 def _held_mean(values: FloatArray) -> FloatArray:
-    """Return the mean of each sample and the next: feed-forward held over a period must not come
-    late.
-    """
+    """Return the mean of each sample and the next, so that held feed-forward has no delay."""
     return np.concatenate([(values[1:] + values[:-1]) / 2, values[-1:]])
 
 
 def nominal_mass(model: Model) -> FloatArray:
-    """Return what each motor feels at home, (a,): the diagonal of the mass matrix. [kg or kg m2]
+    """Return the mass that each motor accelerates in the reference configuration, (a,).
+
+    The diagonal of the mass matrix. [kg or kg m2]
 
     Redundant robots: 1 / (E_act M^-1 E_act^T)_jj, the mass a single motor accelerates.
     """
     mass = model.mass_matrix(model.home[None])[0]
+    motors = list(model.actuated)
     if not model.loops.redundant:
-        return np.asarray(np.diag(mass)[[model.independent.index(i) for i in model.actuated]])
-    act = model.kinematics.closure_map(model.home[None])[0][list(model.actuated)]
-    return np.asarray(1 / np.diag(act @ np.linalg.solve(mass, act.T)))
+        order = [model.independent.index(i) for i in motors]
+        return np.asarray(np.diag(mass)[order])
+    E_act = model.kinematics.closure_map(model.home[None])[0][motors]
+    return np.asarray(1 / np.diag(E_act @ np.linalg.solve(mass, E_act.T)))
 
 
 def for_motors(values: ArrayLike, motors: int, name: str) -> FloatArray:
@@ -315,10 +353,16 @@ def for_motors(values: ArrayLike, motors: int, name: str) -> FloatArray:
     return np.array(np.broadcast_to(array, (motors,)))
 
 
-def _bandwidth(given: float | None, rate: float = 1.0) -> float:
-    """Return the bandwidth: a tenth of the controller's rate [Hz] by default, at most 100 rad/s."""
-    if given is not None and not (np.isfinite(given) and given > 0):
+def _check_bandwidth(bandwidth: float | None) -> None:
+    """Raise if a bandwidth is given that is not positive."""
+    if bandwidth is not None and not (np.isfinite(bandwidth) and bandwidth > 0):
         raise InvalidInput(
-            f"the bandwidth is {given} rad/s, expected a positive number", bandwidth=given
+            f"the bandwidth is {bandwidth} rad/s, expected a positive number", bandwidth=bandwidth
         )
-    return min(100.0, 0.1 * rate) if given is None else given
+
+
+def _bandwidth(given: float | None, rate: float) -> float:
+    """Return the bandwidth; by default from the controller's rate [Hz]. [rad/s]"""
+    if given is not None:
+        return given
+    return min(MAX_BANDWIDTH, BANDWIDTH_PER_RATE * rate)

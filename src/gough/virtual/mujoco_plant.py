@@ -195,5 +195,5 @@ def mujoco_plant(settings: PlantSettings) -> TreePlant:
     Not by `mj_step`, which would hold friction and efforts over its step.
     """
     return TreePlant(
-        settings, [MujocoTree(settings, k) for k in range(settings.trials)], runge_kutta
+        settings, [MujocoTree(settings, k) for k in range(settings.n_variants)], runge_kutta
     )

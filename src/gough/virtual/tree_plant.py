@@ -105,7 +105,7 @@ class TreePlant:
     def __init__(self, settings: PlantSettings, trees: Sequence[Tree], step: Stepper) -> None:
         self._settings, self._trees, self._step = settings, trees, step
         self._own = list(trees[0].coordinates)
-        self._q = np.repeat(settings.model.home[None], settings.trials, axis=0)
+        self._q = np.repeat(settings.model.home[None], settings.n_variants, axis=0)
         ways: tuple[By, ...] = ("task", "actuated")
         parts = settings.model.loops.partitions
         told = [by for by in ways if by in parts and set(parts[by].independent) <= set(self._own)]
