@@ -1,4 +1,4 @@
-"""Write what was identified, how well it predicts and what deserves doubt into one page."""
+"""Write the identified parameters, the validation and all notices into one HTML page."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from gough import __version__
 from gough.app.report import figures, tables
 from gough.app.report.numbers import number, percent, unit, with_std
 from gough.app.report.scene import path_scene, robot_scene
+from gough.core.arrays import FloatArray
 from gough.core.display import POORLY_KNOWN_RATIO, check_type
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
@@ -29,15 +30,23 @@ from gough.fitting.estimate import Enclosure, Estimate
 from gough.identification import Identification
 from gough.identification.compare import Comparison
 
-SPREAD = {
+# What standard errors were computed from, by `Estimate.uncertainty`.
+UNCERTAINTY_SOURCES = {
     "period": "the scatter of repetitions",
     "hac": "autocorrelated residuals",
     "white": "white noise",
-    "stretches": "leaving stretches out",
-    "recordings": "leaving logs out",
+    "stretches": "a block jackknife",
+    "recordings": "a jackknife of the logs",
 }
-MADE_WITH = ("numpy", "scipy", "casadi", "llvmlite")  # what numbers may depend on
-LONG = 32  # characters of a name that does not wrap
+# Headline and colour of the prediction, by `Validation.predicts`.
+PREDICTION_HEADLINES = {
+    "good": "Good prediction",
+    "fair": "Fair prediction",
+    "poor": "Poor prediction",
+    "not tested": "Not validated",
+}
+LIBRARIES_SHOWN = ("numpy", "scipy", "casadi", "llvmlite")  # on which numbers may depend
+UNBROKEN_NAME = 32  # characters of a name that does not wrap
 
 
 def write_report(
@@ -47,12 +56,16 @@ def write_report(
     *,
     date: str | None = None,
 ) -> None:
-    """Write a self-contained HTML report: no network, vectors in print; the same input and date
-    give the same bytes.
+    """Write a self-contained HTML report.
+
+    It needs no network and prints as vectors. The same input and date give the same bytes. A
+    failure leaves no partial file.
 
     Args:
-        path: File to write, whole or not at all.
-        date: What it says it was written on; today by default.
+        model: The robot, its name or its file.
+        identification: The result.
+        path: File to write.
+        date: Date of the report; today by default.
     """
     write_text(path, render(as_model(model), identification, date=date))
 
@@ -65,19 +78,8 @@ def render(model: Model, identification: Identification, *, date: str | None = N
         "identification",
         "what gough.identify or load_identification returned",
     )
-    known = {*model.mechanism.standard.names, *model.mechanism.ties}
-    strange = [
-        name for name in identification.base.standard if name not in known and name.payload is None
-    ]
-    if strange or any(
-        fit.q.shape[1] != len(model.mechanism.coordinates) for fit in identification.fits
-    ):
-        raise InvalidInput(
-            f"the result is of '{identification.robot}', the model of '{model.mechanism.name}'; "
-            f"give "
-            "the robot file the result was made with"
-        )
-    libraries = ", ".join(f"{name} {metadata.version(name)}" for name in MADE_WITH)
+    _check_same_robot(model, identification)
+    libraries = ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES_SHOWN)
     return page(
         "report.html",
         **_content(identification.fitted(model), identification),
@@ -86,8 +88,22 @@ def render(model: Model, identification: Identification, *, date: str | None = N
     )
 
 
+def _check_same_robot(model: Model, identification: Identification) -> None:
+    """Raise `InvalidInput` if the result has parameters or coordinates that the model has not."""
+    mechanism = model.mechanism
+    known = {*mechanism.standard.names, *mechanism.ties}
+    of_robot = [name for name in identification.base.standard if name.payload is None]
+    same_parameters = known.issuperset(of_robot)
+    widths = {fit.q.shape[1] for fit in identification.fits}
+    if not same_parameters or not widths <= {len(mechanism.coordinates)}:
+        raise InvalidInput(
+            f"the result is of '{identification.robot}', the model of '{mechanism.name}'; "
+            "give the robot file the result was made with"
+        )
+
+
 def page(template: str, **content: Any) -> str:
-    """Return a page of the room's templates, with the style and the script in it."""
+    """Return a page from a template of this package, with the style sheet and the script in it."""
     environment = Environment(
         loader=PackageLoader("gough", "app/report"),
         autoescape=True,
@@ -105,10 +121,9 @@ def page(template: str, **content: Any) -> str:
         "box_title": tables.box_title,
         "file_name": lambda path: Path(path).name,
     }
-    script, style = (
-        resources.files("gough.app.report").joinpath(name).read_text(encoding="utf-8")
-        for name in ("report.js", "report.css")
-    )
+    folder = resources.files("gough.app.report")
+    script = folder.joinpath("report.js").read_text(encoding="utf-8")
+    style = folder.joinpath("report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template(template).render(
         content, style=Markup(style), script=Markup(script), digest=digest, version=__version__
@@ -118,102 +133,100 @@ def page(template: str, **content: Any) -> str:
 def dotted(name: str) -> Markup:
     """Return a dotted name, its last word strong; a long one may wrap after its dots."""
     *heads, last = words(name)
-    dot = Markup(".<wbr>") if len(name) > LONG else "."
-    return Markup("").join(Markup("{}{}").format(head, dot) for head in heads) + Markup(
-        "<b>{}</b>"
-    ).format(last)
+    dot = Markup(".<wbr>") if len(name) > UNBROKEN_NAME else "."
+    html = Markup("")
+    for head in heads:
+        html += Markup("{}{}").format(head, dot)
+    return html + Markup("<b>{}</b>").format(last)
 
 
 def _content(model: Model, result: Identification) -> dict[str, Any]:
-    """Return what the template needs more than once; tables and figures it asks for where they
-    stand.
-    """
-    estimate, fits = result.estimate, result.fits
+    """Return what the template uses more than once; it asks for other tables and figures itself."""
+    estimate = result.estimate
     parameters = tables.parameter_rows(model, result)
+    of_robot = [row for row in parameters if row["name"].payload is None]
     answers: dict[str, Estimate | Enclosure] = {**result.estimates, **result.enclosures}
+    settings = {**result.logs, **result.settings, **result.processing.to_dict()}
     scenes = {}
-    if fits and len(fits[0].time):
-        scenes = {"robot": robot_scene(model, fits[0]), "paths": path_scene(model, fits)}
-    shown = sorted(
-        (fit for fit in fits if len(fit.time)), key=lambda fit: not fit.held_out
-    )  # first, for the verdict
+    if result.fits and len(result.fits[0].time):
+        scenes = {
+            "robot": robot_scene(model, result.fits[0]),
+            "paths": path_scene(model, result.fits),
+        }
     return {
         "model": model,
         "result": result,
         "verdict": _verdict(result),
         "figures": figures,
         "tables": tables,
-        "parameters": [
-            row for row in parameters if row["name"].payload is None and not row["name"].is_gain
-        ],
+        "parameters": [row for row in of_robot if not row["name"].is_gain],
         "payload": [row for row in parameters if row["name"].payload is not None],
-        "fits": [
-            (
-                fit,
-                figures.effort_charts(
-                    fit, model.rows, model.row_units, len(fits) * len(model.rows)
-                ),
-            )
-            for fit in shown
-        ],
+        "fits": _fits(model, result),
         "answers": answers,
         "comparison": tables.comparison_table(answers) if len(answers) > 1 else None,
-        "spread": SPREAD.get(estimate.uncertainty, estimate.uncertainty),
-        "settings": tables.setting_rows(
-            {**result.logs, **result.settings, **result.processing.to_dict()}
-        ),
-        # for the pointer: correlations in thousandths, lower triangle row by row
+        "uncertainty": UNCERTAINTY_SOURCES.get(estimate.uncertainty, estimate.uncertainty),
+        "settings": tables.setting_rows(settings),
         "scenes": scenes,
-        "data": {
+        "data": {  # for the script of the page
             "scenes": scenes,
             "correlation": {
                 "names": list(estimate.parameters),
-                "rows": [
-                    np.rint(1000 * row[: i + 1]).astype(int).tolist()
-                    for i, row in enumerate(estimate.correlation)
-                ],
+                "rows": _lower_triangle(estimate.correlation),
             },
         },
     }
 
 
+def _fits(model: Model, result: Identification) -> list[tuple[Any, list[Markup]]]:
+    """Return the logs with their effort charts, held-out ones first."""
+    panels = len(result.fits) * len(model.rows)
+    shown = [fit for fit in result.fits if len(fit.time)]
+    rows = []
+    for fit in sorted(shown, key=lambda fit: not fit.held_out):
+        rows.append((fit, figures.effort_charts(fit, model.rows, model.row_units, panels)))
+    return rows
+
+
+def _lower_triangle(correlation: FloatArray) -> list[list[int]]:
+    """Return correlations in thousandths, the lower triangle row by row."""
+    thousandths = np.rint(1000 * correlation).astype(int)
+    return [row[: i + 1].tolist() for i, row in enumerate(thousandths)]
+
+
 def _verdict(result: Identification) -> dict[str, Any]:
-    v, e = result.validation, result.estimate
-    fine = "good" if result.level == "ok" else "open"  # nothing is green beside a warning
-    worst = int(np.argmax(v.relative))
+    """Return the texts and colours of the two boxes below the headline."""
+    validation = result.validation
+    estimate = result.estimate
+    worst = int(np.argmax(validation.relative))
+    good = "good" if result.level == "ok" else "open"  # nothing is green beside a warning
+    colours = {"good": good, "fair": "warn", "poor": "bad"}
+    correlation = np.triu(np.abs(estimate.correlation), 1)
     return {
-        "prediction": {
-            "good": "Good prediction",
-            "fair": "Fair prediction",
-            "poor": "Poor prediction",
-        }.get(v.predicts, "Not validated"),
-        "prediction_colour": {"good": fine, "fair": "warn", "poor": "bad"}.get(v.predicts, "open"),
-        "overall": percent(float(np.sqrt(np.mean(v.relative**2)))),
-        "worst": percent(float(v.relative[worst])),
-        "worst_row": v.rows[worst],
-        "tested": v.predicts != "not tested",
-        "numerics": "Well conditioned" if v.numerics else "Poorly conditioned",
-        "numerics_colour": fine if v.numerics else "bad",
-        "condition": number(e.condition_number, 3),
-        "poor": int((e.relative_std > POORLY_KNOWN_RATIO).sum()),
-        "pairs": int((np.triu(np.abs(e.correlation), 1) > tables.ALIKE).sum()),
+        "prediction": PREDICTION_HEADLINES[validation.predicts],
+        "prediction_colour": colours.get(validation.predicts, "open"),
+        "overall": percent(float(np.sqrt(np.mean(validation.relative**2)))),
+        "worst": percent(float(validation.relative[worst])),
+        "worst_row": validation.rows[worst],
+        "tested": validation.predicts != "not tested",
+        "numerics": "Well conditioned" if validation.numerics else "Poorly conditioned",
+        "numerics_colour": good if validation.numerics else "bad",
+        "condition": number(estimate.condition_number, 3),
+        "poor": int((estimate.relative_std > POORLY_KNOWN_RATIO).sum()),
+        "pairs": int((correlation > tables.HIGH_CORRELATION).sum()),
     }
 
 
 def comparison_page(results: Sequence[Identification], comparison: Comparison) -> str:
-    """Return results beside each other as HTML: what differs, all values in a picture, who predicts
-    what.
-    """
-    first, labels = results[0].estimate, comparison.labels
-    common = {d.name for d in comparison.differences}
-    answers = {label: result.estimate for label, result in zip(labels, results)}
+    """Return results beside each other as HTML: differences, a picture of all values, errors."""
+    first = results[0].estimate
+    answers = {label: result.estimate for label, result in zip(comparison.labels, results)}
+    compared = {difference.name for difference in comparison.differences}
+    common = [name for name in first.parameters if name in compared]
     return page(
         "comparison.html",
         robot=results[0].robot,
         comparison=comparison,
         answers=answers,
-        charts=figures.comparison_charts(
-            first.select([n for n in first.parameters if n in common]), answers
-        ),
+        charts=figures.comparison_charts(first.select(common), answers),
         logs=list(next(iter(comparison.errors.values()), {})),
     )

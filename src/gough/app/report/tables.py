@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from gough.app.report.numbers import number, percent, unit, with_std
+from gough.core.arrays import BoolArray
 from gough.core.display import POORLY_KNOWN_RATIO, SIGNIFICANT_T, join_names
 from gough.core.names import Parameter
 from gough.engine import Model
@@ -15,83 +16,106 @@ from gough.fitting.estimate import Enclosure, Estimate
 from gough.fitting.noise_information import OBSERVED
 from gough.fitting.selection import compare
 from gough.identification import Identification
+from gough.mechanism.types import Joint
 
-ALIKE = 0.95  # correlation beyond which two parameters are hard to tell apart
-ROUNDING = 1e-12  # of its terms, below which a difference is zero
-COUNTS = (
-    "decimation",
-    "periods",
-    "samples",
-)  # figures of data quality without unit; others say theirs or are lengths
-SHOWN = 12  # digits of a fingerprint
-PAIRS = 12  # strongest correlations listed
+HIGH_CORRELATION = 0.95  # above, two parameters are hardly distinguishable
+LISTED_CORRELATION = 0.8  # smallest correlation in the list of pairs
+LISTED_PAIRS = 12  # most pairs in that list
+PRIOR_ROUNDING = 1e-12  # of the sum of its terms, below which a prior value is zero
+DIGEST_CHARACTERS = 12  # of a fingerprint of a log
+# Figures of data quality without unit; the others say theirs or are lengths.
+QUALITY_WITHOUT_UNIT = ("decimation", "periods", "samples")
 
 
 def parameter_rows(model: Model, identification: Identification) -> list[dict[str, Any]]:
     """Return every parameter of the result, drive gains and payload parameters among them.
 
-    `known` is the relative standard deviation `share` in words, near zero the distance from zero;
-    `prior` what the robot file implies, `notices` why it is doubtful, `formula` what it stands for
-    if that is more than one parameter.
+    The entries are texts: `known` is the relative standard error `share`, or |t| for values that
+    may be zero; `prior` is the value of the robot file, `notices` say why a value is doubtful and
+    `formula` is empty for base parameters that are one standard parameter.
     """
-    estimate, boxes = identification.estimate, identification.enclosures
-    prior, interval = _prior(model, identification), estimate.interval()
-    close = np.abs(estimate.correlation) > ALIKE
-    rows, formulas = [], dict(regroupings(identification))
+    estimate = identification.estimate
+    prior = _prior(model, identification)
+    formulas = dict(regroupings(identification))
+    correlated = np.abs(estimate.correlation) > HIGH_CORRELATION
+    rows = []
     for i, name in enumerate(estimate.parameters):
-        value, std, share = (
-            float(estimate.values[i]),
-            float(estimate.std[i]),
-            float(estimate.relative_std[i]),
-        )
-        zero = abs(value) < SIGNIFICANT_T * std
-        low, high = (number(edge, 2) for edge in interval[i])
-        word = "not significantly different from zero" if zero else "poorly known"
-        notices = [f"{word}, 95\u00a0%: {low} to {high}"] if share > POORLY_KNOWN_RATIO else []
-        known = np.nan if estimate.information is None else float(estimate.information[i])
-        if known < OBSERVED:
-            notices.insert(0, "not observed: position noise alone would show as much")
-        alike = [estimate.parameters[j] for j in np.flatnonzero(close[i]) if j != i]
-        if alike:
-            notices.append(f"hardly distinguishable from {join_names(alike, 3)}")
-        notices += [
-            f"outside the bounds of {label}"
-            for label, box in boxes.items()
-            if name in box.parameters and not box[name][0] <= value <= box[name][1]
-        ]
+        value = float(estimate.values[i])
+        std = float(estimate.std[i])
+        share = float(estimate.relative_std[i])
+        known = percent(share)
+        if abs(value) < SIGNIFICANT_T * std:
+            known = f"|t| = {number(abs(value) / std, 2)}"
+        information = _information(estimate, i)
+        boxes = identification.enclosures.values()
         rows.append(
             {
                 "name": name,
                 "value": with_std(value, std),
                 "share": share,
                 "unit": unit(estimate.units[i]),
-                "known": f"{number(abs(value) / std, 2)}\u00a0σ from 0" if zero else percent(share),
-                "bounds": tuple(_answer(box, name) for box in boxes.values()),
+                "known": known,
+                "bounds": tuple(_answer(box, name) for box in boxes),
                 "prior": prior.get(name, ""),
-                "notices": notices,
+                "notices": _parameter_notices(identification, i, correlated[i]),
                 "formula": formulas.get(name, ""),
-                "information": number(known, 2) if np.isfinite(known) else "",
+                "information": number(information, 2) if np.isfinite(information) else "",
             }
         )
     return rows
 
 
-def _prior(model: Model, identification: Identification) -> dict[str, str]:
-    """Return the values of the robot file in the base parameters; nothing where the file says
-    nothing.
+def _information(estimate: Estimate, i: int) -> float:
+    """Return the signal-to-noise ratio of the column of a parameter; NaN if not known."""
+    return np.nan if estimate.information is None else float(estimate.information[i])
+
+
+def _parameter_notices(identification: Identification, i: int, correlated: BoolArray) -> list[str]:
+    """Return why the estimate of parameter i is doubtful.
+
+    Args:
+        identification: The result.
+        i: Position of the parameter in the estimate.
+        correlated: Parameters with which it has a high correlation, itself included, (p,).
     """
-    base, estimate = identification.base, identification.estimate
+    estimate = identification.estimate
+    name = estimate.parameters[i]
+    value = float(estimate.values[i])
+    notices = []
+    if _information(estimate, i) < OBSERVED:
+        notices.append("not observed: position noise alone has the same effect")
+    if estimate.relative_std[i] > POORLY_KNOWN_RATIO:
+        low, high = estimate.interval()[i]
+        may_be_zero = abs(value) < SIGNIFICANT_T * float(estimate.std[i])
+        words = "not significantly different from zero" if may_be_zero else "poorly known"
+        notices.append(f"{words}, 95\u00a0%: {number(low, 2)} to {number(high, 2)}")
+    others = [estimate.parameters[j] for j in np.flatnonzero(correlated) if j != i]
+    if others:
+        notices.append(f"hardly distinguishable from {join_names(others, 3)}")
+    for label, box in identification.enclosures.items():
+        if name in box.parameters:
+            lower, upper = box[name]
+            if not lower <= value <= upper:
+                notices.append(f"outside the bounds of {label}")
+    return notices
+
+
+def _prior(model: Model, identification: Identification) -> dict[str, str]:
+    """Return the base parameters that follow from the robot file; none where it has no values."""
+    base = identification.base
     standard = model.values(base.standard)
-    values, sizes = base.values(standard), np.abs(base.matrix) @ np.abs(standard)
-    found: dict[str, str] = {
-        name: number(float(v) if abs(v) > ROUNDING * size else 0.0)
-        for name, v, size in zip(base.names, values, sizes)
-        if size > 0
-    }
-    gains = {
-        name: model.mechanism.joint(name.owner).gain for name in estimate.parameters if name.is_gain
-    }
-    return found | {name: "" if gain is None else number(gain) for name, gain in gains.items()}
+    values = base.values(standard)
+    terms = np.abs(base.matrix) @ np.abs(standard)
+    prior: dict[str, str] = {}
+    for name, value, term in zip(base.names, values, terms):
+        if term > 0:
+            is_zero = abs(value) <= PRIOR_ROUNDING * term
+            prior[name] = number(0.0 if is_zero else float(value))
+    for name in identification.estimate.parameters:
+        if name.is_gain:
+            gain = model.mechanism.joint(name.owner).gain
+            prior[name] = "" if gain is None else number(gain)
+    return prior
 
 
 def box_title(label: str) -> str:
@@ -101,175 +125,172 @@ def box_title(label: str) -> str:
 
 
 def certificates(identification: Identification) -> list[tuple[str, str]]:
-    """Return what each enclosure's guarantee rests on."""
-
-    def fact(value: Any) -> str:
-        if isinstance(value, list | tuple):
-            return join_names(list(dict.fromkeys(map(fact, value))), 6)
-        if isinstance(value, float):
-            return number(value, 3)
-        return "yes" if value is True else str(value)
-
-    found = []
-    for label, box in identification.enclosures.items():
-        facts = [
-            f"{key.replace('_', ' ')} {fact(value)}"
-            for key, value in box.certificate.items()
-            if value not in ([], None, "", False) and not isinstance(value, dict)
-        ]
-        found.append((box_title(label), "; ".join([box.method, *facts, *map(str, box.notices)])))
-    return found
-
-
-def gain_rows(model: Model, identification: Identification) -> list[dict[str, str]]:
-    """Return drive gains: identified ones with their deviation, or those taken from the robot
-    file.
-    """
-    gains = {joint: {"value": value} for joint, value in identification.nominal_gains.items()}
-    gains |= identification.drive_gains
+    """Return the heading of each enclosure and what its guarantee rests on."""
     rows = []
-    for joint in (
-        model.mechanism.joint(name) for name in model.mechanism.actuated if name in gains
-    ):
-        own, deviation = gains[joint.name]["value"], gains[joint.name].get("std")
-        value, std = with_std(own, deviation or 0.0)
-        rows.append(
-            {
-                "name": joint.name,
-                "value": value,
-                "std": "as given" if deviation is None else std,
-                "share": percent(deviation / abs(own)) if deviation else "",
-                "prior": "" if joint.gain is None else number(joint.gain),
-                "change": ""
-                if joint.gain is None or deviation is None
-                else percent(own / joint.gain - 1),
-                "unit": f"{joint.effort_unit} per unit of current",
-            }
-        )
+    for label, box in identification.enclosures.items():
+        facts = [box.method]
+        for key, fact in box.certificate.items():
+            if fact not in ([], None, "", False) and not isinstance(fact, dict):
+                facts.append(f"{key.replace('_', ' ')} {_fact(fact)}")
+        facts += map(str, box.notices)
+        rows.append((box_title(label), "; ".join(facts)))
     return rows
 
 
+def _fact(fact: Any) -> str:
+    """Return an entry of a certificate as text; lists without repeated entries."""
+    if isinstance(fact, list | tuple):
+        return join_names(list(dict.fromkeys(map(_fact, fact))), 6)
+    if isinstance(fact, float):
+        return number(fact, 3)
+    return "yes" if fact is True else str(fact)
+
+
+def gain_rows(model: Model, identification: Identification) -> list[dict[str, str]]:
+    """Return drive gains: identified ones with their standard error, or those of the robot file."""
+    gains = {joint: {"value": gain} for joint, gain in identification.nominal_gains.items()}
+    gains |= identification.drive_gains
+    rows = []
+    for name in model.mechanism.actuated:
+        if name in gains:
+            rows.append(_gain_row(model.mechanism.joint(name), gains[name]))
+    return rows
+
+
+def _gain_row(joint: Joint, estimated: Mapping[str, float]) -> dict[str, str]:
+    gain = estimated["value"]
+    error = estimated.get("std")
+    value, std = with_std(gain, error or 0.0)
+    change = ""
+    if joint.gain is not None and error is not None:
+        change = percent(gain / joint.gain - 1)
+    return {
+        "name": joint.name,
+        "value": value,
+        "std": "as given" if error is None else std,
+        "share": percent(error / abs(gain)) if error else "",
+        "prior": "" if joint.gain is None else number(joint.gain),
+        "change": change,
+        "unit": f"{joint.effort_unit} per unit of current",
+    }
+
+
 def strongest_pairs(estimate: Estimate) -> list[dict[str, Any]]:
-    """Return the most correlated pairs, strongest first, down to 0.8."""
-    size = np.triu(np.abs(estimate.correlation), 1)
-    pairs = [divmod(int(k), len(estimate)) for k in np.argsort(-size, axis=None)[:PAIRS]]
-    return [
-        {
-            "names": (estimate.parameters[i], estimate.parameters[j]),
-            "doubtful": size[i, j] > ALIKE,
-            "value": f"{estimate.correlation[i, j]:+.3f}".replace("-", "−"),
-        }
-        for i, j in pairs
-        if i < j and size[i, j] >= 0.8
-    ]
+    """Return the most correlated pairs of parameters, strongest first."""
+    magnitude = np.triu(np.abs(estimate.correlation), 1)
+    rows = []
+    for flat_index in np.argsort(-magnitude, axis=None)[:LISTED_PAIRS]:
+        i, j = divmod(int(flat_index), len(estimate))
+        if i < j and magnitude[i, j] >= LISTED_CORRELATION:
+            rows.append(
+                {
+                    "names": (estimate.parameters[i], estimate.parameters[j]),
+                    "doubtful": magnitude[i, j] > HIGH_CORRELATION,
+                    "value": f"{estimate.correlation[i, j]:+.3f}".replace("-", "−"),
+                }
+            )
+    return rows
 
 
 def quality_table(identification: Identification) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Return recordings and, for each figure of data quality, its values."""
+    """Return the logs and, for each figure of data quality, its values."""
+    quality = identification.quality
+    logs = list(quality)
+    rows = []
+    if identification.digests:
+        digests = [identification.digests.get(log, "–")[:DIGEST_CHARACTERS] for log in logs]
+        rows.append(("SHA-256, begins with", digests))
+    for name in _quality_figures(quality.values()):
+        has_unit = name in QUALITY_WITHOUT_UNIT or "[" in name
+        heading = name if has_unit else f"{name} [m or rad]"
+        rows.append((heading, [_quality_figure(quality[log].get(name)) for log in logs]))
+    return logs, rows
 
-    def figure(value: float | None) -> str:
-        if value is None:
-            return "–"
-        return (
-            f"{value:.0f}"
-            if value == round(value) and abs(value) < 1e9
-            else number(float(value), 3)
-        )
 
-    quality, recordings = identification.quality, list(identification.quality)
-    names = dict.fromkeys(
-        name for figures in quality.values() for name in figures if not name.startswith("share of")
-    )  # they stand beside the residuals
-    digests = [
-        ("SHA-256, begins with", [identification.digests.get(r, "–")[:SHOWN] for r in recordings])
-    ]
-    figures = [
-        (
-            name if name in COUNTS or "[" in name else f"{name} [m or rad]",
-            [figure(quality[r].get(name)) for r in recordings],
-        )
-        for name in names
-    ]
-    return recordings, [*(digests if identification.digests else []), *figures]
+def _quality_figures(quality: Iterable[Mapping[str, float]]) -> list[str]:
+    """Return the names of all figures; fractions of valid samples are beside the residuals."""
+    names: dict[str, None] = {}
+    for figures in quality:
+        names |= dict.fromkeys(figures)
+    return [name for name in names if not name.startswith("share of")]
+
+
+def _quality_figure(figure: float | None) -> str:
+    if figure is None:
+        return "–"
+    is_whole = figure == round(figure) and abs(figure) < 1e9
+    return f"{figure:.0f}" if is_whole else number(float(figure), 3)
 
 
 def comparison_table(results: Mapping[str, Estimate | Enclosure]) -> dict[str, Any]:
-    """Return all answers side by side and where they contradict each other."""
-    found = compare(results)
-    doubtful = dict.fromkeys(d.parameter for d in found)
-    marked = {(d.parameter, label) for d in found for label in (d.first, d.second)}
-    rows = [
-        {
-            "name": name,
-            "doubtful": name in doubtful,
-            "cells": [
-                {"text": _answer(result, name), "doubtful": (name, label) in marked}
-                for label, result in results.items()
-            ],
-        }
-        for name in dict.fromkeys(name for result in results.values() for name in result.parameters)
-    ]
+    """Return all results side by side and where they contradict each other."""
+    disagreements: dict[str, list[str]] = {}
+    marked = set()
+    for found in compare(results):
+        words = f"{found.first} and {found.second} disagree, {found.reason}"
+        disagreements.setdefault(found.parameter, []).append(words)
+        marked |= {(found.parameter, found.first), (found.parameter, found.second)}
+    names: dict[str, None] = {}
+    for result in results.values():
+        names |= dict.fromkeys(result.parameters)
+    rows = []
+    for name in names:
+        cells = []
+        for label, result in results.items():
+            cells.append({"text": _answer(result, name), "doubtful": (name, label) in marked})
+        rows.append({"name": name, "doubtful": name in disagreements, "cells": cells})
     return {
         "methods": {label: result.method for label, result in results.items()},
         "rows": rows,
-        "disagreements": [
-            f"{name}: "
-            + "; ".join(
-                f"{d.first} and {d.second} disagree, {d.reason}"
-                for d in found
-                if d.parameter == name
-            )
-            for name in doubtful
-        ],
+        "disagreements": [f"{name}: {'; '.join(texts)}" for name, texts in disagreements.items()],
     }
 
 
-def _answer(result: Estimate | Enclosure, name: str) -> str:
-    if name not in result.parameters:
+def _answer(estimate: Estimate | Enclosure, name: str) -> str:
+    """Return a value with its standard error, or the bounds of an enclosure."""
+    if name not in estimate.parameters:
         return "–"
-    if isinstance(result, Enclosure):
-        return " …\u00a0".join(number(edge) for edge in result[name])
-    i = result.parameters.index(name)
-    return " ±\u00a0".join(with_std(float(result.values[i]), float(result.std[i])))
+    if isinstance(estimate, Enclosure):
+        return " …\u00a0".join(number(bound) for bound in estimate[name])
+    i = estimate.parameters.index(name)
+    return " ±\u00a0".join(with_std(float(estimate.values[i]), float(estimate.std[i])))
 
 
 def known_payload(identification: Identification) -> str:
-    """Return what was known of the payload, from which drive gains were found; empty if there was
-    none.
-    """
-    known = {Parameter(name): value for name, value in identification.known.items()}
-    return ", ".join(f"{p.kind} = {number(float(v))} {unit(p.unit)}" for p, v in known.items())
+    """Return the known payload parameters from which drive gains were identified, if any."""
+    texts = []
+    for name, known in identification.known.items():
+        parameter = Parameter(name)
+        texts.append(f"{parameter.kind} = {number(float(known))} {unit(parameter.unit)}")
+    return ", ".join(texts)
 
 
 def regroupings(identification: Identification) -> list[tuple[str, str]]:
-    """Return the base parameters that stand for more than one standard parameter, with their
-    formulas.
-    """
-    base, kept = identification.base, identification.estimate.parameters
-    heads: dict[str, str] = {
-        name: base.standard[i] for name, i in zip(base.names, base.independent)
-    }
-    return [
-        (name, formula)
-        for name, formula in base.regrouping().items()
-        if name in kept and formula != heads[name]
-    ]
+    """Return the base parameters into which others were regrouped, with their formulas."""
+    base = identification.base
+    formulas = base.regrouping()
+    rows = []
+    for name, i in zip(base.names, base.independent):
+        if name in identification.estimate.parameters and formulas[name] != base.standard[i]:
+            rows.append((str(name), formulas[name]))
+    return rows
 
 
 def setting_rows(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return how the result was made, one line for each setting that says something."""
+    """Return one line for each setting that is not empty."""
+    rows = []
+    for key, setting in settings.items():
+        if setting not in ("", None, {}, (), []):
+            rows.append((key.replace("_", " "), _setting(setting)))
+    return rows
 
-    def said(value: Any) -> str:
-        if isinstance(value, Mapping):
-            return ", ".join(f"{k} = {said(v)}" for k, v in value.items())
-        if isinstance(value, list | tuple):
-            return ", ".join(map(said, value))
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        return f"{value:.4g}" if isinstance(value, float) else str(value)
 
-    return [
-        (key.replace("_", " "), said(value))
-        for key, value in settings.items()
-        if value not in ("", None, {}, (), [])
-    ]
+def _setting(setting: Any) -> str:
+    """Return a setting as text."""
+    if isinstance(setting, Mapping):
+        return ", ".join(f"{name} = {_setting(entry)}" for name, entry in setting.items())
+    if isinstance(setting, list | tuple):
+        return ", ".join(map(_setting, setting))
+    if isinstance(setting, bool):
+        return "yes" if setting else "no"
+    return f"{setting:.4g}" if isinstance(setting, float) else str(setting)
