@@ -20,7 +20,7 @@ from gough.core.blas import one_blas_thread
 from gough.core.motion import Motion
 from gough.core.parameters import INERTIAL
 from gough.engine import Model, base_parameters
-from gough.export.urdf import to_urdf
+from gough.export.urdf_writer import to_urdf
 from gough.fitting.least_squares import WeightedLeastSquares
 from gough.mechanism import load_robot
 

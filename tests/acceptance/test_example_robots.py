@@ -39,7 +39,7 @@ ROBOTS = {
     "tx40": (6, 61, 0.4, ("motor_6.fs", "motor_6.fv", "motor_5.fs")),
 }
 
-BEYOND = {"surgical_arm": ("lean.k3",)}  # what URDF and MJCF have no word for
+BEYOND = {"surgical_arm": ("lean.k3",)}  # terms that URDF and MJCF cannot express
 
 
 def model_of(name: str) -> Model:
@@ -129,7 +129,7 @@ def test_an_example_is_identified_from_an_independent_plant(name: str, tmp_path:
     assert export(model, result, tmp_path, "c")
     for to in ("urdf", "mjcf"):
         if name in BEYOND:
-            with pytest.raises(InvalidInput, match="no word for the term 'k3'"):
+            with pytest.raises(InvalidInput, match="cannot express the term 'k3'"):
                 export(model, result, tmp_path, to)
         else:
             assert export(model, result, tmp_path, to)

@@ -14,7 +14,7 @@ from gough.core.errors import InvalidMechanism, SingularConfiguration
 from gough.core.motion import Motion
 from gough.engine import Model, base_parameters, random_motion
 from gough.export.mjcf_writer import to_mjcf
-from gough.export.urdf import to_urdf
+from gough.export.urdf_writer import to_urdf
 from gough.mechanism import load_robot, parse_robot
 from gough.virtual.closed_loop import PLANTS
 from gough.virtual.plant import PlantSettings

@@ -46,7 +46,7 @@ def test_terms_without_words_are_refused_or_become_friction_and_the_loss_is_stat
     model: Model, result: Identification, tmp_path: Path
 ) -> None:
     for format in ("urdf", "mjcf"):
-        with pytest.raises(InvalidInput, match=r"no word for the term 'fs_time'.*approximately"):
+        with pytest.raises(InvalidInput, match=r"cannot express the term 'fs_time'.*approximately"):
             export(model, result, tmp_path / format, format)
         text = export(model, result, tmp_path / format, format, approximate=True)[0].read_text()
         lost = re.search(

@@ -19,7 +19,7 @@ from gough.core.errors import InvalidInput, OutputError
 from gough.core.notices import Notice
 from gough.engine import Model, random_motion
 from gough.export import export
-from gough.export.formats import check_bodies, check_terms, standard_values
+from gough.export.contents import check_bodies, check_terms, standard_values
 from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.identification import Identification, load_identification
 from gough.logs.recording import Recording

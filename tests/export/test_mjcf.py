@@ -17,7 +17,7 @@ from exported import chain_with, closed_chain, joint_terms, model_of, possible_b
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
-from gough.export.formats import standard_values
+from gough.export.contents import standard_values
 from gough.export.mjcf_writer import to_mjcf
 from gough.mechanism import bundled_robots
 from gough.mechanism.types import Joint, Mechanism

@@ -12,8 +12,8 @@ from exported import chain_with, closed_chain, joint_terms, model_of, possible_b
 
 from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
-from gough.export.formats import check_terms, standard_values
-from gough.export.urdf import to_urdf
+from gough.export.contents import check_terms, standard_values
+from gough.export.urdf_writer import to_urdf
 from gough.mechanism import bundled_robots
 from gough.mechanism.placement import roll_pitch_yaw
 

@@ -119,7 +119,7 @@ def register() -> None:
             name="names",
             label="names of the parameters, one a line",
             write=write_names,
-            usual="names",
+            default_name="names",
         )
     )
 

@@ -164,7 +164,7 @@ def test_c_code_has_the_term_and_robot_formats_refuse_it_by_name(
     for format, write in (("urdf", to_urdf), ("mjcf", to_mjcf)):
         with pytest.raises(
             InvalidInput,
-            match=r"no word for the term 'fc' \(smooth Coulomb friction\) of joint 'left",
+            match=r"cannot express the term 'fc' \(smooth Coulomb friction\) of joint 'left",
         ):
             export(robot, result, tmp_path, format)
         write(robot, bodies_of(robot), dict.fromkeys(TRUE, 0.0))  # nothing is lost without friction
@@ -370,7 +370,7 @@ def test_the_command_line_knows_all_of_it(log: Recording, tmp_path: Path) -> Non
             program=("-m", "gough"),
         ).split()
     )
-    assert "no word for the term 'fc'" in run("export", "result", "--to", "mjcf", code=1)
+    assert "cannot express the term 'fc'" in run("export", "result", "--to", "mjcf", code=1)
     assert "not from .json" in run("check", "robot.json", code=1, program=("-m", "gough"))
     _written(tmp_path / "robot.toml", TEXT)
     assert "unknown name 'fc'" in run("check", "robot.toml", code=1, program=("-m", "gough"))

@@ -13,9 +13,9 @@ from foreign import SQUARE, described
 
 from gough.engine import Model, random_motion
 from gough.engine.assembly import gauss_newton
-from gough.export.formats import check_terms, standard_values
+from gough.export.contents import check_terms, standard_values
 from gough.export.mjcf_writer import to_mjcf
-from gough.export.urdf import to_urdf
+from gough.export.urdf_writer import to_urdf
 from gough.mechanism import bundled_robots, load_robot
 
 ROBOTS = [name for name, _ in bundled_robots()]

@@ -13,7 +13,7 @@ from tree_kinematics import poses
 
 from gough.core.errors import InvalidMechanism
 from gough.engine import Model, random_motion
-from gough.export.urdf import to_urdf
+from gough.export.urdf_writer import to_urdf
 from gough.virtual.closed_loop import PLANTS
 from gough.virtual.plant import PlantSettings
 

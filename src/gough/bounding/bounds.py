@@ -98,9 +98,10 @@ def bounds(
     Args:
         model: The robot, also by name or path.
         recordings: One or several logs.
-        settings: What is known, and how to solve; single options may be given by name instead.
-        result: An identification whose processing and drive gains are used where others are not
-            given.
+        settings: What is known, and how to solve; single options may be given by name
+            instead.
+        result: An identification whose processing and drive gains are used where others
+            are not given.
         gains: Drive gains for logs with currents.
     """
     chosen = merge_settings(BoundsSettings, settings, options)
@@ -143,11 +144,12 @@ def bounded_problem(
 ) -> BoundedProblem:
     """State the bounded-error problem of some logs.
 
-    Efforts of a periodic log are averaged over its periods, as the motion is: errors within the
-    bound stay within it. Those of other logs are used sample by sample. Neither are filtered or
-    decimated, which could spread the error of one sample to others. With a `position_error` the
-    regressor is an interval: `enclose_regressor`. Where more motors than degrees of freedom share
-    a row, row m can be off by error_bound sum_a |E_am|, E the closure map of the motors.
+    Efforts of a periodic log are averaged over its periods, as the motion is: errors
+    within the bound stay within it. Those of other logs are used sample by sample.
+    Neither are filtered or decimated, which could spread the error of one sample to
+    others. With a `position_error` the regressor is an interval: `enclose_regressor`.
+    Where more motors than degrees of freedom share a row, row m can be off by
+    error_bound sum_a |E_am|, E the closure map of the motors.
     """
     chosen = merge_settings(BoundsSettings, settings, options)
     processing = complete_processing(model, recordings, base, chosen.processing, gains)
@@ -249,7 +251,8 @@ def complete_processing(
 ) -> Processing:
     """Choose the processing options that are not given.
 
-    The exclusion window around velocity reversals covers jumps that the low-pass smears.
+    The exclusion window around velocity reversals covers jumps that the low-pass
+    smears.
     """
     without_window = replace(given, window=given.window or 0.0)
     choice = choose_processing(model, recordings, base, without_window, gains=gains)

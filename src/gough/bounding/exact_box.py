@@ -1,11 +1,12 @@
 """The smallest box around the feasible set, by linear programmes with rigorous bounds.
 
-With q outliers the set is larger: every parameter vector that violates at most q of the equations.
-Each bound then rests on q + 1 proofs that share no equation. Whichever q equations are wrong, one
-proof is free of them, so the weakest of the q + 1 bounds holds. They come from peeling: solve, keep
-the multipliers' equations as one proof, disable these, solve again. A set of equations that
-contradict each other inside the box proves anything, so it is a proof of every bound; a gross
-outlier is soon one alone. Proofs may use the box found so far, hence rounds.
+With q outliers the set is larger: every parameter vector that violates at most q of the
+equations. Each bound then rests on q + 1 proofs that share no equation. Whichever q
+equations are wrong, one proof is free of them, so the weakest of the q + 1 bounds
+holds. They come from peeling: solve, keep the multipliers' equations as one proof,
+disable these, solve again. A set of equations that contradict each other inside the box
+proves anything, so it is a proof of every bound; a gross outlier is soon one alone.
+Proofs may use the box found so far, hence rounds.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ class ExactBox:
     """The box around the feasible set (25) of P03: the smallest if there are no outliers.
 
     Args:
-        outliers: How many equations may violate their bound, whichever they are. The box contains
-            every parameter vector that violates no more; it is certified, and wider than the
-            smallest box around that set.
+        outliers: How many equations may violate their bound, whichever they are. The
+            box contains every parameter vector that violates no more; it is certified,
+            and wider than the smallest box around that set.
     """
 
     outliers: int = 0
@@ -134,7 +135,8 @@ def _narrow(equations: Equations, signs: Mapping[int, int], box: Interval, outli
 def _prove_round(equations: Equations, box: Interval, outliers: int) -> Round:
     """Bound every parameter from both sides inside a box.
 
-    Bounds are not needed if more sets of equations contradict the box than there are outliers.
+    Bounds are not needed if more sets of equations contradict the box than there are
+    outliers.
     """
     polytope = linearise(equations, box)
     program = LinearProgram(polytope)

@@ -1,8 +1,8 @@
 """Linear programmes over the polytope of a bounded-error problem, solved by HiGHS.
 
-Programmes over some ten thousand strips in a dozen dimensions are solved with a few hundred of
-them, adding those that the solution violates. The multipliers of the solution, accurate or not,
-give a proof: see `Polytope.minimum`.
+Programmes over some ten thousand strips in a dozen dimensions are solved with a few
+hundred of them, adding those that the solution violates. The multipliers of the
+solution, accurate or not, give a proof: see `Polytope.minimum`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ class Vertex(NamedTuple):
 class LinearProgram:
     """Linear programmes over the same polytope, each started from the solution of the last.
 
-    Columns are the parameters and the inflation s of the bounds; rows are
-    normal theta + (s - 1) bound >= offset, scaled to bounds of one and columns of largest entry
-    one.
+    Columns are the parameters and the inflation s of the bounds; rows are normal theta
+    + (s - 1) bound >= offset, scaled to bounds of one and columns of largest entry one.
 
     Args:
         polytope: The set over which is minimised.

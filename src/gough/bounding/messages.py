@@ -46,9 +46,9 @@ def warn_if_nearly_empty(ratio: float) -> list[Notice]:
 def explain_contradiction(problem: BoundedProblem) -> InconsistentData:
     """Return the error for a problem that is known to have no feasible parameter vector.
 
-    It carries `samples` (pairs of sample and row index), `factor` (no smaller one on the error
-    bounds fits; not one to use) and `certified` (whether interval arithmetic proves the
-    contradiction; it cannot if the prior is unbounded).
+    It carries `samples` (pairs of sample and row index), `factor` (no smaller one on
+    the error bounds fits; not one to use) and `certified` (whether interval arithmetic
+    proves the contradiction; it cannot if the prior is unbounded).
     """
     equations = problem.equations
     summary = "no parameter vector in the prior fits all samples within the error bound"

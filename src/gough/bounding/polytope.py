@@ -1,8 +1,9 @@
 """The feasible set of a bounded-error problem as a polytope, and bounds that hold despite rounding.
 
-Each equation is a pair of half-spaces (the strip (24) of P03). Any non-negative weights of some
-half-spaces give a bound of a linear function by weak duality; evaluated in interval arithmetic over
-a box it is rigorous (Neumaier & Shcherbina 2004, Jansson 2004).
+Each equation is a pair of half-spaces (the strip (24) of P03). Any non-negative weights
+of some half-spaces give a bound of a linear function by weak duality; evaluated in
+interval arithmetic over a box it is rigorous (Neumaier & Shcherbina 2004, Jansson
+2004).
 """
 
 from __future__ import annotations
@@ -91,9 +92,9 @@ class Polytope:
 def linearise(equations: Equations, box: Interval) -> Polytope:
     """Return the smallest polytope around the parameters in a box that satisfy every equation.
 
-    Some G in [L, U] has G theta >= g exactly if sum_j max(L_j theta_j, U_j theta_j) >= g. Where the
-    box fixes the sign of theta_j that term is linear. Elsewhere it lies below its chord over the
-    box, slope theta_j + intercept.
+    Some G in [L, U] has G theta >= g exactly if sum_j max(L_j theta_j, U_j theta_j) >=
+    g. Where the box fixes the sign of theta_j that term is linear. Elsewhere it lies
+    below its chord over the box, slope theta_j + intercept.
     """
     lower = equations.regressor.lower
     upper = equations.regressor.upper
@@ -130,8 +131,8 @@ def equations_of(proofs: Iterable[Proof]) -> IntArray:
 def split_signs(equations: Equations, box: Interval) -> Iterator[tuple[dict[int, int], Interval]]:
     """Split a box at zero along the parameters with an uncertain column and an open sign.
 
-    Of more than six such parameters, those with the most uncertain columns are split. Yields the
-    sign of each parameter that was split, and that piece of the box.
+    Of more than six such parameters, those with the most uncertain columns are split.
+    Yields the sign of each parameter that was split, and that piece of the box.
     """
     uncertainty = {}
     for j in equations.open_signs(box):

@@ -17,9 +17,9 @@ PRIOR_FACTOR = 10.0
 def default_prior(model: Model, base: BaseParameters) -> dict[str, tuple[float, float]]:
     """Return generous bounds: ten times the robot file's values of a kind; masses, friction >= 0.
 
-    A regrouped parameter may be negative, so it is bounded on both sides. Its scale is the sum of
-    the magnitudes of its terms, which may cancel: the difference of two rotor inertias is not known
-    to be zero because a file gives them the same value.
+    A regrouped parameter may be negative, so it is bounded on both sides. Its scale is
+    the sum of the magnitudes of its terms, which may cancel: the difference of two
+    rotor inertias is not known to be zero because a file gives them the same value.
     """
     magnitudes = np.abs(base.matrix) @ np.abs(model.values(base.standard))
     largest: dict[str, float] = {}

@@ -1,7 +1,7 @@
 """The bounded-error problem: effort = regressor @ parameters + error with |error| <= bound.
 
-Nothing else is assumed about the errors: P03 (20)-(25). The regressor may be uncertain too: each of
-its entries then lies in an interval of its own.
+Nothing else is assumed about the errors: P03 (20)-(25). The regressor may be uncertain
+too: each of its entries then lies in an interval of its own.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class BoundedProblem(Record):
     Args:
         regressor_lower, regressor_upper: (t, r, p), equal where the regressor is exact.
         effort: (t, r). [N or N m]
-        error_bound: Largest error, positive: one number, per row (r,), per sample (t, 1), or
-            (t, r). [as effort]
+        error_bound: Largest error, positive: one number, per row (r,), per sample (t,
+            1), or (t, r). [as effort]
         prior_lower, prior_upper: (p,), may be infinite.
         rows, row_units: Names and units of the joint equations, (r,).
         parameters, units: Names and units, (p,).

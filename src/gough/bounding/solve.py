@@ -1,8 +1,8 @@
 """Bounded-error estimation (P03): boxes that contain every parameter vector the data allow.
 
-State the problem as `BoundedProblem` and enclose its feasible set with `ExactBox` (smallest box,
-certified, valid for a given number of outliers), `TrimmedBox` (outliers removed by a heuristic) or
-`GaussSeidel` (the paper).
+State the problem as `BoundedProblem` and enclose its feasible set with `ExactBox`
+(smallest box, certified, valid for a given number of outliers), `TrimmedBox` (outliers
+removed by a heuristic) or `GaussSeidel` (the paper).
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ _REWEIGHTINGS = 2
 class TrimmedBox:
     """The smallest box of the equations that remain when those that fit worst are removed.
 
-    A heuristic: with outliers little beyond the bound it can exclude the truth (13 of 40 boxes with
-    2 % of them). The box with a guarantee is `ExactBox(outliers=...)`.
+    A heuristic: with outliers little beyond the bound it can exclude the truth (13 of
+    40 boxes with 2 % of them). The box with a guarantee is `ExactBox(outliers=...)`.
     """
 
     outliers: int = 0  # most equations that may be removed
@@ -57,14 +57,15 @@ class TrimmedBox:
 def find_outliers(problem: BoundedProblem, max_outliers: int) -> IntArray:
     """Return equations without which the feasible set is not empty, at most `max_outliers`.
 
-    First those that the parameters of least absolute deviation violate: these are near the truth
-    whatever a minority of equations is, while a mild outlier can hide if as few equations as
-    possible are removed.
+    First those that the parameters of least absolute deviation violate: these are near
+    the truth whatever a minority of equations is, while a mild outlier can hide if as
+    few equations as possible are removed.
 
-    If these are too many: the sum of violations is minimised, then reweighted by 1 / (violation +
-    small), which moves it towards their number (Candes, Wakin & Boyd 2008). The equations still
-    violated are removed; those that the centre of the others satisfies are restored. The fewest
-    possible are not guaranteed: that problem is NP-hard.
+    If these are too many: the sum of violations is minimised, then reweighted by 1 /
+    (violation + small), which moves it towards their number (Candes, Wakin & Boyd
+    2008). The equations still violated are removed; those that the centre of the others
+    satisfies are restored. The fewest possible are not guaranteed: that problem is
+    NP-hard.
 
     Raises:
         InconsistentData: More equations than `max_outliers` would have to be removed.
@@ -109,8 +110,8 @@ def _restore_satisfied(polytope: Polytope, kept: BoolArray) -> BoolArray:
 def _minimise_violations(program: LinearProgram, tolerated: float, reweightings: int) -> FloatArray:
     """Minimise sum_k w_k max(0, |effort - W theta| / bound - tolerated)_k over the box, (p,).
 
-    Solved as its dual, p equations in 2 n bounded unknowns:
-    max g lambda  with  lambda G = 0,  0 <= lambda <= w.
+    Solved as its dual, p equations in 2 n bounded unknowns: max g lambda  with  lambda
+    G = 0,  0 <= lambda <= w.
     """
     from scipy.optimize import linprog  # here: it takes long to import
 

@@ -1,10 +1,11 @@
 """Intervals of the regressor: friction of unknown sign, and positions with bounded errors.
 
-The latter is future work of P03. A motion of known bandwidth is a trigonometric polynomial x(t) of
-h harmonics. Sums over its samples give its derivatives exactly: (D x)_j = sum_k d(j - k) x_k with
-any kernel d whose spectrum is i k w up to harmonic h. Beyond h the spectrum is free; falling back
-to zero at 2 h, as in M. Riesz' formula, keeps sum |d| near its least value h w (Bernstein's
-inequality). So intervals [x_k] of the samples give [D x], not wider than about h w times theirs.
+The latter is future work of P03. A motion of known bandwidth is a trigonometric
+polynomial x(t) of h harmonics. Sums over its samples give its derivatives exactly: (D
+x)_j = sum_k d(j - k) x_k with any kernel d whose spectrum is i k w up to harmonic h.
+Beyond h the spectrum is free; falling back to zero at 2 h, as in M. Riesz' formula,
+keeps sum |d| near its least value h w (Bernstein's inequality). So intervals [x_k] of
+the samples give [D x], not wider than about h w times theirs.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def enclose_regressor(
         processed: The log, of whole periods.
         names: Columns of the regressor, (p,).
         position_error: Largest error of a recorded position. [m or rad]
-        slow: Speed below which friction of a joint may have any sign, (n,). [m/s or rad/s]
+        slow: Speed below which friction of a joint may have any sign, (n,). [m/s or
+            rad/s]
         samples: Where the regressor is enclosed, (s,).
     """
     average = processed.average

@@ -1,11 +1,12 @@
 """Check a stored box in rational arithmetic. Needs nothing but Python:  python verify.py box.json
 
-The file lists equations, |effort - W theta| <= bound for some W between `lower` and `upper`, the
-number q of them that may be wrong (`outliers`), and the prior of theta. It proves its box by sums
-of equations: c theta >= lambda g + min over the box so far of (c - lambda G) theta. A bound needs
-q + 1 such sums without a common equation, because one of them is then free of wrong ones; sets of
-equations that nothing in the box satisfies are proofs too. No number of the file is trusted but
-equations and prior, no rounding happens, and no code is shared with the solver.
+The file lists equations, |effort - W theta| <= bound for some W between `lower` and
+`upper`, the number q of them that may be wrong (`outliers`), and the prior of theta. It
+proves its box by sums of equations: c theta >= lambda g + min over the box so far of (c
+- lambda G) theta. A bound needs q + 1 such sums without a common equation, because one
+of them is then free of wrong ones; sets of equations that nothing in the box satisfies
+are proofs too. No number of the file is trusted but equations and prior, no rounding
+happens, and no code is shared with the solver.
 """
 
 from __future__ import annotations

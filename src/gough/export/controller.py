@@ -1,10 +1,9 @@
-"""Controller code: one C99 file and its header with the inverse dynamics of a robot, closure
-included.
-"""
+"""Controller code: the inverse dynamics of a robot with its loops, as one C99 file and header."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,17 +13,20 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidInput
 from gough.engine import Model
 from gough.engine.stepping import controller_graphs
-from gough.export.formats import Export, register_export
+from gough.export.registry import Export, register_export
 from gough.identification import Identification
 from gough.kernels.c_source import c_function
 
-# A motor that overshoots its velocity limit, or a call that comes late, stays below twice the limit
-# times the period;
-# sensor noise adds less than ten of its standard deviations and one step of the encoder.
-FASTEST, NOISE = 2.0, 10.0
-# Where no limit is known a step of a tenth of a radian, or of the robot's length, is taken for
-# motion, not for a jump.
-EASY = 0.1
+# A motor that overshoots its velocity limit, or a call that comes late, stays below this many times
+# the limit times the period;
+OVERSHOOT_FACTOR = 2.0
+# sensor noise adds less than so many of its standard deviations and one step of the encoder.
+NOISE_DEVIATIONS = 10.0
+# Without velocity limits, a step up to this is taken for motion, not for a jump.
+# [rad, or lengths of the robot]
+MAX_PLAIN_STEP = 0.1
+# Newton steps of the first call after a reset, over those of other calls.
+RESET_ITERATION_FACTOR = 50
 
 
 def controller_code(
@@ -40,21 +42,24 @@ def controller_code(
 ) -> tuple[str, str]:
     """Return the C source and header of a robot's inverse dynamics.
 
-    A sample is refused, with a status and without a trace, where it cannot be: farther from the
-    last good one than the velocity limits allow in the periods since, or so far that Newton's steps
-    do not shrink as they do near the branch (|step k+1| <= |step k| / 4 is well inside
-    Kantorovich's condition, under which the nearest solution is the only one). A step the velocity
-    limits allow (without limits: a small one) is followed in pieces where it is too long for that,
-    as near a singularity.
+    An impossible sample is refused: the call returns a status and does not change the
+    state. A sample is impossible if it is farther from the last good one than the
+    velocity limits allow in the periods since, or so far that Newton's steps do not
+    shrink as they do near the branch (|step k+1| <= |step k| / 4 is well inside
+    Kantorovich's condition, under which the nearest solution is the only one). A step
+    that the velocity limits allow (without limits: a small one) is divided where it is
+    too long for that, as near a singularity.
 
     Args:
+        model: The robot.
         values: Standard parameters, (p,); a priori by default. Base estimates: see
             `Identification.standard`.
         load: Ten inertial parameters of a payload.
-        dead_band: Of the velocity sign, scalar or (n,). [m/s or rad/s]
+        dead_band: Dead band of the sign of velocity, scalar or (n,). [m/s or rad/s]
         gains: Drive gains, (a,): adds a function that returns currents.
         name: Prefix of the public names and of the files.
-        iterations: Cap of Newton's iterations per call; beyond it the call returns a status code.
+        iterations: Most iterations of Newton per call; beyond it the call returns a
+            status code.
         period: Time between calls; that of the robot file's controller by default. [s]
     """
     mechanism = model.mechanism
@@ -64,58 +69,18 @@ def controller_code(
         raise InvalidInput(
             f"the period between calls is {period:g} s, expected a positive number", period=period
         )
-    chi = mechanism.standard.values if values is None else np.asarray(values, dtype=float)
-    check_shape(chi, (len(mechanism.standard),), "standard parameters")
-    band = np.zeros(len(mechanism.joints)) + (
-        0.0 if dead_band is None else np.asarray(dead_band, dtype=float)
-    )
-    newton, efforts = controller_graphs(
-        model, chi, model.load() if load is None else np.asarray(load, float), band
-    )
-    part = model.loops.partitions["actuated"]
-    joints = [mechanism.joints[i] for i in part.independent]
-    speeds = [
-        FASTEST * joint.limits.velocity if joint.limits.velocity else np.inf for joint in joints
-    ]
-    limited = bool(np.isfinite(speeds).all())
-    easy = [
-        np.inf if limited else EASY * (1.0 if j.kind == "revolute" else model.loops.length)
-        for j in joints
-    ]
-    slack = NOISE * mechanism.noise.position + (mechanism.noise.resolution or 0.0)
-    factors = np.asarray([] if gains is None else gains, dtype=float)
-    check_shape(factors, (0 if gains is None else len(model.actuated),), "drive gains")
     fields = {
         "name": name,
         "upper": name.upper(),
         "guard": f"{name.upper()}_H",
-        "robot": _comment(mechanism.name),
-        "title": _comment(mechanism.title or mechanism.name),
-        "motors": len(model.actuated),
-        "coordinates": len(mechanism.joints),
         "period": repr(period),
-        "order": "\n".join(f" *   {k}  {_comment(n)}" for k, n in enumerate(mechanism.actuated)),
-        "home_pose": "\n".join(
-            f" *   {_comment(n)} = {model.home[i]:.6g} {mechanism.joints[i].unit}"
-            for n, i in zip(mechanism.actuated, model.actuated)
-        ),
-        "near": iterations,
-        "far": 50 * iterations,
-        "efforts": c_function(efforts, "efforts"),
-        "home": _list(model.home),
-        "independents": len(part.independent),
-        "measured": ", ".join(str(i) for i in part.independent),
-        "motor": ", ".join(str(model.actuated.index(i)) for i in part.independent),
-        "fastest": _list(speeds),
-        "noise": _list([slack] * len(joints)),
-        "easy": _list(easy),
-        "jump": "their velocity limits allow" if limited else "the branch can be followed",
-        "newton": c_function(newton, "newton") if part.dependent else "",
-        "gains": "" if gains is None else _list(factors),
-        "remembers": model.n_state_inputs,
-        "past": 3 * len(mechanism.internal_states) + 1 + len(mechanism.channels),
-        "lags": 3 * len(mechanism.internal_states),
-        "channels": list(mechanism.channels.items()),
+        "newton_steps": iterations,
+        "newton_steps_after_reset": RESET_ITERATION_FACTOR * iterations,
+        "gains": _gain_list(model, gains),
+        **_robot_fields(model),
+        **_function_fields(model, values, load, dead_band),
+        **_jump_fields(model),
+        **_state_fields(model),
     }
     files = Environment(
         loader=PackageLoader("gough", "export"),
@@ -124,18 +89,104 @@ def controller_code(
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    source, header = (
-        files.get_template(f"controller.{ending}.jinja").render(fields) for ending in ("c", "h")
-    )
+    source = files.get_template("controller.c.jinja").render(fields)
+    header = files.get_template("controller.h.jinja").render(fields)
     return source, header
 
 
+def _gain_list(model: Model, gains: ArrayLike | None) -> str:
+    """Return the drive gains as C numbers; empty if there are none."""
+    if gains is None:
+        return ""
+    factors = np.asarray(gains, dtype=float)
+    check_shape(factors, (len(model.actuated),), "drive gains")
+    return _c_numbers(factors)
+
+
+def _robot_fields(model: Model) -> dict[str, Any]:
+    """Return names, counts and home pose of the robot."""
+    mechanism = model.mechanism
+    order = []
+    home_pose = []
+    for k, (joint, i) in enumerate(zip(mechanism.actuated, model.actuated)):
+        label = _c_comment(joint)
+        order.append(f" *   {k}  {label}")
+        home_pose.append(f" *   {label} = {model.home[i]:.6g} {mechanism.joints[i].unit}")
+    return {
+        "robot": _c_comment(mechanism.name),
+        "title": _c_comment(mechanism.title or mechanism.name),
+        "motors": len(model.actuated),
+        "coordinates": len(mechanism.joints),
+        "order": "\n".join(order),
+        "home_pose": "\n".join(home_pose),
+        "home": _c_numbers(model.home),
+    }
+
+
+def _function_fields(
+    model: Model, values: ArrayLike | None, load: ArrayLike | None, dead_band: ArrayLike | None
+) -> dict[str, Any]:
+    """Return the C functions of a Newton step and of the efforts."""
+    mechanism = model.mechanism
+    standard = mechanism.standard.values
+    if values is not None:
+        standard = np.asarray(values, dtype=float)
+    check_shape(standard, (len(mechanism.standard),), "standard parameters")
+    payload = model.load() if load is None else np.asarray(load, float)
+    band = np.zeros(len(mechanism.joints))
+    if dead_band is not None:
+        band = band + np.asarray(dead_band, dtype=float)
+    newton, efforts = controller_graphs(model, standard, payload, band)
+    has_loops = bool(model.loops.partitions["actuated"].dependent)
+    return {
+        "efforts": c_function(efforts, "efforts"),
+        "newton": c_function(newton, "newton") if has_loops else "",
+    }
+
+
+def _jump_fields(model: Model) -> dict[str, Any]:
+    """Return the measured coordinates and how far each may move between calls."""
+    mechanism = model.mechanism
+    measured = model.loops.partitions["actuated"].independent
+    top_speeds = []
+    plain_steps = []
+    for i in measured:
+        joint = mechanism.joints[i]
+        top_speeds.append(OVERSHOOT_FACTOR * (joint.limits.velocity or np.inf))
+        unit = 1.0 if joint.kind == "revolute" else model.loops.length
+        plain_steps.append(MAX_PLAIN_STEP * unit)
+    farther_than = "the branch can be followed"
+    if np.isfinite(top_speeds).all():
+        farther_than = "their velocity limits allow"
+        plain_steps = [np.inf] * len(measured)
+    noise = NOISE_DEVIATIONS * mechanism.noise.position + (mechanism.noise.resolution or 0.0)
+    return {
+        "independents": len(measured),
+        "measured": ", ".join(str(i) for i in measured),
+        "motor": ", ".join(str(model.actuated.index(i)) for i in measured),
+        "fastest": _c_numbers(top_speeds),
+        "noise": _c_numbers([noise] * len(measured)),
+        "easy": _c_numbers(plain_steps),
+        "jump": farther_than,
+    }
+
+
+def _state_fields(model: Model) -> dict[str, Any]:
+    """Return the size of the internal states of friction models, and the channels."""
+    mechanism = model.mechanism
+    n_lags = 3 * len(mechanism.internal_states)
+    return {
+        "has_states": model.n_state_inputs,
+        "n_lags": n_lags,
+        "n_past": n_lags + 1 + len(mechanism.channels),
+        "channels": list(mechanism.channels.items()),
+    }
+
+
 def _write(model: Model, result: Identification, name: str) -> dict[str, str]:
-    gains = (
-        None
-        if result.gains is None
-        else [result.gains[joint] for joint in model.mechanism.actuated]
-    )
+    gains = None
+    if result.gains is not None:
+        gains = [result.gains[joint] for joint in model.mechanism.actuated]
     source, header = controller_code(model, result.standard(model), gains=gains, name=name)
     return {"c": source, "h": header}
 
@@ -146,16 +197,18 @@ register_export(
         label="inverse dynamics of the estimate as C99, loops included; currents too if drive "
         "gains are known",
         write=_write,
-        usual="controller",
+        default_name="controller",
         identifier=True,
     )
 )
 
 
-def _list(values: FloatArray | list[float]) -> str:
-    return ", ".join("HUGE_VAL" if v == np.inf else repr(float(v)) for v in values)
+def _c_numbers(numbers: FloatArray | list[float]) -> str:
+    """Return numbers as a list in C."""
+    texts = [repr(float(number)) for number in numbers]
+    return ", ".join(texts).replace("inf", "HUGE_VAL")
 
 
-def _comment(text: str) -> str:
+def _c_comment(text: str) -> str:
     """Keep text from ending a C comment or spanning lines."""
     return text.replace("*/", "* /").replace("\n", " ").encode("ascii", "replace").decode()
