@@ -9,9 +9,9 @@ import pytest
 
 from gough.core.errors import NotIdentifiable
 from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.fitting.noise import SETTLED, estimated_noise
 from gough.fitting.regression import Regression
 from gough.fitting.robust import Robust
+from gough.fitting.row_noise import SETTLED_STEP, estimate_row_noise
 
 LINEAR = [LeastSquares(), WeightedLeastSquares(), GaussMarkov(), Robust()]
 estimators = pytest.mark.parametrize("estimator", LINEAR, ids=lambda e: type(e).__name__)
@@ -159,10 +159,10 @@ def test_a_row_with_as_many_parameters_of_its_own_as_equations_is_named() -> Non
 def test_an_iteration_that_is_cut_short_takes_the_most_likely_pass_and_says_so() -> None:
     problem, _ = make(120, 3, 5, alike(3, 1 - 1e-7))
     condensed = problem.statistics(joint=True)
-    short = estimated_noise(condensed, full=True, iterations=3, tolerance=1e-9)
+    short = estimate_row_noise(condensed, full=True, iterations=3, tolerance=1e-9)
     assert "still change after 3 iterations" in str(short.notices[0])
     passes = [
-        estimated_noise(condensed, full=True, iterations=k, tolerance=None) for k in (1, 2, 3)
+        estimate_row_noise(condensed, full=True, iterations=k, tolerance=None) for k in (1, 2, 3)
     ]
 
     def deviance(noise: np.ndarray, values: np.ndarray) -> float:
@@ -173,9 +173,9 @@ def test_an_iteration_that_is_cut_short_takes_the_most_likely_pass_and_says_so()
 
     likely = [deviance(found.covariance, found.solution.values) for found in passes]
     assert deviance(short.covariance, short.solution.values) == pytest.approx(min(likely))
-    whole = estimated_noise(condensed, full=True, iterations=200, tolerance=1e-9)
-    again = estimated_noise(condensed, full=True, iterations=400, tolerance=1e-9)
+    whole = estimate_row_noise(condensed, full=True, iterations=200, tolerance=1e-9)
+    again = estimate_row_noise(condensed, full=True, iterations=400, tolerance=1e-9)
     moved = np.abs(whole.solution.values - again.solution.values) / np.linalg.norm(
         again.solution.root, axis=1
     )
-    assert whole.notices or moved.max() < 3 * SETTLED
+    assert whole.notices or moved.max() < 3 * SETTLED_STEP

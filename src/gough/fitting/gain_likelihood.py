@@ -21,8 +21,8 @@ from gough.fitting.gain_problem import (
     open_gains,
     rough_solution,
 )
-from gough.fitting.noise import SETTLED, pooled_degrees_of_freedom
 from gough.fitting.problem import dead_rows, samples_of, statistics_of
+from gough.fitting.row_noise import SETTLED_STEP, pooled_degrees_of_freedom
 from gough.fitting.solve import Solution, solve
 from gough.fitting.uncertainty import (
     Influence,
@@ -126,7 +126,7 @@ class MaximumLikelihoodGains:
                 break
         else:
             moved = (np.abs(values - start) / np.linalg.norm(step.root, axis=1)).max()
-            if moved > SETTLED:
+            if moved > SETTLED_STEP:
                 raise NotConverged(
                     f"drive gains still change by {moved:.2g} standard deviations after "
                     f"{self.iterations} steps; is the payload hardly visible in the currents, or "

@@ -14,8 +14,8 @@ from gough.core.errors import InvalidInput
 from gough.core.notices import Notice
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate, assemble
-from gough.fitting.noise import estimated_noise
 from gough.fitting.problem import LinearProblem, dead_rows, samples_of, statistics_of
+from gough.fitting.row_noise import estimate_row_noise
 from gough.fitting.solve import Solution, solve
 from gough.fitting.uncertainty import Uncertainty, linear_influence, spread, useful_samples
 
@@ -56,7 +56,7 @@ class WeightedLeastSquares:
     sigma_j^2 = |W_j chi - y_j|^2 / (n_j - h_j) with n_j the equations of row j that count and h_j
     its share in the fitted parameters (sum_j h_j = p): the weights are unbiased. Departure: BG13
     weights once; here the weights are iterated until they agree with the solution they give, see
-    `estimated_noise`.
+    `estimate_row_noise`.
 
     Args:
         iterations: Most passes.
@@ -148,7 +148,7 @@ def _iterated(
     notices: tuple[Notice, ...] = (),
 ) -> Estimate:
     statistics = statistics_of(problem, joint=full)
-    found = estimated_noise(
+    found = estimate_row_noise(
         statistics, full=full, iterations=settings.iterations, tolerance=settings.tolerance
     )
     freedom, growth = found.freedom_and_inflation()

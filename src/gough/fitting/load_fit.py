@@ -29,11 +29,11 @@ from scipy.linalg import cholesky, qr, solve_triangular
 
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.statistics import f_tail
+from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import EstimateCovariance
-from gough.fitting.noise import ENOUGH, SINGULAR
 from gough.fitting.noise_information import OBSERVED
 from gough.fitting.regression import Regression
-from gough.fitting.solve import initial_values
+from gough.fitting.row_noise import MIN_FREEDOM_PER_ROW, MIN_ROW_CORRELATION_EIGENVALUE
 from gough.fitting.uncertainty import (
     linear_influence,
     long_run_covariance,
@@ -204,7 +204,7 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
     """
     data = problem.regression
     weight = np.ones(len(data)) if weight is None else weight
-    values = initial_values(data)
+    values = weighted_fit(data.statistics()).values
     for _ in range(PASSES):
         covariance = _row_noise(data, values, weight)
         each = covariance if (weight == 1).all() else covariance / weight[:, None, None]
@@ -271,7 +271,10 @@ def _row_noise(data: Regression, values: FloatArray, weight: FloatArray) -> Floa
     size = np.maximum(np.sqrt(np.diag(covariance)), least)
     unit = covariance / np.outer(size, size)
     np.fill_diagonal(unit, 1.0)
-    sure = np.diag(counts).min() >= ENOUGH * len(size) and np.linalg.eigvalsh(unit)[0] > SINGULAR
+    sure = (
+        np.diag(counts).min() >= MIN_FREEDOM_PER_ROW * len(size)
+        and np.linalg.eigvalsh(unit)[0] > MIN_ROW_CORRELATION_EIGENVALUE
+    )
     return np.asarray((unit if sure else np.eye(len(size))) * np.outer(size, size))
 
 

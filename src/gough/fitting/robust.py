@@ -14,9 +14,9 @@ from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.notices import Notice
 from gough.core.statistics import robust_scale
 from gough.fitting.estimate import Estimate, assemble
-from gough.fitting.noise import SETTLED, pooled_degrees_of_freedom
 from gough.fitting.problem import Problem, dead_rows, samples_of, statistics_of
 from gough.fitting.regression import Regression
+from gough.fitting.row_noise import SETTLED_STEP, pooled_degrees_of_freedom
 from gough.fitting.solve import solve
 from gough.fitting.uncertainty import Uncertainty, linear_influence, spread, useful_samples
 
@@ -76,7 +76,7 @@ class Robust:
         loss: str,
         tuning: float,
     ) -> tuple[FloatArray, tuple[Notice, ...]]:
-        """Return the values, and a notice if they still move by more than `SETTLED` standard
+        """Return the values, and a notice if they still move by more than `SETTLED_STEP` standard
         deviations.
         """
         data = problem.stacked()
@@ -89,7 +89,7 @@ class Robust:
             if change < self.tolerance:
                 return values, ()
         moved = float((np.abs(step) / np.linalg.norm(solution.root, axis=1)).max())
-        if moved < SETTLED:
+        if moved < SETTLED_STEP:
             return values, ()
         notice = Notice(
             rule="convergence",

@@ -29,9 +29,9 @@ from gough.core.notices import Notice
 from gough.core.statistics import f_tail
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import EstimateCovariance
-from gough.fitting.noise import pooled_degrees_of_freedom
 from gough.fitting.problem import Problem
 from gough.fitting.regression import Regression
+from gough.fitting.row_noise import pooled_degrees_of_freedom
 
 Uncertainty = Literal["auto", "white", "period", "hac", "stretches", "recordings"]
 MODES = get_args(Uncertainty)

@@ -17,11 +17,11 @@ from gough.core.names import INERTIAL, Parameter, index_of
 from gough.core.notices import Notice
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
+from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import Estimate
 from gough.fitting.gain_problem import GainProblem, gain_problem
 from gough.fitting.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.fitting.regression import Regression, concatenate
-from gough.fitting.solve import initial_values
 from gough.logs.recording import Recording
 from gough.processing import (
     Processed,
@@ -112,7 +112,9 @@ def prepare_unseen(
         if given
         else {
             name: value + known.get(name, 0.0)
-            for name, value in zip(names, initial_values(experiment.problem).tolist())
+            for name, value in zip(
+                names, weighted_fit(experiment.problem.statistics()).values.tolist()
+            )
         }
     )
     return processed_as(
@@ -171,7 +173,7 @@ def assemble(
     done, factors = in_efforts(model, processed, gains)
     parts = [regression(model, log, base) for log in done]
     if any(part.replicates is not None for part in parts):
-        values = initial_values(concatenate(parts))
+        values = weighted_fit(concatenate(parts).statistics()).values
         parts = [
             with_position_noise(model, log, part, base, values) for log, part in zip(done, parts)
         ]

@@ -1,0 +1,76 @@
+"""Fit some blocks, predict others: blocked cross-validation on sufficient statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gough.core.arrays import TINY, FloatArray
+from gough.fitting.block_statistics import BlockStatistics, factors_of_grams
+from gough.fitting.row_noise import estimate_row_noise
+from gough.fitting.solve import solve
+
+# Enough to choose by: the weights of the rows then change by less than a thousandth.
+WEIGHT_PASSES = 20
+WEIGHT_TOLERANCE = 1e-3
+
+
+class WeightedFit(NamedTuple):
+    """Values and the weights of the rows they were found with."""
+
+    values: FloatArray  # zero where the equations do not determine a parameter, (p,)
+    weights: FloatArray  # inverse noise variance of each row, (r,) [1 / row unit squared]
+
+
+def weighted_fit(statistics: BlockStatistics, weights: FloatArray | None = None) -> WeightedFit:
+    """Return the weighted least-squares values of some blocks.
+
+    The weights are those of `WeightedLeastSquares` unless they are given, (r,).
+    """
+    if weights is None:
+        noise = estimate_row_noise(
+            statistics, iterations=WEIGHT_PASSES, tolerance=WEIGHT_TOLERANCE, deficient=True
+        )
+        return WeightedFit(noise.solution.values, 1 / np.diag(noise.covariance))
+    row_grams = statistics.grams.sum(axis=0)
+    total = np.tensordot(weights, row_grams, axes=1)
+    solution = solve(factors_of_grams(total), statistics.parameters, deficient=True)
+    return WeightedFit(solution.values, weights)
+
+
+def cross_validate(
+    statistics: BlockStatistics,
+    folds: Sequence[Sequence[int]],
+    *,
+    left_out: Sequence[Sequence[int]] | None = None,
+    scored: BlockStatistics | None = None,
+    weights: FloatArray | None = None,
+) -> FloatArray:
+    """Return the squared errors of predicting each fold from the others, by block and row, (b, r).
+
+    Args:
+        statistics: Blocks that are fitted.
+        folds: Blocks that are predicted together.
+        left_out: For each fold all blocks that its fit leaves out, e.g. also those beside it; the
+            fold itself by default.
+        scored: Statistics whose blocks are predicted, numbered as the folds say; the fitted ones by
+            default.
+        weights: Fixed weights of the rows, (r,); found from each fit by default.
+    """
+    scored = statistics if scored is None else scored
+    squares = np.zeros((len(scored), len(scored.rows)))
+    for k, fold in enumerate(folds):
+        excluded = fold if left_out is None else left_out[k]
+        fit = weighted_fit(statistics.without(excluded), weights)
+        blocks = list(fold)
+        squares[blocks] = scored.only(blocks).squared_residuals(fit.values)
+    return squares
+
+
+def relative_errors(squares: FloatArray, scored: BlockStatistics) -> FloatArray:
+    """Return rms error over rms effort of each row, from squared errors by block and row, (r,)."""
+    effort_squares = scored.squared_residuals(np.zeros(len(scored.parameters)))
+    total = np.maximum(effort_squares.sum(axis=0), TINY)
+    return np.asarray(np.sqrt(squares.sum(axis=0) / total))
