@@ -222,7 +222,7 @@ def test_dependent_parameters_are_named_with_their_combination():
         text = str(caught.value)
         assert "m + 0.31 fs" in text
         assert "fv - 2 fs" in text
-        assert "'off' does not act" in text
+        assert "'off' has no effect" in text
         assert caught.value.dependent == ["off", "fs"]
         assert caught.value.combinations["fs"] == pytest.approx({"m": 0.31, "fv": -2.0})
         estimator.fit(replace(problem, regressor=regressor).select(["m", "fv"]))  # the advice works

@@ -212,7 +212,7 @@ class RowNoise:
 
     @cached_property
     def pair_freedom(self) -> FloatArray:
-        """Degrees of freedom of a covariance between rows, n_ij sqrt(f_i f_j / (n_i n_j)), (r, r)."""
+        """Degrees of freedom of a covariance, n_ij sqrt(f_i f_j / (n_i n_j)), (r, r)."""
         pairs = np.zeros_like(self.covariance)
         for group in self.row_groups:
             pairs[np.ix_(group.valid_rows, group.valid_rows)] += group.samples
@@ -254,7 +254,7 @@ class RowNoise:
         return np.asarray(correlation * np.outer(std, std))
 
     def _usable_correlation(self, correlation: FloatArray) -> FloatArray:
-        """Return a positive definite correlation of the rows; raise `_Singular` if there is none."""
+        """Return a positive definite correlation; raise `_Singular` if there is none."""
         eigenvalues, vectors = np.linalg.eigh(correlation)
         least = eigenvalues[0]
         if least < MIN_ROW_CORRELATION_EIGENVALUE and len(self.row_groups) == 1:
