@@ -28,7 +28,7 @@ RAISED_EIGENVALUE = 1e-3
 SETTLED_STEP = 0.01  # standard errors by which parameters may still move in the end
 PATIENT_PASSES = 30  # passes after which this is enough, and steps are halved if it is not
 # Degrees of freedom of a row for each row, below which correlations between rows are not estimated:
-# in trials of 3 to 7 rows 95 % intervals covered 72 % at 3, 86 to 91 % at 6 and 94 to 95 % from 7 on
+# in trials of 3 to 7 rows 95 % intervals covered 72 % at 3, 86 to 91 % at 6, 94 to 95 % from 7 on
 MIN_FREEDOM_PER_ROW = 7.0
 MIN_FREEDOM = 0.5  # of a row; with less its noise cannot be estimated
 
