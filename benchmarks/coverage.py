@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from gough.app.identify import identify
-from gough.app.studies.run import run_step
+from gough.app.studies.study_file import run_step
 from gough.core.arrays import FloatArray
 from gough.core.names import Parameter
 from gough.engine import Model, base_parameters

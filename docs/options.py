@@ -9,7 +9,7 @@ import json
 import re
 from pathlib import Path
 
-from gough.app.studies.verbs import VERBS, verb
+from gough.app.studies.verbs import VERBS, step_type
 from gough.core.options import REQUIRED, Option, options_of, plain
 
 PAGE = Path(__file__).with_name("study.md")
@@ -40,7 +40,7 @@ def tables() -> str:
                 "",
                 "| option | default | meaning |",
                 "|---|---|---|",
-                *map(row, options_of(verb(name)).values()),
+                *map(row, options_of(step_type(name)).values()),
                 "",
             ]
         )

@@ -65,7 +65,7 @@ _MODULES = {
     "process": "gough.processing",
     "read_recording": "gough.logs.readers",
     "record": "gough.virtual",
-    "run_study": "gough.app.studies.run",
+    "run_study": "gough.app.studies.study_file",
     "simulate": "gough.virtual",
     "survey": "gough.logs.survey",
     "validate": "gough.identification.validation",

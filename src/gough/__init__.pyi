@@ -1,7 +1,7 @@
 # What is public: read by type checkers, and by __init__.py, which loads each name on first use.
 from gough.app.identify import identify as identify, identify_logs as identify_logs
 from gough.app.report import write_report as write_report
-from gough.app.studies.run import run_study as run_study
+from gough.app.studies.study_file import run_study as run_study
 from gough.bounding.bounds import BoundsSettings as BoundsSettings, bounds as bounds
 from gough.core.errors import GoughError as GoughError
 from gough.core.notices import Notice as Notice

@@ -12,7 +12,7 @@ import pytest
 
 from command_line import succeed
 from gough.app.identify import identify
-from gough.app.studies.run import run_step, step_settings
+from gough.app.studies.study_file import run_step, step_settings
 from gough.app.studies.verbs import VERBS
 from gough.core.options import merge_settings
 from gough.engine import Model

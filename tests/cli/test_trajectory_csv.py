@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gough import load_robot, read_recording
-from gough.app.studies.run import run_step
+from gough.app.studies.study_file import run_step
 from gough.core.errors import InvalidTrajectory
 from gough.core.trajectory import load_trajectory
 from gough.engine import Model

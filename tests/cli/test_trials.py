@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from command_line import run
-from gough.app.studies.run import run_step
-from gough.app.studies.trials import Trial, outcome_of
+from gough.app.studies.monte_carlo import MonteCarloRun, outcome_of
+from gough.app.studies.study_file import run_step
 from gough.core.errors import NotConverged
 from gough.core.executors import Cluster, InProcess, Processes, WorkSettings
 
@@ -45,7 +45,7 @@ def test_the_table_is_the_same_with_any_number_of_workers_and_that_of_single_tri
     single = np.array(
         [
             outcome_of(
-                Trial(
+                MonteCarloRun(
                     robot="five_bar",
                     tied=False,
                     design=0,

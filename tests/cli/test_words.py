@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gough.app.cli.commands import in_options, spoken, spoken_type
-from gough.app.studies.verbs import verb
+from gough.app.cli.verb_commands import cli_type, name_flags, parse_cli_value
+from gough.app.studies.verbs import step_type
 from gough.core.errors import InvalidInput
 from gough.core.options import options_of
 
-KNOWN = options_of(verb("identify"))
+KNOWN = options_of(step_type("identify"))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ KNOWN = options_of(verb("identify"))
     ],
 )
 def test_names_of_settings_become_options(said: str, shown: str) -> None:
-    assert in_options(said, KNOWN) == shown
+    assert name_flags(said, KNOWN) == shown
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_names_of_settings_become_options(said: str, shown: str) -> None:
     ],
 )
 def test_what_is_written_becomes_the_value(name: str, words: object, value: object) -> None:
-    assert spoken(KNOWN[name], words) == value
+    assert parse_cli_value(KNOWN[name], words) == value
     assert KNOWN[name].read(value) is not None
 
 
@@ -57,15 +57,15 @@ def test_what_is_written_becomes_the_value(name: str, words: object, value: obje
 )
 def test_what_is_no_number_is_refused(name: str, words: list[str]) -> None:
     with pytest.raises(InvalidInput, match=rf"{name}: expected"):
-        spoken(KNOWN[name], words)
+        parse_cli_value(KNOWN[name], words)
 
 
 def test_types_are_those_of_the_options() -> None:
-    assert spoken_type(KNOWN["cutoff"]) is float
-    assert spoken_type(KNOWN["decimation"]) is int
-    assert spoken_type(KNOWN["essential"]) is bool
-    assert spoken_type(KNOWN["payload"]) is str
-    assert spoken_type(KNOWN["loaded"]) == list[str]
-    assert spoken_type(options_of(verb("bounds"))["prior"]) == tuple[float, float]
-    assert spoken_type(options_of(verb("simulate"))["dead_band"]) == list[float]
-    assert spoken_type(options_of(verb("identify"))["standing"]) == list[str]
+    assert cli_type(KNOWN["cutoff"]) is float
+    assert cli_type(KNOWN["decimation"]) is int
+    assert cli_type(KNOWN["essential"]) is bool
+    assert cli_type(KNOWN["payload"]) is str
+    assert cli_type(KNOWN["loaded"]) == list[str]
+    assert cli_type(options_of(step_type("bounds"))["prior"]) == tuple[float, float]
+    assert cli_type(options_of(step_type("simulate"))["dead_band"]) == list[float]
+    assert cli_type(options_of(step_type("identify"))["standing"]) == list[str]

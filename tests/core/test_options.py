@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass, replace
-from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pytest
@@ -14,9 +14,7 @@ import pytest
 from gough.core.errors import InvalidInput
 from gough.core.options import (
     REQUIRED,
-    About,
     Settings,
-    arguments,
     merge_settings,
     nested,
     option,
@@ -145,22 +143,18 @@ def test_signature_and_help_of_the_function_show_the_options() -> None:
     assert "cutoff: Low-pass. [Hz]" in (inspect.getdoc(work) or "")
 
 
-def test_a_function_of_files_has_its_arguments_and_those_of_its_settings() -> None:
-    def step(
-        robot: Annotated[str, About(help="Robot.")],
-        settings: Whole,
-        *,
-        force: Annotated[bool, About(help="Overwrite.")] = False,
-        progress: object = None,
-    ) -> None: ...
+def test_options_of_nested_settings_are_given_beside_the_others() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Step(Settings):
+        robot: str = option(REQUIRED, "Robot.")
+        settings: Whole = nested(Whole)
+        force: bool = option(False, "Overwrite.")
 
-    assert list(options_of(step)) == ["robot", *options_of(Whole), "force"]
-    assert arguments(step, {"robot": "r", "size": 2, "cutoff": 1}) == {
-        "robot": "r",
-        "settings": Whole(size=2, filter=Filter(cutoff=1.0)),
-    }
+    assert list(options_of(Step)) == ["robot", *options_of(Whole), "force"]
+    made = merge_settings(Step, None, {"robot": "r", "size": 2, "cutoff": 1})
+    assert made == Step(robot="r", settings=Whole(size=2, filter=Filter(cutoff=1.0)))
     with pytest.raises(InvalidInput, match="`robot` is needed"):
-        arguments(step, {"size": 2})
+        merge_settings(Step, None, {"size": 2})
 
 
 def test_an_option_declared_twice_is_a_mistake_of_ours() -> None:

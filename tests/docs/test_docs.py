@@ -16,7 +16,7 @@ import pytest
 import gough
 from command_line import succeed
 from documentation import PAGES, ROOT, blocks, broken_links
-from gough.app.studies.run import read_study
+from gough.app.studies.study_file import read_study
 from gough.export import EXPORTS
 from gough.logs.description import load_description
 from gough.logs.formats import LOG_FORMATS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gough
-from gough.app.studies.motions import design as design_verb
+from gough.app.studies.study_file import run_step
 from gough.core.errors import InvalidInput
 from gough.engine import Model
 from gough.excitation.design import Run, collect_limits
@@ -55,10 +55,9 @@ def test_a_design_goes_on_from_where_it_was_stopped(five_bar: Model, tmp_path: P
     more = gough.design(five_bar, **OPTIONS | {"starts": 1}, runs=[Run(start=found.trajectory)])
     assert more.value < found.value
     found.save(tmp_path / "t.json")
-    settings = gough.DesignSettings(harmonics=3, starts=1, iterations=5)
-    again = design_verb(
-        "five_bar", settings, output=str(tmp_path / "t.json"), resume=str(tmp_path / "t.json")
-    )
+    file = str(tmp_path / "t.json")
+    options = {"harmonics": 3, "starts": 1, "iterations": 5, "output": file, "resume": file}
+    again = run_step("design", {"robot": "five_bar", **options})
     assert again.trajectory.frequency == pytest.approx(found.trajectory.frequency, rel=1e-3)
     assert gough.load_trajectory(tmp_path / "t.json").frequency == again.trajectory.frequency
     with pytest.raises(InvalidInput, match=r"with 3 harmonics, expected .* with at most 2"):

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from command_line import run
-from gough.app.studies.fleets import fleet, read_fleet
+from gough.app.studies.fleet_file import read_fleet_file
+from gough.app.studies.study_file import run_step
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
 from gough.engine import Model, base_parameters
 from gough.fleets.fleet import Fleet, FleetSettings, fleet as look_at
@@ -210,7 +211,7 @@ def test_times_of_other_zones_are_the_same_moment(logs: list[FleetLog], tmp_path
         ("2026-03-01T06:00:00", {"zone": '"Europe/Berlin"'}),
     ):
         file = write_table(tmp_path, [], [f"{path},r0,{stamp},"], **key)
-        log = read_fleet(str(file), FleetSettings()).logs[0]
+        log = read_fleet_file(str(file), FleetSettings()).logs[0]
         assert log.time == 1772341200.0
         assert np.isnan(log.temperature)
 
@@ -227,11 +228,13 @@ def test_lines_that_cannot_be_used_are_all_named_or_skipped(
     ]
     file = str(write_table(tmp_path, [], rows))
     with pytest.raises(InvalidRecording) as error:
-        read_fleet(file, FleetSettings())
+        read_fleet_file(file, FleetSettings())
     assert all(f"line {number}" in str(error.value) for number in (2, 3, 5, 6))
     assert "has no zone" in str(error.value)
     assert "line 4" not in str(error.value)
-    skipped = read_fleet(file, FleetSettings(**{"many": type(FleetSettings().many)(bad="skip")}))
+    skipped = read_fleet_file(
+        file, FleetSettings(**{"many": type(FleetSettings().many)(bad="skip")})
+    )
     assert len(skipped.logs) == 1
     assert len(skipped.notices) == 4
 
@@ -239,13 +242,13 @@ def test_lines_that_cannot_be_used_are_all_named_or_skipped(
 def test_a_fleet_file_with_a_wrong_key_is_refused(tmp_path: Path) -> None:
     file = write_table(tmp_path, [], [], periods="1")
     with pytest.raises(InvalidStudy, match="'periods'; did you mean 'period'"):
-        fleet(str(file), FleetSettings())
+        run_step("fleet", {"file": str(file)})
     file = write_table(tmp_path, [], [], factors="3")
     with pytest.raises(InvalidStudy, match="factors is 3, expected text"):
-        fleet(str(file), FleetSettings())
+        run_step("fleet", {"file": str(file)})
     (tmp_path / "fleet.toml").write_text("format = 1\n", encoding="utf-8")
     with pytest.raises(InvalidStudy, match="robot"):
-        fleet(str(file), FleetSettings())
+        run_step("fleet", {"file": str(file)})
 
 
 def test_two_robots_are_no_fleet(logs: list[FleetLog], tmp_path: Path) -> None:
@@ -263,4 +266,4 @@ def test_a_generated_fleet_says_what_is_wrong(tmp_path: Path) -> None:
     with open(tmp_path / "made" / "truth.csv", encoding="utf-8", newline="") as stream:
         truth = list(csv.DictReader(stream))
     assert {row["kind"] for row in truth} == {"drift", "mistake"}
-    assert len(read_fleet(str(tmp_path / "made" / "fleet.toml"), FleetSettings()).logs) == 8
+    assert len(read_fleet_file(str(tmp_path / "made" / "fleet.toml"), FleetSettings()).logs) == 8

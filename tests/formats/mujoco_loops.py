@@ -14,7 +14,7 @@ import mujoco
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from gough.app.studies.importing import _closed, _locked
+from gough.app.studies.robot_import import close_tree, lock_joints
 from gough.engine import Model
 from gough.formats.read import read_tree
 from gough.formats.robot_description import Description
@@ -39,8 +39,8 @@ def compare(
     """Compare a model, some of its joints held, with MuJoCo on random motions about its start."""
     tree = read_tree(text, "model.xml")
     if lock:
-        tree = _locked(tree, "model.xml", list(lock))
-    done, _ = _closed(tree, "model.xml")
+        tree = lock_joints(tree, "model.xml", list(lock))
+    done, _ = close_tree(tree, "model.xml")
     mechanism = parse_robot(done.text, "model.xml")
     model = Model(
         replace(

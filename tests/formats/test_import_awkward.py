@@ -148,7 +148,7 @@ def test_the_spin_of_a_leg_with_its_mass_aside_is_held_and_said(tmp_path: Path) 
     written(tmp_path, "swing.yaml", loops)
     for options, note in (("", True), ("--lock ball1_z --force", False)):
         said = succeed(f"gough import {source} {options}", tmp_path)
-        assert ("no motor stops these turns of ball joints: ball1_z" in said) == note
+        assert ("no motor moves these rotations of ball joints: ball1_z" in said) == note
     robot = load_robot(tmp_path / "swing.toml")
     assert Model(robot).degrees_of_freedom == 1
     assert [joint.name for joint in robot.joints] == ["rail", "ball1_x", "ball1_y", "push1"]

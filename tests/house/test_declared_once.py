@@ -12,9 +12,9 @@ import pytest
 
 from command_line import run
 from gough.app.cli import COMMANDS, build
-from gough.app.studies.run import step_settings
-from gough.app.studies.verbs import VERBS, verb
-from gough.core.options import REQUIRED, Option, arguments, options_of
+from gough.app.studies.study_file import step_settings
+from gough.app.studies.verbs import VERBS, step_type
+from gough.core.options import REQUIRED, Option, merge_settings, options_of
 
 SOURCE = Path(__file__).parents[2] / "src" / "gough"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -46,7 +46,7 @@ def some(option: Option) -> object:
 @pytest.mark.parametrize("name", VERBS)
 def test_every_option_is_in_the_help_of_its_command(name: str) -> None:
     shown = " ".join(run(f"gough {name} --help", Path.cwd()).out.replace("│", " ").split())
-    for option in options_of(verb(name)).values():
+    for option in options_of(step_type(name)).values():
         assert re.search(rf"(--{option.name.replace('_', '-')}\b|\b{option.name}\b)", shown), (
             option.name
         )
@@ -56,15 +56,15 @@ def test_every_option_is_in_the_help_of_its_command(name: str) -> None:
 
 @pytest.mark.parametrize("name", VERBS)
 def test_every_option_is_a_key_of_studies(name: str) -> None:
-    known = options_of(verb(name))
+    known = options_of(step_type(name))
     needed = {option.name: some(option) for option in known.values() if option.default is REQUIRED}
     for option in known.values():
-        assert arguments(verb(name), {**needed, option.name: some(option)})
+        assert merge_settings(step_type(name), None, {**needed, option.name: some(option)})
 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_every_option_that_is_no_file_is_stored(name: str) -> None:
-    known = options_of(verb(name))
+    known = options_of(step_type(name))
     values = {option.name: some(option) for option in known.values()}
     kept = step_settings(name, values)
     assert set(kept) == {option.name for option in known.values() if not option.about.file} - {
@@ -75,7 +75,7 @@ def test_every_option_that_is_no_file_is_stored(name: str) -> None:
 
 @pytest.mark.parametrize("name", VERBS)
 def test_help_is_a_sentence(name: str) -> None:
-    for option in options_of(verb(name)).values():
+    for option in options_of(step_type(name)).values():
         assert option.about.help.endswith("."), option.name
         assert not option.about.help.startswith(("Of ", "of ")), option.name
 

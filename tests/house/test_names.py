@@ -24,7 +24,18 @@ CUTS = {
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).as_posix() != HOME)
 TEXT = "logs/"  # the room that reads text files, whose lines are cut in many ways
 MESSAGES = {"<root.file>"}  # which a message may begin with
-SUFFIXES = {".toml", ".csv", ".gz", ".npz", ".npy", ".json", ".xml", ".urdf"}  # of files
+SUFFIXES = {
+    ".py",
+    ".pyc",
+    ".toml",
+    ".csv",
+    ".gz",
+    ".npz",
+    ".npy",
+    ".json",
+    ".xml",
+    ".urdf",
+}  # of files
 
 
 def texts(node: ast.expr) -> list[str]:

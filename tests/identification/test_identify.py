@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gough.app.identify import identify
-from gough.app.studies.trials import truth_table
+from gough.app.studies.monte_carlo import truth_table
 from gough.bounding.bounds import bounds
 from gough.core.errors import (
     InvalidInput,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gough.app.identify import identify
-from gough.app.studies.trials import truth_table
+from gough.app.studies.monte_carlo import truth_table
 from gough.core.errors import InvalidInput
 from gough.engine import Model, base_parameters
 from gough.identification import prepare

@@ -1,7 +1,7 @@
-"""An option is declared once: name, type, default, unit, help.
+"""Options of the verbs, declared once: name, type, default, unit and help.
 
-The settings of a verb are a frozen, keyword-only dataclass whose fields are options, or settings of
-their own:
+The settings of a verb are a frozen, keyword-only dataclass. Each field is an option, or settings of
+its own:
 
     @dataclass(frozen=True, kw_only=True)
     class BoundsSettings(Settings):
@@ -9,149 +9,167 @@ their own:
             above=0)
         processing: Processing = nested(Processing)
 
-The keyword arguments of the function, the options of the command, the keys of a study and what is
-stored with a result are read from these fields. The options of a part stand beside the others:
-`bounds(..., cutoff=20.0)`.
+The keyword arguments of the function, the options of the command, the keys of a study and the
+settings stored with a result are made from these fields. Options of nested settings are given
+beside the others: `bounds(..., cutoff=20.0)`.
 """
 
 from __future__ import annotations
 
 import inspect
-import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from math import isfinite
 from numbers import Integral, Real
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gough.core.errors import InvalidInput, nearest
 
-REQUIRED: Any = MISSING
+REQUIRED: Any = MISSING  # default of an option that must be given
 S = TypeVar("S", bound="Settings")
 F = TypeVar("F", bound=Callable[..., Any])
-WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+TYPE_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What there is to know of an option beside its name, type and default."""
+    """Properties of an option beside its name, type and default."""
 
     help: str  # a sentence
     unit: str = ""
-    least: float | None = None  # the number is at least this,
-    above: float | None = None  # or above this
-    # the words to choose from, where a registry knows them
+    least: float | None = None  # the number must be at least this
+    above: float | None = None  # the number must be above this
+    # the words to choose from, where a registry holds them
     choices: Callable[[], Iterable[str]] | None = None
-    file: bool = False  # it names files or folders; in a study they are relative to it
-    short: str = ""  # a letter for the command line
+    file: bool = False  # names files or folders; in a study they are relative to its folder
+    short: str = ""  # a letter for the command line, such as -o
+    positional: bool = False  # given without its name on the command line
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One option of a function or of settings; `default` is `REQUIRED` if it must be given."""
+    """One option of settings."""
 
     name: str
-    hint: Any
-    default: Any
+    hint: Any  # its type
+    default: Any  # `REQUIRED` if the option must be given
     about: About
 
     @property
     def kinds(self) -> tuple[Any, ...]:
-        """The types it may have; None is not among them."""
-        union = get_origin(self.hint) in (Union, types.UnionType)
-        return tuple(
-            k for k in (get_args(self.hint) if union else (self.hint,)) if k is not type(None)
-        )
+        """Return the types of its values, without None."""
+        if get_origin(self.hint) not in (Union, UnionType):
+            return (self.hint,)
+        return tuple(kind for kind in get_args(self.hint) if kind is not NoneType)
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words to choose from; none where any text goes."""
+        """Return the words to choose from; none where any text is valid."""
         if self.about.choices is not None:
             return tuple(self.about.choices())
-        return tuple(
-            word for kind in self.kinds if get_origin(kind) is Literal for word in get_args(kind)
-        )
+        words: list[str] = []
+        for kind in self.kinds:
+            if get_origin(kind) is Literal:
+                words += get_args(kind)
+        return tuple(words)
 
     @property
     def help(self) -> str:
-        """The sentence, with the unit."""
-        return self.about.help + (f" [{self.about.unit}]" if self.about.unit else "")
+        """Return the sentence of help, with the unit."""
+        if not self.about.unit:
+            return self.about.help
+        return f"{self.about.help} [{self.about.unit}]"
 
     @property
     def expected(self) -> str:
-        """The valid values in words."""
+        """Return the valid values in words."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        least, above = self.about.least, self.about.above
-        limit = (
-            f" above {above:g}"
-            if above is not None
-            else ""
-            if least is None
-            else f" of at least {least:g}"
-        )
-        return " or ".join(
-            _words(kind) + (limit if kind in (int, float) else "") for kind in self.kinds
-        )
+        limit = ""
+        if self.about.above is not None:
+            limit = f" above {self.about.above:g}"
+        elif self.about.least is not None:
+            limit = f" of at least {self.about.least:g}"
+        words = []
+        for kind in self.kinds:
+            is_number = kind in (int, float)
+            words.append(_type_in_words(kind) + limit * is_number)
+        return " or ".join(words)
 
-    def read(self, value: Any) -> Any:
-        """Return a value as the option's type; `InvalidInput` if it is none, or beyond the
-        limits.
+    def read(self, given: Any) -> Any:
+        """Convert a value to the type of the option.
+
+        Raises:
+            InvalidInput: The value has another type, or is beyond the limits.
         """
-        if value is None and type(None) in get_args(self.hint):
+        if given is None and NoneType in get_args(self.hint):
             return None
         for kind in self.kinds:
             try:
-                found = _as(value, kind)
+                converted = _convert(given, kind)
             except (TypeError, ValueError):
                 continue
-            if self._allows(found):
-                return found
-        shown = f"{value} {self.about.unit}".strip() if _is_number(value) else repr(value)
-        words = nearest(value, self.choices) if isinstance(value, str) and self.choices else ""
+            if self._is_valid(converted):
+                return converted
         raise InvalidInput(
-            f"{self.name} is {shown}, expected {self.expected}{words if 'mean' in words else ''}",
+            f"{self.name} is {self._shown(given)}, expected {self.expected}{self._hint(given)}",
             option=self.name,
-            value=value,
+            value=given,
         )
 
-    def _allows(self, value: Any) -> bool:
-        if isinstance(value, str):
-            return not self.choices or value in self.choices
-        if isinstance(value, Mapping | tuple):
-            return all(map(self._allows, value.values() if isinstance(value, Mapping) else value))
-        least, above = self.about.least, self.about.above
-        return not _is_number(value) or (
-            isfinite(value)
-            and (least is None or value >= least)
-            and (above is None or value > above)
-        )
+    def _shown(self, given: Any) -> str:
+        if _is_number(given):
+            return f"{given} {self.about.unit}".strip()
+        return repr(given)
+
+    def _hint(self, given: Any) -> str:
+        """Return the nearest valid word, if there is one near."""
+        if not isinstance(given, str) or not self.choices:
+            return ""
+        hint = nearest(given, self.choices)
+        return hint if "mean" in hint else ""
+
+    def _is_valid(self, converted: Any) -> bool:
+        """Return whether a value, or each of several values, is a valid word or within limits."""
+        if isinstance(converted, str):
+            return not self.choices or converted in self.choices
+        if isinstance(converted, Mapping):
+            return all(map(self._is_valid, converted.values()))
+        if isinstance(converted, tuple):
+            return all(map(self._is_valid, converted))
+        if not _is_number(converted):
+            return True
+        if not isfinite(converted):
+            return False
+        if self.about.least is not None and converted < self.about.least:
+            return False
+        return self.about.above is None or converted > self.about.above
 
 
 class Settings:
-    """What settings have in common: values are read as the options say, and written as JSON and
-    TOML know them.
-    """
+    """Base of all settings: values are checked when they are made, and written as JSON or TOML."""
 
     def __post_init__(self) -> None:
         for name, member in members(type(self)).items():
-            value = getattr(self, name)
+            given = getattr(self, name)
             if isinstance(member, Option):
-                object.__setattr__(self, name, member.read(value))
-            elif not isinstance(value, member):
+                object.__setattr__(self, name, member.read(given))
+            elif not isinstance(given, member):
                 raise InvalidInput(
-                    f"{name} is a {type(value).__name__}, expected {member.__name__}", option=name
+                    f"{name} is a {type(given).__name__}, expected {member.__name__}", option=name
                 )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the values of all options, those of parts beside the others; an object is told by
-        its `repr`.
-        """
-        found: dict[str, Any] = {}
+        """Return the values of all options, also of nested settings; objects as their `repr`."""
+        values: dict[str, Any] = {}
         for name, member in members(type(self)).items():
-            value = getattr(self, name)
-            found |= {name: plain(value)} if isinstance(member, Option) else value.to_dict()
-        return found
+            if isinstance(member, Option):
+                values[name] = plain(getattr(self, name))
+            else:
+                values |= getattr(self, name).to_dict()
+        return values
 
 
 def option(default: Any, help: str, **about: Any) -> Any:
@@ -160,164 +178,155 @@ def option(default: Any, help: str, **about: Any) -> Any:
 
 
 def nested(settings: type[Settings]) -> Any:
-    """Declare settings that are part of others, defaults unless given."""
+    """Declare settings inside others; they are the defaults unless given."""
     return field(default_factory=settings)
 
 
-def members(thing: Any) -> dict[str, Option | type[Settings]]:
-    """Return what settings, or a function, are made of: options and settings, by name.
+_type_hints = cache(get_type_hints)  # every use of settings needs them
 
-    An argument of a function is an option if it is `Annotated` with `About`; others belong to
-    Python alone.
-    """
-    hints = get_type_hints(thing, include_extras=True)
-    if is_settings(thing):
-        known = {f.name: (f.default, f.metadata.get("about")) for f in fields(thing)}
-    else:
-        known = {
-            name: (REQUIRED if given.default is given.empty else given.default, None)
-            for name, given in inspect.signature(thing).parameters.items()
-        }
+
+def members(settings: type[Settings]) -> dict[str, Option | type[Settings]]:
+    """Return the fields of settings by name: options, and types of nested settings."""
+    cls: Any = settings  # a dataclass, and hashable
+    hints = _type_hints(cls)
     found: dict[str, Option | type[Settings]] = {}
-    for name, (default, about) in known.items():
-        hint: Any = hints.get(name)
-        if get_origin(hint) is Annotated:
-            hint, about = get_args(hint)
-        if is_settings(hint):
-            found[name] = hint
+    for declared in fields(cls):
+        hint = hints[declared.name]
+        about = declared.metadata.get("about")
+        if isinstance(hint, type) and issubclass(hint, Settings):
+            found[declared.name] = hint
         elif about is not None:
-            found[name] = Option(name=name, hint=hint, default=default, about=about)
+            found[declared.name] = Option(
+                name=declared.name, hint=hint, default=declared.default, about=about
+            )
     return found
 
 
-def is_settings(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, Settings)
-
-
-def options_of(thing: Any) -> dict[str, Option]:
-    """Return all options of settings, or of a function, by name, those of parts beside the
-    others.
-    """
-    found: dict[str, Option] = {}
-    for name, member in members(thing).items():
-        for each in [member] if isinstance(member, Option) else options_of(member).values():
-            if each.name in found:
-                raise TypeError(
-                    f"{thing.__name__}: '{each.name}' is declared twice, also in '{name}'"
-                )
-            found[each.name] = each
-    return found
-
-
-def arguments(
-    thing: Any, values: Mapping[str, Any], given: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return the arguments of a function, or of settings: those `given`, and from values of its
-    options.
-    """
-    known, parts = options_of(thing), members(thing)
-    for name in values:
-        if name not in known and name not in parts:
-            raise InvalidInput(f"there is no option '{name}'{nearest(name, known)}", option=name)
-    found = dict(given or {})
-    for name, member in parts.items():
-        if isinstance(member, Option):
-            if name in values:
-                found[name] = member.read(values[name])
-            elif name not in found and member.default is REQUIRED:
-                raise InvalidInput(f"`{name}` is needed: {member.help}", option=name)
-        else:
-            inside = {key: value for key, value in values.items() if key in options_of(member)}
-            found[name] = merge_settings(member, values.get(name, found.get(name)), inside)
-    return found
+def options_of(settings: type[Settings]) -> dict[str, Option]:
+    """Return all options of settings by name, also those of nested settings."""
+    options: dict[str, Option] = {}
+    for name, member in members(settings).items():
+        added = {name: member} if isinstance(member, Option) else options_of(member)
+        for twice in options.keys() & added.keys():
+            raise TypeError(f"{settings.__name__}: '{twice}' is declared twice, also in '{name}'")
+        options |= added
+    return options
 
 
 def merge_settings(cls: type[S], settings: S | None, options: Mapping[str, Any]) -> S:
-    """Return settings with some options changed; the defaults where there are none."""
+    """Return settings with some options changed.
+
+    Args:
+        cls: The type of the settings.
+        settings: Settings to start from; the defaults if None.
+        options: Values of options by name, also of options of nested settings.
+    """
     if settings is not None and not isinstance(settings, cls):
         raise InvalidInput(f"settings are a {type(settings).__name__}, expected {cls.__name__}")
     if settings is not None and not options:
         return settings
-    there = {} if settings is None else {name: getattr(settings, name) for name in members(cls)}
-    return cls(**arguments(cls, options, there))
+    known = options_of(cls)
+    for name in options:
+        if name not in known and name not in members(cls):
+            raise InvalidInput(f"there is no option '{name}'{nearest(name, known)}", option=name)
+    values: dict[str, Any] = {}
+    for name, member in members(cls).items():
+        if isinstance(member, Option):
+            if name in options:
+                values[name] = member.read(options[name])
+            elif settings is not None:
+                values[name] = getattr(settings, name)
+            elif member.default is REQUIRED:
+                raise InvalidInput(f"`{name}` is needed: {member.help}", option=name)
+        else:
+            start = options.get(name, getattr(settings, name, None))
+            inside = {key: options[key] for key in options_of(member) if key in options}
+            values[name] = merge_settings(member, start, inside)
+    return cls(**values)
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON knows it."""
+    """Return a value as JSON can hold it; objects as their `repr`."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, tuple | list) else repr(value)
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(entry) for entry in value]
+    return repr(value)
 
 
 def with_settings(settings: type[Settings]) -> Callable[[F], F]:
-    """Show the options in the signature and the docstring of a function that ends in
-    `settings=None, **options`.
+    """Add the options to signature and docstring of a function.
+
+    The function ends in `settings=None, **options`. Its attribute `settings_type` is set.
     """
 
     def decorate(function: F) -> F:
-        signature, known = inspect.signature(function), options_of(settings).values()
-        shown = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        shown += [
-            inspect.Parameter(
-                o.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                annotation=o.hint,
-                default=inspect.Parameter.empty if o.default is REQUIRED else o.default,
-            )
-            for o in known
-        ]
-        function.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
-        function.__doc__ = "\n".join(
-            [
-                inspect.getdoc(function) or "",
-                "",
-                f"Options ({settings.__name__}):",
-                *(f"    {o.name}: {o.help}" for o in known),
-            ]
-        )
+        options = options_of(settings).values()
+        signature = inspect.signature(function)
+        parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        lines = [inspect.getdoc(function) or "", "", f"Options ({settings.__name__}):"]
+        for each in options:
+            parameters.append(_parameter(each))
+            lines.append(f"    {each.name}: {each.help}")
+        shown: Any = function  # functions take attributes, which their types do not show
+        shown.__signature__ = signature.replace(parameters=parameters)
+        shown.__doc__ = "\n".join(lines)
+        shown.settings_type = settings
         return function
 
     return decorate
 
 
-def _as(value: Any, kind: Any) -> Any:
-    """Return a value as a type; raises TypeError or ValueError."""
-    origin, inner = get_origin(kind), get_args(kind)
+def _parameter(option: Option) -> inspect.Parameter:
+    default = inspect.Parameter.empty if option.default is REQUIRED else option.default
+    return inspect.Parameter(
+        option.name, inspect.Parameter.KEYWORD_ONLY, annotation=option.hint, default=default
+    )
+
+
+def _convert(given: Any, kind: Any) -> Any:
+    """Convert a value to a type; raises TypeError or ValueError."""
+    origin = get_origin(kind)
+    inner = get_args(kind)
     if origin is Literal:
-        return inner[inner.index(value)]
+        return inner[inner.index(given)]
     if origin is Mapping or origin is dict:
-        if not isinstance(value, Mapping):
+        if not isinstance(given, Mapping):
             raise TypeError
-        return types.MappingProxyType(
-            {str(key): _as(item, inner[1]) for key, item in value.items()}
+        return MappingProxyType(
+            {str(key): _convert(entry, inner[1]) for key, entry in given.items()}
         )
     if origin is Sequence or origin is tuple:
-        if isinstance(value, str | Mapping):
+        if isinstance(given, str | Mapping):
             raise TypeError
-        items = tuple(value)
-        each = inner if origin is tuple and inner[-1] is not Ellipsis else inner[:1] * len(items)
-        return tuple(_as(item, one) for item, one in zip(items, each, strict=True))
+        entries = tuple(given)
+        fixed_length = origin is tuple and inner[-1] is not Ellipsis
+        kinds = inner if fixed_length else inner[:1] * len(entries)
+        pairs = zip(entries, kinds, strict=True)
+        return tuple(_convert(entry, entry_kind) for entry, entry_kind in pairs)
     if kind in (int, float):
-        if not _is_number(value) or (kind is int and not isinstance(value, Integral)):
+        if not _is_number(given) or (kind is int and not isinstance(given, Integral)):
             raise TypeError
-        return kind(value)
-    if not (callable(value) if origin is Callable else isinstance(value, kind)):
+        return kind(given)
+    is_valid = callable(given) if origin is Callable else isinstance(given, kind)
+    if not is_valid:
         raise TypeError
-    return value
+    return given
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _is_number(given: Any) -> bool:
+    return isinstance(given, Real) and not isinstance(given, bool)
 
 
-def _words(kind: Any) -> str:
-    origin, inner = get_origin(kind), get_args(kind)
+def _type_in_words(kind: Any) -> str:
+    origin = get_origin(kind)
+    inner = get_args(kind)
     if origin is Mapping:
         return "a table of numbers { name = 1.5 }"
     if origin is tuple and inner[-1] is not Ellipsis:
         return f"{len(inner)} numbers"
     if origin is Sequence or origin is tuple:
         return 'a list of texts ["a", "b"]' if inner[0] is str else "a list of numbers"
-    return WORDS.get(kind, getattr(kind, "__name__", str(kind)))
+    return TYPE_WORDS.get(kind, getattr(kind, "__name__", str(kind)))

@@ -20,7 +20,7 @@ from gough.core.errors import GoughError, InvalidInput, InvalidRecording
 from gough.core.executors import Executor
 from gough.core.files import write_text
 from gough.core.notices import Notice
-from gough.core.options import arguments
+from gough.core.options import merge_settings
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.fitting.log_statistics import LogStatistics, key_of, load_log_statistics, merge_all
@@ -83,7 +83,7 @@ class Job:
     @property
     def settings(self) -> Processing:
         """The processing."""
-        return Processing(**arguments(Processing, parse_json(self.processing)))
+        return merge_settings(Processing, None, parse_json(self.processing))
 
     @property
     def made_from(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The command line: the only place that prints, colours and exits."""
+"""The command line: the only package that prints, colours and exits."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from gough.app.cli.display import err
 from gough.app.studies.verbs import VERBS
 from gough.core.errors import GoughError
 
-INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it: 128 + SIGINT
+INTERRUPTED = 130  # exit code after Ctrl-C, as in shells: 128 + SIGINT
 COMMANDS = ("robots", "schema", "view", *VERBS, "run", "demo")
 
 
-def build(wanted: str | None) -> typer.Typer:
-    """Return the application; of verbs that are not wanted only the help is there."""
+def build(called: str | None) -> typer.Typer:
+    """Return the application; verbs that are not called have help, but no options.
+
+    The options of a verb are declared in the packages it uses, which take long to import.
+    """
     app = typer.Typer(
         name="gough",
         no_args_is_help=True,
@@ -35,19 +38,25 @@ def build(wanted: str | None) -> typer.Typer:
     )
     app.callback()(_root)
     for name in COMMANDS:
-        function: Callable[..., None] = getattr(other_commands, name, lambda: None)
-        if name in VERBS and name == wanted:
-            from gough.app.cli.commands import command  # only now, with what the verb uses
-
-            function = command(name)
-        app.command(name, help=cleandoc(VERBS[name].help) if name in VERBS else getdoc(function))(
-            function
-        )
+        if name in VERBS:
+            app.command(name, help=cleandoc(VERBS[name].help))(_function_of(name, called))
+        else:
+            function = getattr(other_commands, name)
+            app.command(name, help=getdoc(function))(function)
     return app
 
 
-def _tell_version(wanted: bool) -> None:
-    if wanted:
+def _function_of(verb: str, called: str | None) -> Callable[..., None]:
+    """Return the function of a verb with its options; an empty one if it is not called."""
+    if verb != called:
+        return lambda: None
+    from gough.app.cli.verb_commands import command  # only now, with what the verb uses
+
+    return command(verb)
+
+
+def _print_version(given: bool) -> None:
+    if given:
         typer.echo(f"gough {__version__}")
         raise typer.Exit
 
@@ -56,7 +65,7 @@ def _root(
     show_version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_tell_version, is_eager=True, help="Say which version this is."
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
 ) -> None:
@@ -64,30 +73,35 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line: exit 0 when done, 1 with one clear error on stderr, 2 on wrong
-    usage.
+    """Run the command line.
+
+    The exit code is 0 when done, 1 after one error message on stderr, 2 on wrong usage, 3 if the
+    result is beyond a threshold, 130 after Ctrl-C.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        # a shell that asks for completion hands over the line so far in its environment
-        line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
-        build(
-            next(
-                (word for word in line.split()[1:] or sys.argv[1:] if not word.startswith("-")),
-                None,
-            )
-        )()
+        build(_called_command())()
     except GoughError as error:
         _fail(str(error))
     except OSError as error:
-        _fail(
-            f"{error.strerror or error}"
-            + ("" if error.filename is None else f": '{error.filename}'")
-        )
+        message = str(error.strerror or error)
+        if error.filename is not None:
+            message += f": '{error.filename}'"
+        _fail(message)
     except SystemExit as stop:
-        if stop.code != INTERRUPTED:  # what Typer makes of Ctrl-C
+        if stop.code != INTERRUPTED:  # the exit code that Typer gives to Ctrl-C
             raise
         _fail("stopped; files already complete were kept, nothing is half-written", INTERRUPTED)
+
+
+def _called_command() -> str | None:
+    """Return the first word of the command line that is no option."""
+    # a shell that asks for completion hands over the line so far in its environment
+    line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
+    for word in line.split()[1:] or sys.argv[1:]:
+        if not word.startswith("-"):
+            return word
+    return None
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""What all commands share: consoles, tables, JSON, progress."""
+"""Printing for all commands: text, tables, JSON and progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-FAILED = 3  # exit code: the job was done, and its result is beyond a threshold
+BEYOND_THRESHOLD = 3  # exit code: the work was done, and its result is beyond a threshold
+PROGRESS_DELAY = 1.0  # time before a progress bar is shown [s]
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
@@ -23,35 +24,45 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite what is already 
 
 
 def say(text: str) -> None:
-    """Print plain text; nothing in it is taken as markup."""
+    """Print plain text, in which nothing is read as markup."""
     out.print(escape(text), soft_wrap=True)
 
 
-def print_json(value: Any) -> None:
-    """Print a value as JSON on standard output, and nothing else."""
-    typer.echo(json.dumps(value, indent=2, allow_nan=False, default=lambda array: array.tolist()))
+def print_json(content: Any) -> None:
+    """Print JSON on standard output, and nothing else."""
+    text = json.dumps(content, indent=2, allow_nan=False, default=lambda array: array.tolist())
+    typer.echo(text)
 
 
 def table(columns: list[str], rows: list[list[str]]) -> None:
     """Print a table; columns of numbers are flush right."""
     grid = Table(header_style="bold", box=None, pad_edge=False)
     for k, name in enumerate(columns):
-        numbers = all(row[k][:1] in "+-.0123456789" for row in rows if row[k])
-        grid.add_column(escape(name), justify="right" if numbers else "left", overflow="fold")
+        is_numeric = all(row[k][:1] in "+-.0123456789" for row in rows if row[k])
+        justify: Any = "right" if is_numeric else "left"
+        grid.add_column(escape(name), justify=justify, overflow="fold")
     for row in rows:
         grid.add_row(*[escape(cell) for cell in row])
     out.print(grid)
 
 
-def failed(result: Any) -> bool:
-    """Tell whether a result is beyond thresholds that were asked for."""
+def has_failed(result: Any) -> bool:
+    """Return whether a result is beyond thresholds that were given."""
     return not getattr(result, "passed", True)
+
+
+def exit_if_failed(result: Any) -> None:
+    """Exit with code 3 if a result is beyond thresholds that were given."""
+    if has_failed(result):
+        raise typer.Exit(BEYOND_THRESHOLD)
 
 
 @contextmanager
 def progress(label: str, quiet: bool = False) -> Iterator[Callable[[float], None]]:
-    """Show a bar on standard error once a task takes more than a second; gives a function of the
-    fraction done.
+    """Show a progress bar on standard error once a task takes more than a second.
+
+    Yields:
+        A function to call with the fraction done.
     """
     started = monotonic()
     bar = Progress(
@@ -66,8 +77,8 @@ def progress(label: str, quiet: bool = False) -> Iterator[Callable[[float], None
     task = bar.add_task(escape(label), total=1.0)
 
     def update(fraction: float) -> None:
-        if monotonic() - started > 1.0:
-            bar.start()  # a second time does nothing
+        if monotonic() - started > PROGRESS_DELAY:
+            bar.start()  # a second call does nothing
         bar.update(task, completed=min(max(fraction, 0.0), 1.0))
 
     try:

@@ -7,13 +7,25 @@ from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gough.app.cli.display import FAILED, Force, Json, failed, print_json, progress, say, table
+from gough.app.cli.display import (
+    Force,
+    Json,
+    exit_if_failed,
+    has_failed,
+    print_json,
+    progress,
+    say,
+    table,
+)
 
-MOST_ROWS = 30  # of the table a demo prints; the report has all
+if TYPE_CHECKING:
+    from gough.app.studies.monte_carlo import TrueAndEstimated
+
+DEMO_TABLE_ROWS = 30  # of the table of parameters a demo prints; the report has all
 
 
 def robots(as_json: Json = False) -> None:
@@ -23,15 +35,15 @@ def robots(as_json: Json = False) -> None:
     """
     from gough.mechanism import bundled_robots
 
-    found = bundled_robots()
+    bundled = bundled_robots()
     if as_json:
-        print_json([{"name": name, "title": title} for name, title in found])
+        print_json([{"name": name, "title": title} for name, title in bundled])
     else:
-        table(["robot", "what it is"], [[name, title] for name, title in found])
+        table(["robot", "what it is"], [[name, title] for name, title in bundled])
 
 
 def schema() -> None:
-    """Write the JSON Schema of robot files, by which editors complete and check them.
+    """Print the JSON Schema of robot files, by which editors complete and check them.
 
     Example:  gough schema
     """
@@ -57,23 +69,25 @@ def view(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; the next free one if it is taken.")] = 8080,
 ) -> None:
-    """Show a robot in the browser, move it, and play a log with measured and predicted efforts
-    beside it.
+    """Show a robot in the browser, move it, and play a log with measured and predicted efforts.
 
     Example:  gough view five_bar --log run.csv --result result
     """
-    from gough.app.studies.data import read_logs
+    from gough.app.studies.input_files import read_logs
     from gough.app.view.posture import Posture
     from gough.app.view.window import Window, playback
     from gough.identification.result import load_identification
     from gough.mechanism import load_robot
 
     posture = Posture(load_robot(robot))
-    found = None if result is None else load_identification(result)
-    fits = [] if found is None else list(found.fits)
+    identification = None
+    fits = []
+    if result is not None:
+        identification = load_identification(result)
+        fits = list(identification.fits)
     if log and posture.model is not None:
         recordings = read_logs(log, description, posture.model)
-        fits = [playback(posture.model, recording, found) for recording in recordings]
+        fits = [playback(posture.model, recording, identification) for recording in recordings]
     window = Window(posture, fits, host=host, port=port)
     if posture.problem:
         say(posture.problem)
@@ -90,25 +104,25 @@ def run(
 
     Example:  gough run study.toml
     """
-    from gough.app.studies.run import run_study, step_settings
+    from gough.app.studies.study_file import run_study, step_settings
 
     done = []
     with progress(f"running {study}", quiet=as_json) as update:
         for verb, options, result in run_study(study, force=force, progress=update):
-            done.append(
-                {
-                    "verb": verb,
-                    "result": result.to_dict() | {"settings": step_settings(verb, options)},
-                }
-            )
+            settings = step_settings(verb, options)
+            done.append({"verb": verb, "result": result.to_dict() | {"settings": settings}})
             if not as_json:
-                say(f"{verb}: {result.summary().splitlines()[0]}")
-            if failed(result):
+                say(f"{verb}: {_headline(result)}")
+            if has_failed(result):
                 break
     if as_json:
         print_json(done)
-    if failed(result):
-        raise typer.Exit(FAILED)
+    exit_if_failed(result)
+
+
+def _headline(result: Any) -> str:
+    """Return the first line of the summary of a result."""
+    return str(result.summary()).splitlines()[0]
 
 
 def demo(
@@ -121,119 +135,150 @@ def demo(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Do the whole job on a bundled robot: design, experiments, identification, bounds, report,
-    controller code.
+    """Do the whole job on a bundled robot, from design to report and controller code.
 
     Example:  gough demo five_bar -o demo
     """
-    from gough.app.studies.run import run_study
-    from gough.app.studies.trials import truth_table
-    from gough.core.errors import InvalidInput, nearest
+    from gough.app.studies.monte_carlo import truth_table
+    from gough.app.studies.study_file import run_study
     from gough.core.files import require_free_folder, write_text
 
-    studies = {
-        file.name.removesuffix(".toml"): file
-        for file in (resources.files("gough") / "demos").iterdir()
-    }
-    if robot not in studies:
-        raise InvalidInput(f"there is no demo of '{robot}'{nearest(robot, studies)}")
-    text = studies[robot].read_text(encoding="utf-8")
-    if find_spec("pinocchio") is None:
-        text = text.replace('"pinocchio"', '"gough"')
+    text = _demo_study(robot)
     folder = require_free_folder(output, force)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "study.toml", text)
-    tell = (lambda line: None) if as_json else say
-    tell(f"{robot}: {text.splitlines()[0].lstrip('# ')}")
-    source = "the independent plant (Pinocchio)" if '"pinocchio"' in text else "Gough's own plant"
-    tell(
-        f"recordings come from "
-        f"{source if 'simulate]' in text else 'the inverse model along the motion'}"
-    )
+    if not as_json:
+        say(f"{robot}: {text.splitlines()[0].lstrip('# ')}")
+        say(f"recordings come from {_origin_of_recordings(text)}")
     started = monotonic()
-    done: dict[str, Any] = {}
-    rows = []
+    results: dict[str, Any] = {}
+    rows: list[TrueAndEstimated] = []
     with progress("working", quiet=as_json) as update:
         for verb, options, result in run_study(folder / "study.toml", force=True, progress=update):
-            done[verb] = result
+            results[verb] = result
             if verb == "identify":
                 rows = truth_table(robot, result.estimate, bool(options.get("tie_legs")))
-            tell(f"  {monotonic() - started:5.1f} s  {verb}: {result.summary().splitlines()[0]}")
+            if not as_json:
+                say(f"  {monotonic() - started:5.1f} s  {verb}: {_headline(result)}")
     seconds = monotonic() - started
-    identified, load, fleet = (done.get(verb) for verb in ("identify", "payload", "fleet"))
     if as_json:
         print_json(
             {
                 "robot": robot,
                 "seconds": seconds,
                 "folder": output,
-                "parameters": [
-                    dict(zip(("name", "true", "value", "std", "within"), row)) for row in rows
-                ],
-                "level": identified and identified.level,
-                "headline": identified and identified.headline,
-                "notices": identified and [n.to_dict() for n in identified.notices],
-                "payload": load and load.to_dict(),
-                "fleet": fleet and fleet.to_dict(),
+                "parameters": [_demo_parameter(row) for row in rows],
+                **_demo_verdict(results.get("identify")),
+                "payload": results["payload"].to_dict() if "payload" in results else None,
+                "fleet": results["fleet"].to_dict() if "fleet" in results else None,
             }
         )
         return
-    _show(rows, identified, load, fleet, folder)
+    if "identify" in results:
+        _print_identification(rows, results["identify"])
+    if "payload" in results:
+        _print_payload(results["payload"])
+    if "fleet" in results:
+        _print_fleet(results["fleet"], folder / "truth.csv")
     pages = [page for page in ("report.html", "result/fleet.html") if (folder / page).exists()]
-    say(
-        f"{seconds:.0f} s; everything is in {output}/"
-        + (f": open {output}/{pages[0]}" if pages else "")
-    )
+    hint = f": open {output}/{pages[0]}" if pages else ""
+    say(f"{seconds:.0f} s; everything is in {output}/{hint}")
 
 
-def _show(
-    rows: list[tuple[str, float, float, float, bool]],
-    identified: Any,
-    load: Any,
-    fleet: Any,
-    folder: Path,
-) -> None:
-    """Print what a demo found beside the truth."""
+def _demo_study(robot: str) -> str:
+    """Return the study of a demo; its plant is Gough's own where Pinocchio is not installed."""
+    from gough.core.errors import InvalidInput, nearest
+
+    studies = {}
+    for file in (resources.files("gough") / "demos").iterdir():
+        studies[file.name.removesuffix(".toml")] = file
+    if robot not in studies:
+        raise InvalidInput(f"there is no demo of '{robot}'{nearest(robot, studies)}")
+    text = studies[robot].read_text(encoding="utf-8")
+    if find_spec("pinocchio") is None:
+        return text.replace('"pinocchio"', '"gough"')
+    return text
+
+
+def _origin_of_recordings(study: str) -> str:
+    """Return which equations the logs of a demo come from."""
+    if "simulate]" not in study:
+        return "the inverse model along the motion"
+    if '"pinocchio"' in study:
+        return "the independent plant (Pinocchio)"
+    return "Gough's own plant"
+
+
+def _demo_verdict(identification: Any) -> dict[str, Any]:
+    """Return level, headline and notices of an identification as JSON can hold them."""
+    if identification is None:
+        return {"level": None, "headline": None, "notices": None}
+    return {
+        "level": identification.level,
+        "headline": identification.headline,
+        "notices": [notice.to_dict() for notice in identification.notices],
+    }
+
+
+def _demo_parameter(row: TrueAndEstimated) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "true": row.true,
+        "value": row.estimate,
+        "std": row.standard_error,
+        "within": row.within,
+    }
+
+
+def _print_identification(rows: list[TrueAndEstimated], identification: Any) -> None:
+    """Print estimated parameters beside the true ones."""
     from gough.core.display import rounded
 
-    if identified is not None:
-        best = sorted(rows, key=lambda row: row[3] / max(abs(row[2]), 1e-300))[:MOST_ROWS]
-        more = f"; the {MOST_ROWS} best known of {len(rows)}" if len(rows) > MOST_ROWS else ""
-        say(f"\n{identified.estimate.method}: 95 % intervals{more}")
-        table(
-            ["parameter", "true", "estimated", "sigma", "within?"],
-            [
-                [n, rounded(t, s)[0], *rounded(v, s), "yes" if w else "no"]
-                for n, t, v, s, w in rows
-                if any(n == row[0] for row in best)
-            ],
-        )
-        say(f"{sum(w for *_, w in rows)} of {len(rows)} intervals hold the truth")
-        say(identified.headline)
-    if load is not None:
-        say("\nload about the platform frame")
-        table(
-            ["parameter", "value", "sigma", "unit", "seen?"],
-            [
-                [
-                    p["name"],
-                    *rounded(p["value"], p["std"]),
-                    p["unit"],
-                    "yes" if p["observed"] else "no",
-                ]
-                for p in load.to_dict()["parameters"]
-            ],
-        )
-    if fleet is not None:
-        with open(folder / "truth.csv", encoding="utf-8", newline="") as stream:
-            truth = {row["robot"]: row["text"] for row in csv.DictReader(stream)}
-        say("\nwhat is wrong, and what was found")
-        table(
-            ["robot", "truth", "found"],
-            [
-                [name, text, "; ".join(a.text for a in fleet.alerts if a.robot == name)]
-                for name, text in truth.items()
-            ],
-        )
-        false = [f"{a.robot}: {a.text}" for a in fleet.alerts if a.robot not in truth]
-        say("false alarms: " + ("; ".join(false) or "none"))
+    def relative_error(row: TrueAndEstimated) -> float:
+        return row.standard_error / max(abs(row.estimate), 1e-300)
+
+    best = {row.name for row in sorted(rows, key=relative_error)[:DEMO_TABLE_ROWS]}
+    more = ""
+    if len(rows) > DEMO_TABLE_ROWS:
+        more = f"; the {DEMO_TABLE_ROWS} best known of {len(rows)}"
+    say(f"\n{identification.estimate.method}: 95 % intervals{more}")
+    cells = []
+    for row in rows:
+        if row.name in best:
+            true, _ = rounded(row.true, row.standard_error)
+            estimate, error = rounded(row.estimate, row.standard_error)
+            cells.append([row.name, true, estimate, error, "yes" if row.within else "no"])
+    table(["parameter", "true", "estimated", "std. error", "within?"], cells)
+    n_within = sum(row.within for row in rows)
+    say(f"{n_within} of {len(rows)} intervals contain the true value")
+    say(identification.headline)
+
+
+def _print_payload(payload: Any) -> None:
+    """Print the estimated payload."""
+    from gough.core.display import rounded
+
+    say("\npayload about the platform frame")
+    cells = []
+    for parameter in payload.to_dict()["parameters"]:
+        estimate, error = rounded(parameter["value"], parameter["std"])
+        observed = "yes" if parameter["observed"] else "no"
+        cells.append([parameter["name"], estimate, error, parameter["unit"], observed])
+    table(["parameter", "value", "std. error", "unit", "observed?"], cells)
+
+
+def _print_fleet(fleet: Any, truth_file: Path) -> None:
+    """Print the faults of a virtual fleet beside the alerts."""
+    with open(truth_file, encoding="utf-8", newline="") as stream:
+        faults = {row["robot"]: row["text"] for row in csv.DictReader(stream)}
+    alerts: dict[str, list[str]] = {name: [] for name in faults}
+    false_alarms = []
+    for alert in fleet.alerts:
+        if alert.robot in faults:
+            alerts[alert.robot].append(alert.text)
+        else:
+            false_alarms.append(f"{alert.robot}: {alert.text}")
+    say("\nfaults, and what was found")
+    cells = [[name, text, "; ".join(alerts[name])] for name, text in faults.items()]
+    table(["robot", "truth", "found"], cells)
+    say("false alarms: " + ("; ".join(false_alarms) or "none"))

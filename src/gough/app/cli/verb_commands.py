@@ -1,0 +1,212 @@
+"""Commands made from the steps of the verbs: each option of a step is one of its command."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+
+from gough.app.cli.display import Json, exit_if_failed, print_json, progress, say
+from gough.app.studies.step import WrittenFiles
+from gough.app.studies.study_file import run_step, step_settings
+from gough.app.studies.verbs import step_type
+from gough.core.errors import GoughError, InvalidInput
+from gough.core.options import REQUIRED, Option, options_of
+
+
+def verify_box(path: str | None) -> None:
+    """Verify a stored box, print what is proven, and exit."""
+    if path is None:
+        return
+    from gough.bounding.verify import Rejected, verify
+    from gough.core.documents import read_json
+
+    try:
+        say(verify(read_json(path, "enclosure")))
+    except Rejected as error:
+        raise InvalidInput(f"'{path}' does not prove its box: {error}", path=path) from None
+    raise typer.Exit
+
+
+VerifyOption = Annotated[
+    str | None,
+    typer.Option(
+        is_eager=True,
+        callback=verify_box,
+        metavar="BOX",
+        help="Check a stored box (.json) in fractions, and nothing else.",
+    ),
+]
+
+
+def command(name: str) -> Callable[..., None]:
+    """Return a verb as a function that Typer understands: it runs the step and prints."""
+    options = options_of(step_type(name))
+
+    def call(as_json: bool, **words: Any) -> None:
+        try:
+            given = _parse_words(options, words)
+            with progress(_label(name, given), quiet=as_json) as update:
+                result = run_step(name, given, progress=update)
+        except GoughError as error:
+            raise type(error)(name_flags(str(error), options), **error.numbers) from None
+        if as_json:
+            print_json(result.to_dict() | {"settings": step_settings(name, given)})
+        else:
+            say(name_flags(result.summary(), options))
+            if not isinstance(result, WrittenFiles):
+                _print_written(name, given)
+        exit_if_failed(result)
+
+    parameters = [_parameter(option) for option in options.values()]
+    # Python wants parameters without a default first
+    parameters.sort(key=lambda parameter: parameter.default is not parameter.empty)
+    parameters.append(_keyword("as_json", Json, False))
+    if name == "bounds":
+        parameters.append(_keyword("verify", VerifyOption, None))
+    function: Any = call  # functions take attributes, which their types do not show
+    function.__signature__ = inspect.Signature(parameters)
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
+    return call
+
+
+def _parse_words(options: Mapping[str, Option], words: Mapping[str, Any]) -> dict[str, Any]:
+    given = {}
+    for name, word in words.items():
+        if word is not None:
+            given[name] = parse_cli_value(options[name], word)
+    return given
+
+
+def _label(name: str, given: Mapping[str, Any]) -> str:
+    """Return the text beside the progress bar."""
+    subjects = [str(given[key]) for key in ("robot", "folder") if key in given]
+    return " ".join([name, *subjects])
+
+
+def _print_written(name: str, given: Mapping[str, Any]) -> None:
+    for key in ("output", "csv"):
+        if key in given:
+            next_command = f"; next: gough report {given[key]}" if name == "identify" else ""
+            say(f"wrote {given[key]}{next_command}")
+
+
+def robot_completions(incomplete: str) -> list[str]:
+    """Return the bundled robots and the robot files that begin like this."""
+    from gough.mechanism import bundled_robots
+
+    names = [name for name, _ in bundled_robots()]
+    for path in Path(incomplete or ".").parent.glob("*.toml"):
+        names.append(path.as_posix())
+    return [name for name in names if name[: len(incomplete)] == incomplete]
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, annotation=annotation, default=default)
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    """Return an option as a parameter for Typer."""
+    kind = cli_type(option)
+    default = option.default
+    if default is REQUIRED:
+        default = inspect.Parameter.empty
+    if option.default is None or option.default == ():
+        return _keyword(option.name, Annotated[kind | None, _typer_info(option, kind)], None)
+    return _keyword(option.name, Annotated[kind, _typer_info(option, kind)], default)
+
+
+def _typer_info(option: Option, kind: Any) -> Any:
+    """Return help, flags and completion of an option."""
+    complete = robot_completions if option.name == "robot" else None
+    if option.about.positional:
+        return typer.Argument(help=option.help, autocompletion=complete)
+    flag = option.name.replace("_", "-")
+    flags = [f"--{flag}/--no-{flag}" if option.default is True else f"--{flag}"]
+    if option.about.short:
+        flags.append(option.about.short)
+    has_default = option.default is not None and option.default != ()
+    return typer.Option(
+        *flags,
+        help=option.help,
+        autocompletion=complete,
+        show_default=has_default and kind is not bool,
+        metavar="NAME=VALUE" if _is_table(option) and kind == list[str] else None,
+    )
+
+
+def cli_type(option: Option) -> Any:
+    """Return the type of an option as it is written on a command line."""
+    if option.choices:
+        return Literal[option.choices]
+    by_origin = {get_origin(kind): kind for kind in option.kinds}
+    if tuple in by_origin:
+        entries = get_args(by_origin[tuple])
+        if entries[-1] is not Ellipsis:  # of fixed length
+            return by_origin[tuple]
+        return list.__class_getitem__(entries[0])
+    if str in option.kinds:
+        return str
+    if _is_table(option):
+        return list[str]
+    if Sequence in by_origin:
+        return list.__class_getitem__(get_args(by_origin[Sequence])[0])
+    return option.kinds[0]
+
+
+def _is_table(option: Option) -> bool:
+    return any(get_origin(kind) is Mapping for kind in option.kinds)
+
+
+def parse_cli_value(option: Option, words: Any) -> Any:
+    """Return the value of an option that was written on a command line.
+
+    A list such as `a=1 b=2` is a mapping; a single number of an option that takes one number or
+    several is that number.
+    """
+    if not isinstance(words, list):
+        return words
+    takes_number = float in option.kinds
+    if _is_table(option) and (not takes_number or any("=" in word for word in words)):
+        return _parse_table(option, words)
+    if takes_number and len(words) == 1:
+        return _parse_number(option, words[0], words, "a number")
+    return words
+
+
+def _parse_table(option: Option, words: list[str]) -> dict[str, float]:
+    expected = "name=number, e.g. leg1.slider=2170"
+    table = {}
+    for word in words:
+        for pair in word.split(","):
+            key, _, number = pair.partition("=")
+            table[key] = _parse_number(option, number, words, expected)
+    return table
+
+
+def _parse_number(option: Option, number: str, words: list[str], expected: str) -> float:
+    try:
+        return float(number)
+    except ValueError:
+        message = f"{option.name}: expected {expected}, not '{' '.join(words)}'"
+        raise InvalidInput(message) from None
+
+
+def name_flags(text: str, options: Mapping[str, Option]) -> str:
+    """Replace options in a message of the library by flags: `cutoff=20` becomes --cutoff 20."""
+
+    def flag_of(match: re.Match[str]) -> str:
+        name, given = match.groups()
+        if name not in options:
+            return match.group()
+        flag = "--" + name.replace("_", "-")
+        if given in (None, "True"):
+            return flag
+        return f"{flag} {given.strip(chr(39))}"
+
+    return re.sub(r"`(\w+)(?:=([^`]*))?`", flag_of, text)

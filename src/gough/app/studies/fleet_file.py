@@ -1,0 +1,150 @@
+"""The fleet file: the robot, the table of its logs, and options."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from gough.app.studies.study_file import STUDY_FORMAT, resolve_paths
+from gough.core.documents import parse_toml
+from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
+from gough.core.notices import Notice
+from gough.core.options import merge_settings, options_of
+from gough.fleets.fleet import FleetSettings
+from gough.fleets.history import FleetLog
+
+
+class FleetFile(NamedTuple):
+    """Content of a fleet file and of its table of logs."""
+
+    robot: str  # robot file or name of a bundled robot
+    logs: tuple[FleetLog, ...]
+    settings: FleetSettings
+    notices: tuple[Notice, ...]  # lines of the table that were left out
+
+
+class _Header(NamedTuple):
+    """The fleet file without its table."""
+
+    robot: str
+    table: Path  # of logs
+    zone: str | None  # time zone of times without one
+    description: str | None  # of logs without their own
+    settings: FleetSettings
+
+
+def read_fleet_file(file: str, settings: FleetSettings) -> FleetFile:
+    """Read a fleet file and its table of logs.
+
+    Args:
+        file: The fleet file.
+        settings: Those that are not the defaults replace those of the file.
+
+    Raises:
+        InvalidRecording: Some lines of the table cannot be used, and are not to be skipped.
+    """
+    header = _read_header(file, settings)
+    logs, problems = _read_table(header)
+    if problems and header.settings.many.bad == "refuse":
+        lines = [f"{place}: {problem}" for place, problem in problems.items()]
+        raise InvalidRecording(
+            "the table of logs cannot be used as it is:\n  "
+            + "\n  ".join(lines)
+            + "\nmend it, or leave these out with `bad='skip'`"
+        )
+    return FleetFile(
+        robot=header.robot,
+        logs=tuple(logs),
+        settings=header.settings,
+        notices=tuple(_left_out(place, problem) for place, problem in problems.items()),
+    )
+
+
+def _left_out(place: str, problem: str) -> Notice:
+    return Notice(rule="left out", level="info", where=place, text=f"left out: {problem}")
+
+
+def _read_header(file: str, settings: FleetSettings) -> _Header:
+    path = Path(file)
+    folder = path.parent
+    try:
+        content = parse_toml(path.read_text(encoding="utf-8-sig"))
+        if content.pop("format", None) != STUDY_FORMAT:
+            raise InvalidInput(f"expected 'format = {STUDY_FORMAT}'")
+        robot = str(content.pop("robot"))
+        table = folder / str(content.pop("logs"))
+        zone = content.pop("zone", None)
+        description = content.pop("description", None)
+        merged = _merge(settings, content, folder)
+    except KeyError as error:
+        raise InvalidStudy(
+            f'{file}: {error} is needed: robot = "robot.toml", logs = "logs.csv"'
+        ) from None
+    except (OSError, InvalidInput, UnicodeDecodeError) as error:
+        raise InvalidStudy(f"{file}: {error}") from None
+    if (folder / robot).is_file():
+        robot = str(folder / robot)
+    return _Header(
+        robot=robot,
+        table=table,
+        zone=None if zone is None else str(zone),
+        description=str(description) if description else None,
+        settings=merged,
+    )
+
+
+def _merge(settings: FleetSettings, content: Mapping[str, Any], folder: Path) -> FleetSettings:
+    """Return the settings of a file; settings that are not the defaults replace them."""
+    options = resolve_paths(content, options_of(FleetSettings), folder)
+    defaults = FleetSettings().to_dict()
+    for key, given in settings.to_dict().items():
+        if given != defaults[key]:
+            options[key] = given
+    return merge_settings(FleetSettings, None, options)
+
+
+def _read_table(header: _Header) -> tuple[list[FleetLog], dict[str, str]]:
+    """Return the logs of a table, each once, and the problems of other lines by place."""
+    table = header.table
+    try:
+        with open(table, encoding="utf-8-sig", newline="") as stream:
+            lines = list(csv.DictReader(stream, restval=""))
+    except OSError as error:
+        raise InvalidStudy(
+            f"the table of logs '{table}' cannot be read: {error.strerror}"
+        ) from None
+    logs: dict[str, FleetLog] = {}
+    problems: dict[str, str] = {}
+    for number, line in enumerate(lines, start=2):
+        try:
+            log = _read_line(line, header)
+            if logs.setdefault(log.path, log) != log:
+                raise InvalidInput(f"'{line['log']}' stands in the table twice, and not alike")
+        except (InvalidInput, ValueError, KeyError) as error:
+            problems[f"{table.name} line {number}"] = str(error)
+    return list(logs.values()), problems
+
+
+def _read_line(line: Mapping[str, str], header: _Header) -> FleetLog:
+    folder = header.table.parent
+    time = datetime.fromisoformat(line["time"])
+    if time.tzinfo is None:
+        if header.zone is None:
+            raise InvalidInput(
+                f"time {line['time']} has no zone; write {line['time']}+01:00, or name one for all "
+                'in the fleet file: zone = "Europe/Berlin"'
+            )
+        time = time.replace(tzinfo=ZoneInfo(header.zone))
+    files = [str(folder / file) for file in line["log"].split("@")]
+    if header.description and len(files) == 1:
+        files.append(str(folder / header.description))
+    return FleetLog(
+        path="@".join(files),
+        robot=line["robot"],
+        time=time.timestamp(),
+        temperature=float(line.get("temperature") or "nan"),
+    )

@@ -1,0 +1,108 @@
+"""A step of a study: a verb with its options, run on files.
+
+A step is a frozen dataclass of options: the settings of the public function, and the files that are
+read and written. `run` reads the files, calls the public function, writes its result and returns
+it. It never prints. Files appear complete or not at all, and no existing file is overwritten unless
+`force`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from gough.core.options import REQUIRED, Settings, option
+
+Progress = Callable[[float], None]  # called with the fraction done
+
+
+class Outcome(Protocol):
+    """What a step returns: the result of a public function, or the files that were written."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON can hold it."""
+        ...
+
+    def summary(self) -> str:
+        """Return the result as text."""
+        ...
+
+
+class Step(Settings):
+    """Base of all steps."""
+
+    def run(self, progress: Progress) -> Outcome:
+        """Read the files, call the public function, write and return its result."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class WrittenFiles:
+    """Files a step wrote, with text and JSON to print."""
+
+    files: Sequence[Path]
+    facts: Mapping[str, Any] | None = None  # JSON to print; the names of the files by default
+    lines: Sequence[str] = ()  # text to print before the names of the files
+    next_command: str = ""  # a command that takes the file as its argument
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts, or the names of the files."""
+        if self.facts:
+            return dict(self.facts)
+        return {"files": [str(file) for file in self.files]}
+
+    def summary(self) -> str:
+        """Return the lines of text, then one line for each file."""
+        lines = list(self.lines)
+        for file in self.files:
+            hint = f"; next: gough {self.next_command} {file}" if self.next_command else ""
+            lines.append(f"wrote {file}{hint}")
+        return "\n".join(lines)
+
+
+# Options that several verbs have.
+
+
+def robot_argument() -> Any:
+    """Declare the robot as the first argument of a command."""
+    return option(
+        REQUIRED,
+        "Name of a bundled robot (see `gough robots`) or path of a robot file.",
+        file=True,
+        positional=True,
+    )
+
+
+def logs_argument() -> Any:
+    """Declare logs as an argument of a command."""
+    return option(
+        REQUIRED,
+        "Logs: .csv, .npz, .mat, .parquet, or a folder with a description; log.csv@its.toml has "
+        "one of its own.",
+        file=True,
+        positional=True,
+    )
+
+
+def result_argument() -> Any:
+    """Declare the folder of a stored result as an argument of a command."""
+    return option(REQUIRED, "Folder that `gough identify -o` wrote.", file=True, positional=True)
+
+
+def description_option() -> Any:
+    """Declare the description of the logs."""
+    return option(
+        None, "TOML that says which column of a log is which; see the documentation.", file=True
+    )
+
+
+def output_option(help: str, default: str | None = None) -> Any:
+    """Declare the file or folder to write."""
+    return option(default, help, file=True, short="-o")
+
+
+def force_option() -> Any:
+    """Declare that existing files may be overwritten."""
+    return option(False, "Overwrite what is already there.")

@@ -1,0 +1,60 @@
+"""The verb `import`: the robot file of a robot that another program wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gough.app.studies.robot_import import ImportSettings, import_robot
+from gough.app.studies.step import Progress, Step, WrittenFiles, force_option, output_option
+from gough.core.files import require_free, write_text
+from gough.core.options import REQUIRED, nested, option
+from gough.mechanism import robot_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportStep(Step):
+    """Options of `gough import`."""
+
+    file: str = option(
+        REQUIRED,
+        "The robot: .urdf, .xml (MJCF), .sdf or .par (SYMORO).",
+        file=True,
+        positional=True,
+    )
+    settings: ImportSettings = nested(ImportSettings)
+    output: str | None = output_option(
+        "Robot file to write; the file's name with .toml by default."
+    )
+    force: bool = force_option()
+
+    def run(self, progress: Progress) -> WrittenFiles:
+        """Convert a robot and write the robot file."""
+        target = Path(self.file).with_suffix(".toml")
+        if self.output is not None:
+            target = Path(self.output)
+        require_free(target, self.force)
+        text, source = robot_text(self.file)
+        description, loops = import_robot(text, source, self.settings)
+        write_text(target, description.text)
+        mechanism = loops.mechanism
+        n_joints = len(mechanism.joints)
+        n_loops = len(mechanism.closures) - len(loops.locked)
+        facts = {
+            "robot": mechanism.name,
+            "files": [str(target)],
+            "degrees_of_freedom": loops.degrees_of_freedom,
+            "motors": list(mechanism.actuated),
+            "joints": n_joints,
+            "loops": n_loops,
+            "assembly": loops.assembly,
+            "notes": list(description.notes),
+        }
+        lines = [
+            f"{mechanism.name}: {loops.degrees_of_freedom} degrees of freedom, {n_joints} joints, "
+            f"{n_loops} loops",
+            f"  motors     {', '.join(mechanism.actuated)}",
+            f"  assembled  {loops.assembly}",
+            *(f"  {note}" for note in description.notes),
+        ]
+        return WrittenFiles([target], facts, lines, next_command="check")

@@ -1,0 +1,31 @@
+"""The verb `validate`: a stored result on held-out logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gough.app.studies.input_files import load_result, read_logs
+from gough.app.studies.step import (
+    Progress,
+    Step,
+    description_option,
+    logs_argument,
+    result_argument,
+)
+from gough.identification.validation import Validation, validate_result
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidateStep(Step):
+    """Options of `gough validate`."""
+
+    folder: str = result_argument()
+    logs: Sequence[str] = logs_argument()
+    description: str | None = description_option()
+
+    def run(self, progress: Progress) -> Validation:
+        """Validate a stored result on logs."""
+        model, result = load_result(self.folder)
+        recordings = read_logs(self.logs, self.description, model)
+        return validate_result(model, result, recordings)
