@@ -49,7 +49,7 @@ _MODULES = {
     "bundled_robots": "gough.mechanism",
     "check": "gough.engine",
     "compare": "gough.identification.compare",
-    "condense_log": "gough.processing",
+    "log_statistics": "gough.processing",
     "controller_code": "gough.export.controller",
     "design": "gough.excitation",
     "diagnose": "gough.verdict.diagnosis.diagnose",

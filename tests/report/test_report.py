@@ -119,7 +119,7 @@ def test_every_kind_of_robot_has_a_complete_report(name: str) -> None:
 def test_the_parameter_table_equals_the_estimate(page: Page) -> None:
     estimate = result("five_bar").estimate
     header, *rows = page.tables[0]
-    assert header[1][:3] == ["Parameter", "Value", "σ"]
+    assert header[1][:3] == ["Parameter", "Value", "std. error"]
     names = [cells[0].partition("combination: ") for _, cells in rows]
     assert [name for name, _, _ in names] == list(estimate.parameters)
     formulas = result("five_bar").base.regrouping()
@@ -559,7 +559,7 @@ def test_errors_come_before_warnings_and_nothing_is_green_beside_them() -> None:
 def test_a_result_without_warnings_is_ok() -> None:
     page = Page(judged(notices=()))
     assert ("div", "headline ok") in [(tag, a.get("class")) for tag, a in page.elements]
-    assert "No rule warns." in page.text
+    assert "No rule gave a warning." in page.text
     assert [a for tag, a in page.elements if tag == "article" and "good" in str(a.get("class"))]
 
 
@@ -599,9 +599,9 @@ def test_mistakes_are_told_with_size_and_cure() -> None:
     ]
     assert rows[0][2:5] == ["81.0\u00a0%", "6.1\u00a0%", "2.3\u00a0%"]
     assert rows[0][1].startswith("left.motor: effort lags by 1.90 +- 0.10 ms")
-    assert "or a clock: these cannot be told apart" in rows[0][1]
+    assert "or a clock: these are not distinguishable" in rows[0][1]
     assert rows[0][-1] == 'put offset = "-1.9 ms"'
-    assert [row[2] for row in rows[1:]] == ["cannot be seen", "2.5·10⁻⁴"]
+    assert [row[2] for row in rows[1:]] == ["not detectable", "2.5·10⁻⁴"]
     assert "one log only" in page.text
 
 
@@ -655,7 +655,7 @@ def test_information_over_noise_stands_beside_each_parameter_and_below_three_it_
     page = render(
         robot("five_bar"), replace(base, estimate=replace(base.estimate, information=known))
     )
-    assert "over noise" in page
+    assert "signal / noise" in page
     assert page.count("not observed: position noise alone") == 1
     assert page.count(">420<") == len(known) - 1
-    assert "over noise" not in render(robot("five_bar"), base)
+    assert "signal / noise" not in render(robot("five_bar"), base)

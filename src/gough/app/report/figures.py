@@ -396,9 +396,7 @@ def _comparison_chart(page: _ComparedPage) -> Markup:
         parts.append(vertical_line(plot.across(tick), (plot.top, plot.bottom), class_))
     for i in range(len(page.chosen)):
         parts += _compared_parameter(page, i)
-    caption = (
-        "difference from the chosen estimate, in its standard deviations; bars are 95 % intervals"
-    )
+    caption = "difference from the chosen estimate, in its standard errors; bars are 95 % intervals"
     foot = text(plot.left + plot.width / 2, plot.bottom + 27, caption, "tick middle")
     return svg(
         COMPARISON_WIDTH,
@@ -510,8 +508,8 @@ def singular_value_chart(base: BaseParameters) -> Markup:
         plot.x_axis(6),
         limit_line,
         *plot.dots(order, values, 2.2, classes.tolist()),
-        right="singular value of the structure, relative to the largest",
-        title="singular values of the structure",
+        right="singular values of the regressor, relative to the largest",
+        title="singular values of the regressor",
     )
 
 
@@ -531,7 +529,7 @@ def candidate_charts(choice: ProcessingChoice | None) -> list[Markup]:
     if len(windows) > 1:
         chosen = choice.processing.window
         chosen = None if chosen is None else 1e3 * chosen
-        label = "window about reversals [ms]"
+        label = "exclusion window around reversals [ms]"
         charts.append(_candidate_chart(windows, chosen, label, log=False))
     return charts
 
@@ -559,9 +557,9 @@ def _candidate_chart(
         plot.x_axis(log=log),
         plot.curve(x, percentages, "candidates"),
         *plot.dots(x, percentages, 2.6, classes),
-        left="error of the prediction [%]",
+        left="prediction error [%]",
         right=label,
-        title=f"error of the prediction over the {label}",
+        title=f"prediction error over the {label}",
     )
 
 
@@ -631,7 +629,7 @@ def _joint_charts(
         still = np.full(FRICTION_STEPS, samples.median)
         curve = _sum(dissipative, joint, values, still, grid)
         points = _sum(dissipative, joint, values, samples.q, samples.qd) + samples.residual
-        title = f"friction over speed [{joint.effort_unit}]{ending}"
+        title = f"friction over velocity [{joint.effort_unit}]{ending}"
         unit_of_x = f"{joint.unit}/s"
         charts.append(_friction_chart(samples.qd, points, grid, curve, unit_of_x, title))
     positional = [term for term in shown if term.uses("q") and not term.uses("qd")]
@@ -639,7 +637,7 @@ def _joint_charts(
         grid = np.linspace(samples.q.min(), samples.q.max(), FRICTION_STEPS)
         curve = _sum(positional, joint, values, grid, np.zeros(FRICTION_STEPS))
         points = _sum(positional, joint, values, samples.q, samples.qd) + samples.residual
-        title = f"efforts over position [{joint.effort_unit}]{ending}"
+        title = f"effort over position [{joint.effort_unit}]{ending}"
         charts.append(_friction_chart(samples.q, points, grid, curve, joint.unit, title))
     return charts
 
