@@ -1,4 +1,4 @@
-"""Base parameters: what motion and effort can determine, as a structural fact of the model."""
+"""Base parameters: the linear combinations of parameters that motion and effort can determine."""
 
 from __future__ import annotations
 
@@ -6,128 +6,186 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_shape
+from gough.core.arrays import BoolArray, FloatArray, IntArray, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.motion import Motion
 from gough.core.names import INERTIAL, INERTIAL_UNITS, Parameter, parameters as named
 from gough.core.parameters import BaseParameters
-from gough.engine.loops import CLOSED, By
+from gough.engine.loops import LOOP_TOLERANCE, By
 from gough.engine.model import Model
 
-# an option of every verb that seeks base parameters
-TIE_LEGS = "Take what the robot file ties as equal across legs."
-ROUNDING = 1e-14  # of columns of length one
-# Tried in turn where draws of no size see a common gap: in spatial linkages of one freedom
-# parameters fade away.
-CUTS = (1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
-MARGIN = 0.1  # of home's distance to singularities of both types: nearer ones are not drawn
-POWER = {"kg": 0, "kg m": 1, "kg m2": 2}  # of a length in an inertial parameter
+# Help text of an option of every function that computes base parameters.
+TIE_LEGS = "Take parameters that the robot file declares tied as equal across legs."
+# Rounding error of a column of unit norm.
+COLUMN_ROUNDING = 1e-14
+# Rank thresholds tried in turn if draws of no size agree on a gap, as for spatial linkages with one
+# degree of freedom, where the effect of parameters decreases gradually.
+RANK_THRESHOLDS = (1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
+# A gap between columns and rounding is at least this ratio.
+RANK_GAP_RATIO = 100.0
+# Random configurations keep this fraction of the reference configuration's singularity margins.
+DRAWN_MARGIN_FRACTION = 0.1
+# Coordinates are drawn over at least this fraction of their step scale.
+MIN_DRAWN_FRACTION = 0.02
+# Random configurations are approached in this many steps.
+TRAVEL_STEPS = 10
+# Exponent of the length in the unit of an inertial parameter.
+LENGTH_EXPONENT = {"kg": 0, "kg m": 1, "kg m2": 2}
 
 
 def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6) -> Motion:
-    """Return assembled random configurations with random velocities and accelerations.
+    """Return random configurations, loops closed, with random velocities and accelerations.
 
-    Velocities are about sqrt(g / L) of the way a coordinate has, L the robot's length, and
-    accelerations the square of it, so that gravity, inertial and centrifugal forces are of one size
-    whatever the size of the robot.
+    Velocities are about sqrt(g / L) times the range of a coordinate, with L the robot's length, and
+    accelerations g / L times the range. So gravity, inertial and centrifugal forces have the same
+    order of magnitude whatever the size of the robot.
 
     Args:
-        reach: Fraction of the coordinate ranges used, about home.
+        reach: Fraction of the coordinate ranges used, around the reference configuration.
     """
     if samples < 1:
         raise InvalidInput(
             f"expected at least one random configuration, not {samples}", samples=samples
         )
     rng = np.random.default_rng(seed)
-    loops, chain = model.loops, model.kinematics
-    by: By = "task" if "task" in loops.partitions else "actuated"
+    by: By = "task" if "task" in model.loops.partitions else "actuated"
     low, high = _ranges(model, by, reach)
-    margins = chain.margins(model.home[None])
-    q, shrink = np.empty((0, len(model.home))), 1.0
-    for _ in range(20):
-        drawn, good = _travel(model, by, shrink * rng.uniform(low, high, (2 * samples, len(low))))
-        here = chain.margins(drawn)
-        for now, home in ((here.type1, margins.type1), (here.type2, margins.type2)):
-            good &= np.isnan(now) | (now > MARGIN * home)
-        q = np.concatenate([q, drawn[good]])[:samples]
-        if len(q) == samples:
-            break
-        shrink *= 0.8
-    else:
-        raise NotConverged(
-            f"only {len(q)} of {samples} random configurations of '{model.mechanism.name}' could "
-            f"be assembled; "
-            "narrow the position limits in the robot file",
-            found=len(q),
-        )
-    pace = np.sqrt(np.linalg.norm(model.mechanism.gravity) / loops.length) or 1.0  # [1/s]
-    size = (high - low) / 2 / reach
+    q = _random_configurations(model, by, low, high, samples, rng)
+    gravity = np.linalg.norm(model.mechanism.gravity)
+    frequency = np.sqrt(gravity / model.loops.length) or 1.0  # [1/s]
+    amplitude = (high - low) / 2 / reach
     velocity, acceleration = rng.standard_normal((2, samples, len(low)))
-    qd, qdd = chain.rates(q, pace * size * velocity, pace**2 * size * acceleration, by)
-    known = model.n_extra_inputs
-    extra = rng.uniform(-1.0, 1.0, (samples, known)) if known else None  # of no motion's past
+    qd, qdd = model.kinematics.rates(
+        q, frequency * amplitude * velocity, frequency**2 * amplitude * acceleration, by
+    )
+    extra_inputs = None
+    if model.n_extra_inputs:  # random internal states, independent of the motion
+        extra_inputs = rng.uniform(-1.0, 1.0, (samples, model.n_extra_inputs))
     return Motion(
         coordinates=model.mechanism.coordinates,
         time=np.arange(samples, dtype=float),
         q=q,
         qd=qd,
         qdd=qdd,
-        extra_inputs=extra,
-        closure_residual=chain.residual(q),
+        extra_inputs=extra_inputs,
+        closure_residual=model.kinematics.residual(q),
+    )
+
+
+def _random_configurations(
+    model: Model,
+    by: By,
+    low: FloatArray,
+    high: FloatArray,
+    samples: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Return random configurations away from singularities, (samples, n)."""
+    chain = model.kinematics
+    reference = chain.margins(model.home[None])
+    q = np.empty((0, len(model.home)))
+    shrink = 1.0
+    for _ in range(20):
+        change = shrink * rng.uniform(low, high, (2 * samples, len(low)))
+        drawn, good = _travel(model, by, change)
+        margins = chain.margins(drawn)
+        type1 = margins.type1
+        type2 = margins.type2
+        good &= np.isnan(type1) | (type1 > DRAWN_MARGIN_FRACTION * reference.type1)
+        good &= np.isnan(type2) | (type2 > DRAWN_MARGIN_FRACTION * reference.type2)
+        q = np.concatenate([q, drawn[good]])[:samples]
+        if len(q) == samples:
+            return q
+        shrink *= 0.8
+    raise NotConverged(
+        f"only {len(q)} of {samples} random configurations of '{model.mechanism.name}' could be "
+        "assembled; narrow the position limits in the robot file",
+        found=len(q),
     )
 
 
 def _ranges(model: Model, by: By, reach: float) -> tuple[FloatArray, FloatArray]:
-    """Return how far below and above home the independent coordinates are drawn, (m,) each.
+    """Return the range of each independent coordinate around the reference configuration.
 
-    A fraction `reach` of what the position limits of all coordinates allow, on the joint side of
-    gears too. Without limits of what bends the loops by a radian or the robot's length, and where
-    there is no loop of what moves the slowest coordinate by that.
+    The range is a fraction `reach` of what the position limits of all coordinates allow, on the
+    joint side of gears too. Without limits it is a fraction of the step scale of the loops; where
+    there is no loop, of what moves the slowest coordinate by a radian or the robot's length.
+
+    Returns:
+        Lower (negative) and upper ends, (m,) each.
     """
-    loops, home, joints = model.loops, model.home, model.mechanism.joints
-    E = model.kinematics.closure_map(home[None], by)[0]
-    strides = model.kinematics.step_scale(by)
-    low, high = np.empty(len(strides)), np.empty(len(strides))
-    for k in range(len(strides)):
-        moving = np.flatnonzero(
-            np.abs(E[:, k]) / loops.units > 1e-9 * np.abs(E[:, k] / loops.units).max()
-        )
-        slowest = float((loops.units[moving] / np.abs(E[moving, k])).max())
-        usual = strides[k] if np.isfinite(strides[k]) else slowest
-        ends = [
-            sorted((np.array(joints[j].limits.position) - home[j]) / E[j, k])
-            for j in moving
-            if joints[j].limits.position
-        ] or [[-usual, usual]]
-        least, most = max(end[0] for end in ends), min(end[1] for end in ends)
-        below, above = (min(max(reach * x, 0.0), usual) for x in (-least, most))
-        if min(below, above) > 0.02 * usual:
+    units = model.loops.units
+    E = model.kinematics.closure_map(model.home[None], by)[0]
+    step_scale = model.kinematics.step_scale(by)
+    low = np.empty(len(step_scale))
+    high = np.empty(len(step_scale))
+    for k in range(len(step_scale)):
+        speed = np.abs(E[:, k])
+        moving = np.flatnonzero(speed / units > 1e-9 * (speed / units).max())
+        scale = step_scale[k]
+        if not np.isfinite(scale):
+            scale = float((units[moving] / speed[moving]).max())
+        least, most = _allowed_change(model, E[:, k], moving, scale)
+        below = min(max(-reach * least, 0.0), scale)
+        above = min(max(reach * most, 0.0), scale)
+        if min(below, above) > MIN_DRAWN_FRACTION * scale:
             below = above = min(below, above)
-        elif (
-            max(below, above) < 0.02 * usual
-        ):  # too little to tell parameters apart, and these are a structural fact
-            below = above = 0.02 * usual
-        low[k], high[k] = -below, above
+        elif max(below, above) < MIN_DRAWN_FRACTION * scale:
+            # The limits allow too little motion to distinguish parameters; base parameters are a
+            # property of the structure, not of the limits.
+            below = above = MIN_DRAWN_FRACTION * scale
+        low[k] = -below
+        high[k] = above
     return low, high
 
 
-def _travel(model: Model, by: By, way: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Move from home by some way of the independent coordinates, (t, m), in ten steps.
+def _allowed_change(
+    model: Model, speed: FloatArray, moving: IntArray, default: float
+) -> tuple[float, float]:
+    """Return how far the position limits let an independent coordinate move, to first order.
 
-    Returns the configurations (t, n), home where one cannot be reached, and which are good (t,).
+    Args:
+        speed: Velocity of all coordinates per unit of the independent one, (n,).
+        moving: Indices of the coordinates that move with it.
+        default: Allowed change if no limit is given.
     """
-    chain, independent = model.kinematics, list(model.loops.partitions[by].independent)
-    q = np.repeat(model.home[None], len(way), axis=0)
-    good = np.ones(len(way), dtype=bool)
-    for fraction in np.linspace(0.1, 1.0, 10):
+    lower_ends: list[float] = []
+    upper_ends: list[float] = []
+    for j in moving:
+        limit = model.mechanism.joints[j].limits.position
+        if limit:
+            lower, upper = sorted((np.array(limit) - model.home[j]) / speed[j])
+            lower_ends.append(lower)
+            upper_ends.append(upper)
+    if not lower_ends:
+        return -default, default
+    return max(lower_ends), min(upper_ends)
+
+
+def _travel(model: Model, by: By, change: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Move the independent coordinates from the reference configuration in small steps.
+
+    Args:
+        change: Change of the independent coordinates, (t, m). [m or rad]
+
+    Returns:
+        Configurations (t, n), the reference where one cannot be reached, and which are reached
+        (t,).
+    """
+    chain = model.kinematics
+    independent = model.loops.partitions[by].independent
+    q = np.repeat(model.home[None], len(change), axis=0)
+    good = np.ones(len(change), dtype=bool)
+    step = 1 / TRAVEL_STEPS
+    for fraction in np.linspace(step, 1.0, TRAVEL_STEPS):
         before = q.copy()
-        q = q + np.einsum("tnm,tm->tn", chain.closure_map(q, by), 0.1 * way)
-        q[:, independent] = model.home[independent] + fraction * way
+        q = q + np.einsum("tnm,tm->tn", chain.closure_map(q, by), step * change)
+        q[:, independent] = model.home[independent] + fraction * change
         q, error = chain.close_nearby(q, by)
-        good &= (error < CLOSED) & (chain.scaled_change(q - before) < 0.8)
+        good &= (error < LOOP_TOLERANCE) & (chain.scaled_change(q - before) < 0.8)
         q[~good] = model.home
     return q, good
 
@@ -143,14 +201,16 @@ def base_parameters(
 ) -> BaseParameters:
     """Find the base parameters of a robot, or of an experiment with and without payloads.
 
-    Plain QR without pivoting on the regressor at random configurations: columns are taken from
-    first to last and the first independent ones kept (BG13 (22)-(23)). With payloads the unloaded
-    and loaded regressors are stacked as in BG13 (29), so that payload parameters stay apart from
-    the platform's. Rows and columns are scaled to one size; two draws and both together, twice as
-    many samples, must tell the same columns apart. The gap of the result says how sure it is. Right
-    angles of few digits (1.5708) are taken as right: at their word they make parameters of what no
-    data can tell apart; efforts of base parameters then differ from those of standard ones, by 1e-5
-    at most.
+    This is a QR decomposition without pivoting of the regressor at random configurations: columns
+    are taken from first to last and the first independent ones kept (BG13 (22)-(23)). With payloads
+    the unloaded and loaded regressors are stacked as in BG13 (29), so that payload parameters are
+    distinguished from those of the platform. Rows and columns are equilibrated. Two draws and both
+    together, twice as many samples, must give the same columns; the singular value gap tells how
+    clear the decision is.
+
+    Right angles of few digits (1.5708) are taken as exact: otherwise combinations that no data can
+    distinguish become parameters. Efforts of base parameters then differ from those of standard
+    ones, by 1e-5 at most.
 
     Args:
         parameters: Names to consider, in order; all standard ones in base order by default.
@@ -159,146 +219,175 @@ def base_parameters(
     """
     if model.mechanism.idealised is not model.mechanism:
         model = model.with_mechanism(model.mechanism.idealised)
-    names = (
-        named(parameters) if parameters is not None else model.parameter_names(tie_legs=tie_legs)
-    )
-    extra = tuple(name for p in payloads for name in model.mechanism.payload_parameters(p).names)
-    samples = max(60, int(np.ceil(3 * (len(names) + len(extra)) / model.degrees_of_freedom)))
+    all_names = model.parameter_names(tie_legs=tie_legs)
+    names = all_names if parameters is None else named(parameters)
+    draw = _Draw(model, names, payloads)
+    names = draw.names
+    samples = max(60, int(np.ceil(3 * len(names) / model.degrees_of_freedom)))
     counts: list[int] = []
     for attempt in range(3):
-        motions = [
-            [
-                random_motion(model, 2**attempt * samples, seed + 1000 * (2 * attempt + k) + i)
-                for i in range(1 + len(payloads))
-            ]
-            for k in range(2)
-        ]
-        draws = [_sampled(model, names, extra, payloads, each) for each in motions]
-        again = _sampled(
-            model, names, extra, payloads, [_closed_again(model, motion) for motion in motions[0]]
-        )
-        first, second = _equilibrated([draws[0], again])[0]
-        alive = first.any(axis=0) & second.any(axis=0)
-        rounding = float(np.linalg.norm((first - second)[:, alive], axis=0).max(initial=ROUNDING))
-        parts, scale = _equilibrated(draws)
-        triangles = [np.asarray(np.linalg.qr(part, mode="r")) for part in parts]
+        first_seed = seed + 2000 * attempt
+        first = draw.motions(2**attempt * samples, first_seed)
+        second = draw.motions(2**attempt * samples, first_seed + 1000)
+        regressors = [draw.regressor(first), draw.regressor(second)]
+        rounding = draw.rounding_error(first, regressors[0])
+        matrices, scale = _equilibrate(regressors)
+        triangles = [np.asarray(np.linalg.qr(matrix, mode="r")) for matrix in matrices]
         triangles.append(np.asarray(np.linalg.qr(np.concatenate(triangles), mode="r")))
-        for cut in (None, *CUTS) if attempt == 2 else (None,):
-            found = [_independent(triangle, rounding, cut) for triangle in triangles]
-            if all(columns == found[0] for columns in found):
-                everything = named(names + extra, [model.unit(name) for name in names + extra])
-                return _regrouped(triangles[-1], scale, found[0], everything)
-            counts += [len(columns) for columns in found] if cut is None else []
+        choices = [_independent(triangle, rounding) for triangle in triangles]
+        counts += [len(columns) for columns in choices]
+        agreed = _agreed(choices)
+        if agreed is None and attempt == 2:
+            agreed = _agreed_at_threshold(triangles)
+        if agreed is not None:
+            columns = named(names, [model.unit(name) for name in names])
+            return _regroup(triangles[-1], scale, agreed, columns)
     raise NotConverged(
-        f"random motions of '{model.mechanism.name}' tell {', '.join(map(str, counts))} parameters "
-        f"apart, expected one "
-        "number; move its start pose away from singularities, or give limits between which its "
-        "joints really move",
+        f"random motions of '{model.mechanism.name}' distinguish {', '.join(map(str, counts))} "
+        "parameters, expected one number; move its start pose away from singularities, or give "
+        "limits between which its joints really move",
         found=counts,
     )
 
 
-def _sampled(
-    model: Model,
-    names: tuple[Parameter, ...],
-    extra: tuple[Parameter, ...],
-    payloads: Sequence[str],
-    motions: Sequence[Motion],
-) -> FloatArray:
-    """Return the regressor of unloaded and loaded random motions, (t, r, p); columns that are only
-    rounding are zero.
+class _Draw:
+    """Regressors of random motions without and with payloads."""
 
-    In units of a radian or the robot's length L for the rows, a column of m is about g L, of mx
-    about g, of Ixx about g / L: ten decimal orders below that it is rounding. A joint term is
-    nothing where its joint does not move.
-    """
-    blocks = []
-    for payload, motion in zip((None, *payloads), motions):
-        own = () if payload is None else model.mechanism.payload_parameters(payload).names
-        block = np.zeros((len(motion), len(model.rows), len(names) + len(extra)))
-        columns = [*range(len(names)), *(len(names) + extra.index(name) for name in own)]
-        block[:, :, columns] = model.regressor(motion, (*names, *own))
-        blocks.append(block * model.loops.units[list(model.independent)][:, None])
-    W = np.concatenate(blocks)
-    speed = np.abs(motion.qd / model.loops.units).max(axis=0)
-    length, force = (
-        model.loops.length,
-        np.linalg.norm(model.mechanism.gravity) or model.loops.length,
-    )
-    for column, name in enumerate((*names, *extra)):
+    def __init__(self, model: Model, names: tuple[Parameter, ...], payloads: Sequence[str]) -> None:
+        self.model = model
+        self.names = names  # with those of the payloads at the end
+        common = list(range(len(names)))
+        self.columns = [common]  # columns without payload, then with each payload
+        for payload in payloads:
+            first = len(self.names)
+            self.names += model.mechanism.payload_parameters(payload).names
+            self.columns.append([*common, *range(first, len(self.names))])
+
+    def motions(self, samples: int, seed: int) -> list[Motion]:
+        """Return a random motion for no payload and for each payload."""
+        count = len(self.columns)
+        return [random_motion(self.model, samples, seed + k) for k in range(count)]
+
+    def regressor(self, motions: Sequence[Motion]) -> FloatArray:
+        """Return the stacked regressor, (t, r, p); columns that are only rounding are zero."""
+        units = self.model.loops.units[self.model.independent]
+        blocks = []
+        for columns, motion in zip(self.columns, motions):
+            block = np.zeros((len(motion), len(self.model.rows), len(self.names)))
+            block[:, :, columns] = self.model.regressor(motion, [self.names[k] for k in columns])
+            blocks.append(block * units[:, None])
+        regressor = np.concatenate(blocks)
+        for column in range(len(self.names)):
+            if not self._has_effect(column, regressor, motions[-1]):
+                regressor[:, :, column] = 0.0
+        return regressor
+
+    def _has_effect(self, column: int, regressor: FloatArray, motion: Motion) -> bool:
+        """Return whether a column of the regressor is more than rounding.
+
+        With the rows in units of a radian or the robot's length L, a column of m is about g L, of
+        mx about g, of Ixx about g / L; ten decimal orders below that it is rounding. A joint term
+        has no effect if its joint does not move.
+        """
+        name = self.names[column]
+        mechanism = self.model.mechanism
         if name.kind in INERTIAL:
-            usual = force * length ** (1 - POWER[INERTIAL_UNITS[name.kind]])
-            alive = np.abs(W[:, :, column]).max() > 1e-10 * usual
-        else:
-            joints = [
-                model.mechanism.coordinates.index(member.owner) for member in model.resolve(name)
-            ]
-            alive = speed[joints].max() > 1e-9 * speed.max()
-        if not alive:
-            W[:, :, column] = 0.0
-    return W
+            length = self.model.loops.length
+            gravity = np.linalg.norm(mechanism.gravity) or length
+            expected = gravity * length ** (1 - LENGTH_EXPONENT[INERTIAL_UNITS[name.kind]])
+            return bool(np.abs(regressor[:, :, column]).max() > 1e-10 * expected)
+        speed = np.abs(motion.qd / self.model.loops.units).max(axis=0)
+        members = self.model.resolve(name)
+        joints = [mechanism.coordinates.index(member.owner) for member in members]
+        return bool(speed[joints].max() > 1e-9 * speed.max())
+
+    def rounding_error(self, motions: Sequence[Motion], regressor: FloatArray) -> float:
+        """Return the largest rounding error of an equilibrated column, much near singularities."""
+        repeated = self.regressor([_perturb_by_rounding(self.model, each) for each in motions])
+        (first, second), _ = _equilibrate([regressor, repeated])
+        used = first.any(axis=0) & second.any(axis=0)
+        error = np.linalg.norm((first - second)[:, used], axis=0)
+        return float(error.max(initial=COLUMN_ROUNDING))
 
 
-def _closed_again(model: Model, motion: Motion) -> Motion:
-    """Return a motion that differs by what rounding makes of it, much near singularities."""
-    rows, dynamic = model.independent, model.loops.dynamic
+def _perturb_by_rounding(model: Model, motion: Motion) -> Motion:
+    """Return a motion whose positions were changed by rounding and whose loops closed again."""
+    rows = model.independent
+    dynamic = model.loops.dynamic
     q, _ = model.kinematics.close_nearby(motion.q * (1 + 4e-16), dynamic)
     qd, qdd = model.kinematics.rates(q, motion.qd[:, rows], motion.qdd[:, rows], dynamic)
     return replace(motion, q=q, qd=qd, qdd=qdd)
 
 
-def _equilibrated(draws: list[FloatArray]) -> tuple[list[FloatArray], FloatArray]:
-    """Scale samples, rows and columns (in this order, three times) to one size.
+def _equilibrate(draws: list[FloatArray]) -> tuple[list[FloatArray], FloatArray]:
+    """Scale samples, rows and columns (in this order, three times) to equal norms.
 
-    Returns the draws as matrices (t r, p), and what their columns were divided by (p,).
+    Returns:
+        The draws as matrices (t r, p), and what their columns were divided by (p,).
     """
     W = np.concatenate(draws)
     scale = np.ones(W.shape[2])
     for _ in range(3):
         for axes in ((1, 2), (0, 2), (0, 1)):
-            size = np.sqrt((W**2).sum(axis=axes, keepdims=True))
-            size[size == 0.0] = 1.0
-            W = W / size
-        scale *= size[0, 0]
+            norm = np.sqrt((W**2).sum(axis=axes, keepdims=True))
+            norm[norm == 0.0] = 1.0
+            W = W / norm
+        scale *= norm[0, 0]
     cut = len(draws[0])
-    return [part.reshape(-1, len(scale)) for part in (W[:cut], W[cut:])], scale
+    matrices = [W[:cut].reshape(-1, len(scale)), W[cut:].reshape(-1, len(scale))]
+    return matrices, scale
 
 
-def _independent(
-    triangle: FloatArray, rounding: float = ROUNDING, cut: float | None = None
-) -> list[int]:
-    """Return the columns that do not depend on those before them.
+def _agreed(choices: Sequence[list[int]]) -> list[int] | None:
+    """Return the independent columns if all draws gave the same ones."""
+    same = all(columns == choices[0] for columns in choices)
+    return choices[0] if same else None
 
-    What is left of a column once those before it are projected out is a part of it, or rounding. If
-    no cut is given, it lies in the lowest gap by a factor of a hundred above rounding, or without
-    one in the widest gap.
+
+def _agreed_at_threshold(triangles: Sequence[FloatArray]) -> list[int] | None:
+    """Return the independent columns at the first rank threshold at which all draws agree."""
+    for threshold in RANK_THRESHOLDS:
+        agreed = _agreed([_orthogonalise(triangle, threshold)[1] for triangle in triangles])
+        if agreed is not None:
+            return agreed
+    return None
+
+
+def _independent(triangle: FloatArray, rounding: float) -> list[int]:
+    """Return the columns that do not depend linearly on those before them.
+
+    The norm of a column orthogonal to those before it is either a fraction of the column or
+    rounding. The threshold lies in the lowest gap above rounding, or without one in the widest gap.
     """
-    if cut is not None:
-        return _remainders(triangle, cut)[1]
-    left = np.append(
-        ROUNDING / 100, np.sort(np.maximum(_remainders(triangle, ROUNDING)[0], ROUNDING / 100))
-    )
-    steps = left[1:] / left[:-1]
-    wide = np.flatnonzero((steps > 100.0) & (left[1:] > 10 * rounding))
-    at = int(wide[0]) if wide.size else int(np.argmax(steps))
-    return _remainders(triangle, float(np.sqrt(left[at] * left[at + 1])))[1]
+    floor = COLUMN_ROUNDING / 100
+    norms = _orthogonalise(triangle, COLUMN_ROUNDING)[0]
+    norms = np.append(floor, np.sort(np.maximum(norms, floor)))
+    ratios = norms[1:] / norms[:-1]
+    gaps = np.flatnonzero((ratios > RANK_GAP_RATIO) & (norms[1:] > 10 * rounding))
+    gap = int(gaps[0]) if gaps.size else int(np.argmax(ratios))
+    threshold = float(np.sqrt(norms[gap] * norms[gap + 1]))
+    return _orthogonalise(triangle, threshold)[1]
 
 
-def _remainders(triangle: FloatArray, cut: float) -> tuple[FloatArray, list[int]]:
-    """Return what is left of each column once the independent ones before it are projected out, and
-    these.
+def _orthogonalise(triangle: FloatArray, threshold: float) -> tuple[FloatArray, list[int]]:
+    """Project the independent columns before it out of each column.
+
+    Returns:
+        The norm of what remains of each column (p,), and the columns whose norm is above the
+        threshold: the independent ones.
     """
     basis = np.zeros((len(triangle), 0))
-    sizes, found = np.empty(triangle.shape[1]), []
+    norms = np.empty(triangle.shape[1])
+    independent: list[int] = []
     for k, column in enumerate(triangle.T):
-        rest = column
-        for _ in range(2):  # twice is enough
-            rest = rest - basis @ (basis.T @ rest)
-        sizes[k] = np.linalg.norm(rest)
-        if sizes[k] > cut:
-            basis = np.column_stack([basis, rest / sizes[k]])
-            found.append(k)
-    return sizes, found
+        remainder = column
+        for _ in range(2):  # a second projection removes the rounding of the first
+            remainder = remainder - basis @ (basis.T @ remainder)
+        norms[k] = np.linalg.norm(remainder)
+        if norms[k] > threshold:
+            basis = np.column_stack([basis, remainder / norms[k]])
+            independent.append(k)
+    return norms, independent
 
 
 def standard_from_base(
@@ -306,46 +395,54 @@ def standard_from_base(
 ) -> tuple[FloatArray, FloatArray]:
     """Return standard parameters (p,) and a load (10 l,) with the efforts of base parameter values.
 
-    The regressor of base parameters is the independent columns of the standard one, so base values
-    on these columns and zeros elsewhere give the same efforts at every motion, though not a
-    physical robot.
+    The regressor of base parameters consists of independent columns of the standard one. So base
+    values in these columns and zeros elsewhere give the same efforts for every motion, though they
+    are not physically consistent.
     """
     values = np.asarray(values, dtype=float)
     check_shape(values, (len(base),), "base parameter values")
     table = dict.fromkeys(model.mechanism.standard.names, 0.0)
     load = np.zeros(len(model.load_columns))
-    for column, value in zip(base.independent, values):
+    for column, number in zip(base.independent, values):
         name = base.standard[column]
         if name.payload is not None:
-            load += value * model.unit_load(name)
+            load += number * model.unit_load(name)
         else:
             for member in model.resolve(name):
-                table[member] = float(value)
+                table[member] = float(number)
     return np.array(list(table.values())), load
 
 
-def _regrouped(
+def _regroup(
     triangle: FloatArray, scale: FloatArray, independent: list[int], names: tuple[Parameter, ...]
 ) -> BaseParameters:
-    """Express the dependent columns by the independent ones; columns are in units of `scale`."""
+    """Express the dependent columns by the independent ones.
+
+    Args:
+        triangle: R factor of the equilibrated regressor, (p, p).
+        scale: What the columns were divided by, (p,).
+        independent: Indices of the independent columns.
+        names: Parameters of all columns, (p,).
+    """
     dependent = [k for k in range(len(names)) if k not in independent]
     matrix = np.zeros((len(independent), len(names)))
     matrix[range(len(independent)), independent] = 1.0
     if dependent:
         Q, R = np.linalg.qr(triangle[:, independent])
-        share = np.linalg.solve(R, Q.T @ triangle[:, dependent])
-        share[np.abs(share) < 1e-8] = 0.0
-        matrix[:, dependent] = share * scale[dependent] / scale[independent][:, None]
-    values = np.linalg.svd(triangle, compute_uv=False)
+        coefficients = np.linalg.solve(R, Q.T @ triangle[:, dependent])
+        coefficients[np.abs(coefficients) < 1e-8] = 0.0
+        matrix[:, dependent] = coefficients * scale[dependent] / scale[independent][:, None]
     regrouped = (np.abs(matrix) > 0).sum(axis=1) > 1
+    base_names = [names[k] for k in independent]
+    for position in np.flatnonzero(regrouped):
+        base_names[position] = base_names[position].regroup()
+    singular_values = np.linalg.svd(triangle, compute_uv=False)
     return BaseParameters(
-        names=tuple(
-            names[k].regroup() if more else names[k] for k, more in zip(independent, regrouped)
-        ),
+        names=tuple(base_names),
         units=tuple(names[k].unit for k in independent),
         standard=names,
         matrix=matrix,
         independent=tuple(independent),
-        singular_values=np.asarray(values, dtype=float),
-        tolerance=ROUNDING,
+        singular_values=np.asarray(singular_values, dtype=float),
+        tolerance=COLUMN_ROUNDING,
     )

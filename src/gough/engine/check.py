@@ -1,4 +1,4 @@
-"""What a robot file amounts to: mobility, closure, singularity margins, parameters."""
+"""Facts that follow from a robot file alone: mobility, closure, singularity margins, parameters."""
 
 from __future__ import annotations
 
@@ -16,36 +16,32 @@ from gough.engine.model import Model, Robot, as_model
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSettings(Settings):
-    """What to look for in a robot file."""
+    """Settings of `check`."""
 
     tie_legs: bool = option(False, TIE_LEGS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Check(Record):
-    """Facts about a robot, computed from its file alone.
+    """Facts about a robot, computed from its file alone."""
 
-    Args:
-        model: The robot, assembled at home.
-        closure_residual: Largest closure error there. [m or rad]
-        type1_margin, type2_margin: Distance to singularities of both types there (0 singular, 1
-            best); the first is None without platform.
-        base: The base parameters.
-        tied: Legs were tied as the file says.
-    """
-
-    model: Model
-    closure_residual: float
+    model: Model  # the robot in its reference configuration, where all below is evaluated
+    closure_residual: float  # largest closure error [m or rad]
+    # Distance to a Type-1 singularity, 0 singular, 1 best; None without platform.
     type1_margin: float | None
-    type2_margin: float
-    base: BaseParameters
-    tied: bool
+    type2_margin: float  # distance to a Type-2 singularity, 0 singular, 1 best
+    base: BaseParameters  # the base parameters
+    tied: bool  # whether parameters are tied across legs as the robot file declares
 
     def table(self) -> Columns:
+        """Return the base parameters as a table."""
         return self.base.table()
 
     def to_dict(self) -> dict[str, Any]:
-        mechanism, loops = self.model.mechanism, self.model.loops
+        """Return the facts as a dictionary for JSON."""
+        mechanism = self.model.mechanism
+        loops = self.model.loops
+        gap = self.base.gap
         return {
             "robot": mechanism.name,
             "title": mechanism.title,
@@ -64,53 +60,80 @@ class Check(Record):
                 "count": len(self.base),
                 "names": list(self.base.names),
                 "regrouping": self.base.regrouping(),
-                "singular_value_gap": self.base.gap if np.isfinite(self.base.gap) else None,
+                "singular_value_gap": gap if np.isfinite(gap) else None,
             },
         }
 
     def summary(self) -> str:
-        mechanism, loops = self.model.mechanism, self.model.loops
-        type1 = "no platform" if self.type1_margin is None else f"{self.type1_margin:.3f}"
-        task = f", of which task: {', '.join(mechanism.task)}" if mechanism.task else ""
-        at = dict(zip(mechanism.coordinates, loops.home))
-        home = ", ".join(
-            f"{n} = {at[n]:.4g}" for n in dict.fromkeys((*mechanism.actuated, *mechanism.task))
-        )
-        held = f"  held, as all they do is turn bodies about themselves: {', '.join(loops.locked)}"
-        return "\n".join(
-            [
-                f"{mechanism.name}: {mechanism.title}" if mechanism.title else mechanism.name,
-                f"  degrees of freedom    {loops.degrees_of_freedom}",
-                f"  motors                {len(mechanism.actuated)}: "
-                f"{', '.join(mechanism.actuated)}",
-                f"  coordinates           {len(mechanism.coordinates)}{task}",
-                f"  at home [m or rad]    {home}",
-                f"  closure residual      {self.closure_residual:.1e} m or rad at home",
-                f"  assembled             {loops.assembly}",
-                *([held] if loops.locked else []),
-                f"  singularity margins   type 1 {type1}, type 2 {self.type2_margin:.3f} (0 "
-                f"singular, 1 best)",
-                f"  standard parameters   {len(self.base.standard)}"
-                + (" (legs tied)" if self.tied else ""),
-                f"  base parameters       {len(self.base)} (singular value gap "
-                f"{self.base.gap:.0e})",
-                *(
-                    f"    {name} = {formula}" if name != formula else f"    {name}"
-                    for name, formula in self.base.regrouping().items()
-                ),
-            ]
-        )
+        """Return the facts as text."""
+        lines = [
+            *self._mechanism_lines(),
+            *self._configuration_lines(),
+            *self._parameter_lines(),
+        ]
+        return "\n".join(lines)
+
+    def _mechanism_lines(self) -> list[str]:
+        mechanism = self.model.mechanism
+        title = f": {mechanism.title}" if mechanism.title else ""
+        motors = f"{len(mechanism.actuated)}: {', '.join(mechanism.actuated)}"
+        coordinates = str(len(mechanism.coordinates))
+        if mechanism.task:
+            coordinates += f", of which task: {', '.join(mechanism.task)}"
+        return [
+            f"{mechanism.name}{title}",
+            f"  degrees of freedom    {self.model.loops.degrees_of_freedom}",
+            f"  motors                {motors}",
+            f"  coordinates           {coordinates}",
+        ]
+
+    def _configuration_lines(self) -> list[str]:
+        mechanism = self.model.mechanism
+        loops = self.model.loops
+        position = dict(zip(mechanism.coordinates, loops.home))
+        shown = dict.fromkeys((*mechanism.actuated, *mechanism.task))
+        reference = ", ".join(f"{name} = {position[name]:.4g}" for name in shown)
+        type1 = "no platform"
+        if self.type1_margin is not None:
+            type1 = f"{self.type1_margin:.3f}"
+        margins = f"type 1 {type1}, type 2 {self.type2_margin:.3f} (0 singular, 1 best)"
+        lines = [
+            f"  reference [m or rad]  {reference}",
+            f"  closure residual      {self.closure_residual:.1e} m or rad there",
+            f"  assembled             {loops.assembly}",
+        ]
+        if loops.locked:
+            locked = ", ".join(loops.locked)
+            lines.append(
+                f"  locked                {locked} (spin of a body about its own axis has no "
+                "effect on the dynamics)"
+            )
+        lines.append(f"  singularity margins   {margins}")
+        return lines
+
+    def _parameter_lines(self) -> list[str]:
+        tied = " (legs tied)" if self.tied else ""
+        lines = [
+            f"  standard parameters   {len(self.base.standard)}{tied}",
+            f"  base parameters       {len(self.base)} (singular value gap {self.base.gap:.0e})",
+        ]
+        for name, formula in self.base.regrouping().items():
+            text = name if name == formula else f"{name} = {formula}"
+            lines.append(f"    {text}")
+        return lines
 
 
 @with_settings(CheckSettings)
 def check(model: Robot, settings: CheckSettings | None = None, **options: Any) -> Check:
-    """Assemble a robot at home and count what can be identified."""
-    tie_legs, model = merge_settings(CheckSettings, settings, options).tie_legs, as_model(model)
-    margins = model.kinematics.margins(model.home[None])
+    """Assemble a robot in its reference configuration and count what can be identified."""
+    tie_legs = merge_settings(CheckSettings, settings, options).tie_legs
+    model = as_model(model)
+    reference = model.home[None]
+    margins = model.kinematics.margins(reference)
     type1 = float(margins.type1[0])
     return Check(
         model=model,
-        closure_residual=float(model.kinematics.residual(model.home[None])[0]),
+        closure_residual=float(model.kinematics.residual(reference)[0]),
         type1_margin=None if np.isnan(type1) else type1,
         type2_margin=float(margins.type2[0]),
         base=base_parameters(model, tie_legs=tie_legs),

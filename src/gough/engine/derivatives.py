@@ -37,7 +37,7 @@ import numpy as np
 
 from gough.core.errors import InvalidInput, nearest
 from gough.engine.elimination import cholesky_solve, choose_pivots, determinant, solve
-from gough.engine.loops import By, Closed
+from gough.engine.loops import By, LoopExpressions
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts, body_transforms
 from gough.kernels.kernel import compiled
@@ -61,10 +61,10 @@ class _Graph:
         self.model, self.smooth = model, smooth
         self.q, self.w, self.u, self.band = (ca.SX.sym(name, n) for name in ("q", "w", "u", "band"))
         self.v, self.a = ca.SX.sym("v", m), ca.SX.sym("a", m)
-        self.closure = Closed(loops, by, self.q)
+        self.closure = LoopExpressions(loops, by, self.q)
         self.dynamic, self.check = self.closure, self.closure.check
         if by != loops.dynamic:
-            self.dynamic = Closed(loops, loops.dynamic, self.q)
+            self.dynamic = LoopExpressions(loops, loops.dynamic, self.q)
             self.check = ca.fmax(self.check, self.dynamic.check)
         self.qd, self.qdd = self.closure.rates(self.v, self.a)
 
@@ -179,7 +179,7 @@ def smooth_regressor(model: Model, names: tuple[str, ...], by: By) -> ca.Functio
 
     Its q is the assembled configuration (n,), v and a are those of the partition `by`, (m,), band
     is the velocity scale of tanh (n,), covariance that of the motor efforts (a, a). The elimination
-    behind a sample is sound where its check is below `kinematics.CHECK`.
+    behind a sample is sound where its check is below `kinematics.ELIMINATION_TOLERANCE`.
     """
     graph = _Graph(model, by)
     W, covariance = graph.regressor(names)
@@ -287,7 +287,7 @@ def gravity_regressor(model: Model, names: tuple[str, ...]) -> ca.Function:
     """
     n = len(model.mechanism.joints)
     q, rest = ca.SX.sym("q", n), ca.SX(n, 1)
-    closure = Closed(model.loops, model.loops.dynamic, q)
+    closure = LoopExpressions(model.loops, model.loops.dynamic, q)
     falling = [k for k, name in enumerate(names) if model.resolve(name)[0].inertial]
     parts = []
     for unit in np.eye(3):
@@ -330,7 +330,7 @@ def _regularity(graph: _Graph) -> ca.SX:
     if not has_regularity(model):
         return ca.SX(1)
     by: By = "task" if "task" in loops.partitions else "actuated"
-    closed, part = Closed(loops, by, graph.q), loops.partitions[by]
+    closed, part = LoopExpressions(loops, by, graph.q), loops.partitions[by]
     if by == "task":
         act = closed.closure_map[model.actuated, :]
         matrix = act.T @ act if loops.redundant else act

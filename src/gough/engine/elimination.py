@@ -1,9 +1,9 @@
-"""Sparse elimination written out as expressions, with pivots fixed in advance.
+"""Sparse Gaussian elimination written out as expressions, with pivots chosen in advance.
 
-A batched LAPACK solve of the closures would be the bottleneck of every kernel. Written out with a
-pivot order that keeps the matrix sparse, a six-legged robot costs six 3x3 and one 6x6 elimination
-without anyone having to say so. The order is chosen on sample matrices; a kernel that uses it must
-report a check value so that samples where the order is poor can be solved again with pivoting.
+A batched LAPACK solve of the closures would be the bottleneck of every kernel. With a pivot order
+that keeps the matrix sparse, a six-legged robot costs six 3x3 and one 6x6 elimination. The order is
+chosen on sample matrices. A kernel that uses it must output a check value, so that samples where
+the order is poor can be solved again with other pivots.
 """
 
 from __future__ import annotations
@@ -15,41 +15,45 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import SingularConfiguration
 
 Pivots = tuple[tuple[int, int], ...]
-THRESHOLD = 0.1  # smallest accepted ratio of a pivot to the largest entry of its column
+SparseRow = dict[int, ca.SX]  # non-zero entries by column
+
+# Smallest accepted ratio of a pivot to the largest entry of its column (Markowitz threshold).
+PIVOT_THRESHOLD = 0.1
+# Largest entry of an equilibrated matrix below which the matrix has lost rank.
+SMALLEST_PIVOT = 1e-10
 
 
 def choose_pivots(samples: FloatArray, pattern: FloatArray) -> Pivots:
-    """Choose a pivot order that keeps sparse matrices sparse and is stable on all samples
-    (Markowitz with threshold).
+    """Choose a pivot order that keeps matrices sparse and is stable on all samples.
+
+    This is the rule of Markowitz with a threshold on the pivots.
 
     Args:
         samples: Matrices at typical configurations, (s, n, n).
         pattern: Where an entry can be non-zero, (n, n).
+
+    Raises:
+        SingularConfiguration: A sample is singular.
     """
     work = np.array(samples, dtype=float)
-    work /= np.maximum(np.abs(work).max(axis=2, keepdims=True), 1e-300)  # rows of one size
+    work /= np.maximum(np.abs(work).max(axis=2, keepdims=True), 1e-300)  # equilibrate the rows
     filled = np.array(pattern, dtype=bool)
-    size = work.shape[1]
-    rows, columns = list(range(size)), list(range(size))
+    order = work.shape[1]
+    rows = list(range(order))
+    columns = list(range(order))
     pivots: list[tuple[int, int]] = []
-    for _ in range(size):
-        sub = np.abs(work[:, rows][:, :, columns])
-        largest = np.maximum(sub.max(axis=1, keepdims=True), 1e-300)
-        ratio = (sub / largest).min(axis=0)  # worst over samples
+    for _ in range(order):
+        magnitude = np.abs(work[:, rows][:, :, columns])
         mask = filled[np.ix_(rows, columns)]
-        if (sub.max(axis=(1, 2)) < 1e-10).any() or not mask.any():
+        if (magnitude.max(axis=(1, 2)) < SMALLEST_PIVOT).any() or not mask.any():
             raise SingularConfiguration(
-                "the closures lose rank at a sampled configuration; check the geometry or move the "
-                "start pose away "
-                "from the singularity",
-                singular_value=float(sub.max(axis=(1, 2)).min()),
+                "the closures lose rank at a sampled configuration; check the geometry or move "
+                "the start pose away from the singularity",
+                singular_value=float(magnitude.max(axis=(1, 2)).min()),
             )
-        count_row, count_column = mask.sum(axis=1), mask.sum(axis=0)
-        cost = (count_row[:, None] - 1.0) * (count_column[None, :] - 1.0)
-        accepted = mask & (ratio >= min(THRESHOLD, float((ratio * mask).max())))
-        cost = np.where(accepted, cost - 0.1 * ratio, np.inf)
-        i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
-        row, column = rows.pop(int(i)), columns.pop(int(j))
+        i, j = _cheapest_pivot(magnitude, mask)
+        row = rows.pop(i)
+        column = columns.pop(j)
         pivots.append((row, column))
         factor = work[:, rows, column] / work[:, row, column][:, None]
         work[:, rows] -= factor[:, :, None] * work[:, row][:, None, :]
@@ -58,65 +62,97 @@ def choose_pivots(samples: FloatArray, pattern: FloatArray) -> Pivots:
     return tuple(pivots)
 
 
-def solve(matrix: ca.SX, right: ca.SX, pivots: Pivots) -> ca.SX:
-    """Return matrix^-1 right, (n, n) and (n, k), as expressions, eliminating in the order of
-    `choose_pivots`.
+def _cheapest_pivot(magnitude: FloatArray, mask: FloatArray) -> tuple[int, int]:
+    """Return row and column of the stable pivot that fills in the fewest entries.
+
+    Args:
+        magnitude: Absolute values of the remaining matrices, (s, n, n).
+        mask: Where these can be non-zero, (n, n).
     """
-    size, rows = len(pivots), _eliminated(ca.horzcat(matrix, right), pivots)
-    solution: dict[int, dict[int, ca.SX]] = {}
-    result = ca.SX(*right.shape)
+    largest = np.maximum(magnitude.max(axis=1, keepdims=True), 1e-300)
+    ratio = (magnitude / largest).min(axis=0)  # of the worst sample
+    row_entries = mask.sum(axis=1)
+    column_entries = mask.sum(axis=0)
+    fill_in = (row_entries[:, None] - 1.0) * (column_entries[None, :] - 1.0)
+    accepted = mask & (ratio >= min(PIVOT_THRESHOLD, float((ratio * mask).max())))
+    cost = np.where(accepted, fill_in - 0.1 * ratio, np.inf)
+    i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    return int(i), int(j)
+
+
+def solve(matrix: ca.SX, right: ca.SX, pivots: Pivots) -> ca.SX:
+    """Return matrix^-1 right as expressions, eliminating in the order of `choose_pivots`.
+
+    Args:
+        matrix: (n, n).
+        right: (n, k).
+    """
+    order = len(pivots)
+    rows = _eliminate(ca.horzcat(matrix, right), pivots)
+    solved_rows: dict[int, SparseRow] = {}
+    solution = ca.SX(*right.shape)
     for row, column in reversed(pivots):
         inverse = 1 / rows[row].pop(column)
-        values = {k: value for k, value in rows[row].items() if k >= size}
-        for j in (j for j in rows[row] if j < size):
-            _subtract(values, rows[row][j], solution[j])
-        solution[column] = {k: value * inverse for k, value in values.items()}
-        for k, value in solution[column].items():
-            result[column, k - size] = value
-    return result
+        right_entries = {k: entry for k, entry in rows[row].items() if k >= order}
+        for j, coefficient in rows[row].items():
+            if j < order:
+                _subtract(right_entries, coefficient, solved_rows[j])
+        solved_rows[column] = {k: entry * inverse for k, entry in right_entries.items()}
+        for k, entry in solved_rows[column].items():
+            solution[column, k - order] = entry
+    return solution
 
 
 def determinant(matrix: ca.SX, pivots: Pivots) -> ca.SX:
     """Return the determinant up to a constant sign, by elimination in the given pivot order."""
-    rows, product = _eliminated(matrix, pivots), ca.SX(1)
+    rows = _eliminate(matrix, pivots)
+    product = ca.SX(1)
     for row, column in pivots:
         product *= rows[row][column]
     return product
 
 
-def _eliminated(table: ca.SX, pivots: Pivots) -> list[dict[int, ca.SX]]:
-    """Return the non-zero entries of rows by column, once each pivot's column is gone from the rows
-    after it.
-    """
-    entries = [[(j, table[i, j]) for j in range(table.shape[1])] for i in range(len(pivots))]
-    rows = [
-        {j: value for j, value in row if value.nnz() and not value.is_zero()} for row in entries
-    ]
+def _eliminate(matrix: ca.SX, pivots: Pivots) -> list[SparseRow]:
+    """Return the rows after eliminating the column of each pivot from the rows after it."""
+    rows = [_nonzero_entries(matrix, i) for i in range(len(pivots))]
     for k, (row, column) in enumerate(pivots):
         inverse = 1 / rows[row][column]
-        others = {j: value for j, value in rows[row].items() if j != column}
+        others = {j: entry for j, entry in rows[row].items() if j != column}
         for other, _ in pivots[k + 1 :]:
             if column in rows[other]:
                 _subtract(rows[other], rows[other].pop(column) * inverse, others)
     return rows
 
 
-def _subtract(target: dict[int, ca.SX], factor: ca.SX, row: dict[int, ca.SX]) -> None:
-    for j, value in row.items():
-        target[j] = target[j] - factor * value if j in target else -factor * value
+def _nonzero_entries(matrix: ca.SX, row: int) -> SparseRow:
+    """Return the entries of a row that are not structurally or exactly zero."""
+    entries: SparseRow = {}
+    for column in range(matrix.shape[1]):
+        entry = matrix[row, column]
+        if entry.nnz() and not entry.is_zero():
+            entries[column] = entry
+    return entries
+
+
+def _subtract(target: SparseRow, factor: ca.SX, row: SparseRow) -> None:
+    """Subtract a multiple of a row from another row, in place."""
+    for j, entry in row.items():
+        if j in target:
+            target[j] = target[j] - factor * entry
+        else:
+            target[j] = -factor * entry
 
 
 def cholesky_solve(matrix: ca.SX, right: ca.SX) -> ca.SX:
-    """Return matrix^-1 right for a symmetric positive definite matrix (L D L^T, no pivoting
-    needed).
-    """
+    """Return matrix^-1 right for a symmetric positive definite matrix, by L D L^T."""
     D, upper, _ = ca.ldl(matrix.T, False)
-    size, result = matrix.shape[0], ca.SX(right)
-    for i in range(size):
+    order = matrix.shape[0]
+    solution = ca.SX(right)
+    for i in range(order):
         for k in range(i):
-            result[i, :] -= upper[k, i] * result[k, :]
-    for i in reversed(range(size)):
-        result[i, :] /= D[i]
-        for k in range(i + 1, size):
-            result[i, :] -= upper[i, k] * result[k, :]
-    return result
+            solution[i, :] -= upper[k, i] * solution[k, :]
+    for i in reversed(range(order)):
+        solution[i, :] /= D[i]
+        for k in range(i + 1, order):
+            solution[i, :] -= upper[i, k] * solution[k, :]
+    return solution

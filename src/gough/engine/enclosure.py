@@ -19,7 +19,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import NotConverged
 from gough.core.intervals import Interval, above_sum, magnitude_of_product, up
-from gough.engine.loops import By, Closed
+from gough.engine.loops import By, LoopExpressions
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
 from gough.kernels.enclosure import Bundle, enclose
@@ -48,7 +48,7 @@ def closed_box(model: Model, by: By, independent: Interval, near: FloatArray) ->
         return Interval(lower, upper)
     centre = model.kinematics.close_nearby(centre, by)[0]
     q = ca.SX.sym("q", centre.shape[1])
-    closure = Closed(model.loops, by, q)
+    closure = LoopExpressions(model.loops, by, q)
     equations = read_tape(
         ca.Function("closures", [q], [closure.residual[rows], closure.jacobian[rows, :]])
     )
@@ -125,8 +125,12 @@ def _graphs(model: Model, names: tuple[str, ...], by: By) -> tuple[Tape, Tape, T
     q, v, a, sign = symbols = [
         ca.SX.sym(name, size) for name, size in (("q", n), ("v", m), ("a", m), ("sign", n))
     ]
-    closure = Closed(model.loops, by, q)
-    rows = closure if by == model.loops.dynamic else Closed(model.loops, model.loops.dynamic, q)
+    closure = LoopExpressions(model.loops, by, q)
+    rows = (
+        closure
+        if by == model.loops.dynamic
+        else LoopExpressions(model.loops, model.loops.dynamic, q)
+    )
     qd, qdd = closure.rates(v, a)
     tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.SX(n, 1))
     tree.sign = sign

@@ -16,13 +16,13 @@ import numpy as np
 from gough.core.arrays import BoolArray, FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.motion import Motion
-from gough.engine.assembly import CLOSED
-from gough.engine.loops import SHORTEST, By, Closed, Loops
+from gough.engine.assembly import LOOP_TOLERANCE
+from gough.engine.loops import MIN_FORCE_LENGTH, By, LoopExpressions, Loops
 from gough.engine.mobility import with_pivots_for
 from gough.engine.symbolic import body_transforms, equation_owners
 from gough.kernels.kernel import Kernel, compiled
 
-CHECK = 1e-9  # elimination without pivoting is trusted below this relative residual
+ELIMINATION_TOLERANCE = 1e-9  # elimination without pivoting is trusted below this relative residual
 ITERATIONS = 12  # of Newton's method; it converges quadratically, so that more would not help
 STRIDE = 0.1  # longest move at once along a branch [rad or lengths of the robot]
 # of the robot: shorter force elements are named where the loops cannot be followed
@@ -60,13 +60,17 @@ def evaluate_with_repivoting(
         settings: Its other arguments.
     """
     *results, check = kernel(owner, **settings)(*inputs)
-    left = np.flatnonzero(~(check.reshape(-1) < CHECK) & np.isfinite(inputs[0]).all(axis=1))
+    left = np.flatnonzero(
+        ~(check.reshape(-1) < ELIMINATION_TOLERANCE) & np.isfinite(inputs[0]).all(axis=1)
+    )
     while left.size:
         other = copy(owner)
         other.loops = with_pivots_for(owner.loops, by, inputs[0][left[0]], int(left[0]))
         function = unwrap(kernel)(other, **settings)
         found = [function(*(x[k] if x.ndim > 1 else x for x in inputs)) for k in left]
-        served = np.array([k == 0 or float(values[-1]) < CHECK for k, values in enumerate(found)])
+        served = np.array(
+            [k == 0 or float(values[-1]) < ELIMINATION_TOLERANCE for k, values in enumerate(found)]
+        )
         for number, result in enumerate(results):
             again = np.array(
                 [np.array(values[number]).reshape(result.shape[1:]) for values in found]
@@ -118,7 +122,7 @@ class ClosedChain:
         """
         m = len(self.loops.partitions[by].independent)
         q, v, a = ca.SX.sym("q", self._size), ca.SX.sym("v", m), ca.SX.sym("a", m)
-        closed = Closed(self.loops, by, q)
+        closed = LoopExpressions(self.loops, by, q)
         if kind == "step":
             return ca.Function("step", [q], [closed.newton_step(), ca.densify(closed.residual)])
         if kind == "map":
@@ -269,7 +273,7 @@ class ClosedChain:
             guess = previous.copy()
             guess[:, independent] = positions
             q, error = self.close_nearby(guess, by)
-            if (error < CLOSED).all() and self.scaled_change(q - guess).max() < 0.1:
+            if (error < LOOP_TOLERANCE).all() and self.scaled_change(q - guess).max() < 0.1:
                 self._check_branch(q, by, time)
                 return q
             previous = previous[0]
@@ -301,7 +305,7 @@ class ClosedChain:
         span = self.scaled_change(anchors[right] - anchors[left])
         # Between anchors a branch bends by a few hundredths at most; more is followed step by step.
         doubtful = np.flatnonzero(
-            ~(error < CLOSED) | (self.scaled_change(q - guess) > 0.25 * span + 0.02)
+            ~(error < LOOP_TOLERANCE) | (self.scaled_change(q - guess) > 0.25 * span + 0.02)
         )
         if doubtful.size:  # most often where the motion turns round between two anchors
             found, good = self._move(anchors[left[doubtful]], positions[doubtful], by)
@@ -375,7 +379,7 @@ class ClosedChain:
         guess[:, independent] = target
         found, error = self.close_nearby(guess, by)
         moved, off = self.scaled_change(found - start), self.scaled_change(found - guess)
-        return found, (error < CLOSED) & (off <= 0.25 * np.minimum(moved, 1.0) + 1e-9)
+        return found, (error < LOOP_TOLERANCE) & (off <= 0.25 * np.minimum(moved, 1.0) + 1e-9)
 
     def _open_loop(
         self, last: FloatArray, target: FloatArray, by: By, sample: int, time: FloatArray | None
@@ -436,8 +440,8 @@ class ClosedChain:
         Steps much larger than the motion of the independent coordinates are compared with E dq_I.
         """
         independent = self.loops.partitions[by].independent
-        if self._without_length(q, SHORTEST):
-            sample = next(k for k in range(len(q)) if self._without_length(q[k], SHORTEST))
+        if self._without_length(q, MIN_FORCE_LENGTH):
+            sample = next(k for k in range(len(q)) if self._without_length(q[k], MIN_FORCE_LENGTH))
             raise self._open_loop(q[sample], q[sample, independent], by, sample, time)
         moved = self.scaled_change(np.diff(q, axis=0))
         driven = (np.abs(np.diff(q[:, independent], axis=0)) / self.step_scale(by)).max(axis=1)

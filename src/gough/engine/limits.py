@@ -16,7 +16,9 @@ from gough.engine.derivatives import Output, Quantity, has_regularity, twist_nam
 from gough.engine.model import Model
 from gough.mechanism import Limits
 
-SINGULARITY = 0.1  # usual bound of the regularity: its value relative to home stays in [0.1, 10]
+REGULARITY_BOUND = (
+    0.1  # usual bound of the regularity: its value relative to home stays in [0.1, 10]
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,7 @@ def collect_limits(
     model: Model,
     changes: Mapping[str, Limits] | None = None,
     *,
-    singularity: float | None = SINGULARITY,
+    singularity: float | None = REGULARITY_BOUND,
 ) -> tuple[Limit, ...]:
     """Return all limits of a robot.
 

@@ -1,4 +1,4 @@
-"""Which coordinates are independent, and how the others follow."""
+"""Closed loops of a mechanism: independent coordinates, and how the others follow from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidMechanism
-from gough.engine.assembly import CLOSED as CLOSED, number
+from gough.engine.assembly import LOOP_TOLERANCE as LOOP_TOLERANCE, number
 from gough.engine.elimination import Pivots, solve
 from gough.engine.symbolic import (
     Transform,
@@ -25,122 +25,104 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
 
 By = Literal["actuated", "task"]
-# a dependent coordinate 1e8 times as fast as the independent ones is looked at again
-GROWTH = 1e-17
-SHORTEST = 1e-9  # length of a force element below which rounding makes its direction [m]
+# Weight of |E u| in the check of an elimination: it exceeds the tolerance 1e-9 where a dependent
+# coordinate is 1e8 times as fast as the independent ones.
+SPEED_CHECK_WEIGHT = 1e-17
+# Length of a force element below which its direction is only rounding. [m]
+MIN_FORCE_LENGTH = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A choice of independent coordinates, as lists of indices, which NumPy and CasADi take as
-    such.
+    """A choice of independent coordinates; lists of indices serve NumPy and CasADi alike."""
 
-    Args:
-        independent: (m,).
-        dependent: The others, (n - m,).
-        rows: Closure equations that determine them, (n - m,); the rest is redundant but consistent.
-        pivots: Elimination order of K[rows, dependent].
-    """
-
-    independent: list[int]
-    dependent: list[int]
+    independent: list[int]  # independent coordinates, (m,)
+    dependent: list[int]  # the others, (n - m,)
+    # Closure equations that determine the dependent coordinates, (n - m,); the other equations are
+    # redundant but consistent.
     rows: list[int]
-    pivots: Pivots
+    pivots: Pivots  # elimination order of K[rows, dependent]
 
 
 @dataclass(frozen=True, eq=False)
 class Loops:
-    """The closed loops of a mechanism, assembled at home.
-
-    Args:
-        home: All coordinates with the loops closed, (n,). [m or rad]
-        degrees_of_freedom: n - rank K.
-        partitions: By actuated, and by task coordinates where these determine the rest: by as many
-            of them as there are degrees of freedom, if the platform has more coordinates than that.
-        dynamic: The partition whose coordinates are the rows of the dynamics.
-        neighbours: Other assembled configurations near home, (s, n).
-        length: Characteristic length that makes angles and lengths comparable. [m]
-        equations: q -> closure residual (c,) and its Jacobian K (c, n).
-        loop_coordinates: Coordinates in nonlinear closures; the loops bound their motion.
-        assembly: How home was found, in words.
-        locked: Joints without a motor that are locked: all they do is turn bodies about their own
-            centres of mass.
-    """
+    """The closed loops of a mechanism in its reference configuration."""
 
     mechanism: Mechanism
-    home: FloatArray
-    neighbours: FloatArray
-    length: float
-    equations: ca.Function
-    loop_coordinates: list[int]
-    degrees_of_freedom: int = 0
+    home: FloatArray  # reference configuration: all coordinates, loops closed, (n,) [m or rad]
+    neighbours: FloatArray  # closed configurations near the reference, (s, n)
+    length: float  # characteristic length that makes angles and lengths comparable [m]
+    equations: ca.Function  # q -> closure residual (c,) and its Jacobian K (c, n)
+    loop_coordinates: list[int]  # coordinates in nonlinear closures; the loops bound their motion
+    degrees_of_freedom: int = 0  # n - rank K
+    # By actuated coordinates, and by task coordinates if these determine the others. If a platform
+    # has more coordinates than degrees of freedom, as many of them are independent.
     partitions: dict[By, Partition] = field(default_factory=dict)
-    dynamic: By = "actuated"
-    assembly: str = ""
+    dynamic: By = "actuated"  # partition whose coordinates are the rows of the dynamics
+    assembly: str = ""  # how the reference configuration was found, in words
+    # Joints without motor that are locked: they turn bodies about their own centres of mass.
     locked: tuple[str, ...] = ()
 
     @cached_property
     def units(self) -> FloatArray:
         """One radian, or the robot's length, for each coordinate, (n,). [m or rad]"""
-        return np.array(
-            [1.0 if joint.kind == "revolute" else self.length for joint in self.mechanism.joints]
-        )
+        units = np.ones(len(self.mechanism.joints))
+        for i, joint in enumerate(self.mechanism.joints):
+            if joint.kind != "revolute":
+                units[i] = self.length
+        return units
 
     @cached_property
     def weights(self) -> FloatArray:
-        """What makes a closure residual [m or rad] a fraction of the robot, (c,)."""
-        kinds, weights = {joint.name: joint.kind for joint in self.mechanism.joints}, list[float]()
+        """Factors that make a closure residual [m or rad] a fraction of the robot, (c,)."""
+        kinds = {joint.name: joint.kind for joint in self.mechanism.joints}
+        per_length = 1 / self.length
+        weights: list[float] = []
         for closure in self.mechanism.closures:
-            turning = all(kinds[joint] == "revolute" for joint in closure.coefficients)
-            units = {
-                "rad": 1.0,
-                "m": 1 / self.length,
-                "joints": 1.0 if turning else 1 / self.length,
-            }
-            weights += [units[unit] for unit in CLOSURES[closure.kind].units]
+            revolute = all(kinds[joint] == "revolute" for joint in closure.coefficients)
+            joints = 1.0 if revolute else per_length
+            by_unit = {"rad": 1.0, "m": per_length, "joints": joints}
+            weights += [by_unit[unit] for unit in CLOSURES[closure.kind].units]
         return np.array(weights)
 
     def partition_of(self, by: By) -> Partition:
-        """Return which coordinates are independent; `InvalidInput` if the robot cannot be driven by
-        such.
+        """Return the partition by actuated or by task coordinates.
+
+        Raises:
+            InvalidInput: The robot cannot be driven by these coordinates.
         """
         if by not in self.partitions:
             raise InvalidInput(
                 f"'{self.mechanism.name}' cannot be driven by its {by} coordinates: it has "
-                f"{len(self.mechanism.task)} "
-                f"of them and {self.degrees_of_freedom} degrees of freedom; use the actuated "
-                f"coordinates"
+                f"{len(self.mechanism.task)} of them and {self.degrees_of_freedom} degrees of "
+                "freedom; use the actuated coordinates"
             )
         return self.partitions[by]
 
     def names(self, by: By) -> tuple[str, ...]:
-        """Return the independent coordinates of a partition; none if the robot has no such
-        partition.
-        """
-        part = self.partitions.get(by)
-        return (
-            () if part is None else tuple(self.mechanism.coordinates[i] for i in part.independent)
-        )
+        """Return the independent coordinates of a partition; none if there is no such partition."""
+        if by not in self.partitions:
+            return ()
+        independent = self.partitions[by].independent
+        return tuple(self.mechanism.coordinates[i] for i in independent)
 
     def partition_driven_by(self, coordinates: Sequence[str]) -> By:
-        """Return which partition a trajectory of these coordinates moves."""
-        return "task" if coordinates and tuple(coordinates) == self.names("task") else "actuated"
+        """Return the partition whose independent coordinates a trajectory of these moves."""
+        if coordinates and tuple(coordinates) == self.names("task"):
+            return "task"
+        return "actuated"
 
     @property
     def redundant(self) -> bool:
-        """More motors than degrees of freedom."""
+        """Whether the robot has more motors than degrees of freedom."""
         return len(self.mechanism.actuated) > self.degrees_of_freedom
 
     def scaled(self, jacobian: FloatArray) -> FloatArray:
-        """Make K dimensionless: prismatic columns times, rows that are lengths over the
-        characteristic length.
-        """
+        """Return K without dimensions, (..., c, n): columns times `units`, rows times `weights`."""
         return jacobian * (self.weights[:, None] * self.units)
 
     def residual(self, q: FloatArray) -> FloatArray:
-        """Return what the closures are open by at one configuration, as fractions of the robot,
-        (c,).
-        """
+        """Return the closure residual at one configuration, as fractions of the robot, (c,)."""
         return np.array(self.equations(q)[0]).ravel() * self.weights
 
     def jacobian(self, q: FloatArray) -> FloatArray:
@@ -150,80 +132,88 @@ class Loops:
     def free_motions(self, q: FloatArray) -> FloatArray:
         """Return the directions in which a configuration can move, (m, n).
 
-        [rad or lengths of the robot]
+        They are the null space of scaled K, in radians or lengths of the robot.
         """
-        return np.asarray(np.linalg.svd(self.jacobian(q))[2][len(q) - self.degrees_of_freedom :])
+        _, _, directions = np.linalg.svd(self.jacobian(q))
+        return np.asarray(directions[len(q) - self.degrees_of_freedom :])
 
     def margin(self, q: FloatArray, by: By) -> float:
-        """Return the smallest over the largest singular value of scaled K_D at one configuration: 0
-        is singular.
+        """Return the distance to singularity of a partition at one configuration; 0 is singular.
+
+        It is the smallest over the largest singular value of scaled K_D.
         """
-        part = self.partitions[by]
-        if not part.dependent:
+        dependent = self.partitions[by].dependent
+        if not dependent:
             return 1.0
-        values = np.linalg.svd(self.jacobian(q)[:, part.dependent], compute_uv=False)
-        return float(values[-1] / values[0])
+        singular_values = np.linalg.svd(self.jacobian(q)[:, dependent], compute_uv=False)
+        return float(singular_values[-1] / singular_values[0])
 
     def least_constrained(self, q: FloatArray, by: By) -> str:
-        """Return the dependent coordinate that moves most where the independent ones are locked at
-        a singularity.
+        """Return the dependent coordinate that moves most with the independent ones locked.
+
+        Args:
+            q: A configuration at or near a singularity, (n,).
         """
-        part = self.partitions[by]
-        direction = np.linalg.svd(self.jacobian(q)[:, part.dependent])[2][-1]
-        return self.mechanism.coordinates[part.dependent[int(np.argmax(np.abs(direction)))]]
+        dependent = self.partitions[by].dependent
+        _, _, directions = np.linalg.svd(self.jacobian(q)[:, dependent])
+        fastest = int(np.argmax(np.abs(directions[-1])))
+        return self.mechanism.coordinates[dependent[fastest]]
 
     def twists(self, body: str, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the pose of a frame at home, (4, 4), and its velocities there and nearby in all
-        free motions, (6, k).
+        """Return the pose of a frame, (4, 4), and its velocities in all free motions, (6, k).
 
-        Nearby, since at home, where an arm may be stretched, some directions may be missing.
+        The pose is that in the reference configuration. Velocities are those there and nearby: in
+        the reference configuration, where an arm may be stretched, directions may be missing.
+
+        Args:
+            body: Body that carries the frame.
+            at: Pose of the frame on the body, (4, 4).
         """
-        q = ca.SX.sym("q", len(self.home))
-        frame = body_transforms(self.mechanism, q)[body] @ Transform(
-            ca.SX(at[:3, :3]), ca.SX(at[:3, 3])
-        )
-        here = ca.Function(
-            "frame",
-            [q],
-            [ca.densify(frame.rotation), ca.densify(frame.translation), frame.jacobian(q)],
-        )
+        n = len(self.home)
+        q = ca.SX.sym("q", n)
+        mounting = Transform(ca.SX(at[:3, :3]), ca.SX(at[:3, 3]))
+        frame = body_transforms(self.mechanism, q)[body] @ mounting
+        outputs = [ca.densify(frame.rotation), ca.densify(frame.translation), frame.jacobian(q)]
+        evaluate = ca.Function("frame", [q], outputs)
+        rotation, translation, _ = evaluate(self.home)
         pose = np.eye(4)
-        pose[:3, :3], pose[:3, 3:] = (np.array(x) for x in here(self.home)[:2])
-        near = self.home + 0.1 * self.units * np.random.default_rng(0).uniform(
-            -1, 1, (3, len(self.home))
-        )
-        points = self.neighbours[:4] if self.mechanism.closures else (self.home, *near)
-        return pose, np.hstack(
-            [np.array(here(x)[2]) @ (self.free_motions(x) * self.units).T for x in points]
-        )
+        pose[:3, :3] = np.array(rotation)
+        pose[:3, 3:] = np.array(translation)
+        configurations = self.neighbours[:4]
+        if not self.mechanism.closures:
+            change = np.random.default_rng(0).uniform(-1, 1, (3, n))
+            nearby = self.home + 0.1 * self.units * change
+            configurations = np.vstack([self.home, nearby])
+        velocities = []
+        for configuration in configurations:
+            jacobian = np.array(evaluate(configuration)[2])
+            directions = self.free_motions(configuration) * self.units
+            velocities.append(jacobian @ directions.T)
+        return pose, np.hstack(velocities)
 
 
 def open_loops(mechanism: Mechanism) -> Loops:
-    """Return the loops of a mechanism at its start values, closed or not; it has no independent
-    coordinates yet.
-    """
+    """Return the loops of a mechanism at its start values, closed or not, without partitions."""
     q = ca.SX.sym("q", len(mechanism.joints))
     phi = closure_equations(mechanism, q)
     equations = ca.Function("closures", [q], [phi, ca.densify(ca.jacobian(phi, q))])
     start = np.array([joint.start for joint in mechanism.joints])
-    gaps, owners = np.array(equations(start)[0]).ravel(), equation_owners(mechanism)
+    residual = np.array(equations(start)[0]).ravel()
+    owners = equation_owners(mechanism)
     for name, closure in mechanism.forces.items():  # their coordinates follow from the others
-        i, gap = (
-            mechanism.coordinates.index(name),
-            gaps[owners.index(mechanism.closures.index(closure))],
-        )
-        length = float(gap + start[i] - closure.constant)
-        if not length > SHORTEST:
+        i = mechanism.coordinates.index(name)
+        equation = owners.index(mechanism.closures.index(closure))
+        length = float(residual[equation] + start[i] - closure.constant)
+        if not length > MIN_FORCE_LENGTH:
             raise InvalidMechanism(
                 f"[[force]] '{name}' has the length {length:.1e} m at the start pose: its points "
-                f"coincide and it has "
-                "no direction; move one of them, or the start pose",
+                "coincide and it has no direction; move one of them, or the start pose",
                 force=name,
                 length=length,
             )
-        start[i] += gap
-    bends = [r for r in range(phi.shape[0]) if ca.depends_on(ca.jacobian(phi[r], q), q)]
-    pattern = ca.jacobian(phi[bends], q).sparsity()
+        start[i] += residual[equation]
+    nonlinear = [r for r in range(phi.shape[0]) if ca.depends_on(ca.jacobian(phi[r], q), q)]
+    pattern = ca.jacobian(phi[nonlinear], q).sparsity()
     return Loops(
         mechanism=mechanism,
         home=start,
@@ -237,74 +227,78 @@ def open_loops(mechanism: Mechanism) -> Loops:
 def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
     """Return the rms distance of body origins and closure points from their mean. [m]"""
     poses = body_transforms(mechanism, ca.SX(ca.DM(q)))
-    places = [
-        *poses.values(),
-        *(
-            end
-            for closure in mechanism.closures
-            for frame, end in zip(closure.frames, closure_ends(closure, poses))
-            if frame.body != BASE
-        ),
-    ]
+    places = list(poses.values())
+    for closure in mechanism.closures:
+        for frame, end in zip(closure.frames, closure_ends(closure, poses)):
+            if frame.body != BASE:
+                places.append(end)
     points = np.array([number(place.translation).ravel() for place in places])
-    size = float(np.sqrt(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()))
-    return (
-        size if size > 1e-9 else 1e-3
-    )  # all in one point, as in a spherical wrist: any length will do
+    squares = ((points - points.mean(axis=0)) ** 2).sum(axis=1)
+    length = float(np.sqrt(squares.mean()))
+    # If all points coincide, as in a spherical wrist, any length will do.
+    return length if length > 1e-9 else 1e-3
 
 
-class Closed:
+class LoopExpressions:
     """The closed chain as expressions of q, for one partition.
 
         qd = E v,  qdd = E a + e,  E = [1; -K_D^-1 K_I],  e_D = -K_D^-1 (dK/dt) qd
 
     With K in fractions of the robot and u moving every independent coordinate by a radian or the
-    robot's length, the check is |K E u| / (|K| |E u|), rounding if the fixed pivots served and
-    larger where they did not, plus a share of |E u| that counts only where the closures lose rank:
-    elimination may solve singular equations exactly.
+    robot's length, the check is |K E u| / (|K| |E u|), which is rounding if the fixed pivots suit
+    and larger if they do not, plus a small multiple of |E u| that matters only where the closures
+    lose rank: elimination may solve singular equations exactly.
 
     Attributes:
-        residual, jacobian: phi and K of all closures.
-        closure_map: E.
+        q: Symbols of all coordinates, (n,).
+        partition: The partition.
+        residual, jacobian: phi (c,) and K (c, n) of all closures.
+        closure_map: E, (n, m).
+        check: Error of the elimination; 0 without closures.
     """
 
     def __init__(self, loops: Loops, by: By, q: ca.SX) -> None:
-        self.q, self.partition = q, loops.partitions[by]
+        self.q = q
+        self.partition = loops.partitions[by]
         self.residual = closure_equations(loops.mechanism, q)
         self.jacobian = ca.jacobian(self.residual, q)
-        self.closure_map, self.check = ca.SX(q.shape[0], len(self.partition.independent)), ca.SX(0)
-        own, D, rows = self.partition.independent, self.partition.dependent, self.partition.rows
-        for k, i in enumerate(own):
+        independent = self.partition.independent
+        dependent = self.partition.dependent
+        rows = self.partition.rows
+        self.closure_map = ca.SX(q.shape[0], len(independent))
+        self.check = ca.SX(0)
+        for k, i in enumerate(independent):
             self.closure_map[i, k] = 1
-        if D:
-            self.closure_map[D, :] = self._solve(-self.jacobian[rows, own])
-            total = self.closure_map @ ca.DM(loops.units[own])
-            used = ca.DM(np.diag(loops.weights[rows])) @ self.jacobian[rows, :]
-            scale = ca.sqrt(ca.sumsqr(ca.fabs(used) @ ca.fabs(total)))
-            growth = ca.sqrt(ca.sumsqr(total / ca.DM(loops.units)))
-            self.check = ca.sqrt(ca.sumsqr(used @ total)) / scale + GROWTH * growth
+        if dependent:
+            self.closure_map[dependent, :] = self._solve(-self.jacobian[rows, independent])
+            velocity = self.closure_map @ ca.DM(loops.units[independent])
+            K = ca.DM(np.diag(loops.weights[rows])) @ self.jacobian[rows, :]
+            scale = ca.sqrt(ca.sumsqr(ca.fabs(K) @ ca.fabs(velocity)))
+            speed = ca.sqrt(ca.sumsqr(velocity / ca.DM(loops.units)))
+            error = ca.sqrt(ca.sumsqr(K @ velocity)) / scale
+            self.check = error + SPEED_CHECK_WEIGHT * speed
 
     def _solve(self, right: ca.SX) -> ca.SX:
         """Return K_D^-1 right."""
-        part = self.partition
-        return solve(self.jacobian[part.rows, part.dependent], right, part.pivots)
+        partition = self.partition
+        K = self.jacobian[partition.rows, partition.dependent]
+        return solve(K, right, partition.pivots)
 
     def rates(self, velocity: ca.SX, acceleration: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Return velocities and accelerations of all coordinates."""
-        # dense, as a coordinate may stand still
-        qd, qdd = (ca.densify(self.closure_map @ x) for x in (velocity, acceleration))
-        if self.partition.dependent:
+        """Return velocities and accelerations of all coordinates, (n,) each."""
+        # Dense, because the velocity of a coordinate may be structurally zero.
+        qd = ca.densify(self.closure_map @ velocity)
+        qdd = ca.densify(self.closure_map @ acceleration)
+        dependent = self.partition.dependent
+        if dependent:
             v = ca.SX.sym("v", self.q.shape[0])
-            rate = ca.substitute(
-                ca.jtimes(self.jacobian[self.partition.rows, :] @ v, self.q, v), v, qd
-            )
-            qdd[self.partition.dependent] += self._solve(-rate)
+            residual_rate = self.jacobian[self.partition.rows, :] @ v
+            bias = ca.substitute(ca.jtimes(residual_rate, self.q, v), v, qd)
+            qdd[dependent] += self._solve(-bias)
         return qd, qdd
 
     def newton_step(self) -> ca.SX:
-        """Return the step of all coordinates that closes the loops to first order, independent ones
-        fixed.
-        """
+        """Return the Newton step of the dependent coordinates that closes the loops, (n,)."""
         step = ca.SX(self.q.shape[0], 1)
         if self.partition.dependent:
             step[self.partition.dependent] = self._solve(-self.residual[self.partition.rows])

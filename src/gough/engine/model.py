@@ -1,6 +1,4 @@
-"""The compiled model of a robot: regressor, inverse and forward dynamics in actuated
-coordinates.
-"""
+"""The compiled model of a robot: regressor, inverse and forward dynamics."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from gough.engine.elimination import cholesky_solve
 from gough.engine.internal_states import FilterState, integrate_internal_states
 from gough.engine.kinematics import ClosedChain, evaluate_with_repivoting
 from gough.engine.load_friction import TransmittedEffort
-from gough.engine.loops import Closed
+from gough.engine.loops import LoopExpressions
 from gough.engine.mobility import analyse_mobility
 from gough.engine.symbolic import TreeEfforts, body_transforms
 from gough.fitting.regression import Regression
@@ -33,7 +31,8 @@ from gough.kernels.kernel import compiled
 from gough.mechanism.files import load_robot
 from gough.mechanism.types import Mechanism
 
-HUGE = 1e100  # of a regressor; the squares of larger numbers overflow
+# Entries of a regressor above this are refused: their squares overflow.
+REGRESSOR_OVERFLOW = 1e100
 
 
 class Model(Columns):
@@ -41,11 +40,11 @@ class Model(Columns):
 
     The equation of motion, Jourdain's principle on the closed chain (BG13 (15)):
 
-        sum_b G_b^T Y_b chi_b + sum_j E_j^T (ia qdd + fv qd + fs sign(qd) + ...)_j = E_act^T tau +
-        G_p^T w_ext
+        sum_b G_b^T Y_b chi_b + sum_j E_j^T (ia qdd + fv qd + fs sign(qd) + ...)_j
+            = E_act^T tau + G_p^T w_ext
 
-    Its rows are the actuated coordinates, or the independent ones of a robot with more motors than
-    degrees of freedom.
+    Its rows are the equations of the actuated coordinates, or of the independent ones if the robot
+    has more motors than degrees of freedom.
 
     Load-dependent friction makes efforts nonlinear in the parameters; regressors take the
     transmitted efforts as known, see `with_transmitted_effort` and `load_friction`.
@@ -57,7 +56,7 @@ class Model(Columns):
     def __init__(self, mechanism: Mechanism) -> None:
         check_type(mechanism, Mechanism, "the mechanism", "what gough.load_robot returned")
         self.loops = analyse_mobility(mechanism)
-        self.mechanism = self.loops.mechanism  # with what holds joints that need no motor
+        self.mechanism = self.loops.mechanism  # including closures that lock joints without effect
         self.kinematics = ClosedChain(self.loops)
         self.transmitted = TransmittedEffort(
             mechanism=self.mechanism,
@@ -87,20 +86,22 @@ class Model(Columns):
 
     @property
     def degrees_of_freedom(self) -> int:
+        """Number of degrees of freedom, m."""
         return self.loops.degrees_of_freedom
 
     @property
     def home(self) -> FloatArray:
-        """All coordinates at the start pose, loops closed, (n,). [m or rad]"""
+        """Reference configuration: the start pose with the loops closed, (n,). [m or rad]"""
         return self.loops.home
 
     @cached_property
     def rows(self) -> tuple[str, ...]:
-        """Names of the equation rows: motors, or independent coordinates of a redundant robot."""
+        """Names of the joint equations: motors, or independent coordinates if redundant, (m,)."""
         return tuple(self.mechanism.coordinates[i] for i in self.independent)
 
     @cached_property
     def row_units(self) -> tuple[str, ...]:
+        """Unit of the effort of each joint equation, (m,)."""
         return tuple(self.mechanism.joints[i].effort_unit for i in self.independent)
 
     @property
@@ -113,15 +114,22 @@ class Model(Columns):
         """Indices of the actuated coordinates."""
         return [i for i, joint in enumerate(self.mechanism.joints) if joint.actuated]
 
-    def expressions(self, extra: int = 0) -> tuple[list[ca.SX], TreeEfforts, Closed]:
-        """Return symbols q, v, a of the rows and band (with `extra` numbers remembered), and what
-        follows from them.
+    def expressions(self, extra: int = 0) -> tuple[list[ca.SX], TreeEfforts, LoopExpressions]:
+        """Return the symbols q, v, a, context, and tree and closed loops as expressions of them.
+
+        Args:
+            extra: Number of extra inputs in the context, after the dead bands.
         """
-        n, m = len(self.mechanism.joints), self.degrees_of_freedom
-        q, v, a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
-        band = ca.vertcat(ca.SX.sym("band", n), ca.SX.sym("remembered", extra))
-        closed = Closed(self.loops, self.loops.dynamic, q)
-        return [q, v, a, band], TreeEfforts(self.mechanism, q, *closed.rates(v, a), band), closed
+        n = len(self.mechanism.joints)
+        m = self.degrees_of_freedom
+        q = ca.SX.sym("q", n)
+        v = ca.SX.sym("v", m)
+        a = ca.SX.sym("a", m)
+        context = ca.vertcat(ca.SX.sym("band", n), ca.SX.sym("extra", extra))
+        closed = LoopExpressions(self.loops, self.loops.dynamic, q)
+        qd, qdd = closed.rates(v, a)
+        tree = TreeEfforts(self.mechanism, q, qd, qdd, context)
+        return [q, v, a, context], tree, closed
 
     def projected_columns(
         self, tree: TreeEfforts, closure_map: ca.SX, names: Sequence[str]
@@ -131,9 +139,12 @@ class Model(Columns):
             self.transmitted.insert(tree, closure_map, self.mechanism.standard.as_dict().get)
         units: dict[str, ca.SX] = {}
         for k, name in enumerate(named(names)):
-            ten = dict(zip(INERTIAL, self._mounted(name)[1])) if name.payload is not None else {}
+            weights: dict[str, float] = {}  # of the inertial parameters of a load body
+            if name.payload is not None:
+                weights = dict(zip(INERTIAL, self._mounted(name)[1]))
             for member in self.resolve(name):
-                units.setdefault(member, ca.SX(1, len(names)))[k] = ten.get(member.kind, 1.0)
+                unit = units.setdefault(member, ca.SX(1, len(names)))
+                unit[k] = weights.get(member.kind, 1.0)
         return closure_map.T @ tree.total(units.get, len(names))
 
     def generalised_efforts(
@@ -144,37 +155,41 @@ class Model(Columns):
         load: ca.SX,
         applied: ca.SX | None = None,
     ) -> ca.SX:
-        """Return the rows' efforts (m,) for standard parameters chi (p,) and a load (10 l,) on the
-        load bodies.
+        """Return the efforts of the rows, (m,).
+
+        Args:
+            tree: The tree.
+            closure_map: E, velocities of all coordinates by those of the rows, (n, m).
+            chi: Standard parameters, (p,).
+            load: Load on the load bodies, (10 l,).
+            applied: Efforts applied to the rows, (m,), if transmitted efforts follow from these.
         """
-        value = self.parameter_lookup(chi, load)
-        self.transmitted.insert(tree, closure_map, value, applied)
-        return closure_map.T @ tree.total(value)
+        parameter = self.parameter_lookup(chi, load)
+        self.transmitted.insert(tree, closure_map, parameter, applied)
+        return closure_map.T @ tree.total(parameter)
 
     def mass_expressions(
         self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX
     ) -> ca.SX:
-        """Return the mass matrix of the rows, E^T M E with the sparse M of a tree whose
-        accelerations are symbols.
+        """Return the mass matrix of the rows, E^T M E, (m, m).
+
+        M is the sparse mass matrix of the tree, whose accelerations must be symbols. To
+        differentiate the rows by their own accelerations would take each leg once for every motor.
         """
-        # the rows by their own accelerations would take each leg once for every motor
         mass = ca.jacobian(tree.total(self.parameter_lookup(chi, load)), tree.qdd)
         return ca.densify(closure_map.T @ (mass @ closure_map))
 
     def parameter_lookup(self, chi: ca.SX, load: ca.SX) -> Callable[[Parameter], ca.SX | None]:
-        """Return what gives a standard parameter by name, for parameters chi (p,) and a load (10
-        l,).
-        """
-        known: dict[str, ca.SX] = {
-            name: chi[i] for i, name in enumerate(self.mechanism.standard.names)
-        }
+        """Return a function that gives a parameter by name, for chi (p,) and a load (10 l,)."""
+        names = self.mechanism.standard.names
+        table: dict[str, ca.SX] = {name: chi[i] for i, name in enumerate(names)}
         for k, name in enumerate(self.load_columns):
-            known[name] = known[name] + load[k] if name in known else load[k]
-        return known.get
+            table[name] = table[name] + load[k] if name in table else load[k]
+        return table.get
 
     @property
     def n_state_inputs(self) -> int:
-        """How many numbers besides the motion its terms depend on: lags and recorded channels."""
+        """Number of internal states and recorded channels that joint terms depend on."""
         return len(self.mechanism.internal_states) + len(self.mechanism.channels)
 
     @property
@@ -185,21 +200,26 @@ class Model(Columns):
     def kernel_context(
         self, motion: Motion, dead_band: ArrayLike | None, *, transmitted: bool = True
     ) -> FloatArray:
-        """Return what terms depend on besides the motion: dead bands, (n,), or these and more, (t,
-        n + x).
+        """Return what joint terms depend on besides the motion.
 
-        More are lags, recorded channels and, if asked for, transmitted efforts. A motion without
-        them is taken for a log of its own, with channels at their default values.
+        These are the dead bands, (n,), or if there are extra inputs, dead bands and extra inputs,
+        (t, n + x). A motion without extra inputs is taken as a log of its own, with channels at
+        their default values.
+
+        Args:
+            transmitted: Whether to include transmitted efforts.
         """
-        band, extra = self._band(dead_band), motion.extra_inputs
-        size = self.n_extra_inputs if transmitted else self.n_state_inputs
-        if not size:
+        band = self._band(dead_band)
+        extra = motion.extra_inputs
+        n_inputs = self.n_extra_inputs if transmitted else self.n_state_inputs
+        if not n_inputs:
             return band
         if extra is None and transmitted:
             extra = self.with_internal_states(motion, band)[0].extra_inputs
         if extra is None:
             extra = integrate_internal_states(self.mechanism, motion, band)[0]
-        return np.hstack([np.broadcast_to(band, (len(motion), len(band))), extra[:, :size]])
+        bands = np.broadcast_to(band, (len(motion), len(band)))
+        return np.hstack([bands, extra[:, :n_inputs]])
 
     def with_internal_states(
         self,
@@ -211,15 +231,19 @@ class Model(Columns):
         periodic: bool = False,
         payload: str | None = None,
     ) -> tuple[Motion, FilterState | None]:
-        """Return a motion with lags, channels and transmitted efforts, and its last state; see
-        `integrate_internal_states`.
+        """Return a motion with all extra inputs, and its internal state at the end.
+
+        Args:
+            dead_band: As in `regressor`.
+            filter_state, channels, periodic: As in `integrate_internal_states`.
+            payload: Name of the payload that the robot carries.
         """
         if not self.n_extra_inputs:
             return motion, None
-        kept = len(self.mechanism.internal_states)
+        n_states = len(self.mechanism.internal_states)
         if channels is None and motion.extra_inputs is not None:
-            channels = dict(zip(self.mechanism.channels, motion.extra_inputs[:, kept:].T))
-        extra, after = integrate_internal_states(
+            channels = dict(zip(self.mechanism.channels, motion.extra_inputs[:, n_states:].T))
+        extra, last_state = integrate_internal_states(
             self.mechanism,
             motion,
             self._band(dead_band),
@@ -230,7 +254,7 @@ class Model(Columns):
         moving = replace(motion, extra_inputs=extra)
         joints = self.mechanism.load_dependent
         transmitted = self.transmitted_effort(moving, dead_band, joints=joints, payload=payload)
-        return replace(motion, extra_inputs=np.hstack([extra, transmitted])), after
+        return replace(motion, extra_inputs=np.hstack([extra, transmitted])), last_state
 
     def transmitted_effort(
         self,
@@ -255,26 +279,22 @@ class Model(Columns):
 
     def inverse_expressions(
         self, extra: int = 0, applied: ca.SX | None = None
-    ) -> tuple[list[ca.SX], ca.SX, Closed]:
+    ) -> tuple[list[ca.SX], ca.SX, LoopExpressions]:
         """Return the symbols of `expressions`, chi and load, the rows' efforts and the chain.
 
         Transmitted efforts follow from the accelerations, or from efforts applied to the rows.
         """
         symbols, tree, closed = self.expressions(extra)
-        chi, load = (
-            ca.SX.sym("chi", len(self.mechanism.standard)),
-            ca.SX.sym("load", len(self.load_columns)),
-        )
-        return (
-            [*symbols, chi, load],
-            self.generalised_efforts(tree, closed.closure_map, chi, load, applied),
-            closed,
-        )
+        chi = ca.SX.sym("chi", len(self.mechanism.standard))
+        load = ca.SX.sym("load", len(self.load_columns))
+        efforts = self.generalised_efforts(tree, closed.closure_map, chi, load, applied)
+        return [*symbols, chi, load], efforts, closed
 
     @compiled
     def regressor_kernel(self, names: tuple[str, ...]) -> ca.Function:
-        """Return the kernel (q, v, a, context) -> regressor (m, p), check; v and a are those of the
-        rows.
+        """Return the kernel (q, v, a, context) -> regressor (m, p), check.
+
+        Velocities v and accelerations a are those of the rows, (m,).
         """
         symbols, tree, closed = self.expressions(self.n_extra_inputs)
         columns = self.projected_columns(tree, closed.closure_map, names)
@@ -282,16 +302,19 @@ class Model(Columns):
 
     @compiled
     def effort_kernel(self, *, settled: bool = True) -> ca.Function:
-        """Return the kernel (q, v, a, band or `context`, chi, load) -> efforts of the rows (m,),
-        check.
+        """Return the kernel (q, v, a, context, chi, load) -> efforts of the rows (m,), check.
+
+        Args:
+            settled: Whether internal states have settled; the context is then only the dead bands.
         """
         symbols, tau, closed = self.inverse_expressions(0 if settled else self.n_state_inputs)
         return ca.Function("efforts", symbols, [tau, closed.check])
 
     @compiled
     def dynamics_kernel(self) -> ca.Function:
-        """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the
-        rows, check.
+        """Return the kernel (q, v, tau, band, chi, load) -> M, bias, acceleration, check.
+
+        All outputs are those of the rows: mass matrix (m, m), bias (m,), acceleration (m,).
         """
         applied = ca.SX.sym("tau", self.degrees_of_freedom)
         (q, v, a, band, chi, load), tau, closed = self.inverse_expressions(applied=applied)
@@ -304,15 +327,16 @@ class Model(Columns):
 
     @compiled
     def platform_kernel(self) -> ca.Function:
-        """Return the kernel q -> platform Jacobian (6, n) of the tree: linear then angular
-        velocity, base frame.
+        """Return the kernel q -> platform Jacobian of the tree, (6, n), in the base frame.
+
+        Its rows are linear, then angular velocity.
         """
         q = ca.SX.sym("q", len(self.mechanism.joints))
-        return ca.Function(
-            "platform", [q], [body_transforms(self.mechanism, q)[self.mechanism.flange].jacobian(q)]
-        )
+        pose = body_transforms(self.mechanism, q)[self.mechanism.flange]
+        return ca.Function("platform", [q], [pose.jacobian(q)])
 
     def _band(self, dead_band: ArrayLike | None) -> FloatArray:
+        """Return the dead band of every coordinate, (n,)."""
         n = len(self.mechanism.joints)
         given = np.zeros(n) if dead_band is None else np.asarray(dead_band, dtype=float)
         check_shape(given, (n,) if given.ndim else (), "dead band")
@@ -322,6 +346,7 @@ class Model(Columns):
         return band
 
     def _check_motion(self, motion: Motion) -> None:
+        """Raise if a motion is empty or belongs to another robot."""
         if motion.coordinates != self.mechanism.coordinates:
             raise InvalidInput(
                 f"the motion is not of '{self.mechanism.name}': its coordinates are "
@@ -337,7 +362,7 @@ class Model(Columns):
         *,
         dead_band: ArrayLike | None = None,
     ) -> FloatArray:
-        """Return the derivative of the rows' efforts by parameters, (t, r, p).
+        """Return the derivative of the efforts of the rows by parameters, (t, r, p).
 
         Args:
             parameters: Names (standard, tied, `payload.<name>.m`), or base parameters (their
@@ -351,36 +376,31 @@ class Model(Columns):
             raise InvalidInput(
                 "there are no parameters to take the regressor of; the list is empty"
             )
-        v, a = (x[:, self.independent] for x in (motion.qd, motion.qdd))
-        (result,) = evaluate_with_repivoting(
+        (columns,) = evaluate_with_repivoting(
             Model.regressor_kernel,
             self,
             self.loops.dynamic,
             motion.q,
-            v,
-            a,
+            motion.qd[:, self.independent],
+            motion.qdd[:, self.independent],
             self.kernel_context(motion, dead_band),
             names=names,
         )
-        result = result.reshape(len(motion), self.degrees_of_freedom, len(names))
-        self._check_terms(motion, names, result)
-        return np.asarray(result)
+        regressor = np.asarray(columns.reshape(len(motion), self.degrees_of_freedom, len(names)))
+        self._check_terms(motion, names, regressor)
+        return regressor
 
     def _check_terms(
         self, motion: Motion, names: Sequence[Parameter], regressor: FloatArray
     ) -> None:
-        """Raise where a term has no value on the motion: a division by zero, the root of what is
-        negative.
-        """
+        """Raise if a joint term is undefined on the motion, for instance divides by zero."""
         for k, name in enumerate(names):
             term = self.mechanism.terms.get(name.kind)
-            good = (
-                term is None
-                or not term.may_be_undefined
-                or (np.abs(regressor[:, :, k]) < HUGE).all(axis=1)
-            )
-            if term is not None and not np.all(good):
-                sample = int(np.argmin(good))
+            if term is None or not term.may_be_undefined:
+                continue
+            valid = (np.abs(regressor[:, :, k]) < REGRESSOR_OVERFLOW).all(axis=1)
+            if not valid.all():
+                sample = int(np.argmin(valid))
                 raise InvalidInput(
                     f"the term '{term.expression}' of {name} has no value at sample {sample} "
                     f"(t = {motion.time[sample]:.6g} s), or a huge one; does it divide by zero "
@@ -412,11 +432,11 @@ class Model(Columns):
         """
         check_shape(effort, (len(motion), len(self.actuated)), "motor efforts")
         check_finite(effort, "motor efforts")
-        rows, noise = self.project_to_rows(motion.q, effort), covariance
+        rows = self.project_to_rows(motion.q, effort) + self.wrench_efforts(motion.q, wrench)
+        noise = covariance
         if self.loops.redundant and covariance is not None:
             act = self._motor_map(motion.q)
             noise = np.einsum("tam,ab,tbk->tmk", act, covariance, act)
-        rows = rows + self.wrench_efforts(motion.q, wrench)
         names = parameters.names if isinstance(parameters, BaseParameters) else named(parameters)
         return Regression(
             regressor=self.regressor(motion, parameters, dead_band=dead_band),
@@ -430,17 +450,14 @@ class Model(Columns):
         )
 
     def wrench_efforts(self, q: FloatArray, wrench: FloatArray | None) -> FloatArray:
-        """Return G_p^T w_ext: what a wrench on the platform contributes to the rows, (t, m)."""
+        """Return the effect of a wrench on the platform on the rows, G_p^T w_ext, (t, m)."""
         if wrench is None:
             return np.zeros((len(q), self.degrees_of_freedom))
         check_shape(wrench, (6,) if wrench.ndim == 1 else (len(q), 6), "wrench on the platform")
         wrench = np.broadcast_to(wrench, (len(q), 6))
         jacobian = self.platform_kernel()(q)[0].reshape(len(q), 6, -1)
-        return np.asarray(
-            np.einsum(
-                "tnm,tkn,tk->tm", self.kinematics.closure_map(q), jacobian, wrench, optimize=True
-            )
-        )
+        E = self.kinematics.closure_map(q)
+        return np.asarray(np.einsum("tnm,tkn,tk->tm", E, jacobian, wrench, optimize=True))
 
     def inverse_dynamics(
         self,
@@ -451,9 +468,9 @@ class Model(Columns):
         dead_band: ArrayLike | None = None,
         wrench: FloatArray | None = None,
     ) -> FloatArray:
-        """Return the motor efforts that a motion needs, (t, a); of redundant robots the smallest.
+        """Return the motor efforts of a motion, (t, a); those of least norm if redundant.
 
-        [N or N m]
+        Their unit is N or N m.
 
         Args:
             values: Standard parameters, (p,) or (t, p); a priori by default.
@@ -473,16 +490,15 @@ class Model(Columns):
         load: ArrayLike | None,
         dead_band: ArrayLike | None,
     ) -> FloatArray:
-        """Return the rows' efforts, (t, m); arguments as in `inverse_dynamics`."""
-        v, a = (x[:, self.independent] for x in (motion.qd, motion.qdd))
+        """Return the efforts of the rows, (t, m); arguments as in `inverse_dynamics`."""
         settings = {"settled": False} if self.n_state_inputs else {}
         (rows,) = evaluate_with_repivoting(
             Model.effort_kernel,
             self,
             self.loops.dynamic,
             motion.q,
-            v,
-            a,
+            motion.qd[:, self.independent],
+            motion.qdd[:, self.independent],
             self.kernel_context(motion, dead_band, transmitted=False),
             *self._given(values, load),
             **settings,
@@ -490,27 +506,25 @@ class Model(Columns):
         return np.asarray(rows)
 
     def min_norm_motor_effort(self, q: FloatArray, rows: FloatArray) -> FloatArray:
-        """Return the smallest motor efforts (t, a) whose effect on the rows is given (t, m)."""
+        """Return the motor efforts of least norm (t, a) with a given effect on the rows (t, m)."""
         if not self.loops.redundant:
             return rows[:, [self.independent.index(i) for i in self.actuated]]
         act = self._motor_map(q)
-        good = np.isfinite(act).all(axis=(1, 2))
+        finite = np.isfinite(act).all(axis=(1, 2))
+        inverse = np.linalg.pinv(act[finite].transpose(0, 2, 1))
         effort = np.full(act.shape[:2], np.nan)
-        effort[good] = np.einsum(
-            "tam,tm->ta", np.linalg.pinv(act[good].transpose(0, 2, 1)), rows[good]
-        )
+        effort[finite] = np.einsum("tam,tm->ta", inverse, rows[finite])
         return effort
 
     def project_to_rows(self, q: FloatArray, effort: FloatArray) -> FloatArray:
         """Return the effect of motor efforts (t, a) on the rows, E_act^T tau, (t, m)."""
         if not self.loops.redundant:
-            return np.ascontiguousarray(
-                effort[:, [self.actuated.index(i) for i in self.independent]]
-            )
+            columns = [self.actuated.index(i) for i in self.independent]
+            return np.ascontiguousarray(effort[:, columns])
         return np.asarray(np.einsum("tam,ta->tm", self._motor_map(q), effort))
 
     def _motor_map(self, q: FloatArray) -> FloatArray:
-        """Return E_act, the velocities of the motors by those of the rows, (t, a, m)."""
+        """Return E_act, which maps velocities of the rows to those of the motors, (t, a, m)."""
         return self.kinematics.closure_map(q)[:, self.actuated, :]
 
     def forward_dynamics(
@@ -524,7 +538,7 @@ class Model(Columns):
         dead_band: ArrayLike | None = None,
         wrench: FloatArray | None = None,
     ) -> FloatArray:
-        """Return the rows' accelerations under motor efforts, (t, m).
+        """Return the accelerations of the rows under motor efforts, (t, m).
 
         Args:
             q: All coordinates with the loops closed, (t, n).
@@ -552,8 +566,9 @@ class Model(Columns):
         load: ArrayLike | None = None,
         dead_band: ArrayLike | None = None,
     ) -> FloatArray:
-        """Return the efforts of the rows at zero acceleration: Coriolis, gravity, friction, (t,
-        m).
+        """Return the efforts of the rows at zero acceleration, (t, m).
+
+        They consist of Coriolis, centrifugal, gravity and friction efforts.
         """
         return self._dynamics(q, velocity, np.zeros_like(velocity), values, load, dead_band)[1]
 
@@ -566,8 +581,10 @@ class Model(Columns):
         load: ArrayLike | None,
         dead_band: ArrayLike | None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return mass matrix (t, m, m), bias (t, m) and acceleration (t, m) of the rows under their
-        efforts (t, m).
+        """Return mass matrix (t, m, m), bias (t, m) and acceleration (t, m) of the rows.
+
+        Args:
+            rows: Efforts on the rows, (t, m).
         """
         mass, bias, acceleration = evaluate_with_repivoting(
             Model.dynamics_kernel,
@@ -589,10 +606,11 @@ class Model(Columns):
         Ten load parameters are those of the first load body.
         """
         chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
-        extra = np.zeros(0) if load is None else np.asarray(load, dtype=float)
-        if extra.ndim == 1:
-            extra = np.concatenate([extra, np.zeros(len(self.load_columns) - len(extra))])
-        return chi, extra
+        inertial = np.zeros(0) if load is None else np.asarray(load, dtype=float)
+        if inertial.ndim == 1:
+            missing = np.zeros(len(self.load_columns) - len(inertial))
+            inertial = np.concatenate([inertial, missing])
+        return chi, inertial
 
 
 Robot = Model | Mechanism | str | Path
@@ -600,7 +618,7 @@ Robot = Model | Mechanism | str | Path
 
 
 def as_model(robot: Robot) -> Model:
-    """Return a robot compiled, whatever it was given as."""
+    """Return the model of a robot given as a model, a mechanism, a name or a file."""
     if isinstance(robot, Model):
         return robot
     check_type(
@@ -609,4 +627,5 @@ def as_model(robot: Robot) -> Model:
         "the robot",
         "a Model, a Mechanism, a bundled name or the path of its file",
     )
-    return Model(robot if isinstance(robot, Mechanism) else load_robot(robot))
+    mechanism = robot if isinstance(robot, Mechanism) else load_robot(robot)
+    return Model(mechanism)

@@ -27,7 +27,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.engine.elimination import cholesky_solve
-from gough.engine.loops import Closed, Loops
+from gough.engine.loops import LoopExpressions, Loops
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
 from gough.kernels.kernel import compiled
@@ -74,7 +74,9 @@ def computed_torque_kernel(model: Model, lanes: int | None = None) -> ca.Functio
         guess[model.actuated] = q
         place = ca.SX.sym("q", n)
         closing = ca.Function(
-            "closing", [place], [place + Closed(model.loops, "actuated", place).newton_step()]
+            "closing",
+            [place],
+            [place + LoopExpressions(model.loops, "actuated", place).newton_step()],
         )
         at = ca.Function("at", symbols, [ca.densify(chain.closure_map @ symbols[1]), efforts])
         closed = closing(guess)
@@ -130,7 +132,7 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
     band, chi, load] (1 + n + p + 10 l).
     Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the
     rows' acceleration at the start, the state at the end with q not yet closed, and the check at
-    the start (see `Closed`): the stages are within a step of it, and a tenth of the operations
+    the start (see `LoopExpressions`): the stages are near it, and a tenth of the operations
     would be checks.
     """
     tau = ca.SX.sym("tau", len(model.actuated), 3)
@@ -186,7 +188,7 @@ def closing_kernel(model: Model) -> ca.Function:
     """
     m = model.degrees_of_freedom
     q, v, a = ca.SX.sym("q", len(model.mechanism.joints)), ca.SX.sym("v", m), ca.SX.sym("a", m)
-    closure = Closed(model.loops, "actuated", q)
+    closure = LoopExpressions(model.loops, "actuated", q)
     at = ca.Function("at", [q, v, a], [*closure.rates(v, a), closure.check])
     closed = q + closure.newton_step()
     return ca.Function("closing", [q, v, a], [ca.densify(x) for x in (closed, *at(closed, v, a))])
@@ -201,7 +203,7 @@ def _stage(model: Model) -> ca.Function:
     chi, load, tau = _symbols(
         "given", len(mechanism.standard), len(model.load_columns), len(model.actuated)
     )
-    closure = Closed(model.loops, model.loops.dynamic, q)
+    closure = LoopExpressions(model.loops, model.loops.dynamic, q)
     qd, extra = closure.rates(v, ca.SX.zeros(m))
     usual = ca.SX(ca.DM(list(mechanism.channels.values())))
     tree = TreeEfforts(mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
@@ -234,7 +236,7 @@ def controller_graphs(
     """
     part = model.loops.partitions["actuated"]
     q = ca.SX.sym("q", len(model.mechanism.joints))
-    closure = Closed(model.loops, "actuated", q)
+    closure = LoopExpressions(model.loops, "actuated", q)
     step = closure.newton_step()
     newton = ca.Function("newton", [q], [ca.densify(step), _sizes(model.loops, closure, step)])
     a = len(model.actuated)
@@ -275,7 +277,7 @@ def controller_graphs(
     )
 
 
-def _sizes(loops: Loops, closure: Closed, step: ca.SX) -> ca.SX:
+def _sizes(loops: Loops, closure: LoopExpressions, step: ca.SX) -> ca.SX:
     """Return the sizes of residual and step as fractions of the robot.
 
     With s_r and u_i one for angles and the characteristic length for lengths,

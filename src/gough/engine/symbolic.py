@@ -6,7 +6,7 @@ in its own frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,17 +30,19 @@ class Transform:
     translation: ca.SX
 
     def __matmul__(self, other: Transform) -> Transform:
-        return Transform(
-            self.rotation @ other.rotation, self.translation + self.rotation @ other.translation
-        )
+        """Return the composition of two transforms, the other one first."""
+        translation = self.translation + self.rotation @ other.translation
+        return Transform(self.rotation @ other.rotation, translation)
 
     def twist(self, q: ca.SX, rates: ca.SX) -> ca.SX:
-        """Return linear, then angular velocity in the frame it leads to, (6,): dR/dt R^T = [w]x."""
-        turn = ca.reshape(ca.jtimes(ca.vec(self.rotation), q, rates), 3, 3) @ self.rotation.T
-        return ca.vertcat(ca.jtimes(self.translation, q, rates), turn[2, 1], turn[0, 2], turn[1, 0])
+        """Return linear, then angular velocity in the base frame, (6,), from dR/dt R^T = [w]x."""
+        rotation_rate = ca.reshape(ca.jtimes(ca.vec(self.rotation), q, rates), 3, 3)
+        cross = rotation_rate @ self.rotation.T
+        linear = ca.jtimes(self.translation, q, rates)
+        return ca.vertcat(linear, cross[2, 1], cross[0, 2], cross[1, 0])
 
     def jacobian(self, q: ca.SX) -> ca.SX:
-        """Return the twist by the rates of coordinates, (6, n)."""
+        """Return the derivative of the twist by the rates of coordinates, (6, n)."""
         rates = ca.SX.sym("rates", q.shape[0])
         return ca.densify(ca.jacobian(self.twist(q, rates), rates))
 
@@ -56,16 +58,18 @@ def _sparse(values: FloatArray) -> ca.SX:
 
 def _cross(a: ca.SX, b: ca.SX) -> ca.SX:
     """Return a x b, column by column; one of them may be a single column."""
-    i, j = [1, 2, 0], [2, 0, 1]
-    return ca.vertcat(*[a[i[k], :] * b[j[k], :] - a[j[k], :] * b[i[k], :] for k in range(3)])
+    rows = []
+    for i, j in ((1, 2), (2, 0), (0, 1)):
+        rows.append(a[i, :] * b[j, :] - a[j, :] * b[i, :])
+    return ca.vertcat(*rows)
 
 
 def _rotation(axis: FloatArray, angle: ca.SX) -> ca.SX:
     """Return a a^T + cos (1 - a a^T) + sin [a]x for a unit vector a."""
-    along, cross = np.outer(axis, axis), np.cross(axis, np.eye(3)).T
-    return (
-        _sparse(along) + ca.cos(angle) * _sparse(np.eye(3) - along) + ca.sin(angle) * _sparse(cross)
-    )
+    along = _sparse(np.outer(axis, axis))
+    across = _sparse(np.eye(3) - np.outer(axis, axis))
+    cross = _sparse(np.cross(axis, np.eye(3)).T)
+    return along + ca.cos(angle) * across + ca.sin(angle) * cross
 
 
 def joint_transforms(mechanism: Mechanism, q: ca.SX) -> list[Transform]:
@@ -92,21 +96,23 @@ def closure_equations(mechanism: Mechanism, q: ca.SX) -> ca.SX:
     """Return phi of all closures, stacked, (c,): zero where the loops are closed. [m or rad]"""
     poses = body_transforms(mechanism, q)
     coordinates = {name: q[i] for i, name in enumerate(mechanism.coordinates)}
-    parts: list[ca.SX] = []
+    residuals: list[ca.SX] = []
     for closure in mechanism.closures:
-        parts += CLOSURES[closure.kind].residual(
-            closure, Configuration(coordinates, *closure_ends(closure, poses))
-        )
-    return ca.densify(ca.vertcat(*parts)) if parts else ca.SX(0, 1)
+        configuration = Configuration(coordinates, *closure_ends(closure, poses))
+        residuals += CLOSURES[closure.kind].residual(closure, configuration)
+    return ca.densify(ca.vertcat(*residuals)) if residuals else ca.SX(0, 1)
 
 
 def equation_owners(mechanism: Mechanism) -> list[int]:
     """Return the number of the closure that each closure equation belongs to, (c,)."""
-    return [k for k, closure in enumerate(mechanism.closures) for _ in range(closure.equations)]
+    owners: list[int] = []
+    for k, closure in enumerate(mechanism.closures):
+        owners += [k] * closure.equations
+    return owners
 
 
 def closure_ends(closure: Closure, poses: Mapping[str, Transform]) -> list[Transform]:
-    """Return where the frames are that a closure brings together."""
+    """Return the poses of the frames that a closure connects, in the base frame."""
     return [poses[frame.body] @ _fixed(frame.placement) for frame in closure.frames]
 
 
@@ -136,90 +142,99 @@ class TreeEfforts:
         smooth: bool = False,
     ) -> None:
         self.mechanism = mechanism
-        self.q, self.qd, self.qdd = q, qd, qdd
-        n, kept = len(mechanism.joints), len(mechanism.internal_states)
-        scaled = qd / ca.fmax(
-            dead_band[:n], 1e-300
-        )  # a band of zero gives the plain sign with sign(0) = 0
+        self.q = q
+        self.qd = qd
+        self.qdd = qdd
+        n = len(mechanism.joints)
+        band = ca.fmax(dead_band[:n], 1e-300)  # a band of zero gives the sign with sign(0) = 0
+        scaled = qd / band
         self.sign = ca.tanh(scaled) if smooth else ca.fmax(ca.fmin(scaled, 1.0), -1.0)
-        known = dead_band.shape[0] > n
-        self._lags = dead_band[n : n + kept] if known else None
-        self._channels = (
-            {name: dead_band[n + kept + k] for k, name in enumerate(mechanism.channels)}
-            if known
-            else {}
-        )
-        transmitted = dead_band[n + kept + len(mechanism.channels) :]
+        self._lags: ca.SX | None = None
+        self._channels: dict[str, ca.SX] = {}
         self.transmitted: dict[int, ca.SX] = {}
+        if dead_band.shape[0] > n:
+            self._split_extra_inputs(dead_band[n:])
+        self._propagate_motion()
+
+    def _split_extra_inputs(self, extra: ca.SX) -> None:
+        """Split extra inputs into internal states, channels and transmitted efforts, if any."""
+        mechanism = self.mechanism
+        n_states = len(mechanism.internal_states)
+        transmitted = extra[n_states + len(mechanism.channels) :]
+        self._lags = extra[:n_states]
+        for k, name in enumerate(mechanism.channels):
+            self._channels[name] = extra[n_states + k]
         for k, joint in enumerate(mechanism.load_dependent[: transmitted.shape[0]]):
             self.transmitted[joint] = transmitted[k]
-        self._outward()
 
-    def _outward(self) -> None:
-        """Find the motion of all bodies: acceleration of the origin minus gravity, angular
-        velocity, acceleration.
+    def _propagate_motion(self) -> None:
+        """Compute the motion of all bodies from the base outwards, in body frames.
+
+        It consists of the acceleration of the origin minus gravity, the angular velocity and the
+        angular acceleration.
         """
         self._transforms = joint_transforms(self.mechanism, self.q)
-        self._motion = {
-            BASE: (_sparse(-np.array(self.mechanism.gravity)), ca.SX(3, 1), ca.SX(3, 1))
-        }
+        gravity = _sparse(-np.array(self.mechanism.gravity))
+        self._motion = {BASE: (gravity, ca.SX(3, 1), ca.SX(3, 1))}
         for i, joint in enumerate(self.mechanism.joints):
-            R, r = self._transforms[i].rotation, self._transforms[i].translation
+            R = self._transforms[i].rotation
+            r = self._transforms[i].translation
             a, w, wd = self._motion[joint.parent]
-            speed, thrust = (_sparse(joint.direction) * x[i] for x in (self.qd, self.qdd))
-            a, w, wd = R.T @ (a + ca.cross(wd, r) + ca.cross(w, ca.cross(w, r))), R.T @ w, R.T @ wd
+            a = R.T @ (a + ca.cross(wd, r) + ca.cross(w, ca.cross(w, r)))
+            w = R.T @ w
+            wd = R.T @ wd
+            direction = _sparse(joint.direction)
+            velocity = direction * self.qd[i]
+            acceleration = direction * self.qdd[i]
             if joint.kind == "revolute":
-                self._motion[joint.child] = a, w + speed, wd + thrust + ca.cross(w, speed)
+                wd = wd + acceleration + ca.cross(w, velocity)
+                w = w + velocity
             else:
-                self._motion[joint.child] = a + thrust + 2 * ca.cross(w, speed), w, wd
+                a = a + acceleration + 2 * ca.cross(w, velocity)
+            self._motion[joint.child] = a, w, wd
 
-    def _term(self, i: int, name: str) -> Any:
-        """Return a joint term for a unit coefficient."""
-        return self.mechanism.terms[name].value(self._state(i, name))
-
-    def _state(self, i: int, name: str = "") -> JointState:
-        """Return what a term of a joint may depend on."""
+    def _state(self, i: int, term: str = "") -> JointState:
+        """Return what a term of joint i may depend on."""
         mechanism = self.mechanism
-        own = (
-            None
-            if self._lags is None
-            else [
-                self._lags[k]
-                for k, memory in enumerate(mechanism.internal_states)
-                if memory[:2] == (i, name)
-            ]
-        )
+        lags = None
+        if self._lags is not None:
+            states = mechanism.internal_states
+            lags = [self._lags[k] for k, state in enumerate(states) if state[:2] == (i, term)]
+
+        def other_state(name: str) -> JointState:
+            other = mechanism.resolve_joint(mechanism.joints[i], name)
+            return self._state(mechanism.coordinates.index(other.name))
+
         return JointState(
             q=self.q[i],
             qd=self.qd[i],
             qdd=self.qdd[i],
             sign=self.sign[i],
             math=ca,
-            lags=own,
+            lags=lags,
             channels=self._channels,
             effort=self.transmitted.get(i, 0.0),
-            other=lambda other: self._state(
-                mechanism.coordinates.index(
-                    mechanism.resolve_joint(mechanism.joints[i], other).name
-                )
-            ),
+            other=other_state,
         )
 
     def state_derivatives(self) -> tuple[ca.SX, ca.SX]:
-        """Return what each lag follows, and how fast, both (x,): d lag/dt = rate (followed - lag).
+        """Return the signal that each lag follows and its rate, both (x,).
 
-        [1/s]
+        The lag obeys d lag/dt = rate (followed - lag). [1/s]
         """
-        followed, rates = [], []
+        followed: list[ca.SX] = []
+        rates: list[ca.SX] = []
         for i, name, k in self.mechanism.internal_states:
-            term, state = self.mechanism.terms[name], self._state(i, name)
+            term = self.mechanism.terms[name]
+            state = self._state(i, name)
             lag = term.lags[k]
             followed.append(term.value(state, lag.operands[0]))
             length = term.value(state, lag.operands[1])
-            rates.append((ca.fabs(self.qd[i]) if term.lag_is_distance(lag) else 1.0) / length)
+            speed = ca.fabs(self.qd[i]) if term.lag_is_distance(lag) else 1.0
+            rates.append(speed / length)
         return ca.SX(ca.vertcat(*followed)), ca.SX(ca.vertcat(*rates))
 
-    def total(self, value: Callable[[Parameter], Any], columns: int = 1) -> ca.SX:
+    def total(self, parameter: Callable[[Parameter], Any], columns: int = 1) -> ca.SX:
         """Return the tree efforts of all bodies and joint terms, (n, k).
 
         With the first moment s and the inertia I about the origin of a body, its wrench is
@@ -230,57 +245,80 @@ class TreeEfforts:
         contain its transmitted effort.
 
         Args:
-            value: Gives parameters by name, as expressions, (1, k); None where there is none.
-            columns: k, for instance to have the efforts of one parameter in each.
+            parameter: Gives a parameter by name as an expression, (1, k), or None if it has none.
+            columns: k; regressors have one column for each parameter.
         """
-        mechanism, efforts = self.mechanism, ca.SX(len(self.mechanism.joints), columns)
-        none = ca.SX(3, columns)
-        wrenches = dict.fromkeys((BASE, *(body.name for body in mechanism.bodies)), (none, none))
+        mechanism = self.mechanism
+        efforts = ca.SX(len(mechanism.joints), columns)
+        zero = ca.SX(3, columns)
+        wrenches = {BASE: (zero, zero)}
         for body in mechanism.bodies:
-            given = [value(Parameter.of(body.name, kind)) for kind in INERTIAL]
-            if any(v is not None for v in given):
-                m, *rest = (ca.SX(1, columns) if v is None else v for v in given)
-                s, inertia = (
-                    ca.sparsify(ca.vertcat(*rest[:3])),
-                    dict(zip(INERTIA_ENTRIES, rest[3:])),
-                )
-                a, w, wd = self._motion[body.name]
-                force = a @ m + _cross(wd, s) + _cross(w, _cross(w, s))
-                moment = _cross(s, a) + _turned(inertia, wd) + _cross(w, _turned(inertia, w))
-                wrenches[body.name] = force, moment
+            wrenches[body.name] = self._wrench(body.name, parameter, columns) or (zero, zero)
         for i, joint in reversed(list(enumerate(mechanism.joints))):
-            R, r = self._transforms[i].rotation, self._transforms[i].translation
+            R = self._transforms[i].rotation
+            r = self._transforms[i].translation
             force, moment = wrenches[joint.child]
-            unknown = i in mechanism.load_dependent and i not in self.transmitted
-            terms = [
-                t for t in joint.terms if not unknown or not mechanism.terms[t].is_joint_friction
-            ]
-            own = _sparse(joint.direction).T @ (moment if joint.kind == "revolute" else force)
-            efforts[i, :] = own + self._terms(i, value, terms, columns)
-            f, n = wrenches[joint.parent]
-            carried = R @ force
-            wrenches[joint.parent] = f + carried, n + R @ moment + _cross(r, carried)
+            driven = moment if joint.kind == "revolute" else force
+            rigid = _sparse(joint.direction).T @ driven
+            efforts[i, :] = rigid + self._terms(i, parameter, self._known_terms(i), columns)
+            parent_force, parent_moment = wrenches[joint.parent]
+            force = R @ force
+            parent_moment = parent_moment + R @ moment + _cross(r, force)
+            wrenches[joint.parent] = parent_force + force, parent_moment
         return efforts
 
-    def friction(self, i: int, value: Callable[[Parameter], Any]) -> ca.SX:
+    def _wrench(
+        self, body: str, parameter: Callable[[Parameter], Any], columns: int
+    ) -> tuple[ca.SX, ca.SX] | None:
+        """Return force and moment on a body about its origin, (3, k) each; None if massless."""
+        inertial = [parameter(Parameter.of(body, kind)) for kind in INERTIAL]
+        if all(number is None for number in inertial):
+            return None
+        inertial = [ca.SX(1, columns) if number is None else number for number in inertial]
+        m = inertial[0]
+        s = ca.sparsify(ca.vertcat(*inertial[1:4]))
+        inertia = dict(zip(INERTIA_ENTRIES, inertial[4:]))
+        a, w, wd = self._motion[body]
+        force = a @ m + _cross(wd, s) + _cross(w, _cross(w, s))
+        moment = _cross(s, a) + _inertia_times(inertia, wd)
+        moment = moment + _cross(w, _inertia_times(inertia, w))
+        return force, moment
+
+    def _known_terms(self, i: int) -> list[str]:
+        """Return the terms of a joint without friction whose transmitted effort is unknown."""
+        terms = self.mechanism.joints[i].terms
+        if i not in self.mechanism.load_dependent or i in self.transmitted:
+            return list(terms)
+        return [name for name in terms if not self.mechanism.terms[name].is_joint_friction]
+
+    def friction(self, i: int, parameter: Callable[[Parameter], Any]) -> ca.SX:
         """Return the friction of a joint at its transmitted effort."""
-        terms = self.mechanism.terms
-        return self._terms(
-            i, value, [t for t in self.mechanism.joints[i].terms if terms[t].is_joint_friction]
-        )
+        terms = self.mechanism.joints[i].terms
+        friction = [name for name in terms if self.mechanism.terms[name].is_joint_friction]
+        return self._terms(i, parameter, friction)
 
     def _terms(
-        self, i: int, value: Callable[[Parameter], Any], names: list[str], columns: int = 1
+        self,
+        i: int,
+        parameter: Callable[[Parameter], Any],
+        names: Sequence[str],
+        columns: int = 1,
     ) -> ca.SX:
-        given = {name: value(Parameter.of(self.mechanism.joints[i].name, name)) for name in names}
-        return sum(
-            (v * self._term(i, name) for name, v in given.items() if v is not None),
-            ca.SX(1, columns),
-        )
+        """Return the effort of some terms of a joint, (1, k)."""
+        joint = self.mechanism.joints[i].name
+        effort = ca.SX(1, columns)
+        for name in names:
+            coefficient = parameter(Parameter.of(joint, name))
+            if coefficient is not None:
+                unit_effort = self.mechanism.terms[name].value(self._state(i, name))
+                effort = effort + coefficient * unit_effort
+        return effort
 
 
-def _turned(inertia: Mapping[tuple[int, int], ca.SX], w: ca.SX) -> ca.SX:
+def _inertia_times(inertia: Mapping[tuple[int, int], ca.SX], w: ca.SX) -> ca.SX:
     """Return I w, (3, k), for entries of inertia matrices (1, k)."""
-    return ca.vertcat(
-        *[sum(inertia[min(i, j), max(i, j)] * w[j] for j in range(3)) for i in range(3)]
-    )
+    rows = []
+    for i in range(3):
+        products = [inertia[min(i, j), max(i, j)] * w[j] for j in range(3)]
+        rows.append(sum(products))
+    return ca.vertcat(*rows)

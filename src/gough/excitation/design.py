@@ -21,7 +21,7 @@ from gough.core.record import Record
 from gough.core.trajectory import Fourier
 from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.columns import column_names
-from gough.engine.limits import SINGULARITY, Limit, collect_limits
+from gough.engine.limits import REGULARITY_BOUND, Limit, collect_limits
 from gough.engine.loops import By
 from gough.engine.model import Model, Robot, as_model
 from gough.excitation.criteria import Criterion, criterion_value
@@ -70,7 +70,7 @@ class DesignSettings(Settings):
     )
     tie_legs: bool = option(False, TIE_LEGS)
     singularity: float = option(
-        SINGULARITY,
+        REGULARITY_BOUND,
         "Smallest |det dq_act/dx| relative to home, and inverse of the largest; 0 to ignore.",
         least=0,
     )

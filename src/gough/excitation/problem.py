@@ -15,9 +15,9 @@ from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier
 from gough.engine.columns import column_names
 from gough.engine.derivatives import regressor_adjoint, response, smooth_regressor
-from gough.engine.kinematics import CHECK
+from gough.engine.kinematics import ELIMINATION_TOLERANCE
 from gough.engine.limits import Limit
-from gough.engine.loops import CLOSED, By
+from gough.engine.loops import LOOP_TOLERANCE, By
 from gough.engine.model import Model
 from gough.excitation.criteria import Criterion, criterion_gradient
 from gough.excitation.linearisation import Linearisation, trajectory_derivatives
@@ -246,7 +246,7 @@ class DesignProblem:
         if start is None:
             start = np.repeat(self.centre[None], len(position), axis=0)
         q, error = self.model.kinematics.close_nearby(start, self.by, self.origin + position)
-        if not (error < CLOSED).all():
+        if not (error < LOOP_TOLERANCE).all():
             return None
         bands = self.friction_bands[k]
         standard = self.model.mechanism.standard.values
@@ -254,10 +254,10 @@ class DesignProblem:
             q, velocity, acceleration, bands, standard, self._loads[k]
         )
         constraints, slope = normalise(self.limits, outputs, self.model.loops.redundant)
-        if not (check < CHECK).all() or not np.isfinite(constraints).all():
+        if not (check < ELIMINATION_TOLERANCE).all() or not np.isfinite(constraints).all():
             return None
         regressor, check = self._regressor(q, velocity, acceleration, bands, self._covariance)
-        if not (check < CHECK).all():
+        if not (check < ELIMINATION_TOLERANCE).all():
             return None
         return TrajectoryPoint(
             q=q,

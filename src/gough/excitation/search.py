@@ -19,7 +19,7 @@ from gough.core.errors import (
 from gough.core.motion import Motion
 from gough.core.trajectory import Fourier
 from gough.engine.limits import Limit, measure
-from gough.engine.loops import CLOSED, By
+from gough.engine.loops import LOOP_TOLERANCE, By
 from gough.engine.model import Model
 from gough.excitation.problem import DesignPoint, DesignProblem
 from gough.excitation.solver import InteriorPoint, Progress, SearchStopped, interior_point
@@ -155,7 +155,7 @@ def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> F
     closed = np.ones(RANDOM_POSES, dtype=bool)
     for fraction in np.linspace(0.1, 1.0, 10):
         q, error = model.kinematics.close_nearby(q, by, home + fraction * (target - home))
-        closed &= error < CLOSED
+        closed &= error < LOOP_TOLERANCE
         q[~closed] = model.home
     return np.concatenate([model.home[None], q[closed]])
 

@@ -12,7 +12,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import GoughError, InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.engine import Model
 from gough.engine.kinematics import ClosedChain
-from gough.engine.loops import CLOSED, open_loops
+from gough.engine.loops import LOOP_TOLERANCE, open_loops
 from gough.mechanism.types import BASE, Frame, Mechanism
 
 # step of the difference that gives the platform's Jacobian [rad or lengths of the robot]
@@ -148,7 +148,7 @@ class Posture:
         for closure in loops.mechanism.closures:
             mine = slice(row, row + closure.equations)
             row += closure.equations
-            if not (residual[mine] * loops.weights[mine]).max() < CLOSED:
+            if not (residual[mine] * loops.weights[mine]).max() < LOOP_TOLERANCE:
                 ends = np.array([self._point(frame) for frame in closure.frames]).reshape(-1, 3)
                 found.append(Gap(closure.name, float(residual[mine].max()), ends))
         found.sort(key=lambda gap: -gap.size)
