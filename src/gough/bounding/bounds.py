@@ -27,7 +27,15 @@ from gough.identification.load_friction import refuse_load_friction
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
-from gough.processing import Processed, Processing, choose_processing, process, regression
+from gough.processing import (
+    MatchedLog,
+    ProcessedLog,
+    Processing,
+    choose_processing,
+    match_robot,
+    process,
+    regression,
+)
 
 MAX_EQUATIONS = 20000  # equations used: every k-th sample beyond that
 # The same with an uncertain regressor: enclosing that of a hexapod takes 10 ms an equation.
@@ -116,9 +124,10 @@ def bounds(
         gains = gains or result.gains
     payloads = dict.fromkeys(log.payload for log in recordings if log.payload is not None)
     base = base_parameters(model, tie_legs=chosen.tie_legs, payloads=tuple(payloads))
-    processing = complete_processing(model, recordings, base, chosen.processing, gains)
+    matched = [match_robot(model, log, chosen.processing.repeats) for log in recordings]
+    processing = complete_processing(model, matched, base, chosen.processing, gains)
     chosen = replace(chosen, processing=processing)
-    problem = bounded_problem(model, recordings, base, chosen, gains=gains)
+    problem = bounded_problem(model, matched, base, chosen, gains=gains)
     box = enclose(problem, chosen.solver, chosen.outliers)
     notices = box.notices
     if chosen.position_error is not None:
@@ -135,7 +144,7 @@ def bounds(
 
 def bounded_problem(
     model: Model,
-    recordings: Sequence[Recording],
+    recordings: Sequence[Recording | MatchedLog],
     base: BaseParameters,
     settings: BoundsSettings | None = None,
     *,
@@ -152,8 +161,9 @@ def bounded_problem(
     error_bound sum_a |E_am|, E the closure map of the motors.
     """
     chosen = merge_settings(BoundsSettings, settings, options)
-    processing = complete_processing(model, recordings, base, chosen.processing, gains)
-    logs, _ = in_efforts(model, [process(model, log, processing) for log in recordings], gains)
+    matched = [match_robot(model, log, chosen.processing.repeats) for log in recordings]
+    processing = complete_processing(model, matched, base, chosen.processing, gains)
+    logs, _ = in_efforts(model, [process(model, log, processing) for log in matched], gains)
     blocks = [_log_equations(model, log, base, chosen, len(logs)) for log in logs]
     if chosen.prior is None:
         prior = default_prior(model, base)
@@ -186,7 +196,7 @@ class _LogEquations(NamedTuple):
 
 def _log_equations(
     model: Model,
-    processed: Processed,
+    processed: ProcessedLog,
     base: BaseParameters,
     settings: BoundsSettings,
     n_logs: int,
@@ -196,7 +206,7 @@ def _log_equations(
     if settings.position_error is not None:
         max_equations = MAX_UNCERTAIN_EQUATIONS
     block = regression(model, processed, base, decimate=False)
-    valid = np.array(processed.mask)
+    valid = np.array(processed.valid)
     if not valid.any():
         valid[:] = True
     samples = np.flatnonzero(valid.any(axis=1))
@@ -223,7 +233,7 @@ def _log_equations(
     return _LogEquations(regressor, block.effort[samples], error_bound, valid)
 
 
-def _slow_speeds(model: Model, processed: Processed, threshold: float | None) -> FloatArray:
+def _slow_speeds(model: Model, processed: ProcessedLog, threshold: float | None) -> FloatArray:
     """Return the speed below which friction of each joint may have any sign, (n,)."""
     top_speed = np.abs(processed.motion.qd).max(axis=0)
     slow = np.asarray(np.maximum(processed.dead_band, SLOW_SPEED_FRACTION * top_speed))
@@ -234,7 +244,7 @@ def _slow_speeds(model: Model, processed: Processed, threshold: float | None) ->
     return slow
 
 
-def _row_amplification(model: Model, processed: Processed, samples: IntArray) -> FloatArray:
+def _row_amplification(model: Model, processed: ProcessedLog, samples: IntArray) -> FloatArray:
     """Return the largest error of each row if every motor is off by one, (s, r)."""
     if not model.loops.redundant:
         return np.ones((len(samples), len(model.rows)))
@@ -244,7 +254,7 @@ def _row_amplification(model: Model, processed: Processed, samples: IntArray) ->
 
 def complete_processing(
     model: Model,
-    recordings: Sequence[Recording],
+    recordings: Sequence[Recording | MatchedLog],
     base: BaseParameters,
     given: Processing,
     gains: Mapping[str, float] | None,

@@ -34,7 +34,7 @@ from gough.fitting.problem import Estimator
 from gough.fitting.regression import Regression
 from gough.identification.experiment import Experiment
 from gough.mechanism.types import Mechanism
-from gough.processing import Processed
+from gough.processing import ProcessedLog
 from gough.processing.decimation import decimated
 
 STEPS, HALVINGS = 60, 12  # of a search, and of one step of it; it converges in a few, or not at all
@@ -62,7 +62,7 @@ class TermColumns:
         self,
         model: Model,
         mechanism: Mechanism,
-        processed: Processed,
+        processed: ProcessedLog,
         members: Sequence[Sequence[Parameter]],
         maps: FloatArray | None = None,
     ) -> None:
@@ -95,7 +95,7 @@ class TermColumns:
             motion,
             band,
             channels=self._channels,
-            periodic=self._log.average is not None,
+            periodic=self._log.periodic,
             constants=constants,
             math=math,
         )[0]
@@ -148,10 +148,10 @@ class TermColumns:
             units=("1",) * len(names),
             time=log.motion.time,
             sample=log.sample,
-            mask=log.mask,
+            mask=log.valid,
             group=log.group,
         )
-        parts = decimated([whole], log.decimation, around=log.average is not None)
+        parts = decimated([whole], log.decimation, around=log.periodic)
         return np.concatenate([part.regressor for part in parts])
 
 

@@ -24,22 +24,24 @@ from gough.fitting.noise_information import attenuation, information_over_noise,
 from gough.fitting.regression import Regression, concatenate
 from gough.logs.recording import Recording
 from gough.processing import (
-    Processed,
+    MatchedLog,
+    ProcessedLog,
     Processing,
     choose_processing,
-    process,
+    match_robot,
     raised_cutoff,
     regression,
 )
-from gough.processing.choice import MOST_LEFT_OUT, ProcessingChoice
+from gough.processing.choice import MIN_VALID_FRACTION, ProcessingChoice
 from gough.processing.likelihood_models import with_position_noise
-from gough.processing.match_robot import ready
-from gough.processing.time_domain import nominal_gains
-from gough.processing.valid_equations import noise_again
+from gough.processing.processed_log import nominal_gains, process_log
 
-SMALL = 0.1  # sigmas: what noise of the positions takes from values is not counted below
-AGAIN = 4  # times that noise is added again, each time to another stretch of a long log
-ENOUGH = 20000  # samples of a log without periods in which noise shows what it does
+# Attenuation bias by position noise below this many standard errors is ignored.
+NEGLIGIBLE_ATTENUATION = 0.1
+# Perturbations of the positions, each of another block of a long log.
+N_PERTURBATIONS = 4
+# A log without periods is perturbed in blocks of so many samples.
+PERTURBED_SAMPLES = 20000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,7 +52,7 @@ class Experiment:
     base: BaseParameters
     recordings: tuple[Recording, ...]
     choice: ProcessingChoice  # the processing of all, and what it was chosen from
-    processed: tuple[Processed, ...]
+    processed: tuple[ProcessedLog, ...]
     parts: tuple[
         Regression, ...
     ]  # with the equations that count, less the efforts of what is `known`
@@ -82,8 +84,9 @@ def prepare(
     """
     if not recordings:
         raise InvalidInput("there is no recording to identify from")
-    choice = choose_processing(model, recordings, base, processing, gains=gains)
-    done = [process(model, recording, choice.processing) for recording in recordings]
+    logs = match_logs(model, recordings, processing)
+    choice = choose_processing(model, logs, base, processing, gains=gains)
+    done = [process_log(model, log, choice.processing) for log in logs]
     experiment = assemble(model, recordings, done, base, choice, gains=gains)
     window = 0.0 if processing is None else processing.window or 0.0
     for log, part in zip(experiment.processed, experiment.parts):
@@ -95,6 +98,32 @@ def prepare(
                 window=window,
             )
     return experiment
+
+
+def match_logs(
+    model: Model, recordings: Sequence[Recording], processing: Processing | None
+) -> list[MatchedLog]:
+    """Match recordings to the robot, with periods as the settings ask for."""
+    repeats = (processing or Processing()).repeats
+    return [match_robot(model, recording, repeats) for recording in recordings]
+
+
+def with_model(experiment: Experiment, model: Model) -> Experiment:
+    """Return the experiment with another model of the same geometry, processed as before."""
+    done = [process_log(model, log, experiment.processing) for log in matched_logs(experiment)]
+    return assemble(
+        model,
+        experiment.recordings,
+        done,
+        experiment.base,
+        experiment.choice,
+        gains=experiment.gains or None,
+    )
+
+
+def matched_logs(experiment: Experiment) -> list[MatchedLog]:
+    """Return the logs that an experiment was processed from."""
+    return [log.matched for log in experiment.processed if log.matched is not None]
 
 
 def prepare_unseen(
@@ -137,32 +166,46 @@ def processed_as(
     gains: Mapping[str, float] | None,
     known: Mapping[str, float] | None = None,
 ) -> Experiment:
-    """Make logs ready by the processing of others, with a cut-off that values of those parameters
-    predict best with.
+    """Process logs with the settings of others, and a cut-off with which values predict them best.
 
-    A window about reversals that would take half of a row from logs which reverse more often is
-    narrower.
+    A window around reversals that would exclude half of a row is made narrower.
     """
-    used = (
-        processing
-        if values is None
-        else raised_cutoff(model, recordings, base, processing, values, gains=gains)
-    )
-    done = [process(model, recording, used) for recording in recordings]
-    while used.window and min(float(log.mask.mean(axis=0).min()) for log in done) < MOST_LEFT_OUT:
-        narrower = used.window / 2
-        used = replace(
-            used, window=narrower if narrower * min(log.rate for log in recordings) > 1 else 0.0
-        )
-        done = [process(model, recording, used) for recording in recordings]
-    choice = ProcessingChoice(processing=used, rows=model.rows)
-    return assemble(model, recordings, done, base, choice, gains=gains, known=known)
+    logs = match_logs(model, recordings, processing)
+    if values is not None:
+        processing = raised_cutoff(model, logs, base, processing, values, gains=gains)
+    processed = process_with(model, logs, processing)
+    choice = ProcessingChoice(processing=processed[0].settings, rows=model.rows)
+    return assemble(model, recordings, processed, base, choice, gains=gains, known=known)
+
+
+def process_with(
+    model: Model, logs: Sequence[MatchedLog], settings: Processing
+) -> list[ProcessedLog]:
+    """Process logs with the settings of others.
+
+    A window around reversals that would exclude half of a row of logs which reverse more often is
+    made narrower, for all of them.
+    """
+    processed = [process_log(model, log, settings) for log in logs]
+    slowest = min(log.rate for log in logs)
+    while settings.window and _least_valid_fraction(processed) < MIN_VALID_FRACTION:
+        window = settings.window / 2
+        if window * slowest <= 1:
+            window = 0.0
+        settings = replace(settings, window=window)
+        processed = [log.at(settings) for log in processed]
+    return processed
+
+
+def _least_valid_fraction(processed: Sequence[ProcessedLog]) -> float:
+    """Return the smallest fraction of valid equations of a row of a log."""
+    return min(float(log.valid.mean(axis=0).min()) for log in processed)
 
 
 def assemble(
     model: Model,
     recordings: Sequence[Recording],
-    processed: Sequence[Processed],
+    processed: Sequence[ProcessedLog],
     base: BaseParameters,
     choice: ProcessingChoice,
     *,
@@ -209,7 +252,7 @@ def with_information(experiment: Experiment, estimate: Estimate) -> Estimate:
     What that noise takes from the values is not taken back, as its size is a guess on real logs: it
     widens the sigmas. Drive gains among the parameters have no such figure.
     """
-    model, settings, rng = experiment.model, experiment.processing, np.random.default_rng(0)
+    model, rng = experiment.model, np.random.default_rng(0)
     noise = (
         estimate.residual_rms
         if estimate.noise_covariance is None
@@ -217,19 +260,15 @@ def with_information(experiment: Experiment, estimate: Estimate) -> Estimate:
     )
     names = [name for name in estimate.parameters if name in experiment.problem.parameters]
     changes = []
-    for recording, part in zip(experiment.recordings, experiment.parts):
-        log = ready(model, recording, settings)
-        for stretch, more in drawn_again(log, settings, rng):
-            first, again = (
-                part
-                if r is log
-                else regression(
-                    model, replace(process(model, r, settings), current=False), experiment.base
-                )
-                for r in (stretch, more)
-            )
+    for log, part in zip(experiment.processed, experiment.parts):
+        for block, perturbed in perturbed_pairs(log, rng):
+            first = part
+            if block is not log:
+                first = regression(model, replace(block, current=False), experiment.base)
+            again = regression(model, replace(perturbed, current=False), experiment.base)
             change = replace(first, regressor=again.regressor - first.regressor).select(names)
-            changes.append(whitened_rows(change, noise) * np.sqrt(len(part) / len(first) / AGAIN))
+            scale = np.sqrt(len(part) / len(first) / N_PERTURBATIONS)
+            changes.append(whitened_rows(change, noise) * scale)
     rows, every = whitened_rows(experiment.problem.select(names), noise), np.concatenate(changes)
     place = [index_of(estimate.parameters, name) for name in names]
     information, taken = np.full(len(estimate), np.nan), np.zeros(len(estimate))
@@ -240,7 +279,7 @@ def with_information(experiment: Experiment, estimate: Estimate) -> Estimate:
         np.abs(taken) / np.maximum(estimate.std, TINY),
     )
     worst = int(np.argmax(share))
-    if share[worst] < SMALL:
+    if share[worst] < NEGLIGIBLE_ATTENUATION:
         return estimate
     notices = estimate.notices
     if share[worst] > 1:
@@ -263,21 +302,29 @@ def with_information(experiment: Experiment, estimate: Estimate) -> Estimate:
     )
 
 
-def drawn_again(
-    log: Recording, settings: Processing, rng: np.random.Generator
-) -> Iterator[tuple[Recording, Recording]]:
-    """Yield `AGAIN` stretches of a log, or the whole of one that is short or averaged, without and
-    with more noise.
+def perturbed_pairs(
+    log: ProcessedLog, rng: np.random.Generator
+) -> Iterator[tuple[ProcessedLog, ProcessedLog]]:
+    """Yield `N_PERTURBATIONS` blocks of a log, without and with more noise of the positions.
+
+    A log that is short or averaged is one block.
     """
-    whole = len(log) <= ENOUGH or settings.method_for(log) in ("explicit", "implicit")
-    for start in np.linspace(0, 0 if whole else len(log) - ENOUGH, AGAIN).astype(int):
-        stretch = log if whole else log.take(slice(start, start + ENOUGH))
-        yield stretch, noise_again(stretch, rng)
+    matched = log.matched
+    assert matched is not None
+    if log.periodic or len(matched) <= PERTURBED_SAMPLES:
+        for _ in range(N_PERTURBATIONS):
+            yield log, log.perturbed(rng)
+        return
+    starts = np.linspace(0, len(matched) - PERTURBED_SAMPLES, N_PERTURBATIONS).astype(int)
+    for start in starts.tolist():
+        block = matched.block(slice(start, start + PERTURBED_SAMPLES))
+        processed = process_log(log.model, block, log.settings)
+        yield processed, processed.perturbed(rng)
 
 
 def in_efforts(
-    model: Model, processed: Sequence[Processed], gains: Mapping[str, float] | None = None
-) -> tuple[tuple[Processed, ...], dict[str, float]]:
+    model: Model, processed: Sequence[ProcessedLog], gains: Mapping[str, float] | None = None
+) -> tuple[tuple[ProcessedLog, ...], dict[str, float]]:
     """Return recordings with currents turned into efforts, and the drive gains used; none without
     currents.
     """
@@ -317,7 +364,7 @@ class CurrentsProblem(NamedTuple):
     base: BaseParameters
     recordings: list[Recording]
     choice: ProcessingChoice
-    processed: list[Processed]
+    processed: list[ProcessedLog]
     problem: GainProblem
     known: Mapping[str, float]
 
@@ -427,6 +474,14 @@ def known_payload(
     return {Parameter.of_payload(name, p): v for p, v in values.items()}
 
 
+def match_currents(
+    model: Model, recordings: Sequence[Recording], processing: Processing | None
+) -> list[MatchedLog]:
+    """Match recordings to the robot, with their currents and not their efforts."""
+    currents = [replace(recording, effort=None) for recording in recordings]
+    return match_logs(model, currents, processing)
+
+
 def currents_problem(
     model: Model,
     recordings: Sequence[Recording],
@@ -435,17 +490,21 @@ def currents_problem(
     base: BaseParameters,
     *,
     processing: Processing | None = None,
+    matched: Sequence[MatchedLog] | None = None,
 ) -> CurrentsProblem:
     """Build BG13 (33) from unloaded and loaded logs with currents, and known payload parameters by
     full name.
 
     A robot with more motors than degrees of freedom is taken without decimation: its motors share
     the load of a row in a way that changes from sample to sample.
+
+    Args:
+        matched: Unloaded and loaded logs as `match_currents` matched them before.
     """
     count, shared, every = len(recordings), model.loops.redundant, [*recordings, *loaded]
-    logs = [replace(record, effort=None) for record in every]
+    logs = match_currents(model, every, processing) if matched is None else matched
     choice = choose_processing(model, logs, base, processing)
-    done = [process(model, log, choice.processing) for log in logs]
+    done = [process_log(model, log, choice.processing) for log in logs]
     parts = [
         regression(model, replace(log, current=False), base, decimate=not shared) for log in done
     ]

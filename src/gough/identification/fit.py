@@ -35,10 +35,12 @@ from gough.identification.experiment import (
     check_currents,
     currents_problem,
     known_payload,
+    match_currents,
     payload_of,
     prepare,
     prepare_unseen,
     with_information,
+    with_model,
 )
 from gough.identification.load_friction import linearise_load_friction, refuse_load_friction
 from gough.identification.methods import ALL, ESTIMATORS, BodyProblem, PeriodProblem, wants
@@ -50,7 +52,7 @@ from gough.logs.checks import inspected
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing
-from gough.processing.time_domain import nominal_gains
+from gough.processing.processed_log import nominal_gains
 
 TURNS, SETTLED = (
     8,
@@ -251,16 +253,16 @@ def _posed(
         if found:
             mechanism = experiment.model.mechanism.with_constants(found)
             model = experiment.model.with_mechanism(mechanism)
-            again = prepare(
-                model, logs, base, processing=experiment.processing, gains=experiment.gains or None
-            )
-            experiment = linearise_load_friction(replace(again, choice=experiment.choice))
+            experiment = linearise_load_friction(with_model(experiment, model))
         return experiment, found
     check_currents(recordings, loaded)
     refuse_load_friction(model, "drive gains")
     known = known_payload(model, name or "", measured)
+    matched = match_currents(model, logs, asked)
     for turn in range(TURNS + 1):
-        currents = currents_problem(model, recordings, loaded, known, base, processing=asked)
+        currents = currents_problem(
+            model, recordings, loaded, known, base, processing=asked, matched=matched
+        )
         constants = model.mechanism.constants
         if (
             currents.problem.effort_map is None

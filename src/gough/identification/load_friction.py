@@ -73,8 +73,9 @@ def _around(experiment: Experiment, values: FloatArray) -> tuple[Experiment, flo
     logs = [
         replace(
             log,
+            model=model,
             motion=model.with_internal_states(
-                log.motion, log.dead_band, periodic=log.average is not None, payload=log.payload
+                log.motion, log.dead_band, periodic=log.periodic, payload=log.payload
             )[0],
         )
         for log in experiment.processed

@@ -16,12 +16,11 @@ from gough.engine.columns import column_names
 from gough.fitting.estimate import Estimate
 from gough.fitting.load_fit import LoadProblem
 from gough.fitting.regression import Regression, concatenate
-from gough.identification.experiment import AGAIN, drawn_again, in_efforts
+from gough.identification.experiment import N_PERTURBATIONS, in_efforts, perturbed_pairs
 from gough.identification.result import Identification
-from gough.logs.recording import Recording
-from gough.processing import Processed, Processing, process, regression
+from gough.processing import MatchedLog, ProcessedLog, Processing, regression
 from gough.processing.likelihood_models import period_motions
-from gough.processing.match_robot import ready
+from gough.processing.processed_log import process_log
 
 
 class Unloaded(NamedTuple):
@@ -82,7 +81,7 @@ def _alike(estimate: Estimate) -> FloatArray:
 
 def load_problem(
     model: Model,
-    recordings: Sequence[Recording],
+    logs: Sequence[MatchedLog],
     settings: Processing,
     unloaded: Unloaded,
     gains: Mapping[str, float] | None,
@@ -96,32 +95,30 @@ def load_problem(
     """
     rng, names = np.random.default_rng(0), (*column_names(unloaded.base), *LOAD_PARAMETERS)
 
-    def carrying(log: Recording) -> Processed:
-        """Process a log, in efforts, that carries the load, whatever it says of its payload."""
-        done = in_efforts(model, [process(model, log, settings)], gains)[0][0]
-        return replace(done, payload=LOAD_PARAMETERS[0].payload)
+    def carrying(log: ProcessedLog) -> ProcessedLog:
+        """Return a log in efforts that carries the load, whatever payload it names."""
+        in_effort = in_efforts(model, [log], gains)[0][0]
+        return replace(in_effort, payload=LOAD_PARAMETERS[0].payload)
 
     parts, errors, noise = [], [], np.zeros(())
-    for recording in recordings:
-        log = ready(model, recording, settings)
-        done = carrying(log)
+    for log in logs:
+        processed = process_log(model, log, settings)
+        done = carrying(processed)
         every, doubt = _standing(model, done, _in_time(model, done, names), unloaded)
         parts.append(_beyond(every, unloaded))
         errors.append(np.concatenate([_model_error(every, unloaded), doubt], axis=2))
         # What noise of the positions makes of [W y], over samples, for pairs of rows, (r, r, 11,
         # 11).
-        periods = (
-            log.period_count if settings.method_for(log) in ("explicit", "implicit") else 1
-        )  # of single ones
-        for pair in drawn_again(log, settings, rng):
+        periods = processed.periods if processed.periodic else 1  # noise of a single one
+        for pair in perturbed_pairs(processed, rng):
             first, again = (
                 _beyond(
-                    regression(model, replace(carrying(each), replicates=None), names), unloaded
+                    regression(model, replace(carrying(each), repetitions=None), names), unloaded
                 )
                 for each in pair
             )
             change = (again.stacked() - first.stacked()) * (every.n_valid > 0)[:, None]
-            share = len(every) / len(change) / AGAIN * periods
+            share = len(every) / len(change) / N_PERTURBATIONS * periods
             noise = noise + share * np.einsum("tic,tjd->ijcd", change, change, optimize=True)
     width = max(error.shape[2] for error in errors)
     errors = [np.pad(error, ((0, 0), (0, 0), (0, width - error.shape[2]))) for error in errors]
@@ -129,16 +126,16 @@ def load_problem(
     return LoadProblem(regression=data, noise=noise / len(data), model_error=np.concatenate(errors))
 
 
-def _in_time(model: Model, done: Processed, names: Sequence[Parameter]) -> Regression:
+def _in_time(model: Model, done: ProcessedLog, names: Sequence[Parameter]) -> Regression:
     """Return the equations of robot and load, those of averaged periods one after the other, each a
     group.
     """
-    if done.average is None or done.cutoff is None or done.replicates is None:
+    if done.average is None or done.cutoff is None or done.repetitions is None:
         return regression(model, done, names)
     parts = []
-    for k, (motion, effort) in enumerate(zip(period_motions(model, done), done.replicates)):
+    for k, (motion, effort) in enumerate(zip(period_motions(model, done), done.repetitions)):
         part = regression(
-            model, replace(done, motion=motion, effort=effort, replicates=None), names
+            model, replace(done, motion=motion, effort=effort, repetitions=None), names
         )
         parts.append(replace(part, group=np.full(len(part), k), recording=None))
     return replace(concatenate(parts), recording=None)
@@ -170,7 +167,7 @@ def _model_error(every: Regression, unloaded: Unloaded) -> FloatArray:
 
 
 def _standing(
-    model: Model, done: Processed, every: Regression, unloaded: Unloaded
+    model: Model, done: ProcessedLog, every: Regression, unloaded: Unloaded
 ) -> tuple[Regression, FloatArray]:
     """Let rows count that never do because joints stand, and return the friction that may hold
     there, (t, r, k).

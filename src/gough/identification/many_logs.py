@@ -15,9 +15,8 @@ from gough.engine import Model, base_parameters
 from gough.kernels.cache import cache_directory
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
-from gough.processing import Processing, choose_processing
+from gough.processing import Processing, choose_processing, in_robot_order
 from gough.processing.many_logs import Bad, Job, opened
-from gough.processing.match_robot import matched
 
 SAMPLE = 8  # logs that processing is chosen from, spread over all by name
 SHOWN = 100_000  # samples of a long log that are looked at
@@ -63,7 +62,7 @@ def sample_of(model: Model, logs: Sequence[str], count: int = SAMPLE) -> list[Re
     for k in dict.fromkeys([*first, *range(len(paths))]):
         try:
             log = looked_at(paths[k])
-            matched(log, model)
+            in_robot_order(log, model)
             found[k] = log
         except (GoughError, OSError) as error:
             problem = problem or str(error)

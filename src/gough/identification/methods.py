@@ -29,7 +29,7 @@ from gough.fitting.regression import BlockStatistics, Regression
 from gough.fitting.robust import Robust
 from gough.fitting.solve import solve
 from gough.fitting.total_least_squares import TotalLeastSquares
-from gough.processing import Processed, regression
+from gough.processing import ProcessedLog, regression
 from gough.processing.likelihood_models import AveragedPeriod, CutoffFamily, TrajectoryFamily
 
 ALL = "all"
@@ -39,7 +39,7 @@ HIGHEST = 40  # bins tried by default
 
 
 def averaged_period(
-    model: Model, processed: Sequence[Processed], base: BaseParameters
+    model: Model, processed: Sequence[ProcessedLog], base: BaseParameters
 ) -> AveragedPeriod:
     """Return the one periodic recording that maximum likelihood works on."""
     if len(processed) != 1:

@@ -36,6 +36,7 @@ from gough.fitting.load_fit import (
 from gough.fitting.noise_information import OBSERVED
 from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.fitting.regression import Regression
+from gough.identification.experiment import match_logs
 from gough.identification.load_friction import refuse_load_friction
 from gough.identification.load_problem import load_problem, unloaded_robot
 from gough.identification.result import Identification
@@ -270,8 +271,9 @@ def payload(
             result.processing_with(used),
             gains or result.gains,
         )
+    logs = match_logs(model, recordings, used)
     if not used.complete:
-        used = choose_processing(model, recordings, None, used, gains=gains).processing
+        used = choose_processing(model, logs, None, used, gains=gains).processing
     unloaded = unloaded_robot(
         model, result, None if values is None else np.asarray(values, dtype=float)
     )
@@ -283,14 +285,14 @@ def payload(
         names = column_names(unloaded.base)
         used = raised_cutoff(
             model,
-            recordings,
+            logs,
             (*names, *LOAD_PARAMETERS),
             used,
             dict(zip(names, unloaded.values.tolist())),
             free=LOAD_PARAMETERS,
             gains=gains,
         )
-    problem = load_problem(model, recordings, used, unloaded, gains)
+    problem = load_problem(model, logs, used, unloaded, gains)
     sought = _Sought.of(model, problem.regression, chosen)
     whole, prior = sought.found(problem)
     clock = _clock(problem.regression)

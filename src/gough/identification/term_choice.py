@@ -33,7 +33,7 @@ from gough.identification.constants import TermColumns
 from gough.identification.experiment import Experiment
 from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import Joint
-from gough.processing.time_domain import without_absent_payloads
+from gough.processing.regressions import without_absent_payloads
 
 FOLDS = 5  # stretches of the logs, where there are fewer than three logs
 GUARD = 3  # samples at the borders of a stretch that belong to no fold: the filters reach that far

@@ -18,10 +18,16 @@ from gough.core.statistics import ljung_box
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
-from gough.identification.experiment import Experiment, processed_as
+from gough.identification.experiment import (
+    Experiment,
+    assemble,
+    matched_logs,
+    process_with,
+    processed_as,
+)
 from gough.logs.recording import Recording
 from gough.processing import Processing
-from gough.processing.choice import RATIO
+from gough.processing.choice import CUTOFF_RATIO
 
 if TYPE_CHECKING:
     from gough.identification.result import Identification
@@ -270,7 +276,7 @@ def validate_on(unseen: Experiment, estimate: Estimate, own: Processing) -> Vali
         estimate, unseen.parts, source=", ".join(log.source for log in unseen.recordings)
     )
     used = unseen.processing.cutoff
-    if used is None or own.cutoff is None or used < RATIO * own.cutoff:
+    if used is None or own.cutoff is None or used < CUTOFF_RATIO * own.cutoff:
         return found
     notice = Notice(
         rule="cut-off",
@@ -319,14 +325,15 @@ def processed_alike(experiment: Experiment, unseen: Experiment, estimate: Estima
     """
     if unseen.processing.cutoff == experiment.processing.cutoff:
         return estimate
-    again = processed_as(
+    processed = process_with(experiment.model, matched_logs(experiment), unseen.processing)
+    again = assemble(
         experiment.model,
         experiment.recordings,
+        processed,
         experiment.base,
-        unseen.processing,
-        None,
-        experiment.gains or None,
-        experiment.known,
+        experiment.choice,
+        gains=experiment.gains or None,
+        known=experiment.known,
     )
     squares, counts = np.zeros(len(estimate.rows)), np.zeros(len(estimate.rows))
     for part in again.parts:

@@ -1,18 +1,22 @@
-"""From log to regression: one processing for an experiment, one way for short and long logs."""
+"""From log to regression: one processing for an experiment, one data flow for long and short logs."""
 
 from gough.processing.choice import ProcessingChoice, choose_processing, raised_cutoff
-from gough.processing.match_robot import matched, on_motor_side
-from gough.processing.pipeline import log_statistics, process, regression, regression_blocks
+from gough.processing.match_robot import MatchedLog, match_robot
+from gough.processing.matching import in_robot_order, on_motor_side
+from gough.processing.pipeline import log_statistics, process, regression_blocks
+from gough.processing.processed_log import ProcessedLog
+from gough.processing.regressions import regression
 from gough.processing.settings import Processing
-from gough.processing.time_domain import Processed
 
 __all__ = [
-    "Processed",
+    "MatchedLog",
+    "ProcessedLog",
     "Processing",
     "ProcessingChoice",
     "choose_processing",
+    "in_robot_order",
     "log_statistics",
-    "matched",
+    "match_robot",
     "on_motor_side",
     "process",
     "raised_cutoff",

@@ -17,7 +17,7 @@ from gough.engine import Model
 from gough.engine.loops import By
 from gough.logs.checks import quantisation_step
 from gough.logs.recording import Recording
-from gough.processing.match_robot import signal_of
+from gough.processing.matching import signal_of
 
 # of a joint's motion: where no joint differs by less from period to period, there is no period
 REPEATED = 0.2
@@ -86,6 +86,12 @@ class PeriodAverage(Record):
         spread = np.sqrt(np.diag(self.position_covariance))
         return np.asarray(np.where(spread < steps / 2, steps**2 / 12.0, 0.0))
 
+    @property
+    def mean_position_variance(self) -> FloatArray:
+        """Variance of the errors of the mean positions, (a,). [m2 or rad2]"""
+        scatter = np.diag(self.position_covariance) / self.count
+        return np.maximum(scatter, self.rounding_variance)
+
 
 def average_periods(recording: Recording) -> PeriodAverage:
     """Average the periods of a recording of whole ones; positions with efforts, or with currents
@@ -152,39 +158,46 @@ def check_repeats(average: PeriodAverage) -> None:
         )
 
 
-def averaged_pose(model: Model, average: PeriodAverage) -> tuple[By, FloatArray, FloatArray]:
-    """Return the coordinates a periodic motion is filtered in, all coordinates of the mean period
-    and these, (N, m).
-    """
-    by: By = "task" if "task" in model.loops.partitions else "actuated"
-    q = model.kinematics.close_loops(average.position, "actuated", time=average.time)
-    return by, q, np.ascontiguousarray(q[:, list(model.loops.partitions[by].independent)])
+def pose_coordinates(model: Model) -> By:
+    """Return the coordinates that a periodic motion is filtered in: those of the task if any."""
+    return "task" if "task" in model.loops.partitions else "actuated"
 
 
-def leading(model: Model) -> list[int]:
-    """Return the motors that poses are found from, as columns of a recording: all, or as many as
-    are needed, (m,).
+def pose_of(model: Model, q: FloatArray) -> FloatArray:
+    """Return the coordinates that a periodic motion is filtered in, (t, n) -> (t, m)."""
+    independent = model.loops.partitions[pose_coordinates(model)].independent
+    return np.ascontiguousarray(q[:, list(independent)])
+
+
+def independent_motor_columns(model: Model) -> list[int]:
+    """Return the columns of a recording that poses are computed from, (m,).
+
+    All motors, or as many as there are degrees of freedom.
     """
-    return [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
+    independent = model.loops.partitions["actuated"].independent
+    return [model.actuated.index(i) for i in independent]
 
 
 def pose_map(model: Model, q: FloatArray, by: By) -> FloatArray:
-    """Return the map from changes of the leading motors to those of the pose, (N, m, m)."""
-    led = list(model.loops.partitions["actuated"].independent)
-    return np.asarray(np.linalg.inv(model.kinematics.closure_map(q, by)[:, led]), dtype=np.float64)
+    """Return the map from changes of the independent motors to those of the pose, (N, m, m)."""
+    independent = list(model.loops.partitions["actuated"].independent)
+    motor_map = model.kinematics.closure_map(q, by)[:, independent]
+    return np.asarray(np.linalg.inv(motor_map), dtype=np.float64)
 
 
-def akaike_cutoff(model: Model, average: PeriodAverage) -> float:
-    """Return the highest harmonic of the pose that Akaike's criterion keeps. [Hz]"""
-    by, q, pose = averaged_pose(model, average)
-    own, back = leading(model), pose_map(model, q, by)
-    scatter = np.einsum(
-        "tma,pta->ptm",
-        back,
-        (average.position_periods - average.position)[:, :, own],
-        optimize=True,
-    )
-    rounding = np.einsum("tma,a->m", back**2, average.rounding_variance[own]) / len(back)
+def akaike_cutoff(model: Model, average: PeriodAverage, q: FloatArray) -> float:
+    """Return the highest harmonic of the pose that Akaike's criterion keeps. [Hz]
+
+    Args:
+        q: All coordinates of the mean period, (N, n).
+    """
+    by = pose_coordinates(model)
+    pose = pose_of(model, q)
+    motors = independent_motor_columns(model)
+    to_pose = pose_map(model, q, by)
+    deviation = (average.position_periods - average.position)[:, :, motors]
+    scatter = np.einsum("tma,pta->ptm", to_pose, deviation, optimize=True)
+    rounding = np.einsum("tma,a->m", to_pose**2, average.rounding_variance[motors]) / len(q)
     try:
         return pose_cutoff(pose, scatter, average.rate, rounding)
     except InvalidInput as error:

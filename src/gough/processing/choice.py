@@ -1,11 +1,11 @@
-"""One processing for a whole experiment, chosen by how well it predicts efforts it has not seen.
+"""Choose one processing for a whole experiment by how well it predicts efforts not fitted to.
 
-Logs without periods: each is cut into five contiguous blocks; weighted least squares on the
-low-passed, decimated samples outside a block (and a guard of 1 / cut-off beside it) predict the
+Logs without periods: each is cut into five contiguous blocks. Weighted least squares on the
+low-passed, decimated samples outside a block (and a guard of 1 / cut-off beside it) predicts the
 recorded, unfiltered effort inside, and the geometric mean of the rows' relative errors is compared.
-Where many cut-offs are equal, the lowest within an octave of the highest: away from noise, and from
-smearing other, faster logs. Logs with periods: Akaike's criterion on the pose. The window about
-reversals is judged in the same way for both.
+Where many cut-offs are equal, the lowest within an octave of the highest is taken: it removes more
+noise, and does not smear other, faster logs. Logs with periods: Akaike's criterion on the pose. The
+exclusion window around velocity reversals is chosen by cross-validation for both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import TINY
+from gough.core.arrays import TINY, BoolArray, FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.names import Parameter
@@ -24,47 +24,59 @@ from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
-from gough.processing.averaging import akaike_cutoff, average_periods
-from gough.processing.cross_validation import FINE, Sheet, Trial, prediction_errors
+from gough.processing.averaging import akaike_cutoff
+from gough.processing.cross_validation import (
+    SAMPLES_PER_CUTOFF,
+    CrossValidation,
+    prediction_errors,
+    time_span,
+)
 from gough.processing.filters import SPOILT
-from gough.processing.match_robot import matched, ready
-from gough.processing.settings import HIGHEST, PERIODIC, Processing, decimation_of
-from gough.processing.time_domain import joined, length
+from gough.processing.match_robot import MatchedLog, match_robot
+from gough.processing.matching import in_robot_order
+from gough.processing.processed_log import ProcessedLog, joined
+from gough.processing.settings import (
+    MAX_CUTOFF_RATIO,
+    PERIODIC,
+    Method,
+    Processing,
+    decimation_of,
+)
 from gough.processing.valid_equations import dead_bands
 
-# between neighbouring candidates; the best is then refined by its root and fourth root on both
-# sides
-RATIO = 2.0
-# cut-off times duration from which half of a log is left beside the ends that filters spoil
-USABLE = 21.0
-WORSE, PATIENCE = (
-    1.1,
-    3,
-)  # the search ends after so many candidates in a row this much worse than the best
-LONG, STRETCHES, STRETCH = (
-    300.0,
-    6,
-    20.0,
-)  # beyond this [s] so many stretches of this length [s] are enough to choose
-MOST_LEFT_OUT = 0.5  # of a row by the window about reversals
-MOST_WINDOWS = 9  # tried, each twice as wide as the last: from one sample to 128
+# Ratio of neighbouring candidates; the best is then refined by its root and fourth root on both
+# sides.
+CUTOFF_RATIO = 2.0
+# Lowest cut-off times duration of a log: half of the log is left beside the ends that filters
+# spoil.
+MIN_CUTOFF_PERIODS = 21.0
+# The search for a cut-off ends after `PATIENCE` candidates in a row whose error is more than
+# `HOPELESS_RATIO` times the best.
+HOPELESS_RATIO = 1.1
+PATIENCE = 3
+# Of a log longer than `LONG_LOG` seconds, `N_SAMPLE_BLOCKS` blocks of `SAMPLE_BLOCK` seconds are
+# enough to choose.
+LONG_LOG = 300.0
+N_SAMPLE_BLOCKS = 6
+SAMPLE_BLOCK = 20.0
+# Smallest fraction of the equations of a row that an exclusion window may leave.
+MIN_VALID_FRACTION = 0.5
+MAX_WINDOWS = 9  # tried, each twice as wide as the last: from one sample to 128
 # Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual
-# robots.
-# cut-offs as good as that are equal; the lowest within an octave of the highest of them is taken
-SAME = 1.005
-# where efforts are not filtered, a window may cost so much of the prediction of all samples
-CHEAP = 1.01
-# where they are, a narrower window is taken unless a wider one is better by more than this
-GAIN = 1.03
-SAMPLES = 2.0  # the narrowest window
-STANDS = 0.9  # of the samples within its dead band: such a joint counts as one that stands
+# robots. Cut-offs whose error is within this ratio of the best are taken as equal:
+CUTOFF_TIE_RATIO = 1.005
+# Efforts not filtered: the widest window whose error on all samples is within this ratio is taken.
+WIDE_WINDOW_RATIO = 1.01
+# Decimated data: the narrowest window whose error is within this ratio of the best is taken.
+NARROW_WINDOW_RATIO = 1.03
+NARROWEST_WINDOW = 2.0  # [samples]
+# A joint is at rest if more than this fraction of its samples lies within its dead band.
+REST_FRACTION = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One processing that was tried, with the relative error of each row on samples it was not
-    fitted to.
-    """
+    """Settings that were tried, with the relative error of each row on samples not fitted to."""
 
     cutoff: float | None  # [Hz]
     decimation: int
@@ -76,125 +88,163 @@ class Candidate:
         """Geometric mean of the rows' errors. [1]"""
         return float(np.exp(np.mean(np.log(self.errors))))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return asdict(self) | {"errors": list(self.errors), "error": self.error}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessingChoice:
-    """A complete processing and what it was chosen from: cut-offs and windows tried, rising.
+    """A complete processing and the candidates it was chosen from.
 
-    Errors of windows are those on all samples, or on those that count with the widest of them where
-    regressor and effort are low-passed in parallel.
+    Errors of windows are those on all samples, or, where regressor and effort are low-passed in
+    parallel, on the equations that are valid with the widest of them.
     """
 
     processing: Processing
-    rows: tuple[str, ...]
-    cutoffs: tuple[Candidate, ...] = ()
-    windows: tuple[Candidate, ...] = ()
+    rows: tuple[str, ...]  # names of the joint equations
+    cutoffs: tuple[Candidate, ...] = ()  # tried, rising
+    windows: tuple[Candidate, ...] = ()  # tried, rising
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what it was chosen from in the documented JSON form; the processing itself stands
-        beside it.
-        """
-        tried = {
-            key: [
-                asdict(c) | {"errors": list(c.errors), "error": c.error} for c in getattr(self, key)
-            ]
-            for key in ("cutoffs", "windows")
+        """Return the candidates in the documented JSON form, without the processing itself."""
+        return {
+            "rows": list(self.rows),
+            "cutoffs": [c.to_dict() for c in self.cutoffs],
+            "windows": [c.to_dict() for c in self.windows],
         }
-        return {"rows": list(self.rows)} | tried
 
     def summary(self) -> str:
         """Return the choice as plain text."""
         used = self.processing
         cutoff = "none" if used.cutoff is None else f"{used.cutoff:.4g} Hz"
+        window = 1e3 * (used.window or 0.0)
         lines = [
             f"method {used.method}, cut-off {cutoff}, decimation {used.decimation}, window about "
-            f"reversals "
-            f"{1e3 * (used.window or 0.0):.3g} ms"
+            f"reversals {window:.3g} ms"
         ]
-        tried = [(f"cut-off {c.cutoff:.4g} Hz", c, c.cutoff == used.cutoff) for c in self.cutoffs]
-        tried += [
-            (f"window {1e3 * c.window:.3g} ms", c, c.window == used.window) for c in self.windows
-        ]
-        return "\n".join(
-            lines
-            + [
-                f"{label}: cross-validated error {100 * c.error:.2f} %{' <- chosen' * chosen}"
-                for label, c, chosen in tried
-            ]
-        )
+        for c in self.cutoffs:
+            label = f"cut-off {c.cutoff:.4g} Hz"
+            lines.append(_candidate_line(label, c, chosen=c.cutoff == used.cutoff))
+        for c in self.windows:
+            label = f"window {1e3 * c.window:.3g} ms"
+            lines.append(_candidate_line(label, c, chosen=c.window == used.window))
+        return "\n".join(lines)
+
+
+def _candidate_line(label: str, candidate: Candidate, *, chosen: bool) -> str:
+    mark = " <- chosen" if chosen else ""
+    return f"{label}: cross-validated error {100 * candidate.error:.2f} %{mark}"
 
 
 @one_blas_thread
 def choose_processing(
     model: Model,
-    recordings: Sequence[Recording | RecordingSource],
+    logs: Sequence[Recording | RecordingSource | MatchedLog],
     parameters: BaseParameters | Sequence[str] | None = None,
     settings: Processing | None = None,
     *,
     gains: Mapping[str, float] | None = None,
 ) -> ProcessingChoice:
-    """Choose one processing for all logs of an experiment; what the settings give is kept.
+    """Choose one processing for all logs of an experiment; settings that are given are kept.
 
     Args:
-        parameters: Base parameters of the experiment; the robot's, with the payloads carried, by
-            default.
+        parameters: Base parameters of the experiment; by default the robot's, with the payloads
+            that the logs carry.
         gains: Drive gains by joint for logs with currents; the robot file's by default. Where one
             is not known, rows are fitted one by one.
     """
-    given, coordinates = settings or Processing(), model.mechanism.coordinates
-    given.bands(coordinates)
-    if not recordings:
+    given = settings or Processing()
+    coordinates = model.mechanism.coordinates
+    given.bands(coordinates)  # raises if a name is no joint
+    if not logs:
         raise InvalidInput("there is no recording to choose a processing from")
     if parameters is None:
-        carried = tuple(dict.fromkeys(r.payload for r in recordings if r.payload is not None))
-        parameters = base_parameters(model, payloads=carried)
-    logs = [part for source in recordings for part in _looked_at(model, source, given)]
-    short = next((log for log in logs if log.period_count < 2), None)
+        carried = [log.payload for log in logs if log.payload is not None]
+        parameters = base_parameters(model, payloads=tuple(dict.fromkeys(carried)))
+    samples = _samples_of_logs(model, logs, given)
+    given = replace(given, method=_method_for_all(samples, given))
+    if _nothing_to_choose(given, coordinates):
+        complete = replace(given, joints_at_rest=given.joints_at_rest or ())
+        return ProcessingChoice(processing=complete, rows=model.rows)
+    given = _with_periodic_cutoff(model, samples, given)
+    validation = CrossValidation(model, samples, parameters, gains)
+    cutoffs: tuple[Candidate, ...] = ()
+    if given.method == "time" and given.cutoff is None:
+        cutoffs = _try_cutoffs(validation, given)
+        given = replace(given, cutoff=_best_cutoff(cutoffs))
+    if given.decimation is None:
+        decimation = 1
+        if given.method == "time":
+            decimation = decimation_of(given.cutoff or 1.0, validation.rate)
+        given = replace(given, decimation=decimation)
+    processed = validation.candidates(given)
+    given = _with_bands(model, processed, given)
+    windows: tuple[Candidate, ...] = ()
+    if given.window is None:
+        processed = [log.with_bands(given) for log in processed]
+        windows, best = _try_windows(validation, processed, given)
+        given = replace(given, window=best)
+    return ProcessingChoice(processing=given, rows=model.rows, cutoffs=cutoffs, windows=windows)
+
+
+def _method_for_all(logs: Sequence[MatchedLog], given: Processing) -> Method:
+    """Return the method for all logs; raise if one without periods cannot be averaged as asked."""
+    short = next((log for log in logs if log.recording.period_count < 2), None)
     if given.method in PERIODIC and short is not None:
+        recording = short.recording
         raise InvalidRecording(
-            f"{short.source}: {len(short)} samples hold {short.period_count} whole periods "
-            f"(period: "
-            f"{short.period_samples} samples); averaging needs two, so state the period or process "
-            "in time",
+            f"{short.source}: {len(short)} samples hold {recording.period_count} whole periods "
+            f"(period: {recording.period_samples} samples); averaging needs two, so state the "
+            "period or process in time",
             source=short.source,
         )
-    if given.method == "auto":
-        given = replace(given, method="explicit" if short is None else "time")
-    banded = isinstance(given.dead_band, Mapping) and set(coordinates) <= set(given.dead_band)
-    if replace(given, standing=()).complete and banded:
-        return ProcessingChoice(
-            processing=replace(given, standing=given.standing or ()), rows=model.rows
-        )
+    if given.method != "auto":
+        return given.method
+    return "explicit" if short is None else "time"
+
+
+def _nothing_to_choose(given: Processing, coordinates: Sequence[str]) -> bool:
+    """Tell whether all is given, at most the joints at rest are not."""
+    bands = given.dead_band
+    if not isinstance(bands, Mapping) or not set(coordinates) <= set(bands):
+        return False
+    return replace(given, joints_at_rest=()).complete
+
+
+def _with_periodic_cutoff(
+    model: Model, logs: Sequence[MatchedLog], given: Processing
+) -> Processing:
+    """Return the settings with the cut-off of methods that average periods."""
     if given.method == "implicit":
-        frequency = given.frequency or logs[0].rate / (logs[0].period_samples or 1)
-        given = replace(given, frequency=frequency, cutoff=given.harmonics * frequency)
-    elif given.method == "explicit" and given.cutoff is None:
-        given = replace(
-            given, cutoff=max(akaike_cutoff(model, average_periods(log)) for log in logs)
-        )
-    trial = Trial(model, logs, parameters, gains)
-    tried: tuple[Candidate, ...] = ()
-    windows: tuple[Candidate, ...] = ()
-    if given.method == "time" and given.cutoff is None:
-        tried = _cutoffs(trial, given)
-        least = min(candidate.error for candidate in tried)
-        good = [c.cutoff for c in tried if c.error <= SAME * least and c.cutoff is not None]
-        given = replace(given, cutoff=next(cutoff for cutoff in good if RATIO * cutoff >= good[-1]))
-    if given.decimation is None:
-        factor = decimation_of(given.cutoff or 1.0, trial.rate) if given.method == "time" else 1
-        given = replace(given, decimation=factor)
-    sheets = trial.sheets(given)
-    given = _with_bands(trial, sheets, given)
-    if given.window is None:
-        windows, best = _windows(trial, sheets, given)
-        given = replace(given, window=best)
-    return ProcessingChoice(processing=given, rows=model.rows, cutoffs=tried, windows=windows)
+        recording = logs[0].recording
+        frequency = given.frequency or recording.rate / (recording.period_samples or 1)
+        return replace(given, frequency=frequency, cutoff=given.harmonics * frequency)
+    if given.method == "explicit" and given.cutoff is None:
+        return replace(given, cutoff=max(_pose_cutoff(model, log) for log in logs))
+    return given
+
+
+def _pose_cutoff(model: Model, log: MatchedLog) -> float:
+    """Return the highest harmonic of the pose of a periodic log. [Hz]"""
+    assert log.average is not None
+    return akaike_cutoff(model, log.average, log.mean_pose)
+
+
+def _best_cutoff(candidates: Sequence[Candidate]) -> float:
+    """Return the lowest cut-off within an octave of the highest whose error is about the best."""
+    least = min(candidate.error for candidate in candidates)
+    good = []
+    for candidate in candidates:
+        if candidate.error <= CUTOFF_TIE_RATIO * least and candidate.cutoff is not None:
+            good.append(candidate.cutoff)
+    return next(cutoff for cutoff in good if CUTOFF_RATIO * cutoff >= good[-1])
 
 
 @one_blas_thread
 def raised_cutoff(
     model: Model,
-    recordings: Sequence[Recording],
+    logs: Sequence[Recording | MatchedLog],
     parameters: BaseParameters | Sequence[Parameter],
     settings: Processing,
     values: Mapping[Parameter, float],
@@ -202,129 +252,175 @@ def raised_cutoff(
     free: Sequence[Parameter] = (),
     gains: Mapping[str, float] | None = None,
 ) -> Processing:
-    """Return complete settings with a cut-off that passes the motion of other logs as well, which
-    may be faster.
+    """Return complete settings with a cut-off that suits other logs as well, which may be faster.
 
-    It is doubled as long as the known values predict the recorded, unfiltered effort better by more
-    than `SAME`. Repeated motions are kept up to the highest harmonic of their own.
+    The cut-off is doubled as long as the known values predict the recorded, unfiltered effort
+    better by more than `CUTOFF_TIE_RATIO`. Of repeated motions all harmonics up to their own
+    highest are kept.
 
     Args:
         parameters: Those that the regressions of the other logs will have.
         values: Of the parameters; zero where they are not named.
         free: Parameters of a load on all of them, which are not known but fitted at each cut-off.
     """
-    if settings.method == "explicit" and settings.cutoff is not None:
-        own = [
-            akaike_cutoff(model, average_periods(log))
-            for log in (ready(model, each, settings) for each in recordings)
-            if log.period_count >= 2
-        ]
-        return replace(settings, cutoff=max(settings.cutoff, *own)) if own else settings
-    if settings.method != "time" or settings.cutoff is None:
+    if settings.cutoff is None:
         return settings
-    logs = [part for log in recordings for part in _looked_at(model, log, settings)]
-    if free:
-        logs = [replace(log, payload=free[0].payload) for log in logs]
-    trial = Trial(model, logs, parameters, gains)
+    matched = [match_robot(model, log, settings.repeats) for log in logs]
+    if settings.method == "explicit":
+        periodic = [log for log in matched if log.average is not None]
+        cutoffs = [_pose_cutoff(model, log) for log in periodic]
+        return replace(settings, cutoff=max([settings.cutoff, *cutoffs]))
+    if settings.method != "time":
+        return settings
+    samples = _samples_of_logs(model, matched, settings)
+    validation = CrossValidation(model, samples, parameters, gains)
     margin = SPOILT / settings.cutoff
 
     def error(cutoff: float) -> float:
-        parts = []
-        for sheet in trial.sheets(replace(settings, cutoff=cutoff, decimation=None)):
-            motion, (first, last) = trial.remembered(sheet, settings), sheet.span
-            here = sheet.judged & (motion.time >= first + margin) & (motion.time <= last - margin)
-            parts.append(trial.equations(sheet, motion.take(here), sheet.recorded[here], settings))
-        known = np.array([values.get(name, 0.0) for name in parts[0].parameters])
-        left = np.concatenate([part.residual(known) for part in parts])
-        size = np.sqrt(sum((part.effort**2).sum(axis=0) for part in parts) + TINY)
-        if free:
-            W = np.concatenate([part.select(free).regressor for part in parts]) / size[:, None]
-            fitted = np.linalg.lstsq(W.reshape(-1, len(free)), (left / size).ravel(), rcond=None)[0]
-            left = left - size * (W @ fitted)
-        return float(np.exp(0.5 * np.mean(np.log((left**2).sum(axis=0) / size**2 + TINY))))
+        candidates = validation.candidates(replace(settings, cutoff=cutoff, decimation=None))
+        return _error_of_values(validation, candidates, settings, values, free, margin)
 
-    cutoff, best = settings.cutoff, error(settings.cutoff)
-    while RATIO * cutoff <= HIGHEST * trial.rate and (found := error(RATIO * cutoff)) * SAME < best:
-        cutoff, best = RATIO * cutoff, found
+    cutoff = settings.cutoff
+    best = error(cutoff)
+    while CUTOFF_RATIO * cutoff <= MAX_CUTOFF_RATIO * validation.rate:
+        next_error = error(CUTOFF_RATIO * cutoff)
+        if next_error * CUTOFF_TIE_RATIO >= best:
+            break
+        cutoff *= CUTOFF_RATIO
+        best = next_error
     if cutoff == settings.cutoff:
         return settings
-    return replace(settings, cutoff=cutoff, decimation=decimation_of(cutoff, trial.rate))
+    return replace(settings, cutoff=cutoff, decimation=decimation_of(cutoff, validation.rate))
 
 
-def _looked_at(
-    model: Model, source: Recording | RecordingSource, settings: Processing
-) -> list[Recording]:
-    """Return a log, or stretches spread over one that is long."""
-    if isinstance(source, Recording):
-        source = ready(model, source, settings)
-        if settings.method_for(source) in PERIODIC or len(source) <= LONG * source.rate:
-            return [source]
-    count, rate = length(source), next(iter(source.blocks(4096))).rate
-    size, stretches = (count, 1) if count <= LONG * rate else (round(STRETCH * rate), STRETCHES)
-    starts = np.round(np.linspace(0, count - size, stretches)).astype(int).tolist()
-    parts: dict[int, Recording] = {}
-    first = 0
-    for block in source.blocks():
-        for start in starts:
-            low, high = max(start - first, 0), min(start + size - first, len(block))
-            if low < high:
-                piece = matched(block, model).take(slice(low, high))
-                parts[start] = joined(parts[start], piece) if start in parts else piece
-        first += len(block)
-    return [replace(parts[start], period_samples=None) for start in starts]
+def _error_of_values(
+    validation: CrossValidation,
+    candidates: Sequence[ProcessedLog],
+    settings: Processing,
+    values: Mapping[Parameter, float],
+    free: Sequence[Parameter],
+    margin: float,
+) -> float:
+    """Return the geometric mean of the rows' relative errors with known values; see `raised_cutoff`.
 
-
-def _with_bands(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> Processing:
-    """Return the settings with the dead band of every joint, and the joints that rub and hardly
-    ever leave theirs.
+    Args:
+        margin: Excluded at both ends of a log. [s]
     """
-    mechanism, given = trial.model.mechanism, settings.dead_band
+    equations = []
+    for log in candidates:
+        if free:
+            log = replace(log, payload=free[0].payload)
+        log = log.with_bands(settings)
+        time = log.motion.time
+        begin, end = time_span(log)
+        here = validation.is_predicted(log) & (time >= begin + margin) & (time <= end - margin)
+        equations.append(validation.equations(log, here, validation.recorded_effort(log)))
+    known = np.array([values.get(name, 0.0) for name in equations[0].parameters])
+    residual = np.concatenate([block.residual(known) for block in equations])
+    norm = np.sqrt(sum((block.effort**2).sum(axis=0) for block in equations) + TINY)
+    if free:
+        regressor = np.concatenate([block.select(free).regressor for block in equations])
+        scaled = regressor / norm[:, None]
+        flat = scaled.reshape(-1, len(free))
+        fitted = np.linalg.lstsq(flat, (residual / norm).ravel(), rcond=None)[0]
+        residual = residual - norm * (scaled @ fitted)
+    squares = (residual**2).sum(axis=0) / norm**2 + TINY
+    return float(np.exp(0.5 * np.mean(np.log(squares))))
+
+
+def _samples_of_logs(
+    model: Model,
+    logs: Sequence[Recording | RecordingSource | MatchedLog],
+    settings: Processing,
+) -> list[MatchedLog]:
+    """Return the logs, of long ones blocks spread over them."""
+    samples = []
+    for log in logs:
+        if isinstance(log, RecordingSource):
+            samples += _sample_blocks_of_source(model, log)
+        else:
+            samples += _sample_blocks(match_robot(model, log, settings.repeats), settings)
+    return samples
+
+
+def _sample_blocks(log: MatchedLog, settings: Processing) -> list[MatchedLog]:
+    """Return a log, or blocks spread over one that is long and is not averaged."""
+    if settings.method_for(log.recording) in PERIODIC or len(log) <= LONG_LOG * log.rate:
+        return [log]
+    starts, length = _block_starts(len(log), log.rate)
+    blocks = [log.block(slice(start, start + length)) for start in starts]
+    return [block.without_period() for block in blocks]
+
+
+def _block_starts(n_samples: int, rate: float) -> tuple[list[int], int]:
+    """Return first samples and length of the blocks that a log is judged by."""
+    if n_samples <= LONG_LOG * rate:
+        return [0], n_samples
+    length = round(SAMPLE_BLOCK * rate)
+    starts = np.round(np.linspace(0, n_samples - length, N_SAMPLE_BLOCKS))
+    return starts.astype(int).tolist(), length
+
+
+def _sample_blocks_of_source(model: Model, source: RecordingSource) -> list[MatchedLog]:
+    """Return blocks spread over a log that stays in its file."""
+    rate = next(iter(source.blocks(4096))).rate
+    starts, length = _block_starts(source.samples, rate)
+    blocks: dict[int, Recording] = {}
+    first = 0
+    for recording in source.blocks():
+        for start in starts:
+            low = max(start - first, 0)
+            high = min(start + length - first, len(recording))
+            if low < high:
+                piece = in_robot_order(recording, model).take(slice(low, high))
+                blocks[start] = joined(blocks[start], piece) if start in blocks else piece
+        first += len(recording)
+    matched = [MatchedLog(recording=blocks[k], kinematics=model.kinematics) for k in starts]
+    return [log.without_period() for log in matched]
+
+
+def _with_bands(model: Model, logs: Sequence[ProcessedLog], settings: Processing) -> Processing:
+    """Return the settings with the dead band of every joint, and the joints at rest."""
+    mechanism = model.mechanism
+    given = settings.dead_band
     if given is not None and not isinstance(given, Mapping):
         bands = dict.fromkeys(mechanism.coordinates, float(given))
     else:
-        noise = dead_bands(
-            trial.model, [sheet.motion for sheet in sheets], [sheet.noise for sheet in sheets]
-        )
-        bands = noise | dict(given or {})
+        motions = [log.motion for log in logs]
+        bands = dead_bands(model, motions, [log.velocity_noise for log in logs])
+        bands |= dict(given or {})
     settings = replace(settings, dead_band=bands)
-    if settings.standing is not None:
+    if settings.joints_at_rest is not None:
         return settings
-    slow = settings.bands(mechanism.coordinates)
-    still = np.concatenate([np.abs(sheet.motion.qd) < slow for sheet in sheets]).mean(axis=0)
-    return replace(
-        settings,
-        standing=tuple(
-            joint.name
-            for joint, share in zip(mechanism.joints, still)
-            if mechanism.has_coulomb(joint) and share > STANDS
-        ),
-    )
+    band = settings.bands(mechanism.coordinates)
+    within = np.concatenate([np.abs(log.motion.qd) < band for log in logs])
+    at_rest = []
+    for joint, fraction in zip(mechanism.joints, within.mean(axis=0)):
+        if mechanism.has_coulomb(joint) and fraction > REST_FRACTION:
+            at_rest.append(joint.name)
+    return replace(settings, joints_at_rest=tuple(at_rest))
 
 
-def _cutoffs(trial: Trial, settings: Processing) -> tuple[Candidate, ...]:
+def _try_cutoffs(validation: CrossValidation, settings: Processing) -> tuple[Candidate, ...]:
     """Try cut-offs from the lowest that leaves half of every log upwards, then beside the best."""
-    highest = HIGHEST * trial.rate
-    lowest = min(USABLE / min(len(log) / log.rate for log in trial.logs), highest / RATIO)
-    window = settings.window or 0.0
+    highest = MAX_CUTOFF_RATIO * validation.rate
+    shortest = min(len(log) / log.rate for log in validation.logs)
+    lowest = min(MIN_CUTOFF_PERIODS / shortest, highest / CUTOFF_RATIO)
     tried: dict[float, Candidate] = {}
 
     def error(cutoff: float) -> float:
-        sheets = trial.sheets(replace(settings, cutoff=cutoff))
-        chosen = _with_bands(trial, sheets, replace(settings, cutoff=cutoff))
-        masks = [[sheet.mask(trial.model, chosen, window)] for sheet in sheets]
-        errors = prediction_errors(trial, sheets, masks, chosen, margin=SPOILT / lowest)[0, 0]
-        factor = settings.decimation or decimation_of(cutoff, trial.rate)
-        tried[cutoff] = Candidate(
-            cutoff=cutoff, decimation=factor, window=window, errors=tuple(errors.tolist())
-        )
+        tried[cutoff] = _tried_cutoff(validation, settings, cutoff, SPOILT / lowest)
         return tried[cutoff].error
 
-    best, behind, cutoff = np.inf, 0, lowest
-    while cutoff <= highest * (1 + 1e-9) and behind < PATIENCE:
-        found = error(cutoff)
-        behind = behind + 1 if found > WORSE * best else 0
-        best, cutoff = min(best, found), cutoff * RATIO
-    for step in (RATIO**0.5, RATIO**0.25):
+    best = np.inf
+    n_hopeless = 0
+    cutoff = lowest
+    while cutoff <= highest * (1 + 1e-9) and n_hopeless < PATIENCE:
+        next_error = error(cutoff)
+        n_hopeless = n_hopeless + 1 if next_error > HOPELESS_RATIO * best else 0
+        best = min(best, next_error)
+        cutoff *= CUTOFF_RATIO
+    for step in (CUTOFF_RATIO**0.5, CUTOFF_RATIO**0.25):
         top = min(tried, key=lambda f: tried[f].error)
         for beside in (top / step, top * step):
             if lowest <= beside <= highest:
@@ -332,48 +428,95 @@ def _cutoffs(trial: Trial, settings: Processing) -> tuple[Candidate, ...]:
     return tuple(tried[f] for f in sorted(tried))
 
 
-def _windows(
-    trial: Trial, sheets: Sequence[Sheet], settings: Processing
-) -> tuple[tuple[Candidate, ...], float]:
-    """Try windows about reversals of motors, doubling until a row would lose half of what counts
-    without one.
+def _tried_cutoff(
+    validation: CrossValidation, settings: Processing, cutoff: float, margin: float
+) -> Candidate:
+    """Return the cross-validated errors with a cut-off; `margin` at both ends of logs is excluded.
 
-    `SAMPLES` on both sides never count. Where regressor and effort are low-passed in parallel that
-    is nearly all there is to it, and a wider window has to win more on what counts with the widest
-    of them than it costs on all samples: the narrowest with about the smallest product of both
-    errors. Elsewhere reversals bias, by less than the noise of a prediction shows: the widest that
-    predicts all samples about as well as the best.
+    [s]
     """
-    model, factor = trial.model, settings.decimation or 1
-    if not any(
-        joint.actuated and model.mechanism.has_coulomb(joint) for joint in model.mechanism.joints
-    ):
-        return (), 0.0
-    least = step = SAMPLES / trial.rate
-    if settings.method == "time" and settings.cutoff is not None:
-        step = max(step, 1.0 / (FINE * settings.cutoff))
-    none = least if factor > 1 else 0.0
-    counted = np.concatenate([sheet.mask(model, settings, 0.0) for sheet in sheets]).mean(axis=0)
-    tried = []
-    for width in (none, *(step * 2.0**k for k in range(MOST_WINDOWS - 1) if step * 2.0**k > none)):
-        masks = [sheet.mask(model, settings, width) for sheet in sheets]
-        if (np.concatenate(masks).mean(axis=0) < MOST_LEFT_OUT * counted).any():
-            break
-        tried.append((width, masks))
-    if len(tried) < 2:
-        return (), max(
-            (width for width, _ in tried), default=0.0
-        )  # a motor that reverses all the time
-    errors = prediction_errors(trial, sheets, list(zip(*(masks for _, masks in tried))), settings)
-    every, clear = (
-        tuple(
-            Candidate(cutoff=settings.cutoff, decimation=factor, window=width, errors=tuple(own))
-            for (width, _), own in zip(tried, kind.tolist())
-        )
-        for kind in errors
+    settings = replace(settings, cutoff=cutoff)
+    logs = validation.candidates(settings)
+    banded = _with_bands(validation.model, logs, settings)
+    logs = [log.with_bands(banded) for log in logs]
+    errors = prediction_errors(validation, logs, [[log.valid] for log in logs], margin=margin)
+    return Candidate(
+        cutoff=cutoff,
+        decimation=settings.decimation or decimation_of(cutoff, validation.rate),
+        window=settings.window or 0.0,
+        errors=tuple(errors[0, 0].tolist()),
     )
-    if factor == 1:
-        best = min(candidate.error for candidate in every)
-        return every, max(least, *(c.window for c in every if c.error <= CHEAP * best))
-    both = np.array([c.error * whole.error for c, whole in zip(clear, every)])
-    return clear, min(c.window for c, product in zip(clear, both) if product <= GAIN * both.min())
+
+
+def _try_windows(
+    validation: CrossValidation, logs: Sequence[ProcessedLog], settings: Processing
+) -> tuple[tuple[Candidate, ...], float]:
+    """Try exclusion windows around velocity reversals; return them and the best one. [s]
+
+    Windows double until a row would lose half of its valid equations. `NARROWEST_WINDOW` samples on
+    both sides are never valid. Where regressor and effort are low-passed in parallel that is nearly
+    enough, and a wider window has to win more on the equations that are valid with the widest of
+    them than it costs on all samples: the narrowest with about the smallest product of both errors
+    is taken. Elsewhere reversals bias the estimate by less than the noise of a prediction shows:
+    the widest that predicts all samples about as well as the best is taken.
+    """
+    mechanism = validation.model.mechanism
+    motors = [joint for joint in mechanism.joints if joint.actuated]
+    if not any(mechanism.has_coulomb(joint) for joint in motors):
+        return (), 0.0
+    decimation = settings.decimation or 1
+    narrowest = NARROWEST_WINDOW / validation.rate
+    step = narrowest
+    if settings.method == "time" and settings.cutoff is not None:
+        step = max(step, 1.0 / (SAMPLES_PER_CUTOFF * settings.cutoff))
+    least = narrowest if decimation > 1 else 0.0
+    doubled = [step * 2.0**k for k in range(MAX_WINDOWS - 1)]
+    widths = [least, *(width for width in doubled if width > least)]
+    masks = _masks_of_windows(logs, settings, widths)
+    widths = widths[: len(masks)]
+    if len(masks) < 2:  # a motor that reverses all the time
+        return (), max(widths, default=0.0)
+    by_log = list(zip(*masks))
+    errors_all, errors_valid = prediction_errors(validation, logs, by_log)
+    on_all = _window_candidates(settings, widths, errors_all)
+    on_valid = _window_candidates(settings, widths, errors_valid)
+    if decimation == 1:
+        best = min(candidate.error for candidate in on_all)
+        wide = [c.window for c in on_all if c.error <= WIDE_WINDOW_RATIO * best]
+        return on_all, max(narrowest, *wide)
+    products = [valid.error * every.error for valid, every in zip(on_valid, on_all)]
+    good = NARROW_WINDOW_RATIO * min(products)
+    narrow = [width for width, product in zip(widths, products) if product <= good]
+    return on_valid, min(narrow)
+
+
+def _masks_of_windows(
+    logs: Sequence[ProcessedLog], settings: Processing, widths: Sequence[float]
+) -> list[list[BoolArray]]:
+    """Return valid equations of each log for windows, until one excludes too much of a row."""
+    none = [log.valid_at(replace(settings, window=0.0)) for log in logs]
+    fraction_without = np.concatenate(none).mean(axis=0)
+    masks = []
+    for width in widths:
+        valid = [log.valid_at(replace(settings, window=width)) for log in logs]
+        fraction = np.concatenate(valid).mean(axis=0)
+        if (fraction < MIN_VALID_FRACTION * fraction_without).any():
+            break
+        masks.append(valid)
+    return masks
+
+
+def _window_candidates(
+    settings: Processing, widths: Sequence[float], errors: FloatArray
+) -> tuple[Candidate, ...]:
+    """Return windows with their errors, (windows, r)."""
+    candidates = []
+    for width, row_errors in zip(widths, errors.tolist()):
+        candidate = Candidate(
+            cutoff=settings.cutoff,
+            decimation=settings.decimation or 1,
+            window=width,
+            errors=tuple(row_errors),
+        )
+        candidates.append(candidate)
+    return tuple(candidates)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.fitting.regression import SAMPLE_LABELS, Regression
-from gough.processing.settings import EDGE
+from gough.processing.settings import DECIMATION_EDGE
 
 # Of what would fold back [dB]. Signals fold alike on both sides, which costs nothing; of white
 # noise 1e-4 comes back.
@@ -45,8 +45,8 @@ def decimation_taps(factor: int) -> FloatArray:
         return np.ones(1)
     from scipy.signal import firwin, kaiserord  # here: it takes long to import
 
-    count, beta = kaiserord(ATTENUATION, 2 * (1 - EDGE) / factor)
-    return np.asarray(firwin(count | 1, EDGE / factor, window=("kaiser", beta)))
+    count, beta = kaiserord(ATTENUATION, 2 * (1 - DECIMATION_EDGE) / factor)
+    return np.asarray(firwin(count | 1, DECIMATION_EDGE / factor, window=("kaiser", beta)))
 
 
 def lowpass(values: NDArray[Any], factor: int, taps: FloatArray | None = None) -> FloatArray:
@@ -97,9 +97,7 @@ class Decimator:
         held: dict[str, NDArray[Any]] = {"signals": np.concatenate(signals, axis=2)}  # (t, r, c)
         if block.covariance is not None and block.covariance.ndim == 3:
             held["covariance"] = block.covariance
-        held |= {
-            name: getattr(block, name) for name in SAMPLE_LABELS if getattr(block, name) is not None
-        }
+        held |= {name: getattr(block, name) for name in SAMPLE_LABELS if getattr(block, name) is not None}
         if self._rest:
             held = {
                 name: np.concatenate([self._rest[name], values]) for name, values in held.items()
@@ -113,9 +111,7 @@ class Decimator:
         taps, factor, half = self.taps, self._factor, len(self.taps) // 2
         signals, mask, energy = held["signals"], held.get("mask"), float(self.taps @ self.taps)
         middle = slice(half, half + (count - 1) * factor + 1, factor)
-        labels: dict[str, Any] = {
-            name: held[name][middle] for name in SAMPLE_LABELS if name in held
-        }
+        labels: dict[str, Any] = {name: held[name][middle] for name in SAMPLE_LABELS if name in held}
         if mask is None or mask.all():
             made = lowpass(signals, factor, taps)
         else:

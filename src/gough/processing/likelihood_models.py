@@ -25,14 +25,26 @@ from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import response
 from gough.engine.loops import By
 from gough.fitting.regression import Regression
-from gough.processing.averaging import PeriodAverage, averaged_pose, leading, pose_map
+from gough.processing.averaging import (
+    PeriodAverage,
+    independent_motor_columns,
+    pose_coordinates,
+    pose_map,
+    pose_of,
+)
 from gough.processing.filters import lowpass_periodic
-from gough.processing.pipeline import regression
-from gough.processing.time_domain import Processed
+from gough.processing.processed_log import ProcessedLog
+from gough.processing.regressions import regression
+
+
+def mean_pose_of(processed: ProcessedLogLog) -> FloatArray:
+    """Return all coordinates of an averaged period, unfiltered, (N, n). [m or rad]"""
+    assert processed.matched is not None
+    return processed.matched.mean_pose
 
 
 def period_motions(
-    model: Model, processed: Processed, positions: FloatArray | None = None
+    model: Model, processed: ProcessedLog, positions: FloatArray | None = None
 ) -> Iterator[Motion]:
     """Yield the motion of each period of a mean one, low-passed as that is, with the past of that.
 
@@ -41,8 +53,10 @@ def period_motions(
     average, cutoff = processed.average, processed.cutoff
     assert average is not None
     assert cutoff is not None
-    by, q, pose = averaged_pose(model, average)
-    own, back = leading(model), pose_map(model, q, by)
+    q = mean_pose_of(processed)
+    pose = pose_of(model, q)
+    by = pose_coordinates(model)
+    own, back = independent_motor_columns(model), pose_map(model, q, by)
     for k, position in enumerate(average.position_periods if positions is None else positions):
         moved = pose + np.einsum("tma,ta->tm", back, (position - average.position)[:, own])
         smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
@@ -53,7 +67,7 @@ def period_motions(
 
 def with_position_noise(
     model: Model,
-    processed: Processed,
+    processed: ProcessedLog,
     problem: Regression,
     base: BaseParameters | Sequence[str],
     values: FloatArray,
@@ -119,7 +133,7 @@ class AveragedPeriod:
     """The averaged period of a recording of efforts (not currents), seen through the robot."""
 
     model: Model
-    processed: Processed
+    processed: ProcessedLog
     base: BaseParameters
 
     def __post_init__(self) -> None:
@@ -159,19 +173,15 @@ class AveragedPeriod:
             )
         return np.asarray(np.linalg.inv(covariance))
 
-    @cached_property
-    def _poses(self) -> tuple[By, FloatArray, FloatArray]:
-        return averaged_pose(self.model, self.average)
-
     @property
     def by(self) -> By:
         """Coordinates the trajectory is described in."""
-        return self._poses[0]
+        return pose_coordinates(self.model)
 
-    @property
+    @cached_property
     def pose(self) -> FloatArray:
         """These coordinates from the averaged positions, unfiltered, (N, m). [m or rad]"""
-        return self._poses[2]
+        return pose_of(self.model, mean_pose_of(self.processed))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

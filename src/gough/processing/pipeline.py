@@ -1,12 +1,9 @@
-"""The way of a log: a recording becomes motions, these become regressions; blocks in, blocks
-out.
-"""
+"""The data flow of a log: matched, processed, turned into a regression or sufficient statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 
@@ -18,158 +15,103 @@ from gough.fitting.regression import BlockStatistics, Regression, block_statisti
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
-from gough.processing.decimation import decimated, together
-from gough.processing.match_robot import ready
-from gough.processing.settings import PERIODIC, Processing
-from gough.processing.time_domain import (
-    Processed,
-    averaged,
-    length,
+from gough.processing.decimation import decimated
+from gough.processing.match_robot import MatchedLog, match_robot
+from gough.processing.processed_log import (
+    ProcessedLog,
+    log_length,
     nominal_gains,
-    pieces,
-    without_absent_payloads,
+    process_blocks,
+    process_log,
 )
+from gough.processing.regressions import REGRESSOR_SAMPLES, blocks_of_regression, regression
+from gough.processing.settings import PERIODIC, Processing
 
-WINDOW = 32768  # samples filtered at once
-BLOCK = 4096  # samples of regressor held at once
+FILTERED_SAMPLES = 32768  # samples of a long log filtered at once
 
 
-def process(model: Robot, recording: Recording, settings: Processing | None = None) -> Processed:
-    """Turn a recording into the motion of all coordinates, with efforts, noise and the equations
-    that count.
+def process(
+    model: Robot, log: Recording | MatchedLog, settings: Processing | None = None
+) -> ProcessedLog:
+    """Turn a recording into the motion of all coordinates, with efforts, noise and valid equations.
 
-    What the settings do not give is chosen from this log alone (`choose_processing` chooses for
-    several).
+    Settings that are None are chosen from this log alone (`choose_processing` chooses for several).
 
     Raises:
         InvalidRecording: Not this robot's log, no effort, or not processable as asked.
         LoopNotClosed, SingularConfiguration: The recorded positions leave the robot's branch.
     """
     model = as_model(model)
-    chosen = complete(model, [recording], settings)
-    recording = ready(model, recording, chosen)
-    if chosen.method_for(recording) in PERIODIC:
-        return averaged(model, recording, chosen)
-    return next(pieces(model, recording, chosen, len(recording)))
+    repeats = (settings or Processing()).repeats
+    matched = match_robot(model, log, repeats)
+    chosen = complete(model, [matched], settings)
+    return process_log(model, matched, chosen)
 
 
 def complete(
     model: Model,
-    recordings: Sequence[Recording | RecordingSource],
+    logs: Sequence[Recording | RecordingSource | MatchedLog],
     settings: Processing | None,
     parameters: BaseParameters | Sequence[str] | None = None,
 ) -> Processing:
-    """Return the settings if they are complete, else what `choose_processing` makes of them."""
+    """Return the settings if they are complete, else those that `choose_processing` chooses."""
     if settings is not None and settings.complete:
         return settings
-    return choose_processing(model, recordings, parameters, settings).processing
-
-
-def regression(
-    model: Model,
-    processed: Processed,
-    parameters: BaseParameters | Sequence[str],
-    *,
-    decimate: bool = True,
-) -> Regression:
-    """Return the linear problem of a processed recording; with a payload its columns are those of
-    the base.
-
-    Columns named `payload.<name>.*` of payloads that this recording does not carry are zero (BG13
-    (29)).
-    """
-    if not decimate or processed.decimation == 1:
-        return next(blocks_of(model, processed, parameters, len(processed)))
-    blocks = blocks_of(model, processed, parameters, BLOCK)
-    parts = list(decimated(blocks, processed.decimation, around=processed.average is not None))
-    if not parts:
-        raise InvalidRecording(
-            f"{processed.source}: {len(processed)} samples are too few to decimate by "
-            f"{processed.decimation}; raise the cut-off or decimate less",
-            source=processed.source,
-        )
-    return together(parts)
-
-
-def blocks_of(
-    model: Model, processed: Processed, parameters: BaseParameters | Sequence[str], size: int
-) -> Iterator[Regression]:
-    """Yield the regression of all samples in pieces."""
-    if processed.current:
-        raise InvalidRecording(
-            f"{processed.source}: the log holds currents and the drive gains are not known; give "
-            "'gain' in the robot file, or identify the gains from a loaded and an unloaded log"
-        )
-    for start in range(0, len(processed), size):
-        part = slice(start, start + size)
-        motion = processed.motion if size >= len(processed) else processed.motion.take(part)
-        block = model.regression(
-            motion,
-            processed.effort[part],
-            parameters,
-            dead_band=processed.dead_band,
-            covariance=processed.covariance,
-        )
-        replicates = processed.replicates
-        if replicates is not None:
-            replicates = np.stack(
-                [model.project_to_rows(motion.q, period[part]) for period in replicates]
-            )
-        yield replace(
-            without_absent_payloads(block, processed.payload),
-            replicates=replicates,
-            mask=processed.mask[part],
-            sample=processed.sample[part],
-            group=None if processed.group is None else processed.group[part],
-        )
+    return choose_processing(model, logs, parameters, settings).processing
 
 
 def regression_blocks(
     model: Model,
-    source: Recording | RecordingSource,
+    source: Recording | RecordingSource | MatchedLog,
     parameters: BaseParameters | Sequence[str],
     settings: Processing | None = None,
     *,
     gains: Mapping[str, float] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Iterator[Regression]:
-    """Yield the regression of a log of any length in blocks; together they equal `regression` to
-    rounding.
+    """Yield the regression of a log of any length in blocks; together they equal `regression`.
 
     Args:
         source: A recording, or a source of blocks that stays in its file. Only logs in memory can
             be averaged over periods.
-        gains: Drive gains by joint, by which currents become efforts; the robot file's by default.
+        gains: Drive gains by joint, which turn currents into efforts; the robot file's by default.
         progress: Called with the fraction done.
     """
-    chosen = complete(model, [source], settings, parameters)
+    log = source
+    if isinstance(log, Recording):
+        log = match_robot(model, log, (settings or Processing()).repeats)
+    chosen = complete(model, [log], settings, parameters)
     factors = nominal_gains(model, gains)
+    known = len(factors) == len(model.mechanism.actuated)
+    vector = np.array([*factors.values()])
 
-    def in_efforts(piece: Processed) -> Processed:
-        known = len(factors) == len(model.mechanism.actuated)
-        return piece.with_gains(np.array([*factors.values()])) if known else piece
+    def in_efforts(block: ProcessedLog) -> ProcessedLog:
+        return block.with_gains(vector) if known else block
 
-    if isinstance(source, Recording):
-        source = ready(model, source, chosen)
-        if chosen.method_for(source) in PERIODIC:
-            yield regression(model, in_efforts(averaged(model, source, chosen)), parameters)
+    if isinstance(log, MatchedLog):
+        if chosen.method_for(log.recording) in PERIODIC:
+            averaged = process_log(model, log, chosen)
+            yield regression(model, in_efforts(averaged), parameters)
             return
     elif chosen.method in PERIODIC:
         raise InvalidRecording(
-            f"{source.source}: method '{chosen.method}' averages whole periods in memory; read the "
+            f"{log.source}: method '{chosen.method}' averages whole periods in memory; read the "
             "log whole, or process it in time",
-            source=source.source,
+            source=log.source,
         )
-    total, parts = length(source), pieces(model, source, chosen, WINDOW)
-    first = next(parts, None)
+    total = log_length(log)
+    processed = process_blocks(model, log, chosen, FILTERED_SAMPLES)
+    first = next(processed, None)
     if first is None:
         return
 
     def blocks() -> Iterator[Regression]:
-        for piece in chain([first], parts):
-            yield from blocks_of(model, in_efforts(piece), parameters, BLOCK)
+        block: ProcessedLog | None = first
+        while block is not None:
+            yield from blocks_of_regression(model, in_efforts(block), parameters, REGRESSOR_SAMPLES)
             if progress is not None:
-                progress(float(piece.sample[-1] + 1) / total)
+                progress(float(block.sample[-1] + 1) / total)
+            block = next(processed, None)
 
     yield from decimated(blocks(), first.decimation)
 
@@ -184,19 +126,22 @@ def log_statistics(
     joint: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> BlockStatistics:
-    """Reduce logs of any length to triangular factors, all with one processing; see
-    `regression_blocks`.
+    """Reduce logs of any length to triangular factors, all with one processing.
+
+    See `regression_blocks` for the arguments.
     """
     logs = list(sources)
     chosen = complete(model, logs, settings, parameters)
 
     def blocks() -> Iterator[Regression]:
-        after = 0  # group labels of one log follow those of the one before
+        next_group = 0  # group labels of a log follow those of the one before
         for k, source in enumerate(logs):
-            first = after
+            first_group = next_group
             for block in regression_blocks(model, source, parameters, chosen, progress=progress):
-                group = None if block.group is None else first + block.group
-                after = after if group is None else max(after, int(group.max()) + 1)
+                group = block.group
+                if group is not None:
+                    group = first_group + group
+                    next_group = max(next_group, int(group.max()) + 1)
                 yield replace(block, group=group, recording=np.full(len(block), k))
 
     return block_statistics(blocks(), joint=joint)

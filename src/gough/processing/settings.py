@@ -14,12 +14,14 @@ from gough.core.options import Settings, option
 from gough.logs.recording import Recording
 
 Method = Literal["auto", "explicit", "implicit", "time", "raw"]
+Repeats = Literal["declared", "found"]
 
 PERIODIC = ("explicit", "implicit")  # methods that average periods
-# part of the new Nyquist frequency that parallel decimation keeps: n_d = floor(EDGE rate / (2
-# cutoff))
-EDGE = 0.8
-HIGHEST = 0.4  # of the sampling rate: the highest cut-off, where nothing is decimated any more
+# Fraction of the new Nyquist frequency that parallel decimation keeps:
+# n_d = floor(DECIMATION_EDGE rate / (2 cutoff)).
+DECIMATION_EDGE = 0.8
+# Highest cut-off as a fraction of the sampling rate: nothing is decimated any more there.
+MAX_CUTOFF_RATIO = 0.4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +63,12 @@ class Processing(Settings):
         unit="s",
         least=0,
     )
-    standing: tuple[str, ...] | None = option(
+    joints_at_rest: tuple[str, ...] | None = option(
         None,
-        "Joints that hardly ever move: their equations count where they stand; from the data by "
-        "default.",
+        "Joints at rest most of the time, whose samples at zero velocity are kept; from the data "
+        "by default.",
     )
-    repeats: Literal["declared", "found"] = option(
+    repeats: Repeats = option(
         "declared", "Periods to use: those the log states, or also those its motion shows."
     )
     harmonics: int = option(5, "Harmonics of the implicit fit.", least=1)
@@ -87,7 +89,7 @@ class Processing(Settings):
             and self.decimation is not None
             and self.window is not None
             and isinstance(self.dead_band, Mapping)
-            and self.standing is not None
+            and self.joints_at_rest is not None
         )
 
     def bands(self, coordinates: tuple[str, ...]) -> FloatArray:
@@ -129,4 +131,4 @@ def decimation_of(cutoff: float, rate: float) -> int:
     """Return the decimation whose low-pass has the same edge as that of the positions: floor(0.8
     rate / (2 cutoff)).
     """
-    return max(1, int(EDGE * rate / (2.0 * cutoff) * (1 + 1e-9)))
+    return max(1, int(DECIMATION_EDGE * rate / (2.0 * cutoff) * (1 + 1e-9)))

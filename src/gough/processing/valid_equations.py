@@ -9,7 +9,6 @@ which for a motor that is a row is its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -23,8 +22,7 @@ from gough.core.statistics import robust_scale
 from gough.engine import Model
 from gough.engine.base import random_motion
 from gough.logs.checks import quantisation_step
-from gough.logs.recording import Recording
-from gough.processing.averaging import average_periods, leading
+from gough.processing.averaging import independent_motor_columns
 from gough.processing.filters import check_cutoff
 from gough.processing.settings import Processing, whole_samples
 
@@ -55,22 +53,6 @@ def position_noise(position: FloatArray) -> FloatArray:
     return np.array(noise)
 
 
-def noise_again(recording: Recording, rng: np.random.Generator) -> Recording:
-    """Return a recording with white noise of the size that its positions already have added to
-    them.
-
-    Of repeated motions that is what differs between periods, if this is less: it may also be that
-    they still settle.
-    """
-    size = position_noise(recording.position)
-    if recording.period_count >= 2:
-        size = np.minimum(size, np.sqrt(np.diag(average_periods(recording).position_covariance)))
-    return replace(
-        recording,
-        position=recording.position + size * rng.standard_normal(recording.position.shape),
-    )
-
-
 def velocity_noise(noise: ArrayLike, rate: float, cutoff: float) -> FloatArray:
     """Return the standard deviation of velocities from positions with white noise (a,), low-passed
     at a cut-off.
@@ -93,7 +75,11 @@ def dead_bands(
     for motion, speed in zip(motions, speeds):
         maps = model.kinematics.closure_map(motion.q[:: max(1, len(motion) // 50)], "actuated")
         bands = np.maximum(
-            bands, SIGMAS * np.sqrt(((maps * speed[leading(model)]) ** 2).sum(axis=2).max(axis=0))
+            bands,
+            SIGMAS
+            * np.sqrt(
+                ((maps * speed[independent_motor_columns(model)]) ** 2).sum(axis=2).max(axis=0)
+            ),
         )
     return dict(zip(model.mechanism.coordinates, bands.tolist()))
 
@@ -129,13 +115,13 @@ def spoilt_samples(
 
 
 @lru_cache(maxsize=16)
-def rubbed_rows(model: Model) -> BoolArray:
+def rows_with_coulomb(model: Model) -> BoolArray:
     """Tell which rows contain the friction of each coordinate: E_j != 0 anywhere, (n, r)."""
     levers = np.abs(model.kinematics.closure_map(random_motion(model, 8, seed=0).q)).max(axis=0)
     return np.asarray(levers > TOUCHES * levers.max(axis=1, keepdims=True))
 
 
-def counting_rows(
+def valid_equations(
     model: Model, motion: Motion, settings: Processing, reach: int, *, around: bool = False
 ) -> BoolArray:
     """Return which equations of a motion, or of a period that repeats, count, (t, r).
@@ -144,11 +130,11 @@ def counting_rows(
     either; of passive joints they do, which rub a little in all rows: it would be most of a log.
     """
     counts = np.ones((len(motion), len(model.rows)), bool)
-    bands, rubbed = settings.bands(model.mechanism.coordinates), rubbed_rows(model)
+    bands, rubbed = settings.bands(model.mechanism.coordinates), rows_with_coulomb(model)
     rubbing = [
         i
         for i, joint in enumerate(model.mechanism.joints)
-        if model.mechanism.has_coulomb(joint) and joint.name not in (settings.standing or ())
+        if model.mechanism.has_coulomb(joint) and joint.name not in (settings.joints_at_rest or ())
     ]
     motors = [i for i in rubbing if i in model.actuated]
     passive = [i for i in rubbing if i not in model.actuated]

@@ -17,7 +17,7 @@ from gough.identification.experiment import Experiment
 from gough.identification.fit import FittedLogs
 from gough.identification.validation import VISIBLE, Validation, noise_variance
 from gough.logs.recording import Recording
-from gough.processing.settings import EDGE
+from gough.processing.settings import DECIMATION_EDGE
 from gough.verdict import rules
 from gough.verdict.diagnosis.diagnose import diagnose_evidence, fading_efforts
 from gough.verdict.diagnosis.directions import words
@@ -99,7 +99,7 @@ def _noise_power_bounds(regression: Regression, estimate: Estimate) -> NoiseBoun
     cumulative = np.cumsum(predicted_power, axis=0)
     in_motion_band = cumulative < HEARD * predicted_power.sum(axis=0)
     band_edge = int(in_motion_band.sum(axis=0).max()) + 1
-    top = int(EDGE * len(frequency))  # a decimated log has nothing above
+    top = int(DECIMATION_EDGE * len(frequency))  # a decimated log has nothing above
     borders = np.geomspace(band_edge, max(top, band_edge), NOISE_BANDS + 1).astype(int)
     if np.diff(borders).min() < MIN_BAND_FREQUENCIES:
         return None

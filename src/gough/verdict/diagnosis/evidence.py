@@ -26,8 +26,8 @@ from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.processing import Processing
 from gough.processing.filters import differentiate, lowpass_periodic
-from gough.processing.time_domain import without_absent_payloads
-from gough.processing.valid_equations import counting_rows
+from gough.processing.regressions import without_absent_payloads
+from gough.processing.valid_equations import valid_equations
 from gough.verdict.diagnosis.track import Source, Track
 
 FEW_SAMPLES = 300  # of all logs together that hypotheses are compared on
@@ -184,7 +184,7 @@ def away_from_reversals(model: Model, log: Source) -> BoolArray:
     time = np.asarray(log.motion.time)
     reach = max(1, round(GUARD * (len(time) - 1) / float(time[-1] - time[0])))
     bands = Processing(dead_band=dict(zip(model.mechanism.coordinates, log.dead_band.tolist())))
-    return counting_rows(model, log.motion, bands, reach, around=log.periodic)
+    return valid_equations(model, log.motion, bands, reach, around=log.periodic)
 
 
 def thinned(evidence: Evidence) -> Evidence:

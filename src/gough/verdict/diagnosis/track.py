@@ -14,7 +14,7 @@ from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.record import Record
 from gough.fitting.regression import Regression
-from gough.processing import Processed
+from gough.processing import ProcessedLog
 from gough.processing.decimation import decimation_taps, lowpass
 
 # of all logs together in score tests: seconds for a hexapod with two hundred directions
@@ -189,11 +189,11 @@ class Source:
         )
 
 
-def sources(processed: Sequence[Processed], parts: Sequence[Regression]) -> tuple[Source, ...]:
+def sources(processed: Sequence[ProcessedLog], parts: Sequence[Regression]) -> tuple[Source, ...]:
     """Return logs with their regressions, long ones shortened."""
     found = []
     for log, part in zip(processed, parts):
-        each = log.replicates
+        each = log.repetitions
         source = Source(
             motion=log.motion,
             effort=log.effort,
@@ -201,7 +201,7 @@ def sources(processed: Sequence[Processed], parts: Sequence[Regression]) -> tupl
             part=part,
             deviations=None if each is None or len(each) < 2 else each - each.mean(axis=0),
             decimation=log.decimation,
-            periodic=log.average is not None,
+            periodic=log.periodic,
             payload=log.payload,
             cutoff=log.cutoff,
             name=log.source,

@@ -1,0 +1,339 @@
+"""Bring a recording into the robot's form: joint order, motor side, even clock, whole periods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidRecording, nearest
+from gough.core.notices import Notice
+from gough.engine import Model
+from gough.logs.checks import check_even, inspected
+from gough.logs.periods import estimate_period, resample_evenly, resample_to_period
+from gough.logs.recording import JOINT_KINDS, Recording
+from gough.mechanism import Mechanism
+from gough.mechanism.types import Transmission
+from gough.processing.settings import Repeats
+
+# A motion repeats if positions one period apart differ by less than this fraction of their
+# standard deviation.
+REPETITION_TOLERANCE = 0.05
+REPETITION_SAMPLES = 20000  # at most so many samples are used to look for a repetition
+# Mean square of an early period's first tenth over the usual one from which the motion is still
+# settling: by chance 1 in 1000 if a tenth of a period holds ten independent errors.
+TRANSIENT_RATIO = 3.0
+# Differences between periods below this fraction of a signal's standard deviation are ignored.
+TRANSIENT_FLOOR = 1e-4
+
+
+def on_motor_side(recording: Recording, mechanism: Mechanism) -> Recording:
+    """Return the recording with joint columns of transmissions converted to their motors.
+
+    With q_joints = B q_motors, positions are B^-1 q_joints and efforts are B^T times those of the
+    joints, unless the transmission states that they are the motors' already.
+    """
+    for gear in mechanism.transmissions:
+        if set(gear.joints) <= set(recording.joints):
+            recording = _through_transmission(recording, mechanism, gear)
+    return recording
+
+
+def _through_transmission(
+    recording: Recording, mechanism: Mechanism, gear: Transmission
+) -> Recording:
+    """Return the recording with the columns of one transmission converted to its motors."""
+    columns = [recording.joints.index(name) for name in gear.joints]
+    matrices: dict[str, FloatArray] = {}
+    if gear.positions == "joints":
+        inverse = np.linalg.inv(gear.matrix).T
+        matrices = {"position": inverse, "velocity": inverse, "reference": inverse}
+    if gear.efforts == "joints":
+        matrices["effort"] = gear.matrix
+    changed: dict[str, Any] = {}
+    for kind, matrix in matrices.items():
+        signal = getattr(recording, kind)
+        if signal is not None:
+            converted = np.array(signal)
+            converted[:, columns] = signal[:, columns] @ matrix
+            changed[kind] = converted
+    names = list(recording.joints)
+    units = list(recording.position_units)
+    for column, motor in zip(columns, gear.motors):
+        if gear.positions == "joints" and units[column] == mechanism.joint(names[column]).unit:
+            units[column] = mechanism.joint(motor).unit
+        names[column] = motor
+    return replace(recording, joints=tuple(names), position_units=tuple(units), **changed)
+
+
+def in_robot_order(recording: Recording, model: Model) -> Recording:
+    """Return the recording with its joints in the robot's order.
+
+    Raises:
+        InvalidRecording: Joints or units are not those of the robot, or there is neither effort
+            nor current.
+    """
+    mechanism = model.mechanism
+    recording = on_motor_side(recording, mechanism)
+    _check_joints(recording, mechanism)
+    if recording.payload is not None:
+        mechanism.payload(recording.payload)
+    signal_of(recording)
+    motors = mechanism.actuated
+    if recording.joints == motors:
+        return recording
+    order = [recording.joints.index(name) for name in motors]
+    changed: dict[str, Any] = {}
+    for kind in JOINT_KINDS:
+        signal = getattr(recording, kind)
+        if signal is not None:
+            changed[kind] = signal[:, order]
+    changed["position_units"] = tuple(recording.position_units[k] for k in order)
+    if recording.current_units:
+        changed["current_units"] = tuple(recording.current_units[k] for k in order)
+    return replace(recording, joints=motors, **changed)
+
+
+def _check_joints(recording: Recording, mechanism: Mechanism) -> None:
+    """Raise `InvalidRecording` unless the columns are the motors of the robot, in their units."""
+    source = recording.source
+    motors = mechanism.actuated
+    for name in motors:
+        if name not in recording.joints:
+            raise InvalidRecording(
+                f"{source}: no column for the actuated joint '{name}' of '{mechanism.name}'"
+                f"{nearest(name, recording.joints)}; the log is of another robot, or its columns "
+                "want renaming",
+                source=source,
+                joint=name,
+            )
+    for name, unit in zip(recording.joints, recording.position_units):
+        if name not in motors:
+            raise InvalidRecording(
+                f"{source}: column '{name}' is no actuated joint of '{mechanism.name}'"
+                f"{nearest(name, motors)}",
+                source=source,
+                joint=name,
+            )
+        expected = mechanism.joint(name).unit
+        if unit != expected:
+            raise InvalidRecording(
+                f"{source}: '{name}' is recorded in {unit}, but the robot's joint moves in "
+                f"{expected}",
+                source=source,
+                joint=name,
+            )
+
+
+def signal_of(recording: Recording) -> Literal["effort", "current"]:
+    """Return which signal of the motors is used: efforts, or currents if there are none."""
+    if recording.effort is not None:
+        return "effort"
+    if recording.current is not None:
+        return "current"
+    raise InvalidRecording(
+        f"{recording.source}: there is neither effort nor current; add such columns"
+    )
+
+
+def matched_recording(
+    model: Model, recording: Recording, repeats: Repeats = "declared"
+) -> Recording:
+    """Return the recording in the robot's joint order and on an even clock.
+
+    Recordings made from arrays are inspected here, as files are when they are read. Notices of
+    the returned recording state what was changed.
+
+    Args:
+        repeats: `found` also uses a period that the positions show but the log does not declare.
+    """
+    recording = inspected(in_robot_order(recording, model))
+    _check_constant_signals(recording)
+    recording = _on_even_clock(recording)
+    if recording.period_samples is not None:
+        return recording
+    seconds = repetition(recording)
+    if seconds is None:
+        return recording
+    if repeats == "found":
+        return resample_to_period(recording, estimate_period(recording, seconds))
+    return _with_notice(
+        recording,
+        "period",
+        f"the motion repeats every {seconds:.4g} s although no period is stated",
+        "state it: periods are then averaged, and noise is separated from motion",
+        seconds=seconds,
+    )
+
+
+def _on_even_clock(recording: Recording) -> Recording:
+    """Return the recording, resampled if its clock is uneven."""
+    try:
+        check_even(recording)
+    except InvalidRecording as uneven:
+        resampled = resample_evenly(recording)
+        return _with_notice(
+            resampled,
+            "resampled",
+            f"put on an even clock of {resampled.rate:.6g} Hz, linear between samples; the "
+            f"step after sample {uneven.numbers['sample']} was {uneven.numbers['deviation']:.1%} "
+            "off the mean",
+            rate=resampled.rate,
+        )
+    return recording
+
+
+def settled_periods(recording: Recording) -> Recording:
+    """Return the whole periods of a recording without those in which the motion still settles.
+
+    Notices of the returned recording state what was left out.
+    """
+    period = recording.period_samples
+    assert period is not None
+    whole = recording.whole_periods()
+    n_incomplete = len(recording) - len(whole)
+    n_transient = unsettled_periods(whole)
+    n_averaged = whole.period_count - n_transient
+    if n_incomplete:
+        recording = _with_notice(
+            recording,
+            "incomplete",
+            f"the last period stops after {n_incomplete} of {period} samples and was left out; "
+            f"{n_averaged} whole ones are averaged",
+            samples=n_incomplete,
+            period=period,
+        )
+    if n_transient:
+        recording = _with_notice(
+            recording,
+            "transient",
+            f"the motion still settles in the first {n_transient} of {whole.period_count} "
+            f"periods, left out; {n_averaged} are averaged",
+            periods=n_transient,
+        )
+    if not n_incomplete and not n_transient:
+        return recording
+    return recording.take(slice(n_transient * period, len(whole)))
+
+
+def _with_notice(
+    recording: Recording, rule: str, text: str, advice: str = "", **numbers: float
+) -> Recording:
+    """Return the recording with one more notice."""
+    notice = Notice(
+        rule=rule,
+        level="info",
+        where=recording.source,
+        text=text,
+        advice=advice,
+        numbers=numbers,
+    )
+    return replace(recording, notices=(*recording.notices, notice))
+
+
+def _check_constant_signals(recording: Recording) -> None:
+    """Raise `InvalidRecording` if an effort or current never changes: it holds no information."""
+    kind = signal_of(recording)
+    joints = recording.joints
+    signal = getattr(recording, kind)
+    if not len(signal):
+        return
+    constant = np.flatnonzero(np.ptp(signal, axis=0) == 0).tolist()
+    if constant:
+        channels = ", ".join(f"{joints[k]}.{kind}" for k in constant)
+        raise InvalidRecording(
+            f"{recording.source}: all {len(signal)} samples of {channels} are "
+            f"{signal[0, constant[0]]:.6g}; is the channel connected? Record it, or name the right "
+            "column in the description",
+            source=recording.source,
+            joint=joints[constant[0]],
+        )
+
+
+def repetition(recording: Recording) -> float | None:
+    """Return the time after which all positions repeat, or None. [s]
+
+    The first high peak of the autocorrelation is the candidate. It is accepted if positions one
+    candidate period apart differ by less than `REPETITION_TOLERANCE` of their standard deviation.
+    """
+    every = max(1, len(recording) // REPETITION_SAMPLES)
+    position = recording.position[::every]
+    moving = np.ptp(position, axis=0) > 0
+    x = (position - position.mean(axis=0))[:, moving]
+    n = len(x)
+    if n < 16 or not x.shape[1]:
+        return None
+    x = x / x.std(axis=0)
+    lag = _autocorrelation_peak(x)
+    if lag is None:
+        return None
+    difference = np.sqrt(np.mean((x[lag:] - x[:-lag]) ** 2, axis=0) / 2)
+    if difference.max() >= REPETITION_TOLERANCE:
+        return None
+    return float(lag * every / recording.rate)
+
+
+def _autocorrelation_peak(x: FloatArray) -> int | None:
+    """Return the lag of the first high peak of the autocorrelation beyond that at zero."""
+    n = len(x)
+    power = (np.abs(np.fft.rfft(x, 2 * n, axis=0)) ** 2).sum(axis=1)
+    correlation = np.fft.irfft(power)[: n // 2] / (n - np.arange(n // 2))
+    below_half = correlation < 0.5 * correlation[0]
+    if not below_half.any():
+        return None
+    start = int(np.argmax(below_half))  # beyond the peak at zero
+    if start >= n // 2 - 1:
+        return None
+    beyond = correlation[start:]
+    lag = start + int(np.argmax(beyond > 0.98 * beyond.max()))
+    return lag + int(np.argmax(correlation[lag : lag + max(start, 2)]))
+
+
+def unsettled_periods(recording: Recording) -> int:
+    """Return how many of the first periods belong to a motion that still settles.
+
+    A period is unsettled if in its first tenth a channel differs from the mean of the later periods
+    with a mean square over `TRANSIENT_RATIO` times the largest of: the median of its tenths, the
+    scatter of the later periods, and `TRANSIENT_FLOOR` of the signal. At least two periods remain.
+
+    Args:
+        recording: Whole periods only.
+    """
+    kinds = [kind for kind in ("position", "effort", "current") if _has(recording, kind)]
+    periods = np.concatenate([recording.periods(kind) for kind in kinds], axis=2)
+    for first in range(len(periods) - 2):
+        if _is_settled(periods[first], periods[first + 1 :]):
+            return first
+    return max(len(periods) - 2, 0)
+
+
+def _has(recording: Recording, kind: str) -> bool:
+    return getattr(recording, kind) is not None
+
+
+def _is_settled(period: NDArray[Any], later: NDArray[Any]) -> bool:
+    """Tell whether the first tenth of a period (N, c) agrees with later ones, (k, N, c)."""
+    tenth = max(1, len(period) // 10)
+    mean = later.mean(axis=0)
+    floor = (TRANSIENT_FLOOR * later.std(axis=(0, 1))) ** 2
+    square = (period - mean) ** 2 * len(later) / (len(later) + 1)
+    tenths = _means_of_blocks(square, tenth)
+    scatter = ((later - mean) ** 2).sum(axis=0) / (len(later) - 1)
+    alternatives: Sequence[FloatArray] = (
+        np.median(tenths, axis=0),
+        scatter.mean(axis=0),
+        scatter[:tenth].mean(axis=0),
+        floor,
+    )
+    usual = np.max(alternatives, axis=0)
+    return bool((tenths[0] <= TRANSIENT_RATIO * usual).all())
+
+
+def _means_of_blocks(values: FloatArray, length: int) -> FloatArray:
+    """Return the mean of each block of so many samples, the last one shorter."""
+    starts = range(0, len(values), length)
+    return np.array([values[start : start + length].mean(axis=0) for start in starts])

@@ -1,0 +1,550 @@
+"""From a matched log to the motion of all coordinates, its efforts and the valid equations.
+
+One function filters, differentiates, closes the loops, computes internal states and finds the
+valid equations of consecutive samples: of a whole log, of every few samples of it, or of a block of
+a log that does not fit in memory. A block is filtered with the samples on both sides that influence
+it, so that results do not depend on where blocks begin. Repeated motions are averaged first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gough.core.arrays import BoolArray, FloatArray, IntArray
+from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.motion import Motion
+from gough.core.notices import Notice
+from gough.core.record import Record
+from gough.core.trajectory import PositionVelocityAcceleration
+from gough.engine import Model
+from gough.engine.internal_states import FilterState, select_channels
+from gough.logs.checks import check_even
+from gough.logs.readers import RecordingSource
+from gough.logs.recording import Recording
+from gough.processing.averaging import (
+    PeriodAverage,
+    check_repeats,
+    independent_motor_columns,
+    pose_coordinates,
+    pose_of,
+)
+from gough.processing.decimation import decimation_taps, lowpass
+from gough.processing.filters import (
+    differentiate,
+    edge_samples,
+    fourier_fit,
+    lowpass_periodic,
+    memory_samples,
+)
+from gough.processing.match_robot import MatchedLog
+from gough.processing.matching import in_robot_order, signal_of
+from gough.processing.settings import (
+    MAX_CUTOFF_RATIO,
+    PERIODIC,
+    Method,
+    Processing,
+    decimation_of,
+)
+from gough.processing.valid_equations import (
+    smeared_samples,
+    valid_equations,
+    velocity_noise,
+)
+
+# Cut-off of a log without periods in an experiment of periodic logs, in units of the highest
+# harmonic of their pose.
+NON_PERIODIC_CUTOFF_RATIO = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProcessedLog(Record):
+    """Motion of all coordinates with the efforts beside it, and which equations are valid."""
+
+    model: Model  # the robot
+    motion: Motion  # of all coordinates, loops closed, with internal states of joint terms, (t, n)
+    effort: FloatArray  # of the motors, or currents as recorded if `current`, (t, a)
+    current: bool  # the efforts are currents (or volts), to be multiplied by drive gains
+    sample: IntArray  # number of each sample in the recording, (t,)
+    valid: BoolArray  # equations used in fits, (t, r)
+    dead_band: FloatArray  # of the velocity sign for each coordinate, (n,) [m/s or rad/s]
+    settings: Processing  # with which the log was processed
+    method: Method  # used for this log
+    cutoff: float | None  # used for this log [Hz]
+    decimation: int  # of the regression of these samples
+    periods: int  # whole periods in the log; 0 without a period
+    payload: str | None  # carried by the robot
+    # period of each sample, (t,); None where periods were averaged or there are none
+    group: IntArray | None = None
+    covariance: FloatArray | None = None  # of the noise of one sample of `effort`, (a, a)
+    repetitions: FloatArray | None = None  # effort of each period of a periodic log, (k, t, a)
+    notices: tuple[Notice, ...] = ()  # about the recording and its periods
+    # largest closure residual, rms mismatch of additional sensors [m or rad]
+    quality: Mapping[str, float] = field(default_factory=dict)
+    source: str = ""  # name of the log
+    average: PeriodAverage | None = None  # of the periods of a periodic log
+    matched: MatchedLog | None = None  # the log; None for a block of one that stays in its file
+
+    def __len__(self) -> int:
+        return len(self.motion)
+
+    @property
+    def periodic(self) -> bool:
+        """True if the samples are one averaged period."""
+        return self.average is not None
+
+    def at(self, settings: Processing) -> ProcessedLog:
+        """Return the same log processed with other settings; Newton starts at the kept pose.
+
+        Drive gains that were applied are not applied again.
+        """
+        return process_log(self.model, self._log, settings)
+
+    def perturbed(self, rng: np.random.Generator) -> ProcessedLog:
+        """Return the same log with the noise of its positions added once more."""
+        log = self._log.settled if self.periodic else self._log
+        return process_log(self.model, log.perturbed(rng), self.settings)
+
+    @property
+    def _log(self) -> MatchedLog:
+        if self.matched is None:
+            raise InvalidInput(f"{self.source}: a block of a log cannot be processed again")
+        return self.matched
+
+    def with_gains(self, gains: FloatArray) -> ProcessedLog:
+        """Return the same log with currents turned into efforts by drive gains, (a,)."""
+        if not self.current:
+            return self
+        covariance = self.covariance
+        if covariance is not None:
+            covariance = covariance * np.outer(gains, gains)
+        repetitions = self.repetitions
+        if repetitions is not None:
+            repetitions = repetitions * gains
+        return replace(
+            self,
+            effort=self.effort * gains,
+            current=False,
+            covariance=covariance,
+            repetitions=repetitions,
+        )
+
+    def with_bands(self, settings: Processing) -> ProcessedLog:
+        """Return the same motion with internal states and valid equations for other dead bands.
+
+        Dead bands, the window around velocity reversals and the joints at rest are those of the
+        settings. Only samples of this motion are considered: a reversal before the first or after
+        the last of them excludes nothing.
+        """
+        bands = settings.bands(self.motion.coordinates)
+        motion, _ = self.model.with_internal_states(
+            self.motion, bands, periodic=self.periodic, payload=self.payload
+        )
+        return replace(
+            self, motion=motion, dead_band=bands, settings=settings, valid=self.valid_at(settings)
+        )
+
+    def valid_at(self, settings: Processing) -> BoolArray:
+        """Return which equations of these samples are valid with other settings, (t, r)."""
+        reach = settings.reach(self.rate)
+        return valid_equations(self.model, self.motion, settings, reach, around=self.periodic)
+
+    @property
+    def rate(self) -> float:
+        """Rate of these samples. [Hz]"""
+        time = self.motion.time
+        return float((len(time) - 1) / (time[-1] - time[0]))
+
+    @property
+    def velocity_noise(self) -> FloatArray:
+        """Standard deviation of the velocities of the motors, (a,). [m/s or rad/s]"""
+        if self.average is not None:
+            deviation = np.sqrt(self.average.mean_position_variance)
+            rate = self.average.rate
+        else:
+            deviation = self._log.position_noise
+            rate = self._log.rate
+        highest = MAX_CUTOFF_RATIO * rate
+        cutoff = highest if self.cutoff is None else min(self.cutoff, highest)
+        return velocity_noise(deviation, rate, cutoff)
+
+
+class TimeFilter(NamedTuple):
+    """How a log is filtered in time."""
+
+    method: Method
+    cutoff: float | None  # None: positions are not filtered [Hz]
+    decimation: int  # of the regression
+    rate: float  # of the samples [Hz]
+
+    @classmethod
+    def of(cls, settings: Processing, recording: Recording, every: int = 1) -> TimeFilter:
+        """Return the filter of a log without periods, of which one in `every` samples is kept."""
+        rate = check_even(recording)
+        method = settings.method_for(recording)
+        if method == "raw" or settings.cutoff is None:
+            return cls(method, None, max(1, (settings.decimation or 1) // every), rate)
+        cutoff = settings.cutoff
+        decimation = settings.decimation
+        if settings.method in PERIODIC:  # chosen for periodic logs, which this one is not
+            cutoff = min(NON_PERIODIC_CUTOFF_RATIO * cutoff, MAX_CUTOFF_RATIO * rate)
+            decimation = None
+        if decimation is None:
+            return cls(method, cutoff, decimation_of(cutoff, rate / every), rate)
+        return cls(method, cutoff, max(1, decimation // every), rate)
+
+    @property
+    def edge(self) -> int:
+        """Samples at each end of a log that the filter spoils."""
+        return 0 if self.cutoff is None else edge_samples(self.rate, self.cutoff)
+
+    def differentiate(self, recording: Recording) -> PositionVelocityAcceleration:
+        """Return filtered positions, velocities and accelerations of the motors, (t, a) each."""
+        try:
+            return differentiate(recording.position, self.rate, self.cutoff)
+        except InvalidInput as error:
+            raise InvalidRecording(
+                f"{recording.source}: {error}", source=recording.source, **error.numbers
+            ) from error
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Block:
+    """Consecutive samples of a log in memory, and which of them are kept."""
+
+    recording: Recording  # in the robot's joint order
+    kept: range  # samples of `recording` to keep; one in kept.step
+    log_samples: int  # samples of the whole log
+    first: int = 0  # number of the first sample of `recording` in the log
+    matched: MatchedLog | None = None  # the log, if it is in memory
+
+
+class _ProcessedBlock(NamedTuple):
+    """A processed block, and from where the next one continues."""
+
+    log: ProcessedLog
+    pose: FloatArray  # near the first pose that the next block needs, (n,)
+    state: FilterState | None  # internal state of joint terms after the last sample
+
+
+def process_log(
+    model: Model, log: MatchedLog, settings: Processing, *, every: int = 1
+) -> ProcessedLog:
+    """Process a log that fits in memory.
+
+    Args:
+        every: Keep one in so many samples of a log that is processed in time. Its efforts are
+            low-passed so that nothing is aliased.
+    """
+    if settings.method_for(log.recording) in PERIODIC:
+        return process_periods(model, log, settings)
+    recording = log.recording
+    time_filter = TimeFilter.of(settings, recording, every)
+    half_window = len(decimation_taps(every)) // 2
+    ends = max(min(time_filter.edge, len(recording) // 10), half_window)
+    first = -(-ends // every) * every  # rounded up to a multiple
+    kept = range(first, len(recording) - ends, every)
+    if not kept:
+        raise InvalidRecording(
+            f"{log.source}: {len(recording)} samples are too few to filter", source=log.source
+        )
+    block = _Block(
+        recording=recording,
+        kept=kept,
+        log_samples=len(recording),
+        matched=log,
+    )
+    return _process_block(model, block, settings, time_filter).log
+
+
+def process_blocks(
+    model: Model, source: MatchedLog | RecordingSource, settings: Processing, size: int
+) -> Iterator[ProcessedLog]:
+    """Yield a log of any length, processed in time, in consecutive blocks of about `size`."""
+    matched = source if isinstance(source, MatchedLog) else None
+    recording = source.recording if isinstance(source, MatchedLog) else source
+    first_block = next(iter(recording.blocks(size)))
+    head = first_block if matched is None else matched.recording
+    time_filter = TimeFilter.of(settings, head)
+    # samples on both sides that influence a filtered sample and its validity
+    halo = memory_samples(time_filter.rate, time_filter.cutoff)
+    halo += _validity_halo(settings, time_filter.rate)
+    ordered = (in_robot_order(block, model) for block in recording.blocks(size))
+    pose: FloatArray | None = None
+    state: FilterState | None = None
+    for held, first, inner in _overlapping(ordered, time_filter.edge, halo):
+        check_even(held, first=first)
+        block = _Block(
+            recording=held,
+            kept=range(inner.start, inner.stop),
+            log_samples=log_length(source),
+            first=first,
+            matched=matched,
+        )
+        done = _process_block(model, block, settings, time_filter, pose, state)
+        pose, state = done.pose, done.state
+        yield done.log
+
+
+def _validity_halo(settings: Processing, rate: float) -> int:
+    """Return how many samples on both sides decide whether equations are valid."""
+    return max(settings.reach(rate), 3 * smeared_samples(settings, rate)) + 1
+
+
+def _process_block(
+    model: Model,
+    block: _Block,
+    settings: Processing,
+    time_filter: TimeFilter,
+    pose: FloatArray | None = None,
+    state: FilterState | None = None,
+) -> _ProcessedBlock:
+    """Filter, differentiate, close loops, compute internal states and find valid equations.
+
+    Args:
+        pose: Where Newton's method starts if the log has no poses of its own, (n,); the reference
+            configuration by default.
+        state: Internal state of joint terms after the last block.
+    """
+    recording, kept = block.recording, block.kept
+    rate = time_filter.rate / kept.step
+    halo = _validity_halo(settings, rate)
+    before = min(halo, kept.start // kept.step)
+    after = min(halo, (len(recording) - 1 - kept[-1]) // kept.step)
+    wide = np.arange(-before, len(kept) + after) * kept.step + kept.start
+    inner = slice(before, before + len(kept))
+    motors = independent_motor_columns(model)
+    position, velocity, acceleration = time_filter.differentiate(recording)
+    start = pose
+    if block.matched is not None:
+        start = block.matched.pose_near(wide + block.first)
+    motion = model.kinematics.motion(
+        recording.time[wide],
+        position[wide][:, motors],
+        velocity[wide][:, motors],
+        acceleration[wide][:, motors],
+        start=start,
+    )
+    next_pose = motion.q[max(0, inner.stop - halo)]
+    valid = valid_equations(model, motion, settings, settings.reach(rate))[inner]
+    motion = motion.take(inner)
+    samples = wide[inner]
+    bands = settings.bands(motion.coordinates)
+    channels = select_channels(model.mechanism, recording.channels, recording.source)
+    motion, state = model.with_internal_states(
+        motion,
+        bands,
+        filter_state=state,
+        payload=recording.payload,
+        channels={name: signal[samples] for name, signal in channels.items()},
+    )
+    numbers = samples + block.first
+    period = recording.period_samples
+    if period is not None and block.log_samples < 2 * period:
+        period = None
+    log = ProcessedLog(
+        model=model,
+        motion=motion,
+        effort=_thinned_effort(recording, kept),
+        current=recording.effort is None,
+        sample=numbers,
+        valid=valid,
+        dead_band=bands,
+        settings=settings,
+        method=time_filter.method,
+        cutoff=time_filter.cutoff,
+        decimation=time_filter.decimation,
+        periods=0 if period is None else block.log_samples // period,
+        payload=recording.payload,
+        group=None if period is None else numbers // period,
+        notices=recording.notices,
+        quality=_mismatch(model, recording.take(_as_slice(kept)), motion),
+        source=recording.source,
+        matched=block.matched,
+    )
+    return _ProcessedBlock(log, next_pose, state)
+
+
+def _as_slice(samples: range) -> slice:
+    return slice(samples.start, samples.stop, samples.step)
+
+
+def _thinned_effort(recording: Recording, kept: range) -> FloatArray:
+    """Return efforts or currents of the kept samples, low-passed if samples between are left out.
+
+    (t, a)
+    """
+    signal: FloatArray = getattr(recording, signal_of(recording))
+    if kept.step == 1:
+        return signal[_as_slice(kept)]
+    half_window = len(decimation_taps(kept.step)) // 2
+    return lowpass(signal[kept.start - half_window :], kept.step)[: len(kept)]
+
+
+def process_periods(model: Model, log: MatchedLog, settings: Processing) -> ProcessedLog:
+    """Average the periods; filter and differentiate the pose that forward kinematics gives."""
+    average = log.average
+    assert average is not None
+    check_repeats(average)
+    recording = average.recording
+    method = settings.method_for(recording)
+    pose = pose_of(model, log.mean_pose)
+    if method == "implicit":
+        cutoff, smooth = _fourier_pose(model, average, pose, settings)
+    else:
+        assert settings.cutoff is not None
+        cutoff = settings.cutoff
+        smooth = lowpass_periodic(pose, average.rate, len(pose), cutoff)
+    motion = model.kinematics.motion(
+        average.time, *smooth, pose_coordinates(model), start=log.mean_pose
+    )
+    bands = settings.bands(motion.coordinates)
+    channels = select_channels(model.mechanism, recording.channels, recording.source)
+    motion, _ = model.with_internal_states(
+        motion,
+        bands,
+        channels={name: _mean_period(x, average.count) for name, x in channels.items()},
+        periodic=True,
+        payload=recording.payload,
+    )
+    reach = settings.reach(average.rate)
+    removed = (log.mean_pose - motion.q)[:, list(model.actuated)]
+    return ProcessedLog(
+        model=model,
+        motion=motion,
+        effort=average.effort,
+        current=recording.effort is None,
+        sample=np.arange(len(motion)),
+        valid=valid_equations(model, motion, settings, reach, around=True),
+        dead_band=bands,
+        settings=settings,
+        method=method,
+        cutoff=cutoff,
+        decimation=settings.decimation or 1,
+        periods=average.count,
+        payload=recording.payload,
+        covariance=average.effort_covariance / average.count,
+        repetitions=average.effort_periods,
+        notices=recording.notices + average.notices,
+        quality={
+            "closure residual": float(motion.closure_residual.max()),
+            "position left out by the filter": float(removed.std()),
+        },
+        source=recording.source,
+        average=average,
+        matched=log,
+    )
+
+
+def _fourier_pose(
+    model: Model, average: PeriodAverage, pose: FloatArray, settings: Processing
+) -> tuple[float, PositionVelocityAcceleration]:
+    """Return the highest frequency of the implicit Fourier fit, and the fitted pose. [Hz]"""
+    frequency = settings.frequency or average.rate / len(pose)
+    time = average.time - average.time[0]
+    names = model.loops.names(pose_coordinates(model))
+    series = fourier_fit(
+        pose,
+        time,
+        frequency,
+        settings.harmonics,
+        coordinates=names,
+        units=[model.mechanism.joint(name).unit for name in names],
+    )
+    return settings.harmonics * frequency, series.at(time)
+
+
+def _mean_period(signal: FloatArray, count: int) -> FloatArray:
+    """Return the mean of so many periods of a signal, (k N,) -> (N,)."""
+    return np.asarray(signal.reshape(count, -1).mean(axis=0))
+
+
+def nominal_gains(model: Model, given: Mapping[str, float] | None) -> dict[str, float]:
+    """Return the drive gains that are known by motor: given ones, else the robot file's."""
+    gains = {}
+    for name in model.mechanism.actuated:
+        gain = (given or {}).get(name, model.mechanism.joint(name).gain)
+        if gain is not None:
+            gains[name] = float(gain)
+    return gains
+
+
+def log_length(source: Recording | MatchedLog | RecordingSource) -> int:
+    """Return how many samples a log has."""
+    if isinstance(source, RecordingSource):
+        return source.samples
+    return len(source)
+
+
+def _overlapping(
+    blocks: Iterator[Recording], edge: int, halo: int
+) -> Iterator[tuple[Recording, int, slice]]:
+    """Yield blocks with a halo on both sides: samples, number of the first one, and inner samples.
+
+    At most two blocks are held. The inner samples of all blocks follow each other without a gap.
+    Those that the filter spoils at the two ends of the log are left out: at most a tenth each.
+    """
+    held = next(blocks)
+    first = 0  # number of the first sample held
+    begin = -1  # number of the first sample not yet yielded
+    for block in blocks:
+        held = joined(held, block)
+        known = first + len(held)
+        if begin < 0 and known < 10 * edge:
+            continue
+        begin = max(begin, edge)
+        stop = known - max(halo, edge)
+        if stop <= begin + halo:
+            continue
+        yield held, first, slice(begin - first, stop - first)
+        begin = stop
+        oldest = max(first, stop - halo)
+        held = held.take(slice(oldest - first, None))
+        first = oldest
+    known = first + len(held)
+    if begin < 0:  # a log that is held whole may be short
+        edge = min(edge, known // 10)
+    begin = max(begin, edge)
+    if known - edge > begin:
+        yield held, first, slice(begin - first, known - edge - first)
+
+
+def joined(first: Recording, second: Recording) -> Recording:
+    """Return two consecutive blocks as one; only what the regression needs is kept."""
+    columns: dict[str, Any] = {}
+    for name in ("time", "position", "effort", "current"):
+        values = getattr(first, name)
+        if values is not None:
+            columns[name] = np.concatenate([values, getattr(second, name)])
+    if first.extra.names:
+        values = np.concatenate([first.extra.values, second.extra.values])
+        columns["extra"] = replace(second.extra, values=values)
+    return replace(
+        second, **columns, velocity=None, reference=None, pose=None, passive=None, mocap=None
+    )
+
+
+def _mismatch(model: Model, recording: Recording, motion: Motion) -> dict[str, float]:
+    """Return the closure residual and the rms mismatch of sensors beyond those needed."""
+    mismatch = {"closure residual": float(motion.closure_residual.max())}
+    for label, name, measured in _additional_sensors(model, recording):
+        if name in motion.coordinates:
+            difference = measured - motion.q[:, motion.column(name)]
+            mismatch[f"{label} {name}"] = float(np.sqrt(np.mean(difference**2)))
+    return mismatch
+
+
+def _additional_sensors(
+    model: Model, recording: Recording
+) -> Iterator[tuple[str, str, FloatArray]]:
+    """Yield kind, coordinate and samples of measured coordinates that are not needed, (t,)."""
+    for label in ("pose", "passive", "mocap"):
+        channels = getattr(recording, label)
+        for name in channels or ():
+            yield label, name, channels[name]
+    if model.loops.redundant:
+        for name, measured in zip(recording.joints, recording.position.T):
+            yield "motor", name, measured
