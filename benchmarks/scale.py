@@ -225,7 +225,7 @@ def main() -> None:
                 cutoff=20.0,
                 decimation=20,
                 window=0.005,
-                standing=(),
+                joints_at_rest=(),
                 dead_band=dict.fromkeys(load_robot("delta").coordinates, 1e-3),
             ),
             tie_legs=True,

@@ -142,7 +142,11 @@ class Study:
         """
         band = {joint.name: BAND[joint.kind] for joint in self.model.mechanism.joints}
         return Processing(
-            cutoff=CUTOFF, decimation=DECIMATION, dead_band=band, window=0.0, standing=tuple(band)
+            cutoff=CUTOFF,
+            decimation=DECIMATION,
+            dead_band=band,
+            window=0.0,
+            joints_at_rest=tuple(band),
         )
 
     def log(self, name: str, seed: int) -> Recording:
@@ -271,14 +275,14 @@ def figure_5(
         study.model, study.log("other", seed), Processing(dead_band=study.processing.dead_band)
     )
     gains = np.array([result.drive_gains[name]["value"] for name in study.model.mechanism.actuated])
-    assert done.replicates is not None
+    assert done.repetitions is not None
     computed = study.model.inverse_dynamics(
         done.motion,
         result.standard(study.model),
         load=study.model.load(PAYLOAD),
         dead_band=done.dead_band,
     )
-    return done.motion.time, done.replicates[0] * gains, computed
+    return done.motion.time, done.repetitions[0] * gains, computed
 
 
 def run(seeds: int = 40, plant: str = "pinocchio") -> dict[str, Any]:

@@ -34,7 +34,7 @@ from gough.fitting.likelihood import CutoffResult, LikelihoodResult
 from gough.fitting.regression import Regression
 from gough.identification import prepare
 from gough.identification.methods import averaged_period, cutoff_likelihood, full_likelihood
-from gough.processing.valid_equations import counting_rows
+from gough.processing.valid_equations import valid_equations
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,7 +162,7 @@ def true_problem(study: Study, window: float, every: int = 1) -> Regression:
         motion, simulation.effort[0], study.base, dead_band=simulation.dead_band
     )
     bands = Processing(dead_band=dict(zip(motion.coordinates, simulation.dead_band.tolist())))
-    counts = counting_rows(
+    counts = valid_equations(
         study.model, motion, bands, round(window / (motion.time[1] - motion.time[0]))
     )
     return problem.take(np.flatnonzero(counts.all(axis=1))[::every])

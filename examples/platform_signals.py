@@ -12,7 +12,7 @@ from gough.core.names import last_word
 from gough.core.rotation import rate_map
 from gough.engine import Model
 from gough.logs.recording import Recording
-from gough.processing import matched
+from gough.processing import in_robot_order
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 
@@ -52,7 +52,7 @@ def platform_signals(model: Model, recording: Recording) -> PlatformSignals:
         InvalidRecording: No velocities or no efforts recorded, or a robot whose platform does not
             move in all six ways by as many motors.
     """
-    recording = matched(recording, model)
+    recording = in_robot_order(recording, model)
     names = [last_word(name) for name in model.mechanism.task]
     if sorted(names) != sorted(AXES) or len(model.actuated) != 6:
         raise InvalidRecording(

@@ -21,11 +21,11 @@ def test_equations_near_reversals_do_not_count_unless_asked(
     base = base_parameters(five_bar)
     cutoff = process(five_bar, five_bar_log, Processing(window=0.0)).cutoff
     done = process(five_bar, five_bar_log, Processing(window=JUMP_HALF_WIDTH / cutoff))
-    away = done.mask.any(axis=1)
+    away = done.valid.any(axis=1)
     assert 0 < away.sum() < len(away)
     usual = bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6)
     np.testing.assert_array_equal(usual.effort, done.effort[away])
-    np.testing.assert_array_equal(usual.used, done.mask[away])
+    np.testing.assert_array_equal(usual.used, done.valid[away])
     every = bounded_problem(
         five_bar, [five_bar_log], base, error_bound=0.6, processing=Processing(window=0.0)
     )

@@ -68,4 +68,4 @@ def test_types_are_those_of_the_options() -> None:
     assert cli_type(KNOWN["loaded"]) == list[str]
     assert cli_type(options_of(step_type("bounds"))["prior"]) == tuple[float, float]
     assert cli_type(options_of(step_type("simulate"))["dead_band"]) == list[float]
-    assert cli_type(options_of(step_type("identify"))["standing"]) == list[str]
+    assert cli_type(options_of(step_type("identify"))["joints_at_rest"]) == list[str]

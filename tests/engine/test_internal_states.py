@@ -115,11 +115,11 @@ def test_a_log_read_in_blocks_gives_the_same_columns(
     log = record(simulate(robot, fourier(robot, 0.3, 0.5), periods=4, rate=500), seed=2)
     log = replace(log, period_samples=None)
     settings = Processing(
-        method="time", cutoff=20.0, window=0.0, dead_band=0.01, decimation=4, standing=()
+        method="time", cutoff=20.0, window=0.0, dead_band=0.01, decimation=4, joints_at_rest=()
     )
     base = base_parameters(robot)
     whole = regression(robot, process(robot, log, settings), base)
-    monkeypatch.setattr("gough.processing.pipeline.WINDOW", 500)
+    monkeypatch.setattr("gough.processing.pipeline.FILTERED_SAMPLES", 500)
     parts = list(regression_blocks(robot, log, base, settings))
     assert len(parts) > 3
     np.testing.assert_allclose(
@@ -174,7 +174,7 @@ def test_a_recorded_temperature_is_part_of_the_columns(tmp_path: Path) -> None:
     )
     degrees = np.linspace(20.0, 60.0, len(log))
     settings = Processing(
-        method="time", cutoff=20.0, window=0.0, dead_band=0.01, decimation=1, standing=()
+        method="time", cutoff=20.0, window=0.0, dead_band=0.01, decimation=1, joints_at_rest=()
     )
     with pytest.raises(
         InvalidRecording,

@@ -79,7 +79,7 @@ def test_a_log_as_slow_keeps_the_cut_off_and_a_wrong_model_does_not_raise_it(arm
         dict(zip(result.estimate.parameters, result.estimate.values.tolist())),
     )
     settings = Processing(
-        method="time", cutoff=5.0, decimation=40, window=0.0, standing=(), dead_band=0.0
+        method="time", cutoff=5.0, decimation=40, window=0.0, joints_at_rest=(), dead_band=0.0
     )
     for wrong in (1.0, 1.5):
         assert (
@@ -155,12 +155,12 @@ def test_a_window_that_takes_most_of_one_row_of_one_log_is_narrower(arm: Model) 
     )  # reverses each 0.17 s
     base = identify(arm, log(arm, 1.0, 0)).base
     wide = Processing(
-        method="time", cutoff=20.0, decimation=1, window=0.06, standing=(), dead_band=0.0
+        method="time", cutoff=20.0, decimation=1, window=0.06, joints_at_rest=(), dead_band=0.0
     )
     kept = processed_as(arm, [calm], base, wide, None, None)
     assert kept.processing.window == 0.06
     done = processed_as(arm, [calm, replace(busy, position=restless)], base, wide, None, None)
     assert done.processing.window == 0.03
-    shares = [each.mask.mean(axis=0) for each in done.processed]
+    shares = [each.valid.mean(axis=0) for each in done.processed]
     assert shares[1].argmin() == 0
     assert min(share.min() for share in shares) >= 0.5

@@ -25,7 +25,7 @@ from tests_support import fourier
 
 TEN = (500.0, 40.0, -25.0, 150.0, 75.0, 3.0, 80.0, -13.0, 9.0, 35.0)
 STANDING = Processing(
-    method="time", cutoff=5.0, decimation=80, dead_band={}, window=0.0, standing=()
+    method="time", cutoff=5.0, decimation=80, dead_band={}, window=0.0, joints_at_rest=()
 )
 
 

@@ -12,7 +12,7 @@ from gough.core.errors import InvalidMechanism, InvalidRecording
 from gough.core.motion import Motion
 from gough.engine import Model
 from gough.logs.recording import Recording
-from gough.processing import matched
+from gough.processing import in_robot_order
 from gough.virtual.plant import PlantSettings
 
 WRIST = """
@@ -144,8 +144,8 @@ def test_logs_called_after_the_joints_hold_either_side(positions: str, efforts: 
     q = at_motors @ B.T if positions == "joints" else at_motors
     tau = torque @ np.linalg.inv(B) if efforts == "joints" else torque
     units = ("rad", "m") if positions == "joints" else ("rad", "rad")
-    found = matched(log(("turn", "reach"), q, tau, units), model)
-    again = matched(found, model)
+    found = in_robot_order(log(("turn", "reach"), q, tau, units), model)
+    again = in_robot_order(found, model)
     for each in (found, again):
         assert each.joints == ("first", "second")
         np.testing.assert_allclose(each.position, at_motors, atol=1e-12)
@@ -156,13 +156,13 @@ def test_logs_called_after_the_joints_hold_either_side(positions: str, efforts: 
 def test_a_joint_recorded_in_the_wrong_unit_is_refused(model: Model) -> None:
     zero = np.zeros((5, 2))
     with pytest.raises(InvalidRecording, match="recorded in m"):
-        matched(log(("turn", "reach"), zero, zero, ("m", "m")), model)
+        in_robot_order(log(("turn", "reach"), zero, zero, ("m", "m")), model)
 
 
 def test_logs_called_after_the_motors_stay_as_they_are(model: Model) -> None:
     own = log(("first", "second"), np.ones((5, 2)), np.ones((5, 2)), ("rad", "rad"))
-    assert matched(own, model) is own
-    swapped = matched(
+    assert in_robot_order(own, model) is own
+    swapped = in_robot_order(
         replace(own, joints=("second", "first"), effort=np.tile([1.0, 2.0], (5, 1))), model
     )
     assert swapped.effort is not None

@@ -13,7 +13,7 @@ from statsmodels.stats.diagnostic import acorr_ljungbox
 from gough.core.errors import InvalidRecording
 from gough.logs.recording import Recording
 from gough.processing.averaging import PeriodAverage, average_periods, check_repeats
-from gough.processing.match_robot import signal_of, unsettled_periods
+from gough.processing.matching import signal_of, unsettled_periods
 
 COVARIANCE = np.array(
     [[2.0, 0.5, 0.8, -0.3], [0.5, 1.0, 0.1, 0.4], [0.8, 0.1, 3.0, 1.1], [-0.3, 0.4, 1.1, 1.5]]

@@ -17,8 +17,8 @@ from gough.engine import Model, base_parameters
 from gough.logs.readers import open_recording
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot
-from gough.processing import Processing, choose_processing
-from gough.processing.cross_validation import Trial, prediction_errors
+from gough.processing import Processing, choose_processing, match_robot
+from gough.processing.cross_validation import CrossValidation, prediction_errors
 from gough.processing.decimation import decimation_taps, lowpass
 from gough.processing.filters import differentiate
 from gough.processing.settings import decimation_of
@@ -118,7 +118,7 @@ def test_candidates_have_the_errors_of_the_rule_written_out(axis: Model) -> None
     tried = choose_processing(axis, [log], settings=Processing(window=0.0, dead_band=0.0)).cutoffs
     assert 8 <= len(tried) <= 15
     assert [c.cutoff for c in tried] == sorted(c.cutoff for c in tried)
-    every = Trial(axis, [log], base_parameters(axis), None).stride
+    every = CrossValidation(axis, [match_robot(axis, log)], base_parameters(axis), None).stride
     assert every == 4
     for candidate in tried[1:]:  # of what lies below the motion nothing is left to compare
         slow = slow_errors(log, candidate.cutoff, every)
@@ -205,11 +205,11 @@ def test_a_motor_that_mostly_stands_has_the_dead_band_of_its_encoder_and_stays_i
     ).processing
     assert mostly.dead_band["slide"] == pytest.approx(moving.dead_band["slide"], rel=0.5)
     assert mostly.dead_band["slide"] > 0
-    assert mostly.standing == ()
+    assert mostly.joints_at_rest == ()
     nearly_always = choose_processing(
         axis, [run(5.0, noise=0.0, step=1e-4, rest=95.0)], settings=settings
     ).processing
-    assert nearly_always.standing == ("slide",)
+    assert nearly_always.joints_at_rest == ("slide",)
 
 
 def test_a_window_is_taken_where_reversals_are_not_coulomb_friction(axis: Model) -> None:
@@ -302,8 +302,8 @@ def test_predictions_of_exact_data_are_exact(axis: Model) -> None:
         effort=(10 * qdd + 30 * qd).sum(axis=1)[:, None] + 4.0,
     )
     base = base_parameters(axis)
-    trial = Trial(axis, [log], base, None)
+    validation = CrossValidation(axis, [match_robot(axis, log)], base, None)
     settings = Processing(method="time", cutoff=50.0, decimation=None, dead_band=0.0)
-    sheets = trial.sheets(settings)
-    masks = [[np.ones((len(sheet.motion), 1), bool)] for sheet in sheets]
-    assert prediction_errors(trial, sheets, masks, settings)[0, 0].max() < 1e-4
+    logs = validation.candidates(settings)
+    masks = [[np.ones((len(candidate), 1), bool)] for candidate in logs]
+    assert prediction_errors(validation, logs, masks)[0, 0].max() < 1e-4

@@ -41,7 +41,7 @@ def test_the_motion_is_recovered_from_noisy_positions(
     for name in ("qd", "qdd"):
         got, expected = getattr(done.motion, name), getattr(true, name)[at]
         wide = Processing(method=method, cutoff=done.cutoff, window=0.05)
-        away = process(five_bar, five_bar_log, wide).mask.all(axis=1)
+        away = process(five_bar, five_bar_log, wide).valid.all(axis=1)
         error = np.sqrt(np.mean((got - expected)[away] ** 2, axis=0)) / np.sqrt(
             np.mean(expected[away] ** 2, axis=0)
         )
@@ -61,7 +61,7 @@ def test_filtering_in_time_is_less_accurate_than_over_whole_periods(
             five_bar, five_bar_log, Processing(method=method, window=0.05, dead_band=1e-3)
         )
         at = np.searchsorted(true.time, done.motion.time - 1e-9)
-        away = done.mask.all(axis=1)
+        away = done.valid.all(axis=1)
         errors[method] = float(np.sqrt(np.mean((done.motion.qd - true.qd[at])[away] ** 2)))
     assert errors["explicit"] < errors["time"] < errors["raw"]
 
@@ -101,7 +101,7 @@ SETTINGS = Processing(
     decimation=6,
     dead_band={"left.motor": 1e-2, "right.motor": 1e-2},
     window=0.02,
-    standing=(),
+    joints_at_rest=(),
 )
 
 
@@ -112,8 +112,8 @@ def test_blocks_equal_the_whole_log_to_rounding(
     """Regressor, effort, masks, groups and samples; with factors, counts and standard deviations
     that follow.
     """
-    monkeypatch.setattr("gough.processing.pipeline.WINDOW", 2500)
-    monkeypatch.setattr("gough.processing.pipeline.BLOCK", 700)
+    monkeypatch.setattr("gough.processing.pipeline.FILTERED_SAMPLES", 2500)
+    monkeypatch.setattr("gough.processing.pipeline.REGRESSOR_SAMPLES", 700)
     base = base_parameters(five_bar)
     settings = replace(SETTINGS, decimation=decimation)
     log = replace(five_bar_log, period_samples=None)
@@ -143,7 +143,7 @@ def test_blocks_equal_the_whole_log_to_rounding(
 def test_short_logs_lose_the_same_ends_whole_and_in_blocks(
     five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch, samples: int
 ) -> None:
-    monkeypatch.setattr("gough.processing.pipeline.WINDOW", 600)
+    monkeypatch.setattr("gough.processing.pipeline.FILTERED_SAMPLES", 600)
     log = replace(five_bar_log.take(slice(0, samples)), period_samples=None)
     settings = replace(SETTINGS, decimation=1)
     base = base_parameters(five_bar)
@@ -204,7 +204,7 @@ def test_a_few_lost_samples_leave_a_periodic_log_periodic(
 def test_a_long_gap_is_refused_whole_and_in_blocks(
     five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gough.processing.pipeline.WINDOW", 1000)
+    monkeypatch.setattr("gough.processing.pipeline.FILTERED_SAMPLES", 1000)
     first = len(five_bar_log) - 600  # far behind the first window
     log = five_bar_log.take(np.delete(np.arange(len(five_bar_log)), np.arange(first, first + 100)))
     with pytest.raises(InvalidRecording, match=rf"no samples for .* after sample {first - 1}"):
@@ -218,8 +218,8 @@ def test_a_long_gap_is_refused_whole_and_in_blocks(
 def test_memory_does_not_grow_with_the_log(
     five_bar: Model, five_bar_log: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gough.processing.pipeline.WINDOW", 2048)
-    monkeypatch.setattr("gough.processing.pipeline.BLOCK", 1024)
+    monkeypatch.setattr("gough.processing.pipeline.FILTERED_SAMPLES", 2048)
+    monkeypatch.setattr("gough.processing.pipeline.REGRESSOR_SAMPLES", 1024)
     base = base_parameters(five_bar)
     settings = replace(SETTINGS, decimation=1)
     peaks = []

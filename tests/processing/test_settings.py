@@ -20,7 +20,7 @@ COMPLETE = Processing(
     decimation=32,
     dead_band={"a": 1e-3, "b": 0.0},
     window=0.02,
-    standing=("b",),
+    joints_at_rest=("b",),
 )
 
 
@@ -34,7 +34,9 @@ def test_what_is_stored_reads_back_the_same() -> None:
         assert Processing(**stored) == settings
 
 
-@pytest.mark.parametrize("missing", ["cutoff", "decimation", "dead_band", "window", "standing"])
+@pytest.mark.parametrize(
+    "missing", ["cutoff", "decimation", "dead_band", "window", "joints_at_rest"]
+)
 def test_a_processing_is_complete_when_no_number_is_missing(missing: str) -> None:
     assert COMPLETE.complete
     assert not Processing(**(COMPLETE.to_dict() | {missing: None})).complete

@@ -13,7 +13,7 @@ from gough.core.motion import Motion
 from gough.engine import Model, base_parameters
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
-from gough.processing import matched
+from gough.processing import in_robot_order
 
 pytestmark = pytest.mark.skipif(
     not machines.available("staubli_tx40"), reason="the log is not there"
@@ -54,7 +54,7 @@ def motor_log() -> Recording:
 
 def test_the_log_of_the_joints_becomes_that_of_the_motors(model: Model) -> None:
     joints, motors = machines.tx40_log(), motor_log()
-    found = matched(replace(joints, position=joints.position - ZERO), model)
+    found = in_robot_order(replace(joints, position=joints.position - ZERO), model)
     assert found.joints == motors.joints
     np.testing.assert_allclose(found.position, motors.position, atol=1e-12)
     np.testing.assert_allclose(found.effort, motors.effort, atol=1e-12)

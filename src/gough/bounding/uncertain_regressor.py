@@ -23,8 +23,9 @@ from gough.core.parameters import BaseParameters
 from gough.engine import Model
 from gough.engine.columns import column_names
 from gough.engine.enclosure import closed_box, regressor_box
-from gough.processing import Processed
-from gough.processing.averaging import averaged_pose
+from gough.processing import ProcessedLog
+from gough.processing.averaging import pose_coordinates
+from gough.processing.likelihood_models import mean_pose_of
 
 # rounding of sines and cosines of up to some hundred harmonics, phases included
 _HARMONIC_ROUNDING = 1e-14
@@ -34,7 +35,7 @@ _POSITION_CUTS = 3
 
 def friction_interval(
     model: Model,
-    processed: Processed,
+    processed: ProcessedLog,
     base: BaseParameters,
     regressor: FloatArray,
     slow: FloatArray,
@@ -74,7 +75,7 @@ def friction_interval(
 
 def enclose_regressor(
     model: Model,
-    processed: Processed,
+    processed: ProcessedLog,
     names: tuple[str, ...],
     position_error: float,
     slow: FloatArray,
@@ -100,7 +101,8 @@ def enclose_regressor(
             f"{processed.source}: a motion can be enclosed from a log of whole periods with a "
             "cut-off, of a robot with as many motors as degrees of freedom"
         )
-    by, q, _ = averaged_pose(model, average)
+    by = pose_coordinates(model)
+    q = mean_pose_of(processed)
     motor_columns = list(model.loops.partitions["actuated"].independent)
     pose_columns = list(model.loops.partitions[by].independent)
     motors = Interval.around(q[:, motor_columns], position_error)

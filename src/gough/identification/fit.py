@@ -447,7 +447,7 @@ def _quality(experiments: Sequence[Experiment]) -> dict[str, dict[str, float]]:
             "samples": float(len(log)),
             **{
                 f"share of {row} that counts": float(share)
-                for row, share in zip(model.rows, log.mask.mean(axis=0))
+                for row, share in zip(model.rows, log.valid.mean(axis=0))
             },
         }
     return quality

@@ -1,4 +1,4 @@
-"""From log to regression: one processing for an experiment, one data flow for long and short logs."""
+"""From log to regression: one processing for all logs of an experiment."""
 
 from gough.processing.choice import ProcessingChoice, choose_processing, raised_cutoff
 from gough.processing.match_robot import MatchedLog, match_robot

@@ -301,7 +301,7 @@ def _error_of_values(
     free: Sequence[Parameter],
     margin: float,
 ) -> float:
-    """Return the geometric mean of the rows' relative errors with known values; see `raised_cutoff`.
+    """Return the geometric mean of the rows' relative errors with known values.
 
     Args:
         margin: Excluded at both ends of a log. [s]

@@ -124,7 +124,8 @@ def time_span(log: ProcessedLog) -> tuple[float, float]:
 
 def _power_of_two(number: float) -> int:
     """Return the largest power of two that is not above a number; at least 1."""
-    return 2 ** int(np.log2(max(1, number)))
+    exponent = int(np.log2(max(1, number)))
+    return 1 << exponent
 
 
 class _Predicted(NamedTuple):

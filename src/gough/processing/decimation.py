@@ -97,7 +97,9 @@ class Decimator:
         held: dict[str, NDArray[Any]] = {"signals": np.concatenate(signals, axis=2)}  # (t, r, c)
         if block.covariance is not None and block.covariance.ndim == 3:
             held["covariance"] = block.covariance
-        held |= {name: getattr(block, name) for name in SAMPLE_LABELS if getattr(block, name) is not None}
+        held |= {
+            name: getattr(block, name) for name in SAMPLE_LABELS if getattr(block, name) is not None
+        }
         if self._rest:
             held = {
                 name: np.concatenate([self._rest[name], values]) for name, values in held.items()
@@ -111,7 +113,9 @@ class Decimator:
         taps, factor, half = self.taps, self._factor, len(self.taps) // 2
         signals, mask, energy = held["signals"], held.get("mask"), float(self.taps @ self.taps)
         middle = slice(half, half + (count - 1) * factor + 1, factor)
-        labels: dict[str, Any] = {name: held[name][middle] for name in SAMPLE_LABELS if name in held}
+        labels: dict[str, Any] = {
+            name: held[name][middle] for name in SAMPLE_LABELS if name in held
+        }
         if mask is None or mask.all():
             made = lowpass(signals, factor, taps)
         else:

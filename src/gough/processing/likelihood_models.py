@@ -37,7 +37,7 @@ from gough.processing.processed_log import ProcessedLog
 from gough.processing.regressions import regression
 
 
-def mean_pose_of(processed: ProcessedLogLog) -> FloatArray:
+def mean_pose_of(processed: ProcessedLog) -> FloatArray:
     """Return all coordinates of an averaged period, unfiltered, (N, n). [m or rad]"""
     assert processed.matched is not None
     return processed.matched.mean_pose

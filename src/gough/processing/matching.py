@@ -48,7 +48,7 @@ def _through_transmission(
 ) -> Recording:
     """Return the recording with the columns of one transmission converted to its motors."""
     columns = [recording.joints.index(name) for name in gear.joints]
-    matrices: dict[str, FloatArray] = {}
+    matrices: dict[str, NDArray[Any]] = {}
     if gear.positions == "joints":
         inverse = np.linalg.inv(gear.matrix).T
         matrices = {"position": inverse, "velocity": inverse, "reference": inverse}

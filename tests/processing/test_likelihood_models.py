@@ -24,7 +24,7 @@ def family(five_bar: Model, five_bar_log: Recording) -> TrajectoryFamily:
         five_bar, [five_bar_log], base, processing=Processing(window=0.0, dead_band=0.2)
     )
     period = averaged_period(five_bar, experiment.processed, base)
-    done = replace(period.processed, mask=np.ones_like(period.processed.mask))
+    done = replace(period.processed, valid=np.ones_like(period.processed.valid))
     return TrajectoryFamily(period=replace(period, processed=done), harmonics=5)
 
 

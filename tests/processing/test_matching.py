@@ -12,7 +12,7 @@ from gough.engine import Model, base_parameters
 from gough.identification import prepare
 from gough.logs.recording import Recording
 from gough.processing import Processing, process
-from gough.processing.match_robot import ready, repetition
+from gough.processing.matching import matched_recording, repetition
 
 
 def kinds(log: Recording) -> list[str]:
@@ -101,8 +101,6 @@ def test_one_joint_that_does_not_repeat_is_enough(five_bar_log: Recording) -> No
 def test_uneven_clocks_are_put_right_and_said(five_bar: Model, five_bar_log: Recording) -> None:
     time = np.array(five_bar_log.time)
     time[1::7] += 3e-4
-    log = ready(
-        five_bar, replace(five_bar_log, time=time, period_samples=None), Processing(method="time")
-    )
+    log = matched_recording(five_bar, replace(five_bar_log, time=time, period_samples=None))
     assert "resampled" in kinds(log)
     assert np.abs(np.diff(log.time) * log.rate - 1).max() < 1e-9

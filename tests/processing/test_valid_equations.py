@@ -12,10 +12,10 @@ from gough.engine.base import random_motion
 from gough.mechanism import load_robot, parse_robot
 from gough.processing import Processing
 from gough.processing.valid_equations import (
-    counting_rows,
-    rubbed_rows,
+    rows_with_coulomb,
     smeared_samples,
     spoilt_samples,
+    valid_equations,
 )
 
 
@@ -67,7 +67,7 @@ def test_windows_reach_around_the_ends_of_a_period() -> None:
 def test_a_motor_spoils_its_own_row_and_a_passive_joint_those_it_moves_with() -> None:
     delta, palida = Model(load_robot("delta")), Model(load_robot("palida"))
     for model in (delta, palida):
-        rows = rubbed_rows(model)
+        rows = rows_with_coulomb(model)
         for k, name in enumerate(model.rows):
             own = rows[model.mechanism.coordinates.index(name)]
             assert np.flatnonzero(own).tolist() == [k]
@@ -76,13 +76,13 @@ def test_a_motor_spoils_its_own_row_and_a_passive_joint_those_it_moves_with() ->
         i for i, joint in enumerate(robot.joints) if robot.has_coulomb(joint) and not joint.actuated
     ]
     assert len(passive) == 12
-    assert rubbed_rows(palida)[passive].all()
+    assert rows_with_coulomb(palida)[passive].all()
 
 
 def test_a_motor_that_is_no_row_spoils_the_rows_it_is_in() -> None:
     """Three motors drive two degrees of freedom."""
     model = Model(load_robot("redundant"))
-    rows = rubbed_rows(model)[list(model.actuated)]
+    rows = rows_with_coulomb(model)[list(model.actuated)]
     assert rows.shape == (3, 2)
     assert rows.any(axis=1).all()
     assert sorted(rows.sum(axis=1).tolist())[-1] == 2
@@ -139,7 +139,7 @@ def test_a_motor_geared_to_two_joints_spoils_their_rows_only() -> None:
     motor = motion.column("motor")
     band = float(np.median(np.abs(motion.qd[:, motor])))
     slow = np.abs(motion.qd[:, motor]) < band
-    counts = counting_rows(model, motion, Processing(dead_band={"motor": band}), 0)
+    counts = valid_equations(model, motion, Processing(dead_band={"motor": band}), 0)
     np.testing.assert_array_equal(counts, np.column_stack([np.ones(50, bool), ~slow, ~slow]))
 
 
@@ -157,13 +157,13 @@ def test_joints_that_hardly_ever_move_may_be_told_to_count(five_bar: Model) -> N
     )
     bands = {"left.motor": 1e-3, "right.motor": 0.0}
     left = five_bar.rows.index("left.motor")
-    assert not counting_rows(five_bar, motion, Processing(dead_band=bands), 0)[:, left].any()
-    assert counting_rows(
-        five_bar, motion, Processing(dead_band=bands, standing=("left.motor",)), 0
+    assert not valid_equations(five_bar, motion, Processing(dead_band=bands), 0)[:, left].any()
+    assert valid_equations(
+        five_bar, motion, Processing(dead_band=bands, joints_at_rest=("left.motor",)), 0
     ).all()
 
 
 def test_a_joint_without_coulomb_friction_spoils_nothing() -> None:
     model = Model(parse_robot(COUPLED.replace('terms = ["fs"]', 'terms = ["fv"]'), "wrist"))
     motion = random_motion(model, 20, seed=1)
-    assert counting_rows(model, motion, Processing(dead_band=1e9), 5).all()
+    assert valid_equations(model, motion, Processing(dead_band=1e9), 5).all()
