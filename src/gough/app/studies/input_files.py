@@ -13,7 +13,7 @@ from gough.engine import Model, as_model
 from gough.identification.result import Identification, load_identification
 from gough.logs.readers import log_and_description, read_recording
 from gough.logs.recording import Recording
-from gough.processing.match_robot import on_motor_side
+from gough.processing.matching import on_motor_side
 
 ROBOT_STEM = "robot"  # stem of the robot file beside a result
 
