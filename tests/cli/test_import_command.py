@@ -30,7 +30,7 @@ def test_the_file_starts_closed_and_says_what_was_guessed(folder: Path) -> None:
     assert "1 degrees of freedom, 3 joints, 1 loops" in out
     assert "gravity 9.81" in out
     text = (folder / "robot.toml").read_text()
-    assert text.startswith("# imported from bars.urdf\n# guessed: gravity 9.81")
+    assert text.startswith("# imported from bars.urdf\n# assumed: gravity 9.81")
     assert str(folder) not in text
     model = Model(load_robot(folder / "robot.toml"))
     start = np.array([joint.start for joint in model.mechanism.joints])

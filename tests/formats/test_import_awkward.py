@@ -53,7 +53,7 @@ def test_limits_that_passive_joints_share_are_placeholders(tmp_path: Path) -> No
     everywhere = BARS.replace('<axis xyz="0 1 0"/>', f'<axis xyz="0 1 0"/>{LIMIT}')
     loops = written(tmp_path, "bars.yaml", BARS_YAML)
     done = describe(read_tree(everywhere, "bars.urdf", loops), "bars.urdf")
-    assert any("effort 1 and velocity 20 at every joint" in note for note in done.notes)
+    assert any("effort 1, velocity 20 at every joint" in note for note in done.notes)
     assert "effort" not in done.text.split("\n\n", 1)[1]
     driven = BARS.replace(
         '<child link="a"/><axis xyz="0 1 0"/>', f'<child link="a"/><axis xyz="0 1 0"/>{LIMIT}'

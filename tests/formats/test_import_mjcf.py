@@ -115,7 +115,7 @@ def test_limits_motors_and_terms_come_along() -> None:
     assert dict(turn.values) == pytest.approx(
         {"ia": 0.02, "fv": 0.1, "k": 3, "off": -3 * np.radians(20)}
     )
-    assert any("lost: gears" in note and "turn 50" in note for note in done.notes)
+    assert any("ignored: gears" in note and "turn 50" in note for note in done.notes)
 
 
 def test_connects_close_where_the_model_is_written_and_a_tendon_is_a_motor() -> None:
@@ -310,7 +310,7 @@ def test_what_a_mocap_body_pulls_at_is_free_of_it_and_said() -> None:
     )
     done, mechanism = described(text, "arm.xml")
     assert not mechanism.closures
-    assert any("lost: equality with mocap bodies" in note and "pull" in note for note in done.notes)
+    assert any("ignored: equality with mocap bodies" in note and "pull" in note for note in done.notes)
 
 
 def test_what_flags_switch_off_is_said() -> None:
@@ -322,7 +322,7 @@ def test_what_flags_switch_off_is_said() -> None:
     )
     assert mechanism.gravity == (0, 0, 0)
     assert any(
-        "what flags switch off acts here" in note and "equality" in note for note in done.notes
+        "ignored: flags that disable" in note and "equality" in note for note in done.notes
     )
 
 

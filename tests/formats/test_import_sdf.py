@@ -132,7 +132,7 @@ def test_a_flat_loop_with_rounded_angles_is_closed_in_its_plane() -> None:
     tilted = LOOP.replace(f" 0 {pitch} 0</pose>", f" 1e-4 {pitch} 0</pose>")
     assert tilted != LOOP
     done, mechanism = described(tilted, "loop.sdf")
-    assert any("flat but for its digits" in note for note in done.notes)
+    assert any("planar, its angles are rounded" in note for note in done.notes)
     model, exact = Model(mechanism), Model(described(LOOP, "loop.sdf")[1])
     assert model.degrees_of_freedom == 1
     ones, angle = np.ones((4, 1)), np.linspace(0, 0.4, 4)[:, None]
@@ -174,5 +174,5 @@ def test_frames_carry_joints_and_the_model_stands_where_its_pose_says() -> None:
 def test_inertia_that_the_simulator_makes_is_unknown() -> None:
     text = LOOP.replace('<link name="b">', '<link name="b"><inertial auto="true"/>')
     done, robot = described(text, "loop.sdf")
-    assert "lost: masses that the file leaves to meshes or symbols: b" in done.notes
+    assert "unknown: masses that the file leaves to meshes or symbols: b" in done.notes
     assert next(body for body in robot.bodies if body.name == "b").values == {}

@@ -1,3 +1,1 @@
-"""Robots that others wrote: URDF, MJCF, SDF and SYMORO, each read into one tree and written as a
-robot file.
-"""
+"""Robots of other programs: URDF, MJCF, SDF and SYMORO, read and written as a robot file."""

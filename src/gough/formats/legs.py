@@ -1,460 +1,301 @@
-"""The text of a robot file from a mechanism; legs that repeat are written once.
+"""Find equal legs of a mechanism, which a robot file describes once.
 
-Chains on one body are legs of a kind if their tables agree to `SAME` but for what an instance may
-say itself: where it starts, limits, coefficients of joint terms, where it is closed onto others.
+Chains on one body are legs of a kind if their tables agree to `LEG_TOLERANCE`, except for what an
+instance may have of its own: start, limits, coefficients of joint terms, and where it is closed
+onto other bodies.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from textwrap import wrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain as concatenate
 from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
-from gough.core.documents import toml_value
-from gough.core.inertia import about_centre
-from gough.core.names import INERTIAL, PAYLOAD, last_word
-from gough.mechanism.closures import CLOSURES
-from gough.mechanism.placement import IDENTITY, inverse, roll_pitch_yaw
-from gough.mechanism.types import BASE, Body, Closure, Joint, Limits, Mechanism
+from gough.core.names import PAYLOAD
+from gough.formats.robot_tables import (
+    Names,
+    Table,
+    closure_table,
+    inertia_table,
+    joint_table,
+    placement_table,
+)
+from gough.mechanism.types import BASE, Body, Closure, Joint, Mechanism
 
-# relative; CAD programs repeat a part to round-off, and a robot that differs by more is another
-# robot
-SAME = 1e-10
-ZERO = 1e-14  # of the largest: what is left of zeros when frames are turned
-OWN = (
-    "start",
-    "limits",
-    "values",
-    "gain",
-    "constant",
-)  # what instances of a leg may have of their own
-Table = dict[str, Any]
+# Relative; CAD programs repeat a part to round-off.
+LEG_TOLERANCE = 1e-10
+# Keys whose values instances of a leg may have of their own.
+INSTANCE_KEYS = ("start", "limits", "values", "gain", "constant")
+Chain = list[Joint]  # a joint on the body that carries the leg, and all that follow
 
 
-class _Differ(Exception):
+class _LegsDiffer(Exception):
     """Two legs are not equal."""
 
 
-@dataclass(eq=False)
-class _Leg:
-    """Chains of joints that may be one leg, the names of the instances, and of bodies and joints
-    inside the leg.
-    """
+@dataclass(frozen=True, eq=False)
+class Leg:
+    """Equal chains of joints."""
 
-    chains: list[list[Joint]]
-    instances: list[str] = field(default_factory=list)
-    local: dict[str, str] = field(default_factory=dict)
+    chains: list[Chain]
+    instances: list[str]  # names of the legs
+    local_names: Names  # of bodies and joints inside a leg, by their names in the mechanism
 
 
-def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[str, str], str]:
-    """Return a mechanism as a robot file, and the names that changed because they are in legs, also
-    as a note.
-    """
-    bodies, joints = (
-        {body.name: body for body in mechanism.bodies},
-        {j.name: j for j in mechanism.joints},
-    )
-    legs = _find_legs(mechanism, bodies)
-    inside = {
-        name: (leg, k)
-        for leg in legs
-        for k, chain in enumerate(leg.chains)
-        for joint in chain
-        for name in (joint.name, joint.child)
-    }
-    full = {name: f"{leg.instances[k]}.{leg.local[name]}" for name, (leg, k) in inside.items()}
-    left, tables = list(mechanism.closures), []
-    for n, leg in enumerate(legs):
-        table, own = _leg_table(leg, bodies, mechanism.closures, inside, joints)
-        tables.append({"name": f"leg_{chr(97 + n)}" if n else "leg", **table})
-        left = [closure for closure in left if closure not in own]
-    outside = [
-        joint for joint in mechanism.joints if joint.name not in inside and not joint.virtual
-    ]
-    content: Table = {
-        "format": 1,
-        "name": mechanism.name,
-        "title": mechanism.title,
-        "reference": mechanism.reference,
-        "gravity": [_number(g) for g in mechanism.gravity],
-        "redundant": mechanism.redundant or None,
-        "units": {"length": "m", "angle": "deg", "mass": "kg"},
-    }
-    if mechanism.platform is not None:
-        content["platform"] = _platform_table(mechanism, bodies[mechanism.platform])
-    content["body"] = [
-        {"name": joint.child, **_inertia_table(bodies[joint.child])} for joint in outside
-    ]
-    content["joint"] = [_joint_table(joint, full, joint.name) for joint in outside]
-    content["leg"] = tables
-    content["closure"] = [_closure_table(closure, full, closure.name, joints) for closure in left]
-    pairs = ", ".join(
-        f"{chain[0].name} -> {full[chain[0].name]}" for leg in legs for chain in leg.chains
-    )
-    note = f"legs that repeat are written once, and their names with a dot: {pairs}" if legs else ""
-    head = [
-        f"# {line}"
-        for each in (mechanism.reference, *notes, note)
-        if each
-        for line in wrap(
-            re.sub(r"[^\x20-\x7e]", "?", each),
-            110,
-            subsequent_indent="    ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    ]
-    return "\n".join([*head, *_lines(_without_empty(content))]) + "\n", full, note
-
-
-def _without_empty(value: Any) -> Any:
-    """Leave out keys that say nothing, at all depths."""
-    if isinstance(value, list):
-        return [_without_empty(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    inner = {key: _without_empty(item) for key, item in value.items()}
-    return {
-        key: item
-        for key, item in inner.items()
-        if key == "parameters"
-        or (item not in ("", {}, [], None) and not (key in ("xyz", "rpy") and item == [0, 0, 0]))
-    }
-
-
-def _lines(content: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Return TOML: plain values, then tables `[x]`, then arrays of tables `[[x]]`, each with its
-    own inside.
-    """
-    lines: list[str] = []
-    later: list[str] = []
-    for key, value in content.items():
-        if key in ("body", "joint", "leg", "closure"):
-            for item in value:
-                later += ["", f"[[{prefix}{key}]]", *_lines(item, f"{prefix}{key}.")]
-        elif key == "instances":
-            lines += ["instances = [", *(f"    {toml_value(item)}," for item in value), "]"]
-        elif isinstance(value, dict) and not prefix:
-            later += ["", f"[{key}]", *_lines(value, f"{key}.")]
-        else:
-            lines.append(f"{key} = {toml_value(value)}")
-    return lines + later
-
-
-def _number(value: float) -> float | int:
-    """Return a number as people write it: fifteen digits, whole ones whole."""
-    short = float(f"{value:.15g}")
-    return int(short) if short == int(short) and abs(short) < 1e15 else short
-
-
-def _numbers(values: Iterable[float]) -> list[float | int]:
-    return [_number(0.0 if abs(value) < ZERO else float(value)) for value in values]
-
-
-def _told(value: float, unit: str) -> float | int | str:
-    """Return a number; an angle, or its rate, in degrees, or in radians as printed where shorter
-    (`1.5708 rad`).
-    """
-    plain = _number(value)
-    number = (
-        _number(0.0 if abs(value) < ZERO else math.degrees(value)) if unit[:3] == "rad" else plain
-    )
-    return f"{plain} {unit}" if len(str(plain)) <= 8 < len(str(number)) else number
-
-
-def _placement_table(matrix: FloatArray) -> Table:
-    return {
-        "xyz": _numbers(matrix[:3, 3]),
-        "rpy": [_told(v, "rad") for v in roll_pitch_yaw(matrix[:3, :3])],
-    }
-
-
-def _inertia_table(body: Body) -> Table:
-    values = np.array([body.values.get(p, 0.0) for p in INERTIAL])
-    partial = len(body.parameters) < len(INERTIAL)
-    chosen: Table = {"parameters": list(body.parameters)} if partial else {}
-    if partial or not values[0] > 0:
-        return chosen | {p: _number(float(v)) for p, v in zip(INERTIAL, values) if v}
-    mass, centre, inertia = about_centre(values)
-    size = np.abs(inertia).max() + ZERO * mass * float(centre @ centre)
-    own = {f"I{'xyz'[i]}{'xyz'[j]}": float(inertia[i, j]) for j in range(3) for i in range(j + 1)}
-    return {
-        "m": _number(mass),
-        "com": _numbers(centre),
-        "about": "com",
-        **{key: _number(own[key]) for key in INERTIAL[4:] if abs(own[key]) > ZERO * size},
-    }
-
-
-def _limits_table(limits: Limits, unit: str) -> Table:
-    units = {"velocity": f"{unit}/s", "acceleration": f"{unit}/s2", "effort": "N"}
-    found: Table = (
-        {"position": [_told(v, unit) for v in limits.position]} if limits.position else {}
-    )
-    return found | {
-        key: _told(value, of)
-        for key, of in units.items()
-        if (value := getattr(limits, key)) is not None
-    }
-
-
-def _joint_table(joint: Joint, names: Mapping[str, str], name: str, root: bool = False) -> Table:
-    """Return `[[joint]]`; the root of a leg sits on the leg's base."""
-    table = {
-        "name": name,
-        "type": joint.kind,
-        "parent": BASE if root else names.get(joint.parent, joint.parent),
-        "child": names.get(joint.child, joint.child),
-        **_placement_table(IDENTITY if root else joint.placement.matrix),
-    }
-    table |= {"axis": joint.axis} if joint.axis != "z" else {}
-    table |= {"actuated": True} if joint.actuated else {}
-    table |= {} if joint.gain is None else {"gain": _number(joint.gain)}
-    return table | {
-        "start": _told(joint.start, joint.unit),
-        "limits": _limits_table(joint.limits, joint.unit),
-        "terms": list(joint.terms),
-        "values": {key: _number(value) for key, value in joint.values.items()},
-    }
-
-
-def _closure_table(
-    closure: Closure,
-    names: Mapping[str, str],
-    name: str,
-    joints: Mapping[str, Joint],
-    base: FloatArray = IDENTITY,
-) -> Table:
-    """Return `[[closure]]`; what it says of the base is seen from a leg's."""
-    table: Table = {"name": name, "kind": closure.kind}
-    for key, frame in zip("ab", closure.frames):
-        at = inverse(base) if frame.body == BASE else IDENTITY
-        table[key] = {
-            "body": names.get(frame.body, frame.body),
-            **_placement_table(at @ frame.placement.matrix),
-        }
-        if set(CLOSURES[closure.kind].units) == {
-            "m"
-        }:  # holds points: no matter how their frames are turned
-            table[key]["rpy"] = [0, 0, 0]
-    if CLOSURES[closure.kind].has_coefficients:
-        turning = {joints[j].kind for j in closure.coefficients} == {"revolute"}
-        table["coefficients"] = {
-            names.get(j, j): _number(c) for j, c in closure.coefficients.items()
-        }
-        table["constant"] = _told(
-            closure.constant, "rad" if turning and not closure.frames else "m"
-        )
-    return table | {key: _number(value) for key, value in closure.values.items()}
-
-
-def _platform_table(mechanism: Mechanism, body: Body) -> Table:
-    """Return `[platform]` with its task coordinates."""
-    chain = {last_word(joint.name): joint for joint in mechanism.joints if joint.virtual}
-    start = {key: _told(j.start, j.unit) for key, j in chain.items()}
-    return {
-        "name": body.name,
-        "coordinates": list(chain),
-        "start": {k: v for k, v in start.items() if v},
-        "limits": {key: _limits_table(j.limits, j.unit) for key, j in chain.items()},
-        **_inertia_table(body),
-    }
-
-
-def _find_legs(mechanism: Mechanism, bodies: Mapping[str, Body]) -> list[_Leg]:
+def find_legs(mechanism: Mechanism) -> list[Leg]:
     """Return groups of equal chains, at least two of a kind, from the base outwards."""
-    on: dict[str, list[Joint]] = {}
+    bodies = {body.name: body for body in mechanism.bodies}
+    followers: dict[str, list[Joint]] = {}  # joints on each body
     for joint in mechanism.joints:
         if not joint.virtual:
-            on.setdefault(joint.parent, []).append(joint)
-    legs: list[_Leg] = []
-    taken: set[str] = set()
+            followers.setdefault(joint.parent, []).append(joint)
+    legs: list[Leg] = []
+    inside: set[str] = set()  # bodies of legs
     for parent in (BASE, *bodies):
-        groups: list[_Leg] = []
-        for root in on.get(parent, []) if parent not in taken else []:
-            chain = [root]
-            for joint in chain:
-                chain += on.get(joint.child, [])
-            equal = next(
-                (group for group in groups if _equal(group.chains[0], chain, bodies)), None
-            )
-            if equal is None:
-                groups.append(_Leg([chain]))
-            else:
-                equal.chains.append(chain)
-        for leg in groups:
-            inner = {joint.child for chain in leg.chains for joint in chain}
-            used = {name for other in legs for name in other.instances}
-            if (
-                len(leg.chains) > 1
-                and len(leg.chains[0]) > 1
-                and _named(leg, set(bodies) - inner, used)
-            ):
+        if parent in inside:
+            continue
+        chains = [_chain(root, followers) for root in followers.get(parent, [])]
+        for group in _equal_chains(chains, bodies):
+            children = {joint.child for joint in concatenate(*group)}
+            taken = set[str]().union(*(leg.instances for leg in legs))
+            leg = _name_leg(group, set(bodies) - children, taken)
+            if leg is not None:
                 legs.append(leg)
-                taken |= inner
+                inside |= children
     return legs
 
 
-def _chain_tables(
-    chain: Sequence[Joint], bodies: Mapping[str, Body], names: Mapping[str, str]
-) -> Table:
+def _chain(root: Joint, followers: Mapping[str, list[Joint]]) -> Chain:
+    """Return a joint and all that follow it, breadth first."""
+    chain = [root]
+    for joint in chain:
+        chain += followers.get(joint.child, [])
+    return chain
+
+
+def _equal_chains(chains: list[Chain], bodies: Mapping[str, Body]) -> list[list[Chain]]:
+    """Return groups of at least two equal chains of at least two joints."""
+    groups: list[list[Chain]] = []
+    for chain in chains:
+        for group in groups:
+            if _are_equal(group[0], chain, bodies):
+                group.append(chain)
+                break
+        else:
+            groups.append([chain])
+    return [group for group in groups if len(group) > 1 and len(group[0]) > 1]
+
+
+def _chain_tables(chain: Chain, bodies: Mapping[str, Body], names: Names) -> Table:
     """Return bodies and joints of a chain under names inside a leg."""
-    return {
-        "body": [{"name": names[j.child], **_inertia_table(bodies[j.child])} for j in chain],
-        "joint": [_joint_table(j, names, names[j.name], j is chain[0]) for j in chain],
-    }
+    tables: Table = {"body": [], "joint": []}
+    for joint in chain:
+        body = {"name": names[joint.child], **inertia_table(bodies[joint.child])}
+        tables["body"].append(body)
+        tables["joint"].append(joint_table(joint, names, names[joint.name], joint is chain[0]))
+    return tables
 
 
-def _equal(first: Sequence[Joint], other: Sequence[Joint], bodies: Mapping[str, Body]) -> bool:
+def _are_equal(first: Chain, other: Chain, bodies: Mapping[str, Body]) -> bool:
+    """Tell whether two chains may be legs of a kind."""
     tables = []
     for chain in (first, other):
-        index = {
-            name: str(k) for k, joint in enumerate(chain) for name in (joint.name, joint.child)
-        }
-        tables.append(_chain_tables(chain, bodies, index))
+        names = {}
+        for k, joint in enumerate(chain):
+            names[joint.name] = names[joint.child] = str(k)
+        tables.append(_chain_tables(chain, bodies, names))
     try:
-        return bool(_merged(tables, "", [{}, {}]))
-    except _Differ:
+        _merge_tables(tables, "", [{}, {}])
+    except _LegsDiffer:
         return False
+    return True
 
 
-def _merged(values: Sequence[Any], path: str, own: Sequence[Table], free: bool = False) -> Any:
-    """Return what several tables have in common; where they may differ, `$key`, and each its own
-    value in `own`.
+def _merge_tables(
+    values: Sequence[Any], path: str, instances: Sequence[Table], free: bool = False
+) -> Any:
+    """Return the common content of tables; where they may differ, `$key`.
+
+    Args:
+        values: The same value of each leg: tables, lists of tables, or plain values.
+        path: Key of the value, for `$key`.
+        instances: Values of each leg that differ are put here.
+        free: Whether the values may differ.
     """
     first = values[0]
-    if all(isinstance(v, dict) and v.keys() == first.keys() for v in values):
-        return {
-            key: _merged(
-                [v[key] for v in values], f"{path}_{key}" if path else key, own, free or key in OWN
-            )
-            for key in first
-        }
-    if all(isinstance(v, list) for v in values) and any(
-        isinstance(item, dict) for v in values for item in v
-    ):
-        if any(len(v) != len(first) for v in values):
-            raise _Differ
-        return [_merged(items, str(items[0].get("name", "")), own, free) for items in zip(*values)]
-    if all(_close(first, v) for v in values):
+    if all(isinstance(table, dict) and table.keys() == first.keys() for table in values):
+        merged = {}
+        for key in first:
+            inner_path = f"{path}_{key}" if path else key
+            inner = [table[key] for table in values]
+            is_free = free or key in INSTANCE_KEYS
+            merged[key] = _merge_tables(inner, inner_path, instances, is_free)
+        return merged
+    if all(map(_is_list_of_tables, values)) and any(values):
+        if any(len(tables) != len(first) for tables in values):
+            raise _LegsDiffer
+        groups = zip(*values)
+        return [_merge_tables(tables, tables[0]["name"], instances, free) for tables in groups]
+    if all(_is_close(first, other) for other in values):
         return first
     if not free:
-        raise _Differ
+        raise _LegsDiffer
     key = re.sub(r"[^A-Za-z0-9_]", "_", path)
-    for mine, value in zip(own, values):
-        mine[key] = value
+    for instance, value in zip(instances, values):
+        instance[key] = value
     return f"${key}"
 
 
-def _close(a: Any, b: Any) -> bool:
-    """Tell whether two plain values agree to `SAME` of the larger."""
-    one, two = (v if isinstance(v, list) else [v] for v in (a, b))
-    if len(one) == len(two) and all(
-        isinstance(v, int | float) and not isinstance(v, bool) for v in (*one, *two)
-    ):
-        return bool(
-            np.abs(np.subtract(one, two)).max(initial=0.0)
-            <= SAME * np.abs((one, two)).max(initial=0.0)
-        )
-    return bool(a == b)
+def _is_list_of_tables(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
 
 
-def _named(leg: _Leg, outer: set[str], used: set[str]) -> bool:
-    """Find names of the instances and inside them: what is common to `leg1_rod` and `leg2_rod`;
-    False without.
+def _is_close(a: Any, b: Any) -> bool:
+    """Tell whether two plain values agree to `LEG_TOLERANCE` of the larger."""
+    first = a if isinstance(a, list) else [a]
+    second = b if isinstance(b, list) else [b]
+    if len(first) != len(second) or not all(map(_is_number, (*first, *second))):
+        return bool(a == b)
+    difference = np.abs(np.subtract(first, second)).max(initial=0.0)
+    return bool(difference <= LEG_TOLERANCE * np.abs((first, second)).max(initial=0.0))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _name_leg(chains: list[Chain], outer: set[str], taken: set[str]) -> Leg | None:
+    """Name the instances of a leg and what is inside: `leg1`, `leg2` and `rod` of `leg1_rod`.
+
+    Args:
+        chains: Equal chains.
+        outer: Bodies outside the leg.
+        taken: Names of other instances.
+
+    Returns:
+        None if the names of equal elements do not differ in one word.
     """
-    groups = [
-        [[getattr(joint, what) for joint in same] for same in zip(*leg.chains)]
-        for what in ("name", "child")
-    ]
+    # names of the same element of all chains
+    joints = [[joint.name for joint in same] for same in zip(*chains)]
+    children = [[joint.child for joint in same] for same in zip(*chains)]
     for pattern in (r"[^_.\-/]+", r"[A-Za-z]+|\d+"):
-        found = [[_split(names, pattern) for names in group] for group in groups]
-        tokens = {tuple(token) for group in found for _, token in group}
-        local = [[name for name, _ in group] for group in found]
-        if (
-            len(tokens) > 1
-            or not all(map(all, local))
-            or any(len(set(names)) < len(names) for names in local)
-        ):
+        local_joints = [_split_names(names, pattern) for names in joints]
+        local_bodies = [_split_names(names, pattern) for names in children]
+        words = {differing for _, differing in (*local_joints, *local_bodies)}
+        joint_names = [common for common, _ in local_joints]
+        body_names = [common for common, _ in local_bodies]
+        if len(words) > 1 or not all(joint_names) or not all(body_names):
             continue
-        instances = [f"leg{token}" if token[0].isdigit() else token for token in tokens.pop()]
-        if set(local[1]) & outer or set(instances) & (used | {BASE, PAYLOAD, *local[1]}):
+        if len(set(joint_names)) < len(joints) or len(set(body_names)) < len(children):
             continue
-        leg.instances = instances
-        leg.local = {
-            full: name
-            for group, names in zip(groups, local)
-            for fulls, name in zip(group, names)
-            for full in fulls
-        }
-        return True
-    return False
+        instances = []
+        for word in words.pop():
+            instances.append(f"leg{word}" if word[0].isdigit() else word)
+        reserved = {*taken, BASE, PAYLOAD, *body_names}
+        if outer.intersection(body_names) or reserved.intersection(instances):
+            continue
+        local_names: dict[str, str] = {}
+        for names, local in zip((*joints, *children), (*joint_names, *body_names)):
+            local_names |= dict.fromkeys(names, local)
+        return Leg(chains, instances, local_names)
+    return None
 
 
-def _split(names: Sequence[str], pattern: str) -> tuple[str, list[str]]:
-    """Return what names have in common without the one word that tells them apart, and that word of
-    each.
+def _split_names(names: Sequence[str], pattern: str) -> tuple[str, tuple[str, ...]]:
+    """Return the common part of names, and of each the one word that differs.
+
+    Empty if they do not differ in one word.
     """
-    parts = [re.findall(pattern, name) for name in names]
-    differ = [k for k, words in enumerate(zip(*parts)) if len(set(words)) > 1]
-    if len({len(words) for words in parts}) > 1 or len(differ) != 1:
-        return "", []
-    told = [words[differ[0]] for words in parts]
-    rest = "_".join(word for k, word in enumerate(parts[0]) if k != differ[0])
-    return (rest, told) if len(set(told)) == len(names) and not rest[:1].isdigit() else ("", [])
+    words = [re.findall(pattern, name) for name in names]
+    if len({len(split) for split in words}) > 1:
+        return "", ()
+    places = [k for k, column in enumerate(zip(*words)) if len(set(column)) > 1]
+    if len(places) != 1:
+        return "", ()
+    place = places[0]
+    differing = tuple(split[place] for split in words)
+    common = "_".join(words[0][:place] + words[0][place + 1 :])
+    if len(set(differing)) < len(names) or common[:1].isdigit():
+        return "", ()
+    return common, differing
 
 
-def _leg_table(
-    leg: _Leg,
-    bodies: Mapping[str, Body],
-    closures: Sequence[Closure],
-    inside: Mapping[str, tuple[_Leg, int]],
-    joints: Mapping[str, Joint],
-) -> tuple[Table, list[Closure]]:
-    """Return `[[leg]]` and the closures that belong to its instances."""
-    own: list[Table] = [{} for _ in leg.chains]
-    merged = _merged([_chain_tables(chain, bodies, leg.local) for chain in leg.chains], "", own)
-    held: list[list[Closure]] = [[] for _ in leg.chains]
+def leg_table(leg: Leg, legs: list[Leg], mechanism: Mechanism) -> tuple[Table, list[Closure]]:
+    """Return `[[leg]]` without a name, and the closures that belong to its instances."""
+    bodies = {body.name: body for body in mechanism.bodies}
+    instances: list[Table] = []
+    for name, chain in zip(leg.instances, leg.chains):
+        base = placement_table(chain[0].placement.matrix)
+        if chain[0].parent != BASE:
+            base["body"] = chain[0].parent
+        instances.append({"name": name, "base": base})
+    tables = [_chain_tables(chain, bodies, leg.local_names) for chain in leg.chains]
+    merged = _merge_tables(tables, "", instances)
+    closures = _closures_of(leg, legs, mechanism.closures)
+    closed = _merge_closures(leg, closures, instances, mechanism)
+    if not closed:
+        closures = []
+    return {"instances": instances, **merged, "closure": closed}, [*concatenate(*closures)]
+
+
+def _closures_of(leg: Leg, legs: list[Leg], closures: Sequence[Closure]) -> list[list[Closure]]:
+    """Return the closures that touch one instance of a leg and no other, by instance."""
+    owner: dict[str, tuple[Leg, int]] = {}  # leg and instance of bodies and joints
+    for other in legs:
+        for k, chain in enumerate(other.chains):
+            for joint in chain:
+                owner[joint.name] = owner[joint.child] = (other, k)
+    by_instance: list[list[Closure]] = [[] for _ in leg.chains]
     for closure in closures:
-        on = [frame.body for frame in closure.frames]
-        mine = {inside[name] for name in (*on, *closure.coefficients) if name in inside}
-        onto_base = BASE in on and leg.chains[0][0].parent != BASE
-        if (
-            len(mine) == 1
-            and not onto_base
-            and all(name in inside for name in closure.coefficients)
-        ):
-            owner, k = mine.pop()
-            if owner is leg:
-                held[k].append(closure)
-    places = [chain[0].placement.matrix for chain in leg.chains]
-    tables = [
-        [
-            _closure_table(closure, leg.local, f"loop{n + 1}", joints, base)
-            for n, closure in enumerate(mine)
-        ]
-        for mine, base in zip(held, places)
-    ]
-    ends: list[Table] = [{} for _ in own]  # where a leg is closed onto others
+        bodies = [frame.body for frame in closure.frames]
+        owners = {owner[name] for name in (*bodies, *closure.coefficients) if name in owner}
+        onto_base = BASE in bodies and leg.chains[0][0].parent != BASE
+        outer_joint = any(name not in owner for name in closure.coefficients)
+        if len(owners) != 1 or onto_base or outer_joint:
+            continue
+        other, k = owners.pop()
+        if other is leg:
+            by_instance[k].append(closure)
+    return by_instance
+
+
+def _merge_closures(
+    leg: Leg, closures: list[list[Closure]], instances: list[Table], mechanism: Mechanism
+) -> list[Table]:
+    """Return the closures of a leg; values that differ are added to its instances.
+
+    Empty if the closures of its instances are not of the same kinds between the same bodies.
+    """
+    joints = {joint.name: joint for joint in mechanism.joints}
+    tables = []
+    for chain, own_closures in zip(leg.chains, closures):
+        base = chain[0].placement.matrix
+        tables.append(
+            [
+                closure_table(closure, leg.local_names, f"loop{n + 1}", joints, base)
+                for n, closure in enumerate(own_closures)
+            ]
+        )
+    values: list[Table] = [{} for _ in instances]
     try:
-        closed = _merged(tables, "", ends, free=True)
-        words = [
-            word for table in closed for word in (table["kind"], table.get("a"), table.get("b"))
-        ]
-        if any(str(word["body"] if isinstance(word, dict) else word)[:1] == "$" for word in words):
-            raise _Differ
-    except _Differ:
-        closed, held, ends = [], [], [{} for _ in own]
-    instances = []
-    for name, chain, at, values, more in zip(leg.instances, leg.chains, places, own, ends):
-        base = _placement_table(at) | ({"body": chain[0].parent} if chain[0].parent != BASE else {})
-        instances.append({"name": name, "base": base, **values, **more})
-    return {"instances": instances, **merged, "closure": closed}, [
-        closure for mine in held for closure in mine
-    ]
+        merged: list[Table] = _merge_tables(tables, "", values, free=True)
+    except _LegsDiffer:
+        return []
+    if any(map(_differs_in_kind, merged)):
+        return []
+    for instance, own_values in zip(instances, values):
+        instance.update(own_values)
+    return merged
+
+
+def _differs_in_kind(closure: Table) -> bool:
+    """Tell whether the kind of a merged closure, or one of its bodies, is a `$key`."""
+    words = [closure["kind"]]
+    for key in "ab":
+        end = closure.get(key, "")
+        words.append(end["body"] if isinstance(end, dict) else end)
+    return any(word.startswith("$") for word in words)

@@ -1,50 +1,44 @@
-"""MJCF, MuJoCo's XML: nested bodies, defaults, equality constraints, actuators; `gough export --to
-mjcf` among it.
+"""MJCF, MuJoCo's XML: nested bodies, equality constraints, actuators; also as Gough exports it.
 
-MuJoCo takes the pose in which bodies are written as its reference, at which a joint's coordinate is
-its `ref`, and places the other end of `connect` and `weld` there.
+MuJoCo takes the pose in which bodies are written as its reference. There the coordinate of a joint
+is its `ref`, and the other ends of `connect` and `weld` are placed.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.inertia import about_centre
-from gough.core.names import INERTIAL
-from gough.formats.geometry import (
-    free_coordinates,
-    quaternion_rotation,
-    solid,
-    solid_body,
-    ten_parameters,
-)
+from gough.formats.geometry import free_coordinates, quaternion_rotation
+from gough.formats.mjcf_compiler import Compiler, apply_defaults, unit_vector
 from gough.formats.tree import (
     BALL_MOTIONS,
     FREE_MOTIONS,
-    TERM,
+    MJCF_TERMS,
+    Z_AXIS,
     Connection,
     Link,
     Loop,
     Motion,
     Place,
     RobotTree,
-    Z,
 )
 from gough.formats.xml import Element
-from gough.mechanism.placement import IDENTITY, axis_rotation, inverse, joint_transform, transform
+from gough.mechanism.placement import IDENTITY, inverse, joint_transform, transform
 from gough.mechanism.types import Limits, Vector
 
-WORLD = "world"
-REFUSED = ("include", "replicate", "attach", "composite", "flexcomp", "deformable")
-FAR = 1e5  # a spring stretched this far is Gough's way to write a constant effort [m or rad]
-RUBS = ("armature", "damping", "frictionloss")
-FORCES = (
+MJCF_WORLD = "world"
+UNREAD_ELEMENTS = ("include", "replicate", "attach", "composite", "flexcomp", "deformable")
+# Gough writes a constant effort as a spring stretched this far. [m or rad]
+CONSTANT_EFFORT_LENGTH = 1e5
+FRICTION_ATTRIBUTES = ("armature", "damping", "frictionloss")
+SPRING_ATTRIBUTES = ("stiffness", *FRICTION_ATTRIBUTES)
+# Flags of <option> that switch off forces.
+FORCE_FLAGS = (
     "gravity",
     "constraint",
     "equality",
@@ -52,626 +46,486 @@ FORCES = (
     "passive",
     "spring",
     "damper",
-)  # that flags switch off
+)
+# Numbers in `qpos` of a joint, by its number of motions; a rotation is a quaternion.
+QPOS_WIDTHS = {0: 0, 1: 1, 3: 4, 6: 7}
+SAME_POSE = 1e-9  # poses that differ by less are the same [m, 1]
 
 
-def read_mjcf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
+def read_mjcf(root: Element, sidecar: Mapping[str, Any]) -> RobotTree:
     """Read `<mujoco>`."""
     for element in root.walk():
-        if element.tag in REFUSED:
+        if element.tag in UNREAD_ELEMENTS:
             file = element.attributes.get("file")
-            itself = f"read '{file}' itself, or " if element.tag == "include" and file else ""
+            included = f"read '{file}' itself, or " if element.tag == "include" and file else ""
             raise element.error(
-                f"is not read; {itself}save the model from MuJoCo (mj_saveLastXML), which resolves "
-                f"it"
+                f"is not read; {included}save the model from MuJoCo (mj_saveLastXML), which "
+                "resolves it"
             )
-    _fill(root)
-    return _Reader(root).tree()
+    apply_defaults(root)
+    return _Model(root).tree()
 
 
-def _fill(root: Element) -> None:
-    """Give all elements what their classes say, as MuJoCo does before it compiles."""
-    classes: dict[str, dict[str, dict[str, str]]] = {"main": {}}
-
-    def define(element: Element, parent: str, name: str) -> None:
-        own = classes[name] = {tag: dict(given) for tag, given in classes[parent].items()}
-        for child in element.children:
-            if child.tag != "default":
-                own.setdefault(child.tag, {}).update(child.attributes)
-        for child in element.all("default"):
-            define(child, name, child.get("class"))
-
-    def fill(element: Element, usual: str, tag: str) -> None:
-        name = element.attributes.get("class", usual)
-        if name not in classes:
-            raise element.error(f"names the class '{name}', which no <default> defines")
-        element.attributes = classes[name].get(tag, {}) | element.attributes
-        for child in element.children:
-            fill(
-                child,
-                element.attributes.get("childclass", usual),
-                "joint" if child.tag == "freejoint" else child.tag,
-            )
-
-    for part in root.all("default"):
-        define(part, "main", part.attributes.get("class", "main"))
-    for section in root.all("worldbody", "actuator", "equality", "tendon"):
-        for child in section.children:
-            fill(child, "main", section.tag if section.tag in ("equality", "tendon") else child.tag)
-
-
-class _Reader:
+class _Model:
     """A model being read: links, joints and sites by name, poses at the reference."""
 
     def __init__(self, root: Element) -> None:
-        self.root, self.notes = root, list[str]()
-        given = {
-            key: value for part in root.all("compiler") for key, value in part.attributes.items()
-        }
-        self.compiler = Element("compiler", given, root.source, root.line)
-        if given.get("coordinate", "local") != "local":
-            raise self.compiler.error(
-                "global coordinates are not read, as in MuJoCo since 2.3.4; convert the model "
-                "with an older one"
-            )
-        self.links = [Link(name=WORLD)]
+        self.root = root
+        self.compiler = Compiler(root)
+        self.notes: list[str] = []
+        self.ignored: dict[str, list[str]] = {}  # by reason
+        self.links = [Link(name=MJCF_WORLD)]
         self.joints: list[Connection] = []
-        self.poses: dict[str, FloatArray] = {WORLD: IDENTITY}
+        self.poses: dict[str, FloatArray] = {MJCF_WORLD: IDENTITY}  # of bodies in the world
         self.sites: dict[str, Place] = {}
-        self.refs: dict[str, float] = {}  # coordinates at which the model is written, by joint
-        self.tied: list[Loop] = []
-        self.handles: set[str] = set()  # bodies that people or recorded people move
+        self.references: dict[str, float] = {}  # `ref` of joints
+        self.tendon_loops: list[Loop] = []
+        self.mocap_bodies: set[str] = set()
         self.task: list[str] = []
-        self.lost: dict[str, list[str]] = {}
+        self.tendons: dict[str, Element] = {}
+        for tendon in root.inside("tendon"):
+            self.tendons.setdefault(tendon.attributes.get("name", ""), tendon)
         custom = root.inside("custom")
-        self.ours = any(e.tag == "text" and e.attributes.get("name") == "gough" for e in custom)
-        self.added = {
-            e.get("name"): e.numbers("data", count=10)
-            for e in custom
-            if self.ours and e.tag == "numeric"
-        }
+        texts = [e.attributes.get("name") for e in custom if e.tag == "text"]
+        self.from_gough = "gough" in texts
+        self.added_inertia: dict[str, tuple[float, ...]] = {}  # that Gough adds to bodies
+        for element in custom:
+            if self.from_gough and element.tag == "numeric":
+                self.added_inertia[element.get("name")] = element.numbers("data", count=10)
         for world in root.all("worldbody"):
-            self._add_children(world, WORLD, IDENTITY)
+            self._add_children(world, MJCF_WORLD)
 
     def tree(self) -> RobotTree:
-        """Return all of it."""
-        self._start()
-        options, name = self.root.all("option"), self.root.get("model", "robot")
-        gravity = next(
-            (part.numbers("gravity", count=3) for part in options if "gravity" in part.attributes),
-            (0.0, 0.0, -9.81),
-        )
-        off = [
-            key
-            for part in options
-            for flag in part.all("flag")
-            for key, value in flag.attributes.items()
-            if value == "disable" and key in FORCES
-        ]
-        if set(off) - {"gravity"}:
-            self.notes.append(f"lost: what flags switch off acts here: {', '.join(off)}")
-        if any(part.number(key, 0.0) for part in options for key in ("density", "viscosity")):
-            self.notes.append("lost: forces of the medium (option density, viscosity)")
-        total, wanted = (
-            sum(float(link.inertia[0]) for link in self.links),
-            self.compiler.number("settotalmass", -1.0),
-        )
-        if wanted > 0 and total > 0:
-            self.links = [
-                replace(link, inertia=link.inertia * wanted / total) for link in self.links
-            ]
-        motors, loops = self._motors(), self._loops()
-        self.notes += [f"lost: {what}: {', '.join(names)}" for what, names in self.lost.items()]
+        """Return the robot."""
+        self._set_start()
+        gravity = self._read_options()
+        self._scale_mass()
+        motors = self._read_motors()
+        loops = self._read_loops()
+        for reason, names in self.ignored.items():
+            self.notes.append(f"ignored: {reason}: {', '.join(names)}")
+        name = self.root.get("model", "robot")
         tree = RobotTree(
             name=name,
             title=f"{name}, from MJCF",
-            root=WORLD,
+            root=MJCF_WORLD,
             links=tuple(self.links),
             joints=tuple(self.joints),
             loops=tuple(loops),
-            gravity=(0.0, 0.0, 0.0) if "gravity" in off else cast(Vector, gravity),
-            usual_terms=not self.ours,
+            gravity=gravity,
+            usual_terms=not self.from_gough,
             task=tuple(self.task),
             notes=tuple(self.notes),
         )
         return tree.with_motors(motors) if motors else tree
 
-    def _lose(self, what: str, name: str) -> None:
-        self.lost.setdefault(what, []).append(name)
+    def _read_options(self) -> Vector:
+        """Return gravity; note options that are ignored."""
+        gravity: tuple[float, ...] | None = None
+        disabled = []
+        medium = False
+        for option in self.root.all("option"):
+            if gravity is None and "gravity" in option.attributes:
+                gravity = option.numbers("gravity", count=3)
+            for flag in option.all("flag"):
+                for key, setting in flag.attributes.items():
+                    if setting == "disable" and key in FORCE_FLAGS:
+                        disabled.append(key)
+            medium |= any(option.number(key, 0.0) for key in ("density", "viscosity"))
+        if set(disabled) - {"gravity"}:
+            self.notes.append(
+                f"ignored: flags that disable {', '.join(disabled)}; these forces act here"
+            )
+        if medium:
+            self.notes.append("ignored: forces of the medium (option density, viscosity)")
+        if "gravity" in disabled:
+            return (0.0, 0.0, 0.0)
+        return cast(Vector, gravity or (0.0, 0.0, -9.81))
 
-    def _angle(self, value: float) -> float:
-        return value if self.compiler.get("angle", "degree") == "radian" else math.radians(value)
+    def _scale_mass(self) -> None:
+        """Scale all bodies to the total mass that the compiler asks for."""
+        total = sum(float(link.inertia[0]) for link in self.links)
+        wanted = self.compiler.settings.number("settotalmass", -1.0)
+        if wanted > 0 and total > 0:
+            for k, link in enumerate(self.links):
+                self.links[k] = replace(link, inertia=link.inertia * wanted / total)
 
-    def _rotation(self, element: Element) -> FloatArray:
-        given = element.attributes
-        if "axisangle" in given:
-            *axis, angle = element.numbers("axisangle", count=4)
-            return axis_rotation(_direction(element, axis), self._angle(angle))
-        if "euler" in given:
-            result = np.eye(3)
-            for letter, angle in zip(
-                self.compiler.get("eulerseq", "xyz"), element.numbers("euler", count=3)
-            ):
-                if letter.lower() not in "xyz":
-                    raise element.error(f"eulerseq has the letter '{letter}', expected x, y, z")
-                part = axis_rotation(np.eye(3)["xyz".index(letter.lower())], self._angle(angle))
-                result = result @ part if letter.islower() else part @ result
-            return result
-        if "xyaxes" in given:
-            numbers = np.array(element.numbers("xyaxes", count=6))
-            x = _direction(element, numbers[:3])
-            y = _direction(element, numbers[3:] - x * (x @ numbers[3:]))
-            return np.column_stack([x, y, np.cross(x, y)])
-        if "zaxis" in given:
-            return _tilted(_direction(element, element.numbers("zaxis", count=3)))
-        return quaternion_rotation(_direction(element, element.numbers("quat", "1 0 0 0", 4)))
+    def _ignore(self, reason: str, name: str) -> None:
+        self.ignored.setdefault(reason, []).append(name)
 
-    def _pose(self, element: Element) -> FloatArray:
-        return transform(element.numbers("pos", "0 0 0", 3), self._rotation(element))
-
-    def _inside(
-        self, element: Element, at: FloatArray = IDENTITY
-    ) -> Iterator[tuple[Element, FloatArray]]:
-        """Yield the children of a body with what `<frame>` moves them by."""
-        for child in element.children:
-            if child.tag == "frame":
-                yield from self._inside(child, at @ self._pose(child))
-            else:
-                yield child, at
-
-    def _add_children(self, element: Element, link: str, world: FloatArray) -> None:
-        for child, at in self._inside(element):
+    def _add_children(self, element: Element, link: str) -> None:
+        """Add the bodies and sites inside a body."""
+        for child, frame in self.compiler.children(element):
             if child.tag == "body":
-                self._add_body(child, link, at, world)
+                self._add_body(child, link, frame)
             elif child.tag == "site":
-                self.sites[child.attributes.get("name", f"site {len(self.sites)}")] = (
-                    link,
-                    at @ self._pose(child),
-                )
+                name = child.attributes.get("name", f"site {len(self.sites)}")
+                self.sites[name] = (link, frame @ self.compiler.pose(child))
 
-    def _add_body(self, element: Element, parent: str, at: FloatArray, world: FloatArray) -> None:
+    def _add_body(self, element: Element, parent: str, frame: FloatArray) -> None:
+        """Add a body with its joints, and all bodies inside it."""
         name = element.attributes.get("name", f"body{len(self.poses)}")
         if name in self.poses:
             raise element.error("is defined twice")
-        pose = at @ self._pose(element)
-        self.poses[name] = world @ pose
-        if element.get("mocap", "false") == "true":
-            self.handles.add(name)
-        if element.get("gravcomp", "0") != "0" and not self.ours:
-            self._lose("gravcomp, so that weights act", name)
-        inertia, parameters = self._inertia(element)
-        self.links.append(
-            Link(
-                name=name,
-                inertia=inertia - np.array(self.added.get(f"added {name}", np.zeros(10))),
-                parameters=parameters,
-            )
-        )
-        joints = [
-            (joint, by)
-            for joint, by in self._inside(element)
-            if joint.tag in ("joint", "freejoint")
-        ]
-        here, placed = parent, pose
-        for k, (joint, by) in enumerate(joints):
-            child = name if k == len(joints) - 1 else f"{name}.{k + 1}"
-            if child != name:
-                self.links.append(Link(name=child))
-            label = joint.attributes.get("name", f"{name}_joint{k + 1 if k else ''}")
-            plain = Connection(name=label, parent=here, child=child, placement=placed)
-            self.joints.append(self._connection(joint, plain, by))
-            here, placed = child, IDENTITY
+        pose = frame @ self.compiler.pose(element)
+        self.poses[name] = self.poses[parent] @ pose
+        if element.is_true("mocap"):
+            self.mocap_bodies.add(name)
+        if element.get("gravcomp", "0") != "0" and not self.from_gough:
+            self._ignore("gravcomp, so that weights act", name)
+        inertia, parameters = self.compiler.inertia(element)
+        added = np.array(self.added_inertia.get(f"added {name}", np.zeros(10)))
+        self.links.append(Link(name=name, inertia=inertia - added, parameters=parameters))
+        children = self.compiler.children(element)
+        joints = [(e, at) for e, at in children if e.tag in ("joint", "freejoint")]
+        self._add_joints(name, parent, pose, joints)
+        self._restore_platform(name, len(joints))
+        self._add_children(element, name)
+
+    def _add_joints(
+        self, body: str, parent: str, pose: FloatArray, joints: list[tuple[Element, FloatArray]]
+    ) -> None:
+        """Add the joints of a body, with massless links between them."""
         if not joints:
-            self.joints.append(
-                Connection(name=f"{name}_fixed", parent=parent, child=name, placement=pose)
-            )
-        self._merge_platform(name, len(joints))
-        self._add_children(element, name, self.poses[name])
+            fixed = Connection(name=f"{body}_fixed", parent=parent, child=body, placement=pose)
+            self.joints.append(fixed)
+        for k, (element, frame) in enumerate(joints):
+            child = body
+            if k < len(joints) - 1:
+                child = f"{body}.{k + 1}"
+                self.links.append(Link(name=child))
+            default = f"{body}_joint{k + 1 if k else ''}"
+            name = element.attributes.get("name", default)
+            joint = Connection(name=name, parent=parent, child=child, placement=pose)
+            self.joints.append(self._with_motions(joint, element, frame))
+            parent, pose = child, IDENTITY
 
-    def _connection(self, joint: Element, plain: Connection, by: FloatArray) -> Connection:
-        """Return a joint that moves as the element says; `by` is where a `<frame>` puts it."""
-        kind = "free" if joint.tag == "freejoint" else joint.get("type", "hinge")
-        if kind in ("free", "ball") and any(
-            _first(joint, key) for key in TERM if key != "springref"
-        ):
-            self._lose("friction, springs and rotors of joints with several motions", plain.name)
+    def _with_motions(self, joint: Connection, element: Element, frame: FloatArray) -> Connection:
+        """Return a joint with the motions of an element.
+
+        Args:
+            joint: Joint without motions.
+            element: `<joint>` or `<freejoint>`.
+            frame: Pose of the `<frame>` around it, (4, 4).
+        """
+        kind = "free" if element.tag == "freejoint" else element.get("type", "hinge")
+        if kind in ("free", "ball"):
+            terms = [key for key in MJCF_TERMS if key != "springref"]
+            if any(_first_number(element, key) for key in terms):
+                reason = "friction, springs and rotors of joints with several motions"
+                self._ignore(reason, joint.name)
         if kind == "free":
-            if plain.parent != WORLD:
-                raise joint.error("is free inside another body; only bodies of the world can be")
-            return replace(
-                plain,
-                placement=IDENTITY,
-                motions=FREE_MOTIONS,
-                start=free_coordinates(plain.placement),
-            )
-        position = by @ transform(joint.numbers("pos", "0 0 0", 3))
-        plain = replace(plain, placement=plain.placement @ position, after=inverse(position))
+            if joint.parent != MJCF_WORLD:
+                raise element.error("is free inside another body; only bodies of the world can be")
+            start = free_coordinates(joint.placement)
+            return replace(joint, placement=IDENTITY, motions=FREE_MOTIONS, start=start)
+        position = frame @ transform(element.numbers("pos", "0 0 0", 3))
+        joint = replace(joint, placement=joint.placement @ position, after=inverse(position))
         if kind == "ball":
-            return replace(plain, motions=BALL_MOTIONS)
+            return replace(joint, motions=BALL_MOTIONS)
         if kind not in ("hinge", "slide"):
-            raise joint.error(f"unknown type '{kind}'; expected hinge, slide, ball or free")
-        axis = _direction(joint, joint.numbers("axis", "0 0 1", 3))
-        motion = cast(
-            Motion, ("revolute" if kind == "hinge" else "prismatic", tuple(axis.tolist()))
-        )
-        scale = self._angle(1.0) if kind == "hinge" else 1.0
-        self.refs[plain.name] = ref = joint.number("ref", 0.0) * scale
-        limited = joint.get("limited", "auto")
-        said = limited == "true" or (
-            limited == "auto" and self.compiler.get("autolimits", "true") == "true"
-        )
-        low, high = joint.numbers("range", "0 0", 2)
-        effort = max(map(abs, joint.numbers("actuatorfrcrange", "0 0", 2)))
+            raise element.error(f"unknown type '{kind}'; expected hinge, slide, ball or free")
+        axis = unit_vector(element, element.numbers("axis", "0 0 1", 3))
+        motion_kind = "revolute" if kind == "hinge" else "prismatic"
+        motion = cast(Motion, (motion_kind, tuple(axis.tolist())))
+        unit = self.compiler.angle_unit if kind == "hinge" else 1.0
+        reference = element.number("ref", 0.0) * unit
+        self.references[joint.name] = reference
         return replace(
-            plain,
+            joint,
             motions=(motion,),
-            start=(ref,),
-            placement=plain.placement @ joint_transform(*motion, -ref),
-            limits=Limits(
-                position=(low * scale, high * scale) if said and low < high else None,
-                effort=effort or None,
-            ),
-            values=self._values(joint, scale),
+            start=(reference,),
+            placement=joint.placement @ joint_transform(*motion, -reference),
+            limits=self._limits(element, unit),
+            values=_coefficients(element, unit),
         )
 
-    def _values(self, joint: Element, scale: float = 1.0) -> dict[str, float]:
-        """Return the coefficients of joint terms; a spring k (q - q0) is k q and the constant -k
-        q0.
+    def _limits(self, element: Element, unit: float) -> Limits:
+        """Read the limits of a hinge or slide."""
+        limited = element.get("limited", "auto")
+        low, high = element.numbers("range", "0 0", 2)
+        applies = limited == "true" or (limited == "auto" and self.compiler.auto_limits)
+        return Limits(
+            position=(low * unit, high * unit) if applies and low < high else None,
+            effort=_largest(element, "actuatorfrcrange") or None,
+        )
+
+    def _restore_platform(self, body: str, count: int) -> None:
+        """Write the joints of a platform that Gough exported in the base frame again.
+
+        Only if the pose is the same.
         """
-        if any(joint.numbers("springdamper", "0 0")):
-            raise joint.error(
-                "springdamper is not read; give the stiffness and damping that MuJoCo makes of it"
-            )
-        found = {TERM[key]: _first(joint, key) for key in RUBS}
-        stiffness, rest = _first(joint, "stiffness"), joint.number("springref", 0.0) * scale
-        if abs(rest) < FAR:
-            found[TERM["stiffness"]] = stiffness
-        found[TERM["springref"]] = -stiffness * rest
-        return {name: value for name, value in found.items() if value}
-
-    def _inertia(self, body: Element) -> tuple[FloatArray, tuple[str, ...] | None]:
-        """Return the inertia of a body, given or of its shapes; where meshes have it none, but all
-        parameters.
-        """
-        inertial, how = body.find("inertial"), self.compiler.get("inertiafromgeom", "auto")
-        if inertial is not None and how != "true":
-            six = (*inertial.numbers("diaginertia", "0 0 0", 3), 0.0, 0.0, 0.0)
-            if "fullinertia" in inertial.attributes:
-                six = inertial.numbers("fullinertia", count=6)
-            entries = dict(zip(("ixx", "iyy", "izz", "ixy", "ixz", "iyz"), six))
-            return self._bounded(
-                solid_body(inertial, inertial.number("mass"), self._pose(inertial), entries)
-            ), None
-        low, high = self.compiler.numbers("inertiagrouprange", "0 5", 2)
-        total, unknown = np.zeros(10), False
-        for geom, at in self._inside(body) if how != "false" else ():
-            kind = "mesh" if "mesh" in geom.attributes else geom.get("type", "sphere")
-            if (
-                geom.tag != "geom"
-                or kind in ("plane", "hfield")
-                or not low <= geom.number("group", 0.0) <= high
-            ):
-                continue
-            if kind in ("mesh", "sdf"):
-                unknown |= geom.number("mass", 1.0) != 0.0 and geom.number("density", 1000.0) != 0.0
-            else:
-                pose, sizes = self._placed(geom)
-                total += solid(geom, sizes, at @ pose)
-        return (
-            (np.zeros(10), INERTIAL)
-            if unknown
-            else (self._bounded(total) if how != "false" else total, None)
-        )
-
-    def _bounded(self, parameters: FloatArray) -> FloatArray:
-        """Apply the compiler's lower bounds of mass and principal inertias."""
-        mass, inertia = (self.compiler.number(key, 0.0) for key in ("boundmass", "boundinertia"))
-        if not mass and not inertia:
-            return parameters
-        own, centre, about = about_centre(parameters)
-        moments, axes = np.linalg.eigh(about)
-        return ten_parameters(
-            max(own, mass), axes @ np.diag(np.maximum(moments, inertia)) @ axes.T, transform(centre)
-        )
-
-    def _placed(self, geom: Element) -> tuple[FloatArray, tuple[float, ...]]:
-        """Return pose and size of a shape; `fromto` gives the middle, the axis and half the
-        length.
-        """
-        sizes = geom.numbers("size", "0 0 0")
-        if "fromto" not in geom.attributes:
-            return self._pose(geom), sizes
-        ends = np.reshape(geom.numbers("fromto", count=6), (2, 3))
-        along = ends[0] - ends[1]
-        width = sizes[:1] * (2 if geom.get("type", "sphere") in ("box", "ellipsoid") else 1)
-        return transform(ends.mean(axis=0), _tilted(_direction(geom, along))), (
-            *width,
-            float(np.linalg.norm(along)) / 2,
-        )
-
-    def _merge_platform(self, body: str, count: int) -> None:
-        """Write the joints of a platform that Gough exported in the base frame again, if that is
-        the same.
-        """
-        chain = self.joints[-count:] if count else []
-        known = dict(
-            zip((f"{body}.{word}" for word in ("x", "y", "z", "rx", "ry", "rz")), FREE_MOTIONS)
-        )
-        if (
-            not chain
-            or chain[0].parent != WORLD
-            or any(j.name not in known or j.values for j in chain)
-        ):
+        chain = self.joints[len(self.joints) - count :]
+        words = ("x", "y", "z", "rx", "ry", "rz")
+        motions = {f"{body}.{word}": motion for word, motion in zip(words, FREE_MOTIONS)}
+        if not chain or chain[0].parent != MJCF_WORLD:
+            return
+        if any(joint.name not in motions or joint.values for joint in chain):
             return
         pose = IDENTITY
+        restored = []
         for joint in chain:
-            pose = pose @ joint_transform(*known[joint.name], joint.start[0])
-        if np.abs(pose - self.poses[body]).max() < 1e-9:
-            self.joints[-count:] = [
-                replace(joint, motions=(known[joint.name],), placement=IDENTITY, after=IDENTITY)
-                for joint in chain
-            ]
+            motion = motions[joint.name]
+            pose = pose @ joint_transform(*motion, joint.start[0])
+            restored.append(replace(joint, motions=(motion,), placement=IDENTITY, after=IDENTITY))
+        if np.abs(pose - self.poses[body]).max() < SAME_POSE:
+            self.joints[-count:] = restored
             self.task = [joint.name for joint in chain]
 
-    def _start(self) -> None:
-        """Start at the keyframe `home`, or the first, where there is one."""
-        keys = [
-            key
-            for key in self.root.inside("keyframe")
-            if key.tag == "key" and "qpos" in key.attributes
-        ]
-        key = next(
-            (key for key in keys if key.attributes.get("name") == "home"), keys[0] if keys else None
-        )
-        widths = [{0: 0, 1: 1, 3: 4, 6: 7}[len(joint.motions)] for joint in self.joints]
-        if key is None or len(key.numbers("qpos")) != sum(widths):
+    def _set_start(self) -> None:
+        """Start at the keyframe `home`, or the first, if there is one."""
+        keys = [key for key in self.root.inside("keyframe") if key.tag == "key"]
+        keys = [key for key in keys if "qpos" in key.attributes]
+        keys.sort(key=lambda key: key.attributes.get("name") != "home")
+        if not keys:
             return
-        parts = np.split(np.array(key.numbers("qpos")), np.cumsum(widths)[:-1])
-        for k, (joint, part) in enumerate(zip(self.joints, parts)):
-            start = tuple(part.tolist())
-            if len(part) > 1:
-                turn = quaternion_rotation(_direction(key, part[-4:]))
-                start = free_coordinates(transform(part[:3] if len(part) == 7 else (0, 0, 0), turn))
+        key = keys[0]
+        widths = [QPOS_WIDTHS[len(joint.motions)] for joint in self.joints]
+        if len(key.numbers("qpos")) != sum(widths):
+            return
+        blocks = np.split(np.array(key.numbers("qpos")), np.cumsum(widths)[:-1])
+        for k, (joint, block) in enumerate(zip(self.joints, blocks)):
+            start = tuple(block.tolist())
+            if len(block) > 1:
+                rotation = quaternion_rotation(unit_vector(key, block[-4:]))
+                position = block[:3] if len(block) == 7 else (0, 0, 0)
+                start = free_coordinates(transform(position, rotation))
             if joint.motions:
                 self.joints[k] = replace(joint, start=start[-len(joint.motions) :])
 
     def _joint(self, element: Element, key: str) -> Connection:
+        """Return the hinge or slide that an attribute names."""
         name = element.get(key)
-        found = next((joint for joint in self.joints if joint.name == name), None)
-        if found is None or len(found.motions) != 1:
-            raise element.error(f"names '{name}', which is no hinge or slide of the model")
-        return found
+        for joint in self.joints:
+            if joint.name == name and len(joint.motions) == 1:
+                return joint
+        raise element.error(f"names '{name}', which is no hinge or slide of the model")
 
-    def _motors(self) -> list[str]:
-        found = []
+    def _read_motors(self) -> list[str]:
+        """Return the joints that actuators drive; give them limits and gains."""
+        names = []
         for actuator in self.root.inside("actuator"):
             if actuator.tag == "adhesion":
-                self._lose("adhesion", actuator.get("name", ""))
-                continue
-            key = next(
-                (key for key in ("tendon", "joint", "jointinparent") if key in actuator.attributes),
-                None,
-            )
-            if key is None:
+                self._ignore("adhesion", actuator.get("name", ""))
+            elif "tendon" in actuator.attributes:
+                names.append(self._add_tendon_motor(actuator))
+            elif "joint" in actuator.attributes:
+                names.append(self._set_motor(actuator, "joint"))
+            elif "jointinparent" in actuator.attributes:
+                names.append(self._set_motor(actuator, "jointinparent"))
+            else:
                 raise actuator.error(
                     "drives no joint; motors on sites, bodies or cranks are not read: give it a "
                     "joint, or remove it and name other `motors`"
                 )
-            drive = self._pulled if key == "tendon" else self._driven
-            found.append(drive(actuator, key))
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(names))
 
-    def _driven(self, actuator: Element, key: str) -> str:
+    def _set_motor(self, actuator: Element, key: str) -> str:
         """Give a joint the limits and the gain of its motor; return its name."""
-        joint, gear = self._joint(actuator, key), actuator.numbers("gear", "1")[0]
+        joint = self._joint(actuator, key)
+        gear = actuator.numbers("gear", "1")[0]
         gain = actuator.numbers("gainprm", "1")[0]
-        plain = actuator.tag == "motor" or (
-            actuator.tag == "general" and "biasprm" not in actuator.attributes
-        )
-        force = max(map(abs, actuator.numbers("forcerange", "0 0", 2)))
-        if not force and plain:
-            force = max(map(abs, actuator.numbers("ctrlrange", "0 0", 2))) * abs(gain)
+        general = actuator.tag == "general"
+        direct = actuator.tag == "motor" or (general and "biasprm" not in actuator.attributes)
+        force = _largest(actuator, "forcerange")
+        if not force and direct:
+            force = _largest(actuator, "ctrlrange") * abs(gain)
         if gear != 1.0:
-            self._lose("gears, so that efforts are those of the joints", f"{joint.name} {gear:g}")
-        limits = replace(joint.limits, effort=joint.limits.effort or abs(gear) * force or None)
-        own = self.ours and actuator.tag == "general"
+            self._ignore("gears, so that efforts are those of the joints", f"{joint.name} {gear:g}")
+        effort = joint.limits.effort or abs(gear) * force or None
         self.joints[self.joints.index(joint)] = replace(
-            joint, limits=limits, gain=gain if own else None
+            joint,
+            limits=replace(joint.limits, effort=effort),
+            gain=gain if self.from_gough and general else None,
         )
         return joint.name
 
     def _tendon(self, element: Element, key: str) -> Element:
+        """Return the tendon that an attribute names."""
         name = element.get(key)
-        found = next(
-            (
-                tendon
-                for tendon in self.root.inside("tendon")
-                if tendon.attributes.get("name") == name
-            ),
-            None,
-        )
-        if found is None:
+        if not name or name not in self.tendons:
             raise element.error(f"names the tendon '{name}', which does not exist")
-        return found
+        return self.tendons[name]
 
-    def _weights(self, tendon: Element) -> dict[str, float]:
+    def _tendon_coefficients(self, tendon: Element) -> dict[str, float]:
+        """Return the coefficients of the joints of a fixed tendon."""
         if tendon.tag != "fixed":
             raise tendon.error(
                 "a spatial tendon that pulls is not read; replace it by motors or springs at "
-                "joints, or "
-                "remove it"
+                "joints, or remove it"
             )
-        return {
-            self._joint(part, "joint").name: part.number("coef") for part in tendon.all("joint")
-        }
+        return {self._joint(e, "joint").name: e.number("coef") for e in tendon.all("joint")}
 
-    def _pulled(self, actuator: Element, key: str) -> str:
-        """Add a coordinate that is the length of a fixed tendon: a motor there pulls at all its
-        joints, exactly.
+    def _add_tendon_motor(self, actuator: Element) -> str:
+        """Add a coordinate that is the length of a fixed tendon; return its name.
+
+        A motor there pulls at all joints of the tendon, exactly.
         """
-        tendon = self._tendon(actuator, key)
-        weights, name = self._weights(tendon), tendon.get("name")
+        tendon = self._tendon(actuator, "tendon")
+        coefficients = self._tendon_coefficients(tendon)
+        name = tendon.get("name")
         if any(joint.name == name for joint in self.joints):
             return name
-        pulled = [joint for joint in self.joints if joint.name in weights]
-        kind = (
-            "revolute" if {joint.motions[0][0] for joint in pulled} == {"revolute"} else "prismatic"
-        )
-        force = max(map(abs, actuator.numbers("forcerange", "0 0", 2))) * abs(
-            actuator.numbers("gear", "1")[0]
-        )
+        pulled = [joint for joint in self.joints if joint.name in coefficients]
+        kinds = {joint.motions[0][0] for joint in pulled}
+        kind = "revolute" if kinds == {"revolute"} else "prismatic"
+        force = _largest(actuator, "forcerange") * abs(actuator.numbers("gear", "1")[0])
+        length = sum(coefficients[joint.name] * joint.start[0] for joint in pulled)
         self.links.append(Link(name=f"{name}.length"))
         self.joints.append(
             Connection(
                 name=name,
-                parent=WORLD,
+                parent=MJCF_WORLD,
                 child=f"{name}.length",
-                motions=(cast(Motion, (kind, Z)),),
-                start=(sum(weights[joint.name] * joint.start[0] for joint in pulled),),
+                motions=(cast(Motion, (kind, Z_AXIS)),),
+                start=(length,),
                 limits=Limits(effort=force or None),
-                values=self._values(tendon),
+                values=_coefficients(tendon),
             )
         )
-        self.tied.append(
-            Loop(
-                name=f"{name}.tendon",
-                kind="coupling",
-                coefficients={name: 1.0, **{j: -c for j, c in weights.items()}},
-            )
-        )
+        weights = {name: 1.0} | {joint: -c for joint, c in coefficients.items()}
+        loop = Loop(name=f"{name}.tendon", kind="coupling", coefficients=weights)
+        self.tendon_loops.append(loop)
         self.notes.append(
             f"the motor of the tendon '{name}' drives the coordinate '{name}', its length"
         )
         return name
 
-    def _loops(self) -> list[Loop]:
-        loops = list(self.tied)
+    def _read_loops(self) -> list[Loop]:
+        """Read `<equality>`."""
+        readers: dict[str, Callable[[Element, str], Loop]] = {
+            "connect": self._frame_loop,
+            "weld": self._frame_loop,
+            "joint": self._joint_coupling,
+            "tendon": self._constant_tendon,
+        }
+        loops = list(self.tendon_loops)
         for n, element in enumerate(self.root.inside("equality")):
             name = element.attributes.get("name", f"{element.tag}{n + 1}")
             if element.get("active", "true") == "false":
-                self._lose("equality that is not active", name)
-            elif element.tag in ("connect", "weld"):
-                ends = self._ends(element)
-                if self.handles & {body for body, _ in ends}:
-                    self._lose("equality with mocap bodies, which only pull in simulators", name)
-                    continue
-                loops.append(
-                    Loop(
-                        name=name, kind="point" if element.tag == "connect" else "weld", frames=ends
-                    )
-                )
-            elif element.tag in ("joint", "tendon"):
-                loops.append(
-                    (self._coupling if element.tag == "joint" else self._held)(element, name)
-                )
-            else:
+                self._ignore("equality that is not active", name)
+                continue
+            if element.tag not in readers:
                 raise element.error("is not read; expected connect, weld, joint or tendon")
-        driven = {loop.name for loop in self.tied}
-        for tendon in self.root.inside("tendon"):
-            if f"{tendon.attributes.get('name')}.tendon" not in driven and any(
-                _first(tendon, key) for key in ("stiffness", *RUBS)
-            ):
-                raise tendon.error(
-                    "a tendon that is a spring, a damper or rubs is not read; replace it by terms "
-                    "of "
-                    "joints, or remove it"
-                )
+            loop = readers[element.tag](element, name)
+            if self.mocap_bodies & {body for body, _ in loop.frames}:
+                self._ignore("equality with mocap bodies, which only pull in simulators", name)
+            else:
+                loops.append(loop)
+        self._check_passive_tendons()
         return loops
 
-    def _ends(self, element: Element) -> tuple[Place, ...]:
-        kind, known, keys = (
-            ("site", self.sites, ("site1", "site2"))
-            if "site1" in element.attributes
-            else ("body", self.poses, ("body1", "body2"))
-        )
-        first, second = (
-            element.get(keys[0]),
-            element.get(keys[1], WORLD if kind == "body" else None),
-        )
-        for name in (first, second):
-            if name not in known:
-                raise element.error(f"names the {kind} '{name}', which does not exist")
-        if kind == "site":
-            return self.sites[first], self.sites[second]
-        between = inverse(self.poses[second]) @ self.poses[first]
-        if element.tag == "connect":
-            anchor = transform(element.numbers("anchor", count=3))
-            return (first, anchor), (second, transform((between @ anchor)[:3, 3]))
-        relative = element.numbers("relpose", "0 1 0 0 0 0 0", 7)
-        if any(relative[3:]):
-            return (first, transform(relative[:3], quaternion_rotation(relative[3:]))), (
-                second,
-                IDENTITY,
-            )
-        return (first, inverse(between)), (second, IDENTITY)
+    def _check_passive_tendons(self) -> None:
+        """Raise if a tendon without a motor is a spring or has friction."""
+        driven = {loop.name for loop in self.tendon_loops}
+        for tendon in self.root.inside("tendon"):
+            if f"{tendon.attributes.get('name')}.tendon" in driven:
+                continue
+            if any(_first_number(tendon, key) for key in SPRING_ATTRIBUTES):
+                raise tendon.error(
+                    "a tendon with stiffness, damping or friction is not read; replace it by terms "
+                    "of joints, or remove it"
+                )
 
-    def _coupling(self, element: Element, name: str) -> Loop:
-        """q1 - ref1 = a0 + a1 (q2 - ref2); higher powers are refused."""
-        a0, a1, *more = (*element.numbers("polycoef", "0 1 0 0 0"), 0.0, 0.0)[:5]
-        if any(more):
+    def _frame_loop(self, element: Element, name: str) -> Loop:
+        """Read `<connect>` or `<weld>`."""
+        kind = "point" if element.tag == "connect" else "weld"
+        if "site1" in element.attributes:
+            first = self._known(element, "site", element.get("site1"), self.sites)
+            second = self._known(element, "site", element.get("site2"), self.sites)
+            return Loop(name=name, kind=kind, frames=(self.sites[first], self.sites[second]))
+        first = element.get("body1")
+        second = element.get("body2", MJCF_WORLD)
+        self._known(element, "body", first, self.poses)
+        self._known(element, "body", second, self.poses)
+        first_in_second = inverse(self.poses[second]) @ self.poses[first]
+        a, b = IDENTITY, IDENTITY
+        if kind == "point":
+            a = transform(element.numbers("anchor", count=3))
+            b = transform((first_in_second @ a)[:3, 3])
+        else:
+            relative = element.numbers("relpose", "0 1 0 0 0 0 0", 7)
+            if any(relative[3:]):
+                a = transform(relative[:3], quaternion_rotation(relative[3:]))
+            else:
+                a = inverse(first_in_second)
+        return Loop(name=name, kind=kind, frames=((first, a), (second, b)))
+
+    @staticmethod
+    def _known(element: Element, kind: str, name: str, known: Mapping[str, Any]) -> str:
+        """Return a name, which must exist."""
+        if name not in known:
+            raise element.error(f"names the {kind} '{name}', which does not exist")
+        return name
+
+    def _joint_coupling(self, element: Element, name: str) -> Loop:
+        """Read q1 - ref1 = a0 + a1 (q2 - ref2); higher powers are refused."""
+        a0, a1, *higher = (*element.numbers("polycoef", "0 1 0 0 0"), 0.0, 0.0)[:5]
+        if any(higher):
             raise element.error(
                 "polycoef has powers above the first; only straight couplings are read: leave two "
                 "numbers there, offset and slope where it works"
             )
-        weights = {self._joint(element, "joint1").name: 1.0}
+        coefficients = {self._joint(element, "joint1").name: 1.0}
         if "joint2" in element.attributes:
-            weights[self._joint(element, "joint2").name] = -a1
+            coefficients[self._joint(element, "joint2").name] = -a1
+        return self._coupling(name, coefficients, -a0)
+
+    def _coupling(self, name: str, coefficients: dict[str, float], constant: float) -> Loop:
+        """Return a coupling of coordinates measured from the reference."""
+        shift = sum(c * self.references[joint] for joint, c in coefficients.items())
         return Loop(
-            name=name,
-            kind="coupling",
-            coefficients=weights,
-            constant=-a0 - sum(c * self.refs[joint] for joint, c in weights.items()),
+            name=name, kind="coupling", coefficients=coefficients, constant=constant - shift
         )
 
-    def _held(self, element: Element, name: str) -> Loop:
-        """A tendon that keeps the length it has as written: a sum of coordinates, or a rod between
-        two sites.
+    def _constant_tendon(self, element: Element, name: str) -> Loop:
+        """Read a tendon that keeps the length it has as written.
+
+        It is a sum of coordinates, or a rod between two sites.
         """
         tendon = self._tendon(element, "tendon1")
         if "tendon2" in element.attributes or element.numbers("polycoef", "0")[0]:
             raise element.error("of two tendons, or with an offset, is not read")
         if tendon.tag == "fixed":
-            weights = self._weights(tendon)
-            return Loop(
-                name=name,
-                kind="coupling",
-                coefficients=weights,
-                constant=-sum(c * self.refs[joint] for joint, c in weights.items()),
-            )
-        names = [part.get("site") for part in tendon.all("site")]
-        if (
-            len(names) != 2
-            or len(tendon.children) != 2
-            or any(site not in self.sites for site in names)
-        ):
+            return self._coupling(name, self._tendon_coefficients(tendon), 0.0)
+        sites = [site.get("site") for site in tendon.all("site")]
+        known = all(site in self.sites for site in sites)
+        if len(sites) != 2 or len(tendon.children) != 2 or not known:
             raise tendon.error("is not read: expected two sites and nothing between")
-        a, b = (self.sites[site] for site in names)
-        gap = (self.poses[a[0]] @ a[1] - self.poses[b[0]] @ b[1])[:3, 3]
-        return Loop(
-            name=name, kind="distance", frames=(a, b), values={"length": float(np.linalg.norm(gap))}
+        frames = (self.sites[sites[0]], self.sites[sites[1]])
+        ends = [self.poses[body] @ pose for body, pose in frames]
+        length = float(np.linalg.norm((ends[0] - ends[1])[:3, 3]))
+        return Loop(name=name, kind="distance", frames=frames, values={"length": length})
+
+
+def _coefficients(element: Element, unit: float = 1.0) -> dict[str, float]:
+    """Return the coefficients of joint terms of a joint or tendon.
+
+    A spring k (q - q0) is k q and the constant -k q0.
+    """
+    if any(element.numbers("springdamper", "0 0")):
+        raise element.error(
+            "springdamper is not read; give the stiffness and damping that MuJoCo makes of it"
         )
+    values = {MJCF_TERMS[key]: _first_number(element, key) for key in FRICTION_ATTRIBUTES}
+    stiffness = _first_number(element, "stiffness")
+    rest_position = element.number("springref", 0.0) * unit
+    if abs(rest_position) < CONSTANT_EFFORT_LENGTH:
+        values[MJCF_TERMS["stiffness"]] = stiffness
+    values[MJCF_TERMS["springref"]] = -stiffness * rest_position
+    return {name: coefficient for name, coefficient in values.items() if coefficient}
 
 
-def _direction(element: Element, vector: Any) -> FloatArray:
-    """Return a vector of length one; raise for one of no length."""
-    length = float(np.linalg.norm(vector))
-    if not length > 1e-9:
-        raise element.error("has a direction of no length")
-    return np.asarray(vector, dtype=float) / length
-
-
-def _tilted(z: FloatArray) -> FloatArray:
-    """Return the shortest rotation that turns the z axis into a direction."""
-    axis = np.cross((0.0, 0.0, 1.0), z)
-    size = float(np.linalg.norm(axis))
-    return axis_rotation(axis if size > 1e-12 else (1.0, 0.0, 0.0), math.atan2(size, float(z[2])))
-
-
-def _first(element: Element, key: str) -> float:
+def _first_number(element: Element, key: str) -> float:
     """Return the first number of an attribute, zero without; several are a curve."""
-    values = element.numbers(key, "0")
-    if not values or any(values[1:]):
+    numbers = element.numbers(key, "0")
+    if not numbers or any(numbers[1:]):
         raise element.error(
             f"{key} is '{element.get(key)}'; expected one number, as for a straight law"
         )
-    return values[0]
+    return numbers[0]
+
+
+def _largest(element: Element, key: str) -> float:
+    """Return the largest absolute value of a range, zero without."""
+    return max(map(abs, element.numbers(key, "0 0", 2)))
