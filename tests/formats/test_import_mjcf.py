@@ -310,7 +310,9 @@ def test_what_a_mocap_body_pulls_at_is_free_of_it_and_said() -> None:
     )
     done, mechanism = described(text, "arm.xml")
     assert not mechanism.closures
-    assert any("ignored: equality with mocap bodies" in note and "pull" in note for note in done.notes)
+    assert any(
+        "ignored: equality with mocap bodies" in note and "pull" in note for note in done.notes
+    )
 
 
 def test_what_flags_switch_off_is_said() -> None:
@@ -321,9 +323,7 @@ def test_what_flags_switch_off_is_said() -> None:
         ARM.replace('<option gravity="0.5 -1 -9"/>', "").replace("<worldbody>", flags), "a.xml"
     )
     assert mechanism.gravity == (0, 0, 0)
-    assert any(
-        "ignored: flags that disable" in note and "equality" in note for note in done.notes
-    )
+    assert any("ignored: flags that disable" in note and "equality" in note for note in done.notes)
 
 
 def test_an_unknown_mesh_is_said_and_not_guessed() -> None:
