@@ -344,8 +344,8 @@ def comparison_charts(
     count = math.ceil(len(names) / pages)
     charts = []
     for first in range(0, len(names), count):
-        part = chosen.select(names[first : first + count])
-        charts.append(_comparison_chart(_ComparedPage.of(part, results, pitch)))
+        on_page = chosen.select(names[first : first + count])
+        charts.append(_comparison_chart(_ComparedPage.of(on_page, results, pitch)))
     return charts
 
 
@@ -364,6 +364,7 @@ class _ComparedPage:
     def of(
         cls, chosen: Estimate, results: Mapping[str, Estimate | Enclosure], pitch: int
     ) -> _ComparedPage:
+        """Return the picture of some parameters of the chosen estimate."""
         margin = 14 + 5.9 * max(len(name) for name in chosen.parameters)
         plot = Plot(
             left=margin,
@@ -601,6 +602,7 @@ class _JointSamples:
 
     @classmethod
     def of(cls, model: Model, joint: Joint, fits: Sequence[Fit]) -> _JointSamples:
+        """Return about `FRICTION_POINTS` samples of a joint."""
         column = model.mechanism.coordinates.index(joint.name)
         row = model.rows.index(joint.name)
         q = np.concatenate([fit.q[:, column] for fit in fits])

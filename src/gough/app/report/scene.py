@@ -108,6 +108,7 @@ class _Packing:
         return cls(centre=(low + high) / 2, scale=max(half, 1e-9))
 
     def pack(self, points: FloatArray) -> str:
+        """Return points (..., 3) as text. [m]"""
         steps = np.rint((points - self.centre) / self.scale * SCENE_STEPS)
         return base64.b64encode(steps.astype("<i2").tobytes()).decode("ascii")
 
@@ -193,6 +194,7 @@ class _Poses:
 
     @classmethod
     def of(cls, chain: ClosedChain, q: FloatArray) -> _Poses:
+        """Return the poses at configurations (t, n)."""
         rotations, origins = chain.body_poses(np.ascontiguousarray(q))
         names = [body.name for body in chain.loops.mechanism.bodies]
         body = {name: k for k, name in enumerate(names)}

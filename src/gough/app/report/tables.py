@@ -226,10 +226,10 @@ def comparison_table(results: Mapping[str, Estimate | Enclosure]) -> dict[str, A
     """Return all results side by side and where they contradict each other."""
     disagreements: dict[str, list[str]] = {}
     marked = set()
-    for found in compare(results):
-        words = f"{found.first} and {found.second} disagree, {found.reason}"
-        disagreements.setdefault(found.parameter, []).append(words)
-        marked |= {(found.parameter, found.first), (found.parameter, found.second)}
+    for pair in compare(results):
+        words = f"{pair.first} and {pair.second} disagree, {pair.reason}"
+        disagreements.setdefault(pair.parameter, []).append(words)
+        marked |= {(pair.parameter, pair.first), (pair.parameter, pair.second)}
     names: dict[str, None] = {}
     for result in results.values():
         names |= dict.fromkeys(result.parameters)
