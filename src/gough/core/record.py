@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
 from html import escape
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from gough.core.display import import_optional
 from gough.core.documents import FORMAT, plain, read_json, restored
 from gough.core.errors import InvalidInput
 from gough.core.files import write_json
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Columns = Mapping[str, Iterable[Any]]
 REPR_CHARACTERS = 200  # longest repr; longer ones are cut
@@ -61,7 +64,7 @@ class Record:
         names = [field.name for field in fields(self)]
         return {"field": names, "value": [_brief(getattr(self, name)) for name in names]}
 
-    def to_dataframe(self) -> Any:
+    def to_dataframe(self) -> DataFrame:
         """Return the table as a pandas DataFrame, indexed by its first column (needs pandas)."""
         columns = {name: list(values) for name, values in self.table().items()}
         index = next(iter(columns))

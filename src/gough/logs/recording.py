@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from gough.core.errors import InvalidInput, nearest
 from gough.core.notices import Notice, notice_lines, ordered
 from gough.core.record import Columns, Record
 from gough.logs.messages import refused
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 # The kinds of columns, in the order they are written. The first five belong to the actuated joints.
 JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
@@ -289,7 +292,7 @@ class Recording(Record):
         ]
         return dict(zip(("channel", "unit", "smallest", "largest"), zip(*rows)))
 
-    def to_dataframe(self) -> Any:
+    def to_dataframe(self) -> DataFrame:
         """Return the samples as a pandas DataFrame, headers as in files, indexed by time (needs
         pandas).
         """
