@@ -96,7 +96,7 @@ def test_motions_of_a_ball_are_held_one_by_one(held: tuple[int, ...]) -> None:
     solid = np.array([2.0, 0.1, -0.2, 0.3, 0.5, 0.01, 0.6, 0.02, 0.03, 0.7])
     tree = RobotTree(
         name="r",
-        title="r",
+        format="URDF",
         root="ground",
         joints=(ball, turn),
         links=(

@@ -14,7 +14,13 @@ from gough.formats.xml import Element
 from gough.mechanism.placement import roll_pitch_yaw
 
 MUJOCO_DENSITY = 1000.0  # default, that of water [kg/m3]
-SHAPE_SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}
+SHAPE_SIZES = {
+    "sphere": 1,
+    "capsule": 2,
+    "cylinder": 2,
+    "box": 3,
+    "ellipsoid": 3,
+}
 # ixx, ixy, ... in the order of `INERTIA_ENTRIES`
 INERTIA_NAMES = tuple(f"i{'xyz'[i]}{'xyz'[j]}" for i, j in INERTIA_ENTRIES)
 
@@ -59,7 +65,10 @@ def inertial_parameters(mass: float, inertia: FloatArray, pose: FloatArray) -> F
 
 
 def body_parameters(
-    element: Element, mass: float, pose: FloatArray, inertia: Mapping[str, float]
+    element: Element,
+    mass: float,
+    pose: FloatArray,
+    inertia: Mapping[str, float],
 ) -> FloatArray:
     """Return the ten parameters of a body with an inertia about its centre of mass, (10,).
 
@@ -92,7 +101,7 @@ def shape_parameters(geom: Element, sizes: Sequence[float], pose: FloatArray) ->
         raise geom.error("shellinertia is not read; give the body an <inertial>")
     count = SHAPE_SIZES[kind]
     sizes = sizes[:count]
-    if len(sizes) < count or not all(size > 0 for size in sizes):
+    if len(sizes) < count or not min(sizes) > 0:
         raise geom.error(f"a {kind} needs {count} sizes above zero")
     volume, specific_inertia = _solid(kind, *sizes)
     mass = geom.number("mass", volume * geom.number("density", MUJOCO_DENSITY))

@@ -94,7 +94,10 @@ def _chain_tables(chain: Chain, bodies: Mapping[str, Body], names: Names) -> Tab
     """Return bodies and joints of a chain under names inside a leg."""
     tables: Table = {"body": [], "joint": []}
     for joint in chain:
-        body = {"name": names[joint.child], **inertia_table(bodies[joint.child])}
+        body = {
+            "name": names[joint.child],
+            **inertia_table(bodies[joint.child]),
+        }
         tables["body"].append(body)
         tables["joint"].append(joint_table(joint, names, names[joint.name], joint is chain[0]))
     return tables
@@ -116,7 +119,10 @@ def _are_equal(first: Chain, other: Chain, bodies: Mapping[str, Body]) -> bool:
 
 
 def _merge_tables(
-    values: Sequence[Any], path: str, instances: Sequence[Table], free: bool = False
+    values: Sequence[Any],
+    path: str,
+    instances: Sequence[Table],
+    free: bool = False,
 ) -> Any:
     """Return the common content of tables; where they may differ, `$key`.
 
@@ -179,9 +185,8 @@ def _name_leg(chains: list[Chain], outer: set[str], taken: set[str]) -> Leg | No
     Returns:
         None if the names of equal elements do not differ in one word.
     """
-    # names of the same element of all chains
-    joints = [[joint.name for joint in same] for same in zip(*chains)]
-    children = [[joint.child for joint in same] for same in zip(*chains)]
+    joints = _element_names(chains, "name")
+    children = _element_names(chains, "child")
     for pattern in (r"[^_.\-/]+", r"[A-Za-z]+|\d+"):
         local_joints = [_split_names(names, pattern) for names in joints]
         local_bodies = [_split_names(names, pattern) for names in children]
@@ -203,6 +208,14 @@ def _name_leg(chains: list[Chain], outer: set[str], taken: set[str]) -> Leg | No
             local_names |= dict.fromkeys(names, local)
         return Leg(chains, instances, local_names)
     return None
+
+
+def _element_names(chains: list[Chain], attribute: str) -> list[list[str]]:
+    """Return the names of each joint, or of its child, in all chains."""
+    names = []
+    for joints in zip(*chains):
+        names.append([getattr(joint, attribute) for joint in joints])
+    return names
 
 
 def _split_names(names: Sequence[str], pattern: str) -> tuple[str, tuple[str, ...]]:
@@ -264,22 +277,23 @@ def _closures_of(leg: Leg, legs: list[Leg], closures: Sequence[Closure]) -> list
 
 
 def _merge_closures(
-    leg: Leg, closures: list[list[Closure]], instances: list[Table], mechanism: Mechanism
+    leg: Leg,
+    closures: list[list[Closure]],
+    instances: list[Table],
+    mechanism: Mechanism,
 ) -> list[Table]:
     """Return the closures of a leg; values that differ are added to its instances.
 
     Empty if the closures of its instances are not of the same kinds between the same bodies.
     """
     joints = {joint.name: joint for joint in mechanism.joints}
-    tables = []
+    tables: list[list[Table]] = []
     for chain, own_closures in zip(leg.chains, closures):
         base = chain[0].placement.matrix
-        tables.append(
-            [
-                closure_table(closure, leg.local_names, f"loop{n + 1}", joints, base)
-                for n, closure in enumerate(own_closures)
-            ]
-        )
+        tables.append([])
+        for n, closure in enumerate(own_closures):
+            table = closure_table(closure, leg.local_names, f"loop{n + 1}", joints, base)
+            tables[-1].append(table)
     values: list[Table] = [{} for _ in instances]
     try:
         merged: list[Table] = _merge_tables(tables, "", values, free=True)

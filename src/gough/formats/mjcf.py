@@ -28,11 +28,23 @@ from gough.formats.tree import (
     RobotTree,
 )
 from gough.formats.xml import Element
-from gough.mechanism.placement import IDENTITY, inverse, joint_transform, transform
+from gough.mechanism.placement import (
+    IDENTITY,
+    inverse,
+    joint_transform,
+    transform,
+)
 from gough.mechanism.types import Limits, Vector
 
 MJCF_WORLD = "world"
-UNREAD_ELEMENTS = ("include", "replicate", "attach", "composite", "flexcomp", "deformable")
+UNREAD_ELEMENTS = (
+    "include",
+    "replicate",
+    "attach",
+    "composite",
+    "flexcomp",
+    "deformable",
+)
 # Gough writes a constant effort as a spring stretched this far. [m or rad]
 CONSTANT_EFFORT_LENGTH = 1e5
 FRICTION_ATTRIBUTES = ("armature", "damping", "frictionloss")
@@ -104,10 +116,9 @@ class _Model:
         loops = self._read_loops()
         for reason, names in self.ignored.items():
             self.notes.append(f"ignored: {reason}: {', '.join(names)}")
-        name = self.root.get("model", "robot")
         tree = RobotTree(
-            name=name,
-            title=f"{name}, from MJCF",
+            name=self.root.get("model", "robot"),
+            format="MJCF",
             root=MJCF_WORLD,
             links=tuple(self.links),
             joints=tuple(self.joints),
@@ -117,7 +128,7 @@ class _Model:
             task=tuple(self.task),
             notes=tuple(self.notes),
         )
-        return tree.with_motors(motors) if motors else tree
+        return tree.with_motors(motors)
 
     def _read_options(self) -> Vector:
         """Return gravity; note options that are ignored."""
@@ -183,7 +194,11 @@ class _Model:
         self._add_children(element, name)
 
     def _add_joints(
-        self, body: str, parent: str, pose: FloatArray, joints: list[tuple[Element, FloatArray]]
+        self,
+        body: str,
+        parent: str,
+        pose: FloatArray,
+        joints: list[tuple[Element, FloatArray]],
     ) -> None:
         """Add the joints of a body, with massless links between them."""
         if not joints:
@@ -331,7 +346,10 @@ class _Model:
         if not force and direct:
             force = _largest(actuator, "ctrlrange") * abs(gain)
         if gear != 1.0:
-            self._ignore("gears, so that efforts are those of the joints", f"{joint.name} {gear:g}")
+            self._ignore(
+                "gears, so that efforts are those of the joints",
+                f"{joint.name} {gear:g}",
+            )
         effort = joint.limits.effort or abs(gear) * force or None
         self.joints[self.joints.index(joint)] = replace(
             joint,
@@ -409,7 +427,10 @@ class _Model:
                 raise element.error("is not read; expected connect, weld, joint or tendon")
             loop = readers[element.tag](element, name)
             if self.mocap_bodies & {body for body, _ in loop.frames}:
-                self._ignore("equality with mocap bodies, which only pull in simulators", name)
+                self._ignore(
+                    "equality with mocap bodies, which only pull in simulators",
+                    name,
+                )
             else:
                 loops.append(loop)
         self._check_passive_tendons()
@@ -433,22 +454,25 @@ class _Model:
         if "site1" in element.attributes:
             first = self._known(element, "site", element.get("site1"), self.sites)
             second = self._known(element, "site", element.get("site2"), self.sites)
-            return Loop(name=name, kind=kind, frames=(self.sites[first], self.sites[second]))
+            return Loop(
+                name=name,
+                kind=kind,
+                frames=(self.sites[first], self.sites[second]),
+            )
         first = element.get("body1")
         second = element.get("body2", MJCF_WORLD)
         self._known(element, "body", first, self.poses)
         self._known(element, "body", second, self.poses)
         first_in_second = inverse(self.poses[second]) @ self.poses[first]
-        a, b = IDENTITY, IDENTITY
         if kind == "point":
             a = transform(element.numbers("anchor", count=3))
             b = transform((first_in_second @ a)[:3, 3])
         else:
+            b = IDENTITY
+            a = inverse(first_in_second)
             relative = element.numbers("relpose", "0 1 0 0 0 0 0", 7)
             if any(relative[3:]):
                 a = transform(relative[:3], quaternion_rotation(relative[3:]))
-            else:
-                a = inverse(first_in_second)
         return Loop(name=name, kind=kind, frames=((first, a), (second, b)))
 
     @staticmethod
@@ -475,7 +499,10 @@ class _Model:
         """Return a coupling of coordinates measured from the reference."""
         shift = sum(c * self.references[joint] for joint, c in coefficients.items())
         return Loop(
-            name=name, kind="coupling", coefficients=coefficients, constant=constant - shift
+            name=name,
+            kind="coupling",
+            coefficients=coefficients,
+            constant=constant - shift,
         )
 
     def _constant_tendon(self, element: Element, name: str) -> Loop:

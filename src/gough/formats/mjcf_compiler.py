@@ -157,7 +157,14 @@ class Compiler:
         from_shapes = self.settings.get("inertiafromgeom", "auto")
         if inertial is not None and from_shapes != "true":
             ixx, iyy, izz = inertial.numbers("diaginertia", "0 0 0", 3)
-            entries = {"ixx": ixx, "iyy": iyy, "izz": izz, "ixy": 0.0, "ixz": 0.0, "iyz": 0.0}
+            entries = {
+                "ixx": ixx,
+                "iyy": iyy,
+                "izz": izz,
+                "ixy": 0.0,
+                "ixz": 0.0,
+                "iyz": 0.0,
+            }
             if "fullinertia" in inertial.attributes:
                 entries = dict(zip(entries, inertial.numbers("fullinertia", count=6)))
             pose = self.pose(inertial)

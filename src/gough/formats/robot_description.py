@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 from typing import cast
 
@@ -36,7 +35,16 @@ from gough.formats.tree import (
 )
 from gough.mechanism.placement import IDENTITY, Placement, inverse, transform
 from gough.mechanism.terms import TERMS
-from gough.mechanism.types import BASE, Axis, Body, Closure, Frame, Joint, Limits, Mechanism
+from gough.mechanism.types import (
+    BASE,
+    Axis,
+    Body,
+    Closure,
+    Frame,
+    Joint,
+    Limits,
+    Mechanism,
+)
 
 # Closures that are pins in a planar loop.
 PIN_KINDS = ("point", "revolute")
@@ -141,7 +149,11 @@ class _Builder:
         self.joints: list[Joint] = []
         self.coordinates: dict[str, tuple[str, ...]] = {}  # names of joints, by joint of the tree
         self.places: dict[str, Place] = {tree.root: (BASE, IDENTITY)}  # of links, on bodies
-        self._taken = {"body": {BASE, PAYLOAD}, "joint": {PAYLOAD}, "closure": set[str]()}
+        self._taken = {
+            "body": {BASE, PAYLOAD},
+            "joint": {PAYLOAD},
+            "closure": set[str](),
+        }
         self._renamed: dict[str, str] = {}
         joints, cut = _spanning_tree(tree)
         self.platform = self._add_platform(joints)
@@ -157,10 +169,12 @@ class _Builder:
     def _name(self, kind: str, wanted: str) -> str:
         """Return an unused name of a body, joint or closure."""
         taken = self._taken[kind]
-        name = word = valid_name(wanted) or kind
-        endings = (f"_{k}" if k > 1 else "_" for k in count(1))
+        word = valid_name(wanted) or kind
+        name = word
+        number = 1
         while name in taken:
-            name = word + next(endings)
+            name = f"{word}_{number}" if number > 1 else f"{word}_"
+            number += 1
         taken.add(name)
         if name != wanted and "." not in wanted:  # names with dots are made by the readers
             self._renamed[wanted] = name
@@ -179,7 +193,8 @@ class _Builder:
         for k, (kind, axis) in enumerate(joint.motions):
             if not np.linalg.norm(axis) > 1e-9:
                 raise InvalidMechanism(
-                    f"joint '{joint.name}' has an axis of no length", joint=joint.name
+                    f"joint '{joint.name}' has an axis of no length",
+                    joint=joint.name,
                 )
             letter, turn = _align_axis(axis)
             name = joint.name if single else f"{joint.name}_{_motion_label(joint, k)}"
@@ -249,7 +264,10 @@ class _Builder:
                 )
             )
             self.bodies.append(Body(name=child, parameters=()))
-            self.coordinates[joint.name] = (*self.coordinates.get(joint.name, ()), f"{name}.{word}")
+            self.coordinates[joint.name] = (
+                *self.coordinates.get(joint.name, ()),
+                f"{name}.{word}",
+            )
             self.places[joint.child] = (child, IDENTITY)
             parent = child
         return name
@@ -267,7 +285,8 @@ class _Builder:
         parent = root
         for joint in chain:
             placed = max(
-                np.abs(joint.placement - IDENTITY).max(), np.abs(joint.after - IDENTITY).max()
+                np.abs(joint.placement - IDENTITY).max(),
+                np.abs(joint.after - IDENTITY).max(),
             )
             carries_mass = parent != root and parent in massive
             if joint.parent != parent or placed >= 1e-12 or carries_mass:
@@ -369,8 +388,13 @@ class _Builder:
         """Note what was ignored, assumed and renamed."""
         body_of = {link.name: self.places[link.name][0] for link in self.tree.links}
         with_mass = {body_of[link.name] for link in self.tree.links if np.any(link.inertia)}
-        unmoved = {BASE, *(joint.child for joint in self.joints if joint.virtual)}
-        fixed, massless, unknown = list[str](), list[str](), list[str]()
+        unmoved = {
+            BASE,
+            *(joint.child for joint in self.joints if joint.virtual),
+        }
+        fixed: list[str] = []
+        massless: list[str] = []
+        unknown: list[str] = []
         for link in self.tree.links:
             body = body_of[link.name]
             massive = bool(np.any(link.inertia))
@@ -385,9 +409,18 @@ class _Builder:
         for reason, names in (
             ("fixed to the base, masses ignored", fixed),
             ("massless, as the file gives no inertia", massless),
-            ("unknown: masses that the file leaves to meshes or symbols", unknown),
-            ("cut to open the loops, and closed again", [loop.name for loop in cut]),
-            ("renamed", [f"{old} -> {new}" for old, new in self._renamed.items()]),
+            (
+                "unknown: masses that the file leaves to meshes or symbols",
+                unknown,
+            ),
+            (
+                "cut to open the loops, and closed again",
+                [loop.name for loop in cut],
+            ),
+            (
+                "renamed",
+                [f"{old} -> {new}" for old, new in self._renamed.items()],
+            ),
         ):
             if names:
                 self.notes.append(f"{reason}: {join_names(names, SHOWN_NAMES)}")
@@ -522,5 +555,8 @@ def _cut(joint: Connection) -> tuple[list[Connection], Loop]:
         frames = ((end, IDENTITY), (joint.child, child_end))
         kept = replace(joint, child=end, after=IDENTITY)
         return [kept], Loop(name=joint.name, kind="weld", frames=frames)
-    frames = ((joint.parent, joint.placement @ turn), (joint.child, child_end @ turn))
+    frames = (
+        (joint.parent, joint.placement @ turn),
+        (joint.child, child_end @ turn),
+    )
     return [], Loop(name=joint.name, kind=kind, frames=frames)

@@ -71,7 +71,11 @@ def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[st
         note = "legs that repeat are written once, and their names with a dot: "
         note += ", ".join(changes)
     comments = _comments((mechanism.reference, *notes, note))
-    return "\n".join([*comments, *_lines(_without_empty(content))]) + "\n", full_names, note
+    return (
+        "\n".join([*comments, *_lines(_without_empty(content))]) + "\n",
+        full_names,
+        note,
+    )
 
 
 def _comments(texts: Sequence[str]) -> list[str]:
@@ -112,9 +116,17 @@ def _lines(content: Mapping[str, Any], prefix: str = "") -> list[str]:
     for key, value in content.items():
         if key in _ARRAYS:
             for table in value:
-                tables += ["", f"[[{prefix}{key}]]", *_lines(table, f"{prefix}{key}.")]
+                tables += [
+                    "",
+                    f"[[{prefix}{key}]]",
+                    *_lines(table, f"{prefix}{key}."),
+                ]
         elif key == "instances":
-            lines += ["instances = [", *(f"    {toml_value(entry)}," for entry in value), "]"]
+            lines += [
+                "instances = [",
+                *(f"    {toml_value(entry)}," for entry in value),
+                "]",
+            ]
         elif isinstance(value, dict) and not prefix:
             tables += ["", f"[{key}]", *_lines(value, f"{key}.")]
         else:

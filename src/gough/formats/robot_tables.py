@@ -78,7 +78,11 @@ def inertia_table(body: Body) -> Table:
         return table
     mass, centre, inertia = about_centre(numbers)
     scale = np.abs(inertia).max() + ROTATION_ROUND_OFF * mass * float(centre @ centre)
-    table |= {"m": plain_number(mass), "com": _plain_numbers(centre), "about": "com"}
+    table |= {
+        "m": plain_number(mass),
+        "com": _plain_numbers(centre),
+        "about": "com",
+    }
     for name, place in _INERTIA_PLACES.items():
         moment = float(inertia[place])
         if abs(moment) > ROTATION_ROUND_OFF * scale:
@@ -91,7 +95,11 @@ def _limits_table(limits: Limits, unit: str) -> Table:
     table: Table = {}
     if limits.position:
         table["position"] = [_quantity(bound, unit) for bound in limits.position]
-    units = {"velocity": f"{unit}/s", "acceleration": f"{unit}/s2", "effort": "N"}
+    units = {
+        "velocity": f"{unit}/s",
+        "acceleration": f"{unit}/s2",
+        "effort": "N",
+    }
     for key, bound_unit in units.items():
         bound = getattr(limits, key)
         if bound is not None:
@@ -144,7 +152,10 @@ def closure_table(
         pose = frame.placement.matrix
         if frame.body == BASE:
             pose = inverse(base) @ pose
-        table[key] = {"body": names.get(frame.body, frame.body), **placement_table(pose)}
+        table[key] = {
+            "body": names.get(frame.body, frame.body),
+            **placement_table(pose),
+        }
         if set(kind.units) == {
             "m"
         }:  # it relates points: the rotation of their frames is irrelevant

@@ -12,7 +12,11 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import nearest
 from gough.core.names import INERTIAL
-from gough.formats.geometry import INERTIA_NAMES, body_parameters, quaternion_rotation
+from gough.formats.geometry import (
+    INERTIA_NAMES,
+    body_parameters,
+    quaternion_rotation,
+)
 from gough.formats.tree import (
     BALL_MOTIONS,
     MJCF_TERMS,
@@ -22,15 +26,16 @@ from gough.formats.tree import (
     Motion,
     RobotTree,
     mimic_coupling,
-    stated_limits,
+    read_limits,
 )
 from gough.formats.xml import Element
 from gough.mechanism.placement import IDENTITY, Placement, inverse, transform
-from gough.mechanism.types import Limits, Vector
+from gough.mechanism.types import Vector
 
 SDF_WORLD = "world"
 SDF_MODEL = "__model__"
 SDF_TRUE = ("1", "true")
+SDF_UNLIMITED = 1e16  # position limit of joints without one [m or rad]
 # Axes of a joint are those of the model up to here, later those of the joint.
 MODEL_AXES_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
 # Elements with the axes of each type of joint.
@@ -100,7 +105,7 @@ class _Model:
         name = self.model.get("name", "robot")
         tree = RobotTree(
             name=name,
-            title=f"{name}, from SDF",
+            format="SDF",
             root=SDF_WORLD,
             joints=tuple(joints.values()),
             loops=tuple(loops),
@@ -110,8 +115,6 @@ class _Model:
         )
         plugins = self.model.all("plugin")
         named = [e.child_text("joint_name") for e in plugins if e.find("joint_name") is not None]
-        if not named:
-            return tree
         single = tree.one_motion_joints()
         return tree.with_motors(name for name in dict.fromkeys(named) if name in single)
 
@@ -119,7 +122,12 @@ class _Model:
         """Return a fixed joint between the world and the first link."""
         link = self._carrier(SDF_MODEL)
         placement = inverse(self._pose_of(SDF_WORLD)) @ self._pose_of(link)
-        return Connection(name="world_fixed", parent=SDF_WORLD, child=link, placement=placement)
+        return Connection(
+            name="world_fixed",
+            parent=SDF_WORLD,
+            child=link,
+            placement=placement,
+        )
 
     def _pose_of(self, name: str, passed: tuple[str, ...] = ()) -> FloatArray:
         """Return the pose of a link, joint or frame in the model, (4, 4).
@@ -185,7 +193,7 @@ class _Model:
         if len(motions) != 1:
             return joint
         axis_element = element.require("axis")
-        limits = _limits(axis_element.find("limit"))
+        limits = read_limits(axis_element.find("limit"), SDF_UNLIMITED)
         if kind == "continuous":
             limits = replace(limits, position=None)
         return replace(joint, limits=limits, values=_values(axis_element.find("dynamics")))
@@ -210,7 +218,11 @@ class _Model:
             link = element.child_text(end)
             for name, joint in self.joints.items():
                 ends = (joint.child_text("parent"), joint.child_text("child"))
-                single = joint.get("type") in ("revolute", "continuous", "prismatic")
+                single = joint.get("type") in (
+                    "revolute",
+                    "continuous",
+                    "prismatic",
+                )
                 if single and set(ends) == {body, link}:
                     coefficients[name] = factor if ends[0] == body else -factor
         if len(coefficients) != 2:
@@ -248,18 +260,6 @@ def _link(link: Element) -> Link:
     mass = inertial.quantity("mass", 1.0)
     pose = _pose(inertial.find("pose"))
     return Link(name=name, inertia=body_parameters(inertial, mass, pose, entries))
-
-
-def _limits(limit: Element | None) -> Limits:
-    """Read `<limit>`, with the defaults of SDF."""
-    if limit is None:
-        return Limits()
-    return stated_limits(
-        limit.quantity("lower", -1e16),
-        limit.quantity("upper", 1e16),
-        limit.quantity("velocity", -1.0),
-        limit.quantity("effort", -1.0),
-    )
 
 
 def _values(dynamics: Element | None) -> dict[str, float]:

@@ -23,7 +23,10 @@ from gough.mechanism.types import Kind
 
 MDH_NAMES = ("gamma", "b", "alpha", "d", "theta", "r")
 # By sigma: kind of joint, and the parameter that is its coordinate.
-SIGMA_JOINTS: tuple[tuple[Kind, str], ...] = (("revolute", "theta"), ("prismatic", "r"))
+SIGMA_JOINTS: tuple[tuple[Kind, str], ...] = (
+    ("revolute", "theta"),
+    ("prismatic", "r"),
+)
 FIXED_SIGMA = 2
 MAX_FRAMES = 500
 LARGEST_PAR_NUMBER = 1e12
@@ -74,7 +77,13 @@ class _ParFile:
         """
         try:
             number = evaluate(parse(self.text(key, j)), _value_of_name, math)
-        except (InvalidInput, KeyError, AttributeError, ValueError, ArithmeticError):
+        except (
+            InvalidInput,
+            KeyError,
+            AttributeError,
+            ValueError,
+            ArithmeticError,
+        ):
             return None
         if not isinstance(number, int | float) or not abs(number) < LARGEST_PAR_NUMBER:
             return None
@@ -164,15 +173,14 @@ def read_symoro(text: str, source: str) -> RobotTree:
     """Read a `.par` file."""
     par = _ParFile(text, source)
     match = re.search(r"Robotname\s*=\s*'([^']*)'", text)
-    name = match.group(1) if match else "robot"
     frames = range(1, par.frames + 1)
     loops = []
     for j in range(par.links + 1, par.joints + 1):
         ends = ((par.name(j), IDENTITY), (par.name(j + par.cut), IDENTITY))
         loops.append(Loop(name=f"loop{j}", kind="weld", frames=ends))
     tree = RobotTree(
-        name=name,
-        title=f"{name}, from SYMORO",
+        name=match[1] if match else "robot",
+        format="SYMORO",
         root=par.name(0),
         loops=tuple(loops),
         links=(Link(name=par.name(0)), *map(par.link, frames)),
@@ -187,4 +195,4 @@ def read_symoro(text: str, source: str) -> RobotTree:
     for j, joint in enumerate(tree.joints[: par.joints], 1):
         if joint.motions and par.number("mu", j) == 1:
             motors.append(joint.name)
-    return tree.with_motors(motors) if motors else tree
+    return tree.with_motors(motors)

@@ -99,7 +99,7 @@ class RobotTree:
     """A robot as its file describes it; joints may form loops, too."""
 
     name: str
-    title: str
+    format: str  # of the file: `URDF`
     root: str  # the link that does not move
     links: tuple[Link, ...]
     joints: tuple[Connection, ...]
@@ -109,6 +109,11 @@ class RobotTree:
     # motors have rotor inertia and friction even where the file has no values
     usual_terms: bool = True
     notes: tuple[str, ...] = ()  # what was ignored or assumed
+
+    @property
+    def title(self) -> str:
+        """One line about the robot."""
+        return f"{self.name}, from {self.format}"
 
     def with_notes(self, *notes: str) -> RobotTree:
         """Return the tree with further notes."""
@@ -167,14 +172,28 @@ class RobotTree:
         for name in names:
             if name not in spelled:
                 raise InvalidMechanism(
-                    f"the file has no moving joint '{name}'{nearest(name, moving)}", joint=name
+                    f"the file has no moving joint '{name}'{nearest(name, moving)}",
+                    joint=name,
                 )
             resolved.append(spelled[name])
         return tuple(resolved)
 
 
-def stated_limits(low: float, high: float, velocity: float, effort: float) -> Limits:
-    """Return limits, leaving out numbers that mean none: zero, reversed or very large ones."""
+def read_limits(limit: Element | None, default_bound: float) -> Limits:
+    """Read `<limit>` of URDF or SDF.
+
+    Numbers that mean no limit are left out: zero, negative, reversed or very large ones.
+
+    Args:
+        limit: The element, if any.
+        default_bound: Of the absolute position, where the file gives none. [m or rad]
+    """
+    if limit is None:
+        return Limits()
+    low = limit.quantity("lower", -default_bound)
+    high = limit.quantity("upper", default_bound)
+    velocity = limit.quantity("velocity", 0.0)
+    effort = limit.quantity("effort", 0.0)
     bounded = low < high and max(-low, high) < UNLIMITED
     return Limits(
         position=(low, high) if bounded else None,
@@ -250,7 +269,9 @@ def _lock_motions(joint: Connection, positions: Sequence[float | None]) -> list[
         if position is None:
             motions = (*segment.motions, motion)
             segments[-1] = replace(
-                segment, motions=motions, start=segment.start + joint.start[k : k + 1]
+                segment,
+                motions=motions,
+                start=segment.start + joint.start[k : k + 1],
             )
             continue
         locked = joint_transform(*motion, position)

@@ -11,7 +11,12 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import nearest
-from gough.formats.geometry import INERTIA_NAMES, along_z, body_parameters, free_coordinates
+from gough.formats.geometry import (
+    INERTIA_NAMES,
+    along_z,
+    body_parameters,
+    free_coordinates,
+)
 from gough.formats.tree import (
     BALL_MOTIONS,
     FREE_MOTIONS,
@@ -21,7 +26,7 @@ from gough.formats.tree import (
     Motion,
     RobotTree,
     mimic_coupling,
-    stated_limits,
+    read_limits,
 )
 from gough.formats.urdf_sidecar import apply_sidecar
 from gough.formats.xml import Element
@@ -31,7 +36,11 @@ from gough.mechanism.types import Limits
 
 # Gough writes a range of this width where a joint has no position limits. [rad, m]
 UNLIMITED_RANGE = {"revolute": 4 * math.pi, "prismatic": 2e3}
-URDF_KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
+URDF_KINDS = {
+    "revolute": "revolute",
+    "continuous": "revolute",
+    "prismatic": "prismatic",
+}
 
 
 def read_urdf(root: Element, sidecar: Mapping[str, Any]) -> RobotTree:
@@ -44,7 +53,7 @@ def read_urdf(root: Element, sidecar: Mapping[str, Any]) -> RobotTree:
     joints = {name: _connection(element) for name, element in joint_elements.items()}
     tree = RobotTree(
         name=root.get("name", "robot"),
-        title=f"{root.get('name', 'robot')}, from URDF",
+        format="URDF",
         root=_root_link(root, links, joints),
         links=tuple(links),
         joints=tuple(joints.values()),
@@ -89,7 +98,10 @@ def _notes(root: Element, sidecar: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is ignored or assumed."""
     for transmission in root.all("transmission"):
         for element in (transmission, *transmission.children):
-            if element.child_text("mechanicalReduction", "1") not in ("1", "1.0"):
+            if element.child_text("mechanicalReduction", "1") not in (
+                "1",
+                "1.0",
+            ):
                 name = transmission.get("name", "")
                 yield f"ignored: mechanicalReduction of {name}; efforts are those of the joint"
                 break
@@ -162,15 +174,12 @@ def _connection(element: Element) -> Connection:
 
 
 def _limits(element: Element, kind: str) -> Limits:
-    """Read `<limit>` of a joint."""
-    limit = element.find("limit")
-    if limit is None:
-        return Limits()
-    low = limit.number("lower", 0.0)
-    high = limit.number("upper", 0.0)
-    limits = stated_limits(low, high, limit.number("velocity", 0.0), limit.number("effort", 0.0))
-    unlimited = abs(high - low - UNLIMITED_RANGE[URDF_KINDS[kind]]) < 1e-9
-    if kind == "continuous" or unlimited:
+    """Read the limits of a joint."""
+    limits = read_limits(element.find("limit"), 0.0)
+    if kind == "continuous" or limits.position is None:
+        return replace(limits, position=None)
+    low, high = limits.position
+    if abs(high - low - UNLIMITED_RANGE[kind]) < 1e-9:
         return replace(limits, position=None)
     return limits
 

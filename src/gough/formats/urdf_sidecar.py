@@ -26,8 +26,19 @@ JOINT_TYPES: dict[str, tuple[Motion, ...]] = {
     "FIXED": (),
     **{f"UJOINT_{a}{b}": (_MOTIONS_ABOUT[a], _MOTIONS_ABOUT[b]) for a, b in permutations("XYZ", 2)},
 }
-LOOP_TYPES = ("3d", "6d")  # of `closed_loop`; other kinds of closures have a key of their own
-SIDECAR_KEYS = ("closed_loop", "type", "name_mot", "joint_name", "joint_type", "task", "gravity")
+LOOP_TYPES = (
+    "3d",
+    "6d",
+)  # of `closed_loop`; other kinds of closures have a key of their own
+SIDECAR_KEYS = (
+    "closed_loop",
+    "type",
+    "name_mot",
+    "joint_name",
+    "joint_type",
+    "task",
+    "gravity",
+)
 JOINT_NUMBER_KEYS = ("home", "drive_gain")
 # An anchor or an alias of YAML, which may expand without end.
 _YAML_ANCHOR = re.compile(r"(?m)^[^#\n]*(?:^|[\s\[,:-])[&*]\w")
@@ -52,7 +63,8 @@ def read_yaml(text: str, source: str) -> dict[str, Any]:
     """Return the content of the YAML beside a URDF."""
     if len(text) > MAX_ROBOT_BYTES or _YAML_ANCHOR.search(text):
         raise InvalidMechanism(
-            f"{source}: too large, or with anchors, which loops do not need", file=source
+            f"{source}: too large, or with anchors, which loops do not need",
+            file=source,
         )
     try:
         content = yaml.safe_load(text)
@@ -61,7 +73,8 @@ def read_yaml(text: str, source: str) -> dict[str, Any]:
         raise InvalidMechanism(f"{source}: not valid YAML: {reason}", file=source) from None
     if not isinstance(content, dict):
         raise InvalidMechanism(
-            f"{source}: expected keys such as closed_loop and name_mot", file=source
+            f"{source}: expected keys such as closed_loop and name_mot",
+            file=source,
         )
     known = _known_keys()
     for key in set(map(str, content)) - set(known):
@@ -128,7 +141,9 @@ def _set_joint_numbers(joints: dict[str, Connection], content: Mapping[str, Any]
 
 
 def _read_loops(
-    tree: RobotTree, joints: Mapping[str, Connection], content: Mapping[str, Any]
+    tree: RobotTree,
+    joints: Mapping[str, Connection],
+    content: Mapping[str, Any],
 ) -> list[Loop]:
     """Return the loops of the tree and those of the YAML."""
     kinds = _closure_kinds()
@@ -191,7 +206,8 @@ def _read_loop(
     for joint in coefficients:
         if not joints[joint].motions:
             raise InvalidMechanism(
-                f"a {kind.name} weighs '{joint}', which is a fixed joint", joint=joint
+                f"a {kind.name} weighs '{joint}', which is a fixed joint",
+                joint=joint,
             )
     constant = _number(table.get("constant", 0.0), kind.name)
     return replace(loop, coefficients=coefficients, constant=constant)

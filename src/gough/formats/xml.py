@@ -70,7 +70,10 @@ class Element:
             numbers = tuple(float(word) for word in text.split())
         except ValueError:
             numbers = (math.nan,)
-        if not all(map(math.isfinite, numbers)) or count not in (None, len(numbers)):
+        if not all(map(math.isfinite, numbers)) or count not in (
+            None,
+            len(numbers),
+        ):
             expected = "numbers" if count is None else f"{count} numbers"
             if count == 1:
                 expected = "a number"
@@ -93,12 +96,12 @@ class Element:
             elements[name] = element
         return elements
 
-    def inside(self, *path: str) -> list[Element]:
-        """Return the children of all elements on a path of tags."""
-        elements = [self]
-        for tag in path:
-            elements = [child for element in elements for child in element.all(tag)]
-        return [child for element in elements for child in element.children]
+    def inside(self, tag: str) -> list[Element]:
+        """Return the children of all children with a tag."""
+        elements: list[Element] = []
+        for child in self.all(tag):
+            elements += child.children
+        return elements
 
     def walk(self) -> Iterator[Element]:
         """Yield this element and all below it."""
@@ -149,10 +152,12 @@ class _TreeBuilder:
     def error(self, message: str) -> InvalidMechanism:
         """Return an error about the current line."""
         return InvalidMechanism(
-            f"{self.source}, line {self.parser.CurrentLineNumber}: {message}", file=self.source
+            f"{self.source}, line {self.parser.CurrentLineNumber}: {message}",
+            file=self.source,
         )
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Begin an element."""
         self.count += 1
         if self.count > MAX_XML_ELEMENTS:
             raise self.error(f"more than {MAX_XML_ELEMENTS} elements; is this a robot?")
@@ -163,9 +168,11 @@ class _TreeBuilder:
         self.stack.append(element)
 
     def add_text(self, text: str) -> None:
+        """Add to the content of the current element."""
         self.stack[-1].text += text
 
     def refuse_document_type(self, *_: object) -> None:
+        """Raise at the start of a document type."""
         raise self.error(
             "has a document type, which may declare entities; robot files need none, remove "
             "<!DOCTYPE ...>"

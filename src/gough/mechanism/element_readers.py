@@ -15,7 +15,7 @@ from gough.core.inertia import INERTIA_ENTRIES, parallel_axes
 from gough.core.names import INERTIAL, inside_leg
 from gough.mechanism import schema
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.placement import IDENTITY_PLACEMENT, Placement, joint_transform
+from gough.mechanism.placement import Placement, joint_transform
 from gough.mechanism.term_reader import TermsByWord, read_joint_terms
 from gough.mechanism.toml_table import TomlTable
 from gough.mechanism.types import (
@@ -134,7 +134,8 @@ def read_inertia(table: TomlTable) -> dict[str, Any]:
         if name in selected or number == 0.0:
             continue
         selection = selections[0]
-        key, hint = name, ""
+        key = name
+        hint = ""
         if name not in table:
             key = "com" if "com" in table else "about"
             hint = f"; it comes from 'com': leave out '{selection}', or give moments instead"
@@ -298,20 +299,19 @@ def _read_shorthand_joint(table: TomlTable, scope: Scope, frame: Frame, child: s
     terms = read_joint_terms(table, "revolute", scope.terms)
     children = [*map(scope.full, names[:-1]), child]
     joints: list[Joint] = []
-    parent, placement = frame.body, frame.placement
     for i, name in enumerate(names):
         joint = Joint(
             **scope.names(name),
             kind="revolute",
-            parent=parent,
+            parent=frame.body,
             child=children[i],
             axis=axes[i],
-            placement=placement,
+            placement=frame.placement,
             start=starts[i],
             **terms,
         )
         joints.append(joint)
-        parent, placement = joint.child, IDENTITY_PLACEMENT
+        frame = Frame(body=joint.child)
     return joints
 
 
@@ -420,7 +420,8 @@ def _read_transmission_matrix(table: TomlTable, order: int) -> FloatArray:
     """Read the matrix of a transmission; raise unless it is invertible."""
     matrix = np.array(table.matrix("matrix", order))
     singular_values = np.linalg.svd(matrix, compute_uv=False)
-    largest, smallest = singular_values[0], singular_values[-1]
+    largest = singular_values[0]
+    smallest = singular_values[-1]
     if not smallest > INVERTIBLE_RATIO * largest:
         raise table.error(
             f"the matrix is not invertible (singular values {largest:.3g} to {smallest:.1e}): some "

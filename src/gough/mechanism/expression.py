@@ -189,6 +189,7 @@ class _Parser:
 
     @property
     def next_token(self) -> _Token:
+        """The token that comes next."""
         return self.tokens[self.index]
 
     def take(self, *signs: str) -> _Token | None:

@@ -52,14 +52,14 @@ def parse_robot(text: str, source: str) -> Mechanism:
         raise InvalidMechanism(f"{source}: not valid TOML: {error}", file=source) from None
 
 
-def check_robot_size(size: int, source: str) -> None:
+def check_robot_size(length: int, source: str) -> None:
     """Raise if a text is too large for a robot. [bytes or characters]"""
-    if size > MAX_ROBOT_BYTES:
+    if length > MAX_ROBOT_BYTES:
         raise InvalidMechanism(
-            f"{source}: {size / 1e6:.1f} MB is too large for a robot file (at most "
+            f"{source}: {length / 1e6:.1f} MB is too large for a robot file (at most "
             f"{MAX_ROBOT_BYTES / 1e6:g} MB); is this a recording?",
             file=source,
-            size=size,
+            size=length,
         )
 
 
@@ -385,9 +385,10 @@ def _read_ties(table: TomlTable, mechanism: Mechanism) -> dict[Parameter, tuple[
     tied: set[Parameter] = set()
     for i, pattern in enumerate(table.get("parameters", [])):
         # written without the leg's name, or with it where two kinds of legs differ
-        matching = [
-            name for name in groups if any(fnmatchcase(n, pattern) for n in (name, name.local))
-        ]
+        matching = []
+        for name in groups:
+            if fnmatchcase(name, pattern) or fnmatchcase(name.local, pattern):
+                matching.append(name)
         if not matching:
             hint = nearest(pattern, [name.local for name in groups])
             message = f"no parameter of a leg matches '{pattern}'{hint}"

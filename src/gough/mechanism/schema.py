@@ -183,11 +183,7 @@ SHORTHAND_JOINT_KEYS: Keys = {
     "names": words("Names of the joints of a universal or spherical one.", pattern=NAME_PATTERN),
 }
 SINGLE_JOINT_KEYS: Keys = {
-    **{
-        key: SHORTHAND_JOINT_KEYS[key]
-        for key in SHORTHAND_JOINT_KEYS
-        if key not in ("axes", "names")
-    },
+    **{key: SHORTHAND_JOINT_KEYS[key] for key in (*FIXED_JOINT_KEYS, "terms", "values", "start")},
     **DRIVE_KEYS,
     "axis": {
         "description": "Axis of the placed frame it turns about or slides along; z if absent.",
