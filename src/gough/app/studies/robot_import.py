@@ -179,7 +179,7 @@ def close_tree(tree: RobotTree, source: str) -> tuple[Description, Loops]:
             spins = _undriven_spins(error, description)
             if spins:
                 note = (
-                    f"guessed: locked, as no motor moves these rotations of ball joints: "
+                    f"assumed: locked, as no motor moves these rotations of ball joints: "
                     f"{', '.join(spins)}"
                 )
                 return close_tree(lock_joints(tree, source, spins).with_notes(note), source)
@@ -195,7 +195,7 @@ def close_tree(tree: RobotTree, source: str) -> tuple[Description, Loops]:
     notes = []
     if loops is not candidates[0] or failure is not None:
         notes.append(
-            "guessed: the start pose of the file is singular, or nearly; another one near it was "
+            "assumed: the start pose of the file is singular, or nearly; another one near it was "
             "taken"
         )
     if loops.locked:
