@@ -139,7 +139,7 @@ def _excluded(plot: Plot, time: FloatArray, used: BoolArray) -> Markup:
         start = place[first]
         stop = max(place[min(after, len(time) - 1)], start + 4)
         path += f"M{start} 0H{stop}V{PACKED_HEIGHT}H{start}z"
-    return tag("path", d=path, class_="skipped")
+    return tag("path", d=path, class_="excluded")
 
 
 def extremes(values: FloatArray, count: int) -> NDArray[np.int_]:
@@ -176,7 +176,7 @@ def histogram(fits: Sequence[Fit], j: int, row: str) -> Markup:
     grid = np.linspace(-reach, reach, 65)
     gaussian = np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi)
     curves = [plot.curve(grid, gaussian, "gauss")]
-    for class_, held_out in (("seen", False), ("unseen", True)):
+    for class_, held_out in (("identified", False), ("held-out", True)):
         logs = _residuals(fits, j, held_out)
         residual = np.concatenate([np.zeros(0), *(values for _, values in logs)])
         if residual.size and residual.std() > 0:
@@ -225,7 +225,7 @@ def spectra(fits: Sequence[Fit], rows: Sequence[str]) -> list[Markup]:
 def _spectra_of_row(fits: Sequence[Fit], j: int) -> list[tuple[FloatArray, FloatArray, str]]:
     """Return log10 of frequency and density, and the class, of the first log of each use."""
     curves = []
-    for class_, held_out in (("seen", False), ("unseen", True)):
+    for class_, held_out in (("identified", False), ("held-out", True)):
         for time, residual in _residuals(fits, j, held_out):
             if len(time) >= MIN_SPECTRUM_SAMPLES:
                 frequency, density = amplitude_density(time, residual)
@@ -474,7 +474,7 @@ def _confidence_interval(
     plot: Plot, height: float, value: float, ends: Sequence[float], k: int
 ) -> list[Markup]:
     """Return an interval with its mark, or an arrow to a value beyond the picture."""
-    class_ = f"answer-{k % ESTIMATOR_COLOURS}"
+    class_ = f"estimator-{k % ESTIMATOR_COLOURS}"
     if value > COMPARISON_REACH:
         words = f"→ {number(value, 2)}"
         return [text(plot.right + 2, height + 3, words, f"tick {class_} end")]
@@ -490,7 +490,7 @@ def _mark(x: float, y: float, k: int) -> Markup:
     """Return the mark of estimator k."""
     colour = k % ESTIMATOR_COLOURS
     shape = ESTIMATOR_MARKS[colour % len(ESTIMATOR_MARKS)]
-    return tag("path", d=f"M{x:.1f} {y:.1f}{shape}", class_=f"dot answer-{colour}")
+    return tag("path", d=f"M{x:.1f} {y:.1f}{shape}", class_=f"dot estimator-{colour}")
 
 
 def singular_value_chart(base: BaseParameters) -> Markup:

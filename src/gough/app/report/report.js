@@ -333,7 +333,7 @@
     point(e) { this.read(this.place(e)); }
 
     read(share) {
-      this.curves ||= [...this.svg.querySelectorAll(".window path:not(.skipped)")].map(pointsOf);
+      this.curves ||= [...this.svg.querySelectorAll(".window path:not(.excluded)")].map(pointsOf);
       const wanted = this.fine(share), { xs } = this.curves[0];
       let a = 0, b = xs.length - 1;
       while (b - a > 1) { const m = (a + b) >> 1; xs[m] < wanted ? (a = m) : (b = m); }
