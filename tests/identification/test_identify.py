@@ -294,7 +294,8 @@ def test_one_estimator_that_fails_never_takes_all_with_it(
     assert not set(gone) & set(result.estimates)
     assert result.estimator == next(name for name in ("gm", "wls", "ls") if name not in gone)
     for name in gone:
-        (failed,) = (n for n in result.notices if (n.rule, n.where) == ("estimator", name))
+        (failed,) = (n for n in result.notices if n.rule == "estimator")
+        assert name in failed.where.split(", ")
         assert failed.text == "was not possible: row weights still change after 200 passes"
     if "feasible" not in gone:
         assert result.bodies  # which start from another estimate then

@@ -31,7 +31,7 @@ def physical_result(
     if not result.bodies:
         advice = "identify with the estimator feasible or all"
         for notice in result.notices:
-            if notice.rule == "estimator" and notice.where == "feasible":
+            if notice.rule == "estimator" and "feasible" in notice.where:
                 advice = str(notice)
                 break
         raise InvalidInput(

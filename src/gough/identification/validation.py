@@ -59,6 +59,7 @@ class Validation(Record):
     source: str  # which recordings
     relative_all: FloatArray  # to the effort of all equations, near reversals too
     share: FloatArray  # of each row that counts
+    n_logs: int = 0  # held-out logs
 
     @property
     def headline(self) -> str:
@@ -68,7 +69,7 @@ class Validation(Record):
             return f"not validated ({conditioning}; no held-out log was given)"
         worst = int(np.argmax(self.relative))
         overall = float(np.sqrt(np.mean(self.relative**2)))
-        logs = "logs" if ", " in self.source else "log"
+        logs = "logs" if self.n_logs > 1 else "log"
         named = f" {self.source}" if self.source else ""
         sentence = (
             f"predicts the held-out {logs}{named} to {100 * overall:.1f} % of the "
@@ -226,6 +227,7 @@ def validate(
         whiteness=white,
         numerics=numerics,
         predicts="good" if worst < GOOD else "fair" if worst < FAIR else "poor",
+        n_logs=len(held_out),
         notices=ordered(notices),
         source=source,
         relative_all=every,

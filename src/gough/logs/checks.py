@@ -1,6 +1,4 @@
-"""Looking at a recording before believing it: clocks, gaps, saturation, quantisation, dead
-channels.
-"""
+"""Checks of recorded samples: clocks, gaps, saturation, quantisation, dead channels."""
 
 from __future__ import annotations
 
@@ -14,52 +12,52 @@ from gough.core.notices import Notice
 from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Channels, Recording
 
-JITTER = 0.01  # of a sampling step; below this stamps count as even
-GAP = 1.5  # sampling steps; a longer one means that samples are missing
-BRIDGE = 10.5  # sampling steps; what would be interpolated over a longer one is no data
-# samples, and times as long as usual, that a channel may keep its value while the robot moves
-STUCK = 20
-JUMP = 8.0  # times the steps about it; noise on noise reaches 4 in a million samples
-SATURATED_RUN = 5  # samples in a row at the extreme
+JITTER_RATIO = 0.01  # of a sampling step; smaller deviations count as an even clock
+GAP_STEPS = 1.5  # sampling steps; after a longer one samples are missing
+MAX_BRIDGED_STEPS = 10.5  # sampling steps; longer gaps are not interpolated
+# Samples, and times as long as usual, that a channel may keep its value while the robot moves.
+MAX_CONSTANT_RUN = 20
+JUMP_RATIO = 8.0  # times the neighbouring steps; noise on noise reaches 4 in a million samples
+MIN_JUMP_SAMPLES = 16  # steps, below which no jump is sought
+SATURATED_RUN = 5  # consecutive samples at the extreme
 SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the values next to it
+EVEN_CLOCK_RATIO = 0.05  # of a sampling step; filters need steps that differ by less
 
 
 def inspect(recording: Recording) -> tuple[Notice, ...]:
-    """Return what is worth knowing about the samples, channel by channel."""
+    """Return the notices on the clock and on each channel."""
     moving = moving_joints(recording.position)
-    groups = [
-        found
-        for kind, channels in recording.groups()
-        for found in inspect_group(kind, channels, moving)
-    ]
-    return (*inspect_clock(recording.time, "time"), *groups)
+    notices = [*inspect_clock(recording.time, "time")]
+    for kind, channels in recording.groups():
+        notices += inspect_group(kind, channels, moving)
+    return tuple(notices)
 
 
 def inspected(recording: Recording) -> Recording:
-    """Return the recording with what `inspect` finds among its notices, unless a reader has put it
-    there.
-    """
+    """Return the recording with the notices of `inspect`, unless it has been inspected."""
     if recording.inspected:
         return recording
     return replace(recording, notices=recording.notices + inspect(recording), inspected=True)
 
 
 def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[Notice]:
-    """Yield what is worth knowing about the columns of one kind; saturation only of what is
-    measured or driven.
+    """Yield the notices on the columns of one kind.
 
-    `moving` are the samples where each actuated joint moves, (t, a).
+    Args:
+        kind: Of the columns; saturation is sought only in what is measured or driven.
+        channels: The columns.
+        moving: Samples where each actuated joint moves, (t, a).
     """
     driven = kind in ("position", "velocity", "effort", "current")
     use: BoolArray = np.asarray(moving.any(axis=1)) & driven
     first: dict[bytes, str] = {}
-    for j, (values, name, unit) in enumerate(
-        zip(channels.values.T, channels.names, channels.units)
-    ):
+    for j, name in enumerate(channels.names):
         channel = f"{name}.{kind}"
+        values = channels.values[:, j]
+        unit = channels.units[j]
         yield from inspect_channel(values, channel, unit, use)
         if kind in ("effort", "current"):
-            yield from inspect_stretches(values, channel, unit, moving[:, j])
+            yield from inspect_constant_runs(values, channel, unit, moving[:, j])
         if kind in ("position", "passive"):
             yield from inspect_jumps(values, channel, unit)
         twin = first.setdefault(values.tobytes(), channel)
@@ -75,22 +73,21 @@ def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[
 
 
 def inspect_jumps(values: FloatArray, channel: str, unit: str) -> Iterator[Notice]:
-    """Yield whether a position jumps: an encoder that starts again after a turn, or counts that
-    were lost.
+    """Yield a notice if a position jumps: an encoder that wraps after a turn, or lost counts.
 
-    A step is a jump if it differs from the four steps about it by more than `JUMP` times the
-    largest of them and the usual step together: a mechanism does not go that far within one sample
-    and on as before. Jumps of one size, up and down, are those of a counter that starts again.
+    A step is a jump if it differs from the median of its four neighbours by more than `JUMP_RATIO`
+    times the largest of them and the usual step together. Jumps of one size, up and down, are those
+    of a counter that wraps.
     """
     steps = np.diff(values)
     moved = np.abs(steps[steps != 0])
-    if len(steps) < 16 or not len(moved):
+    if len(steps) < MIN_JUMP_SAMPLES or not len(moved):
         return
-    about = np.lib.stride_tricks.sliding_window_view(np.pad(steps, 2, mode="edge"), 5)[
-        :, [0, 1, 3, 4]
-    ]
-    odd = np.abs(steps - np.median(about, axis=1))
-    jumps = np.flatnonzero(odd > JUMP * (np.abs(about).max(axis=1) + np.median(moved)))
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(steps, 2, mode="edge"), 5)
+    neighbours = windows[:, [0, 1, 3, 4]]
+    deviation = np.abs(steps - np.median(neighbours, axis=1))
+    allowed = np.abs(neighbours).max(axis=1) + np.median(moved)
+    jumps = np.flatnonzero(deviation > JUMP_RATIO * allowed)
     if not len(jumps):
         return
     sizes = np.abs(steps[jumps])
@@ -99,7 +96,7 @@ def inspect_jumps(values: FloatArray, channel: str, unit: str) -> Iterator[Notic
         rule = "wrap"
         text = (
             f"jumps {len(jumps)} time(s) by about {usual:.6g} {unit}, its whole range: "
-            "the counter starts again"
+            "the counter wraps"
         )
         advice = "write unwrap = true in the description"
     else:
@@ -125,7 +122,7 @@ def inspect_clock(time: FloatArray, channel: str) -> Iterator[Notice]:
         return
     steps = np.diff(time)
     step = float(np.median(steps))
-    gaps = np.flatnonzero(steps > GAP * step)
+    gaps = np.flatnonzero(steps > GAP_STEPS * step)
     if len(gaps):
         worst = int(gaps[np.argmax(steps[gaps])])
         lost = int(np.sum(np.round(steps[gaps] / step) - 1))
@@ -140,9 +137,9 @@ def inspect_clock(time: FloatArray, channel: str) -> Iterator[Notice]:
             sample=worst,
             lost=lost,
         )
-    even = steps[steps <= GAP * step]
+    even = steps[steps <= GAP_STEPS * step]
     jitter = float(np.std(even))
-    if jitter > JITTER * step:
+    if jitter > JITTER_RATIO * step:
         yield log_notice(
             "jitter",
             channel,
@@ -169,12 +166,13 @@ def inspect_clock(time: FloatArray, channel: str) -> Iterator[Notice]:
 def inspect_channel(
     values: FloatArray, channel: str, unit: str, moving: BoolArray | bool = True
 ) -> Iterator[Notice]:
-    """Yield whether a channel is dead, quantised, or saturated where the robot is `moving`, (t,).
+    """Yield notices if a channel is dead, quantised, or saturated while `moving`, (t,).
 
     A clipped signal spends more samples at its limit than in the band beside it, 2 % of the range
     or three quantisation steps; a smooth one spends about as long there as at its turning point.
     """
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     if low == high:
         yield log_notice(
             "dead",
@@ -216,22 +214,23 @@ def inspect_channel(
             )
 
 
-def inspect_stretches(
+def inspect_constant_runs(
     values: FloatArray, channel: str, unit: str, moving: BoolArray
 ) -> Iterator[Notice]:
-    """Yield whether an effort is dead for a part of the log: the same value between its extremes
-    for long.
+    """Yield a notice if an effort is dead for some time: constant between its extremes.
 
-    A command may stand still with its joint, so only samples where this joint moves count. Long is
-    twenty of them, and twenty times as long as a value usually lasts (commands that are held,
-    coarse converters).
+    A command may be constant while its joint is at rest, so only samples where this joint moves are
+    counted: twenty of them, and twenty times as many as a value usually lasts (commands that are
+    held, coarse converters).
     """
     starts = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
     lengths = np.add.reduceat(moving.astype(int), starts)
     longest = int(np.argmax(lengths))
-    run, first = int(lengths[longest]), int(starts[longest])
+    run = int(lengths[longest])
+    first = int(starts[longest])
     usual = (int(lengths.sum()) - run) / max(1, len(lengths) - 1)
-    if run >= max(STUCK, STUCK * usual) and values[first] not in (values.min(), values.max()):
+    inside = values.min() < values[first] < values.max()
+    if inside and run >= MAX_CONSTANT_RUN * max(1, usual):
         yield log_notice(
             "dead",
             channel,
@@ -254,7 +253,8 @@ def quantisation_step(values: FloatArray) -> float | None:
     an encoder step that is no multiple of the last digit printed, and one so fine that not every
     value is visited.
     """
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     levels = np.unique(np.round((values - low) / max(high - low, np.finfo(float).tiny), 12))
     if len(levels) < 3 or len(levels) > 0.95 * len(values):
         return None
@@ -265,24 +265,20 @@ def quantisation_step(values: FloatArray) -> float | None:
 
 
 def check_gaps(time: FloatArray, source: str, first: int = 0) -> float:
-    """Return the mean of the steps that are no gaps; a gap too long to interpolate is refused.
-
-    [s]
-    """
+    """Return the mean of the steps that are no gaps; refuse gaps too long to interpolate. [s]"""
     steps = np.diff(time)
     usual = float(np.median(steps))
     where = int(np.argmax(steps))
-    if steps[where] > BRIDGE * usual:
+    if steps[where] > MAX_BRIDGED_STEPS * usual:
         raise refused(
             source,
             f"no samples for {steps[where]:.4g} s after sample {first + where} "
             f"(t = {time[where]:.4f} s), where {usual * 1e3:.4g} ms are usual; too long to "
-            f"interpolate: cut "
-            "the log there and use the pieces as logs of their own",
+            "interpolate: cut the log there and use the pieces as logs of their own",
             sample=first + where,
             gap=float(steps[where]),
         )
-    return float(steps[steps <= GAP * usual].mean())
+    return float(steps[steps <= GAP_STEPS * usual].mean())
 
 
 def check_even(recording: Recording, first: int = 0) -> float:
@@ -293,13 +289,12 @@ def check_even(recording: Recording, first: int = 0) -> float:
     rate = recording.rate
     off = np.abs(np.diff(recording.time) * rate - 1.0)
     where = int(off.argmax())
-    if off[where] > 0.05:
+    if off[where] > EVEN_CLOCK_RATIO:
         raise refused(
             recording.source,
             f"the step after sample {first + where} (t = {recording.time[where]:.4f} s) "
             f"differs by {off[where]:.1%} from the mean {1e3 / rate:.4g} ms; state a rate in the "
-            f"description "
-            "to put the samples on an even clock",
+            "description to put the samples on an even clock",
             sample=first + where,
             deviation=float(off[where]),
         )
@@ -307,10 +302,10 @@ def check_even(recording: Recording, first: int = 0) -> float:
 
 
 def moving_joints(position: FloatArray, reach: int = 2) -> BoolArray:
-    """Tell the samples within `reach` of one where each actuated position changes, (t, a)."""
-    before = np.zeros(position.shape, int)  # changes until each sample
-    np.cumsum(np.diff(position, axis=0) != 0, axis=0, out=before[1:])
-    k = np.arange(len(position))
-    return np.asarray(
-        before[np.minimum(k + reach + 1, len(k) - 1)] > before[np.maximum(k - reach, 0)]
-    )
+    """Return a mask of the samples within `reach` of a change of each position, (t, a)."""
+    changes = np.zeros(position.shape, int)  # until each sample
+    np.cumsum(np.diff(position, axis=0) != 0, axis=0, out=changes[1:])
+    sample = np.arange(len(position))
+    last = np.minimum(sample + reach + 1, len(sample) - 1)
+    first = np.maximum(sample - reach, 0)
+    return np.asarray(changes[last] > changes[first])

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from gough.core.documents import parse_toml
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording, nearest
 from gough.core.units import canonical, conversion, dimension_of, quantity
-from gough.logs.periods import METHODS
-from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, UNITS_OF
+from gough.logs.periods import INTERPOLATIONS
+from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, SIGNAL_UNITS
 
 FORMAT = 1
 KEYS = {
@@ -238,8 +238,10 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
         "",
     )
     method = data.get("interpolation", "linear")
-    if method not in METHODS:
-        raise InvalidRecording(f"{where}interpolation is {method!r}{nearest(str(method), METHODS)}")
+    if method not in INTERPOLATIONS:
+        raise InvalidRecording(
+            f"{where}interpolation is {method!r}{nearest(str(method), INTERPOLATIONS)}"
+        )
     unwrap = _take(
         data,
         "unwrap",
@@ -308,7 +310,9 @@ def _check(signals: Iterable[Signal], rate: float | None) -> None:
     if not moves:
         raise InvalidRecording("there is no position; identification needs the actuated positions")
     for s in signals:
-        expected = UNITS_OF[moves[s.name]].get(s.kind, s.unit) if s.kind in JOINT_KINDS else s.unit
+        expected = (
+            SIGNAL_UNITS[moves[s.name]].get(s.kind, s.unit) if s.kind in JOINT_KINDS else s.unit
+        )
         if s.unit != expected:
             raise InvalidRecording(
                 f"joint '{s.name}' moves in {moves[s.name]} but its {s.kind} is in {s.unit}, "

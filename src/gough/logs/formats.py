@@ -25,7 +25,7 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.logs.description import Description
 from gough.logs.messages import refused
 from gough.logs.tables import Table, cut, numbered, text_blocks
-from gough.logs.writers import FORMAT, MARK
+from gough.logs.writers import RECORDING_FORMAT, RECORDING_MARK
 
 LARGEST = 2 * 2**30  # bytes of compressed arrays once unpacked: they are read whole
 TIGHT, MODEST = (
@@ -105,10 +105,12 @@ def npz_blocks(path: Path, size: int, description: Description | None = None) ->
             facts = parse_json(str(np.lib.format.read_array(handle, allow_pickle=False)))
         if (
             not isinstance(facts, dict)
-            or facts.get("format") != MARK
-            or facts.get("version") != FORMAT
+            or facts.get("format") != RECORDING_MARK
+            or facts.get("version") != RECORDING_FORMAT
         ):
-            raise ValueError(f"'facts' are not those of {MARK} version {FORMAT}")
+            raise ValueError(
+                f"'facts' are not those of {RECORDING_MARK} version {RECORDING_FORMAT}"
+            )
         groups = {"time": ["time [s]"]} | {
             kind: [
                 f"{name}.{kind} [{unit}]"

@@ -1,6 +1,4 @@
-"""Signals on another clock; the period of a repeated motion, and a whole number of samples in
-it.
-"""
+"""Resampling, and the period of a repeated motion."""
 
 from __future__ import annotations
 
@@ -15,27 +13,27 @@ from gough.logs.checks import check_even, check_gaps
 from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Recording
 
-METHODS = ("linear", "cubic", "previous")
-HARMONICS = 10  # fitted; fewer where the sampling rate does not carry them
+INTERPOLATIONS = ("linear", "cubic", "previous")
+PERIOD_HARMONICS = 10  # fitted; fewer if the sampling rate is too low for them
+MIN_PERIODIC_FRACTION = 0.5  # of the variance of the positions
+MAX_PERIOD_ITERATIONS = 30  # of Gauss-Newton
 
 
 def interpolate(
     values: FloatArray, time: FloatArray, new_time: FloatArray, method: str = "linear"
 ) -> FloatArray:
-    """Take samples to other times inside their span, (t, k) at (t,) to (s, k) at (s,); nothing is
-    extrapolated.
+    """Interpolate samples, (t, k) at (t,), to other times inside their span, (s, k) at (s,).
 
     `linear` never overshoots and damps a component of frequency f by sinc^2(f step), at most,
     between samples; `cubic` is a not-a-knot spline for smooth signals, accurate to (2 pi f step)^4;
     `previous` holds the last value, which is what a controller does with its commands.
     """
-    if method not in METHODS:
-        raise InvalidInput(f"no interpolation '{method}'{nearest(method, METHODS)}")
+    if method not in INTERPOLATIONS:
+        raise InvalidInput(f"no interpolation '{method}'{nearest(method, INTERPOLATIONS)}")
     if len(new_time) and (new_time[0] < time[0] or new_time[-1] > time[-1]):
         raise InvalidInput(
             f"asked for times {new_time[0]:.6g} to {new_time[-1]:.6g} s of samples from "
-            f"{time[0]:.6g} "
-            f"to {time[-1]:.6g} s; nothing is extrapolated"
+            f"{time[0]:.6g} to {time[-1]:.6g} s; nothing is extrapolated"
         )
     if method == "previous":
         return np.asarray(values[np.searchsorted(time, new_time, side="right") - 1])
@@ -44,14 +42,15 @@ def interpolate(
 
         return np.asarray(CubicSpline(time, values, axis=0)(new_time))
     columns = [np.interp(new_time, time, column) for column in values.T]
-    return np.array(columns).reshape(values.shape[1], len(new_time)).T  # of no channel, too
+    shape = values.shape[1], len(new_time)
+    return np.array(columns).reshape(shape).T  # also without any channel
 
 
-def stretch(clock: FloatArray, time: FloatArray) -> slice:
-    """Return the samples of a clock between which other times, inside its span, lie."""
-    return slice(
-        int(np.searchsorted(clock, time[0], "right")) - 1, int(np.searchsorted(clock, time[-1])) + 1
-    )
+def samples_around(clock: FloatArray, time: FloatArray) -> slice:
+    """Return the samples of a clock that enclose other times inside its span."""
+    first = int(np.searchsorted(clock, time[0], "right")) - 1
+    last = int(np.searchsorted(clock, time[-1]))
+    return slice(first, last + 1)
 
 
 def even_times(start: float, end: float, rate: float) -> FloatArray:
@@ -72,36 +71,32 @@ def resample(recording: Recording, new_time: FloatArray, method: str = "linear")
 
 
 def resample_evenly(recording: Recording) -> Recording:
-    """Return the recording on an even clock at its own rate: lost samples come back, and a period
-    is whole again.
-    """
+    """Return the recording on an even clock at its own rate, with lost samples interpolated."""
     if len(recording) < 2:
         raise refused(recording.source, f"{len(recording)} samples cannot be put on another clock")
     rate = 1 / check_gaps(recording.time, recording.source)
-    made = resample(
-        recording, even_times(float(recording.time[0]), float(recording.time[-1]), rate)
-    )
-    return replace(made, period_samples=recording.period_samples)
+    time = even_times(float(recording.time[0]), float(recording.time[-1]), rate)
+    even = resample(recording, time)
+    return replace(even, period_samples=recording.period_samples)
 
 
 class PeriodEstimate(NamedTuple):
-    """The period of a motion, its standard deviation for white noise [s], and the part of the
-    variance that repeats.
-    """
+    """The period of a motion."""
 
     seconds: float
-    std: float
-    explained: float
+    std: float  # standard error of the period for white noise [s]
+    explained: float  # fraction of the variance that repeats
 
 
 def estimate_period(recording: Recording, nominal: float | None = None) -> PeriodEstimate:
-    """Find the period of the positions to a small part of a sample.
+    """Estimate the period of the positions to a small fraction of a sample.
 
     A Fourier series with a common frequency is fitted to all joints by least squares, frequency
     included (Gauss-Newton on w with the coefficients eliminated), over spans that double from two
-    periods to the whole record so that the phase never slips. Each joint counts by its own
-    residual. The start is `nominal`, or the first high peak of the autocorrelation. The samples are
-    on an even clock, at least two periods, without rest at the ends.
+    periods to the whole record so that the phase never slips. Each joint is weighted
+    by its own residual variance. The search starts at `nominal`, or at the first high peak of the
+    autocorrelation. The samples are on an even clock, at least two periods, without rest at the
+    ends.
     """
     rate = check_even(recording)
     moving = np.ptp(recording.position, axis=0) > 0
@@ -119,27 +114,27 @@ def estimate_period(recording: Recording, nominal: float | None = None) -> Perio
             period=guess,
             duration=duration,
         )
-    count = max(1, min(HARMONICS, int(0.4 * rate * guess)))
-    w, samples, span = 2 * np.pi / guess, 0, 2.0
+    harmonics = max(1, min(PERIOD_HARMONICS, int(0.4 * rate * guess)))
+    w = 2 * np.pi / guess
+    samples = 0
+    periods = 2.0
     while samples < len(x):
-        samples = min(len(x), int(np.ceil(span * guess * rate)))
-        w, spread, explained = _refined(x[:samples], rate, w, count)
-        span *= 2
-    if explained < 0.5:
+        samples = min(len(x), int(np.ceil(periods * guess * rate)))
+        w, w_std, explained = _refine_frequency(x[:samples], rate, w, harmonics)
+        periods *= 2
+    if explained < MIN_PERIODIC_FRACTION:
         raise refused(
             recording.source,
             f"only {explained:.0%} of the motion repeats with a period of "
-            f"{2 * np.pi / w:.6g} s; is it periodic?",
+            f"{2 * np.pi / w:.6g} s; the motion must be periodic",
             explained=explained,
         )
     seconds = 2 * np.pi / w
-    return PeriodEstimate(seconds, seconds * spread / w, explained)
+    return PeriodEstimate(seconds=seconds, std=seconds * w_std / w, explained=explained)
 
 
 def _autocorrelation_peak(x: FloatArray) -> float:
-    """Return the lag, in samples, of the first peak of the autocorrelation within 5 % of the
-    highest one.
-    """
+    """Return the lag of the first autocorrelation peak within 5 % of the highest. [samples]"""
     n = len(x)
     spectrum = np.abs(np.fft.rfft(x, 2 * n, axis=0)) ** 2
     r = np.fft.irfft(spectrum.sum(axis=1))[: n // 2 + 2]
@@ -150,27 +145,31 @@ def _autocorrelation_peak(x: FloatArray) -> float:
     peaks = peaks[peaks > below[0]] if len(below) else peaks[:0]
     if not len(peaks) or r[peaks].max() < 0.5:
         raise InvalidRecording(
-            "the positions show no period that fits twice in the record; give a nominal one or "
-            "record more periods"
+            "the positions show no period that is contained twice in the record; give a nominal "
+            "one or record more periods"
         )
     k = int(peaks[np.argmax(r[peaks] > 0.95 * r[peaks].max())])
     curvature = r[k - 1] - 2 * r[k] + r[k + 1]
-    return float(k + 0.5 * (r[k - 1] - r[k + 1]) / curvature) if curvature < 0 else float(k)
+    if curvature >= 0:
+        return float(k)
+    return float(k + 0.5 * (r[k - 1] - r[k + 1]) / curvature)
 
 
-def _refined(x: FloatArray, rate: float, w: float, harmonics: int) -> tuple[float, float, float]:
-    """Return frequency [rad/s], its standard deviation and the part of the variance explained."""
-    t = (
-        np.arange(len(x)) - (len(x) - 1) / 2
-    ) / rate  # centred: frequency and phases are then nearly uncorrelated
+def _refine_frequency(
+    x: FloatArray, rate: float, w: float, harmonics: int
+) -> tuple[float, float, float]:
+    """Return frequency and its standard error [rad/s], and the fraction of variance explained."""
+    # centred: frequency and phases are then nearly uncorrelated
+    t = (np.arange(len(x)) - (len(x) - 1) / 2) / rate
     k = np.arange(1, harmonics + 1)
-    for _ in range(30):
+    for _ in range(MAX_PERIOD_ITERATIONS):
         angle = np.exp(1j * w * t)[:, None] ** k
         basis = np.concatenate([np.ones((len(t), 1)), angle.real, angle.imag], axis=1)
         gram = basis.T @ basis
         coefficients = np.linalg.solve(gram, basis.T @ x)
         residual = x - basis @ coefficients
-        cosine, sine = coefficients[1 : harmonics + 1], coefficients[harmonics + 1 :]
+        cosine = coefficients[1 : harmonics + 1]
+        sine = coefficients[harmonics + 1 :]
         slope = t[:, None] * ((angle.real * k) @ sine - (angle.imag * k) @ cosine)  # dx / dw
         slope -= basis @ np.linalg.solve(gram, basis.T @ slope)
         variance = residual.var(axis=0) + 1e-20  # x has variance 1
@@ -180,9 +179,8 @@ def _refined(x: FloatArray, rate: float, w: float, harmonics: int) -> tuple[floa
         if abs(step) * harmonics * (t[-1] - t[0]) < 1e-8:
             return w, 1 / np.sqrt(information), float(1 - np.mean(residual**2))
     raise NotConverged(
-        f"the period does not settle near {2 * np.pi / w:.6g} s; give a better nominal one or cut "
-        f"off "
-        "stretches of rest",
+        f"the period does not converge near {2 * np.pi / w:.6g} s; give a better nominal one or "
+        "cut off the time at rest",
         period=2 * np.pi / w,
     )
 
@@ -190,23 +188,31 @@ def _refined(x: FloatArray, rate: float, w: float, harmonics: int) -> tuple[floa
 def resample_to_period(
     recording: Recording, period: float | PeriodEstimate | None = None
 ) -> Recording:
-    """Return the whole periods of a recording with a whole number of samples in each; estimated if
-    not given. [s]
+    """Return the whole periods of a recording with a whole number of samples in each.
 
     A record of exactly whole periods keeps them all although an estimate of the period may be a
-    little too long: it is shortened to fit where it then lies within four of its standard
-    deviations (a given one: a hundredth of a sample).
+    little too long: it is shortened to fit if it then lies within four standard errors (a given
+    one: a hundredth of a sample).
+
+    Args:
+        recording: Samples on an even clock.
+        period: In seconds; estimated if not given.
     """
     if period is None:
         period = estimate_period(recording)
-    seconds, std = (
-        (period.seconds, period.std) if isinstance(period, PeriodEstimate) else (float(period), 0.0)
-    )
+    if isinstance(period, PeriodEstimate):
+        seconds = period.seconds
+        std = period.std
+    else:
+        seconds = float(period)
+        std = 0.0
     if not np.isfinite(seconds) or seconds <= 0:
         raise InvalidInput(f"a period of {seconds} s; expected a positive number")
     n = max(round(seconds * recording.rate), 2)
-    start, end = float(recording.time[0]), float(recording.time[-1])
-    span, step = end - start, seconds / n
+    start = float(recording.time[0])
+    end = float(recording.time[-1])
+    span = end - start
+    step = seconds / n
     count = int(np.floor((span + 1.5 * step) / seconds))  # as if there were half a sample more
     if count * seconds - step - span > max(1e-2 * step, 4 * count * std):
         count -= 1
@@ -219,7 +225,7 @@ def resample_to_period(
             period=seconds,
         )
     time = np.minimum(start + np.arange(count * n) * (seconds / n), end)
-    made = resample(recording, time, "cubic")  # disturbs noise and harmonics least
+    periodic = resample(recording, time, "cubic")  # disturbs noise and harmonics least
     notice = log_notice(
         "resampled",
         recording.source,
@@ -228,4 +234,4 @@ def resample_to_period(
         period=seconds,
         samples=n,
     )
-    return replace(made, period_samples=n, notices=(*made.notices, notice))
+    return replace(periodic, period_samples=n, notices=(*periodic.notices, notice))

@@ -1,4 +1,4 @@
-"""From files to recordings: whole, or in blocks for logs that do not fit in memory."""
+"""Reading of recordings from files, whole or in blocks, and from arrays and DataFrames."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from gough.core.notices import Notice
 from gough.logs.checks import check_gaps, inspect_clock, inspect_group, moving_joints
 from gough.logs.description import (
     Description,
+    Signal,
     describe_headers,
     load_description,
     parse_description,
 )
 from gough.logs.formats import array_table, is_folder, table_blocks
 from gough.logs.messages import log_notice, refused
-from gough.logs.periods import even_times, interpolate, stretch
+from gough.logs.periods import even_times, interpolate, samples_around
 from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, Channels, Recording, check_time
 from gough.logs.tables import Table, joined, numbered
 
@@ -33,22 +34,24 @@ Described = str | Path | Mapping[str, Any] | Description
 """A description: its file, its keys, or what `load_description` returned."""
 Log = Recording | str | Path | Any
 """A log: read, a file with or without `@description.toml`, or a DataFrame."""
+READ_BLOCK = 65536  # samples read from a file at a time
+HEAD_SAMPLES = 16  # read to find out how a file is to be read
+MAX_PERIOD_ERROR = 0.1  # samples by which a stated period may be off at the end of a log
 
 
 def read_recording(
     path: str | Path, description: Described | None = None, joints: Sequence[str] | None = None
 ) -> Recording:
-    """Read a run: a text table, any other file of `LOG_FORMATS`, a bag, or a folder of files with
-    their own clocks.
+    """Read a log: a text table, another file of `LOG_FORMATS`, a bag, or a folder of files.
 
     Files Gough wrote and tables whose headers look like `leg1.slider.position [m]` need no
     description. With a description time counts from the first sample kept, and signals on other
-    clocks than the positions are interpolated over the span all clocks share. What reading and
-    `checks.inspect` found is in `notices`. Anything that would have to be guessed is an
+    clocks than the positions are interpolated over the span all clocks share. The result has
+    the notices of reading and of `checks.inspect`. Anything that would have to be guessed is an
     `InvalidRecording` that names file, column and sample.
 
     Args:
-        path: File, or folder of a run described by several files.
+        path: File, or folder of several files, each with its own clock.
         description: Which column is which; a TOML file, its keys, or what `load_description`
             returned.
         joints: The joints expected, in this order; e.g. those of the robot file.
@@ -60,9 +63,10 @@ def read_recording(
         "the path of a file; for tables and arrays there are Recording.from_dataframe and "
         "from_arrays",
     )
-    path, described = Path(path), _loaded(description)
+    path = Path(path)
+    described = _loaded(description)
     if not is_folder(path):
-        tables = {"": joined(table_blocks(path, 65536, described))}
+        tables = {"": joined(table_blocks(path, READ_BLOCK, described))}
     elif described is None:
         raise InvalidRecording(
             f"'{path}' is a folder; reading several files needs a description of them",
@@ -70,40 +74,44 @@ def read_recording(
         )
     else:
         tables = _folder(path, described)
-    found = recorded(tables, described, path.name, joints)
+    recording = recorded(tables, described, path.name, joints)
     if not path.is_file():
-        return found
+        return recording
     with path.open("rb") as handle:
-        return replace(found, digest=hashlib.file_digest(handle, "sha256").hexdigest())
+        digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    return replace(recording, digest=digest)
 
 
 def _loaded(description: Described | None) -> Description | None:
+    """Return a description, whatever it was given as."""
     if description is None or isinstance(description, Description):
         return description
-    return (
-        parse_description(description)
-        if isinstance(description, Mapping)
-        else load_description(description)
-    )
+    if isinstance(description, Mapping):
+        return parse_description(description)
+    return load_description(description)
 
 
 def _folder(path: Path, description: Description) -> dict[str, Table]:
-    """Read the files of a run."""
+    """Read the files of a folder."""
     if not description.signals[0].file:
         raise InvalidRecording(
             f"'{path.name}' is a folder but the description names no files; add file = \"...\" to "
             "each table",
             source=path.name,
         )
+    names: dict[str, None] = {}
+    for signal in description.signals:
+        names[signal.file] = None
+        names[signal.clock.file] = None
     tables: dict[str, Table] = {}
-    for name in dict.fromkeys(
-        name for s in description.signals for name in (s.file, s.clock.file) if name
-    ):
-        file = next((f for f in (path / name, path / f"{name}.gz") if f.is_file()), None)
-        if file is None:
-            there = nearest(name, [p.name for p in path.iterdir()])
-            raise refused(path.name, f"there is no file '{name}'{there}", file=name)
-        tables[name] = joined(table_blocks(file, 65536, description))
+    for name in filter(None, names):
+        file = path / name
+        if not file.is_file():
+            file = path / f"{name}.gz"
+        if not file.is_file():
+            hint = nearest(name, [other.name for other in path.iterdir()])
+            raise refused(path.name, f"there is no file '{name}'{hint}", file=name)
+        tables[name] = joined(table_blocks(file, READ_BLOCK, description))
     return tables
 
 
@@ -113,102 +121,146 @@ def recorded(
     source: str,
     joints: Sequence[str] | None = None,
 ) -> Recording:
-    """Return the recording that tables contain by file name, that of a single file under ""; see
-    `read_recording`.
+    """Return the recording in some tables; see `read_recording`.
+
+    Args:
+        tables: By file name; that of a single file under "".
+        given: Description, if there is any.
+        source: Name of the log.
+        joints: The joints expected, in this order.
     """
-    home = tables[""] if given is None else _of(tables, given.signals[0].file)
-    description = _resolved(home, given, joints)
+    first_table = tables[""] if given is None else _of(tables, given.signals[0].file)
+    description = _resolved(first_table, given, joints)
     sampled = _sampled(tables, description, _origin(tables, description))
-    own, clocks = sampled[0].clock, list({id(s.clock): s for s in sampled}.values())
-    start, end = max(s.clock[0] for s in clocks), min(s.clock[-1] for s in clocks)
+    time, shown = _common_clock(sampled, description, source)
+    values = [_at(signal, time) for signal in sampled]
+    notices = [
+        *_reading_notices(tables, description),
+        *_clock_notices(sampled, source),
+        *_inspected(description, sampled, values, time),
+    ]
+    recording = _made(description, shown, values, source, notices=tuple(notices), inspected=True)
+    recording = _cut_to_description(recording, description)
+    period = _period(recording, description)
+    if period == recording.period_samples:
+        return recording
+    return replace(recording, period_samples=period)
+
+
+def _distinct_clocks(sampled: Sequence[_Sampled]) -> list[_Sampled]:
+    """Return one signal of each clock."""
+    return list({id(signal.clock): signal for signal in sampled}.values())
+
+
+def _common_clock(
+    sampled: Sequence[_Sampled], description: Description, source: str
+) -> tuple[FloatArray, FloatArray]:
+    """Return the times to which signals are interpolated, and as they are reported, (t,). [s]"""
+    position_clock = sampled[0].clock
+    clocks = _distinct_clocks(sampled)
+    start = max(signal.clock[0] for signal in clocks)
+    end = min(signal.clock[-1] for signal in clocks)
     if description.rate is None or not description.signals[0].clock.columns:
-        time = own if len(clocks) == 1 else own[(own >= start) & (own <= end)]
+        time = position_clock
+        if len(clocks) > 1:
+            time = time[(time >= start) & (time <= end)]
         shown = time if description.absolute else time - time[:1]
-    else:  # counted from zero: `start` and `stop` are compared with these
-        shown = even_times(0.0, end - start, description.rate) if end >= start else own[:0]
+    else:  # from zero: `start` and `stop` of the description are compared with these
+        shown = np.empty(0)
+        if end >= start:
+            shown = even_times(0.0, end - start, description.rate)
         time = np.minimum(start + shown, end)
-    if len(time) < min(2, len(own)):
-        spans = ", ".join(f"{s.kind} {s.clock[0]:.3f} to {s.clock[-1]:.3f} s" for s in clocks)
+    if len(time) < min(2, len(position_clock)):
+        spans = [f"{s.kind} {s.clock[0]:.3f} to {s.clock[-1]:.3f} s" for s in clocks]
         raise refused(
             source,
-            f"the signals share no stretch of time: {spans}; are they of one run, and is an offset "
-            "missing?",
+            f"the signals have no time in common: {', '.join(spans)}; check whether they belong to "
+            "one run, and whether an offset is missing",
         )
-    notices = _told(tables, description)
-    for s in clocks:
-        notices += inspect_clock(s.clock, "time" if len(clocks) == 1 else s.source)
-        if not np.array_equal(s.clock, own):
-            late = float(s.clock[0] - own[0])
-            ratio = _rate(s.clock) / _rate(own) - 1.0
+    return time, shown
+
+
+def _clock_notices(sampled: Sequence[_Sampled], source: str) -> list[Notice]:
+    """Return the notices on the clocks and on how they differ."""
+    position_clock = sampled[0].clock
+    clocks = _distinct_clocks(sampled)
+    notices: list[Notice] = []
+    for signal in clocks:
+        notices += inspect_clock(signal.clock, "time" if len(clocks) == 1 else signal.source)
+        if not np.array_equal(signal.clock, position_clock):
+            late = float(signal.clock[0] - position_clock[0])
+            ratio = _rate(signal.clock) / _rate(position_clock) - 1.0
             notices.append(
                 log_notice(
                     "clock",
-                    s.source,
+                    signal.source,
                     f"another clock than {sampled[0].source}: starts "
                     f"{late * 1e3:+.2f} ms, mean rate {ratio * 1e6:+.0f} ppm; interpolated",
                     start=late,
                     rate_ratio=ratio,
                 )
             )
-    values = [_at(s, time) for s in sampled]
-    notices += _inspected(description, sampled, values, time)
     if len(clocks) > 1:
+        start = max(signal.clock[0] for signal in clocks)
+        end = min(signal.clock[-1] for signal in clocks)
         notices.append(
             log_notice(
                 "overlap",
                 source,
                 f"all signals together cover {end - start:.3f} s; samples outside were cut off",
-                start=start - own[0],
+                start=start - position_clock[0],
                 duration=end - start,
             )
         )
-    recording = _made(description, shown, values, source, notices=tuple(notices), inspected=True)
-    if description.start > 0 or description.stop < recording.time[-1]:
-        inside = (recording.time >= description.start) & (recording.time <= description.stop)
-        if inside.sum() < 2:
-            raise refused(
-                source, f"start and stop leave {inside.sum()} samples of {recording.time[-1]:.6g} s"
-            )
-        recording = recording.take(inside)
-        recording = replace(recording, time=recording.time - recording.time[0])
-    period = _period(recording, description)
-    return (
-        recording
-        if period == recording.period_samples
-        else replace(recording, period_samples=period)
-    )
+    return notices
 
 
-def _told(tables: Mapping[str, Table], description: Description) -> list[Notice]:
-    """Return what reading found, and the columns that were left out."""
-    return [
-        *(f for table in tables.values() for f in table.notices),
-        *(log_notice("ignored", name, "unknown column; ignored") for name in description.ignored),
-    ]
+def _cut_to_description(recording: Recording, description: Description) -> Recording:
+    """Return the samples between the start and the stop of the description."""
+    time = recording.time
+    if description.start <= 0 and description.stop >= time[-1]:
+        return recording
+    inside = (time >= description.start) & (time <= description.stop)
+    if inside.sum() < 2:
+        message = f"start and stop leave {inside.sum()} samples of {time[-1]:.6g} s"
+        raise refused(recording.source, message)
+    cut = recording.take(inside)
+    return replace(cut, time=cut.time - cut.time[0])
+
+
+def _reading_notices(tables: Mapping[str, Table], description: Description) -> list[Notice]:
+    """Return the notices of reading, and on columns that were ignored."""
+    notices: list[Notice] = []
+    for table in tables.values():
+        notices += table.notices
+    for name in description.ignored:
+        notices.append(log_notice("ignored", name, "unknown column; ignored"))
+    return notices
 
 
 def _rate(clock: FloatArray) -> float:
-    return float((len(clock) - 1) / (clock[-1] - clock[0])) if len(clock) > 1 else np.nan
+    """Return the mean rate of a clock, NaN of a single sample. [Hz]"""
+    if len(clock) < 2:
+        return np.nan
+    return float((len(clock) - 1) / (clock[-1] - clock[0]))
 
 
 def _resolved(table: Table, given: Description | None, joints: Sequence[str] | None) -> Description:
-    """Return how a table is read, as described or as its headers say, with its facts and the joints
-    as asked for.
+    """Return how a table is read, with its facts and with the joints in the order asked for.
+
+    As described, or as its headers say.
     """
     if given is None and table.repeated:
-        table.column(min(table.repeated))  # raises: a header that repeats says nothing
+        table.column(min(table.repeated))  # raises: a repeated header is ambiguous
     description = given or describe_headers([*table.columns, *table.unread], table.source)
-    payload, period = (
-        table.facts.get("payload", description.payload),
-        table.facts.get("period_samples"),
-    )
-    period = period if given is None else description.period_samples
-    if (
-        not isinstance(period, int | None)
-        or isinstance(period, bool)
-        or (period is not None and period < 2)
-        or not isinstance(payload, str | None)
-    ):
+    payload = table.facts.get("payload", description.payload)
+    period = description.period_samples
+    if given is None:
+        stated: Any = table.facts.get("period_samples")
+        period = stated
+    whole_number = isinstance(period, int) and not isinstance(period, bool)
+    period_fits = period is None or (whole_number and period >= 2)
+    if not period_fits or not isinstance(payload, str | None):
         raise refused(
             table.source,
             f"period_samples is {period!r} and payload {payload!r}; expected a whole number "
@@ -217,55 +269,59 @@ def _resolved(table: Table, given: Description | None, joints: Sequence[str] | N
     description = replace(
         description, payload=None if payload == "none" else payload, period_samples=period
     )
-    own = description.joints
-    if joints is None or tuple(joints) == own:
+    if joints is None or tuple(joints) == description.joints:
         return description
-    missing, extra = [j for j in joints if j not in own], [j for j in own if j not in joints]
-    if missing or extra:
-        words = [
-            f" - {what}: {', '.join(names)}"
-            for what, names in (("missing", missing), ("not expected", extra))
-            if names
-        ]
-        hint = nearest(missing[0], own) if missing else nearest(extra[0], joints)
-        raise refused(
-            table.source,
-            f"the joints are {', '.join(own)}; expected {', '.join(joints)}{''.join(words)}{hint}",
-            missing=missing,
-            extra=extra,
-        )
-    ordered = sorted(
-        description.signals,
-        key=lambda s: (KINDS.index(s.kind), joints.index(s.name) if s.kind in JOINT_KINDS else 0),
-    )
-    return replace(description, joints=tuple(joints), signals=tuple(ordered))
+    _check_joints(description.joints, joints, table.source)
+
+    def order(signal: Signal) -> tuple[int, int]:
+        """Return the place of a signal: by kind, then by joint."""
+        place = joints.index(signal.name) if signal.kind in JOINT_KINDS else 0
+        return KINDS.index(signal.kind), place
+
+    signals = tuple(sorted(description.signals, key=order))
+    return replace(description, joints=tuple(joints), signals=signals)
+
+
+def _check_joints(joints: Sequence[str], expected: Sequence[str], source: str) -> None:
+    """Raise `InvalidRecording` unless a log has the joints expected."""
+    missing = [joint for joint in expected if joint not in joints]
+    extra = [joint for joint in joints if joint not in expected]
+    if not missing and not extra:
+        return
+    message = f"the joints are {', '.join(joints)}; expected {', '.join(expected)}"
+    if missing:
+        message += f" - missing: {', '.join(missing)}"
+    if extra:
+        message += f" - not expected: {', '.join(extra)}"
+    message += nearest(missing[0], joints) if missing else nearest(extra[0], expected)
+    raise refused(source, message, missing=missing, extra=extra)
 
 
 class _Sampled(NamedTuple):
     """A signal at the times where it has values."""
 
     kind: str
-    source: str
-    clock: FloatArray  # one object for those that share it [s after the origin]
-    values: FloatArray
+    source: str  # file of its clock
+    clock: FloatArray  # (t,), one object for the signals that share it [s after the origin]
+    values: FloatArray  # (t,)
     interpolation: str
 
 
 def _of(tables: Mapping[str, Table], file: str) -> Table:
+    """Return the table of a file; that of a single file has no name."""
     return tables[file if file in tables else ""]
 
 
 def _origin(tables: Mapping[str, Table], description: Description) -> float:
-    """Return the whole second where described stamps begin; files that describe themselves keep
-    their times. [s]
+    """Return the whole second in which described stamps begin, otherwise 0. [s]
+
+    Files that describe themselves keep their times.
     """
     signal = description.signals[0]
     if description.absolute or not signal.clock.columns:
         return 0.0
-    stamps = (
-        _of(tables, signal.clock.file or signal.file).column(signal.clock.columns[0])
-        * signal.clock.factors[0]
-    )
+    table = _of(tables, signal.clock.file or signal.file)
+    stamps = table.column(signal.clock.columns[0]) * signal.clock.factors[0]
     known = stamps[np.isfinite(stamps)]
     return float(np.floor(known[0])) if len(known) else 0.0
 
@@ -273,62 +329,87 @@ def _origin(tables: Mapping[str, Table], description: Description) -> float:
 def _sampled(
     tables: Mapping[str, Table], description: Description, origin: float, streamed: bool = False
 ) -> list[_Sampled]:
-    """Return the signals, every one at the samples where it has a value; in blocks, and unless
-    described, at all.
+    """Return the signals, each at the samples where it has a value.
+
+    Args:
+        tables: By file name.
+        description: Of their columns.
+        origin: Subtracted from the stamps. [s]
+        streamed: The tables are a block of a log; blank cells are then refused.
     """
     clocks: dict[tuple[object, ...], FloatArray] = {}
-    found = []
-    for s in description.signals:
-        table, timed = _of(tables, s.file), _of(tables, s.clock.file or s.file)
-        values, blank = table.column(s.column), table.blank.get(s.column)
+    signals = []
+    for signal in description.signals:
+        table = _of(tables, signal.file)
+        timed = _of(tables, signal.clock.file or signal.file)
+        column = table.column(signal.column)
+        blank = table.blank.get(signal.column)
         if blank is not None and (streamed or description.absolute):
             raise refused(
                 table.source,
-                f"column '{s.column}' is blank at sample {table.first + int(np.argmax(blank))} "
-                f"({int(blank.sum())} such cells); columns sampled at different times need a "
-                f"description, "
-                "and read_recording to bring them together",
-                column=s.column,
+                f"column '{signal.column}' is blank at sample "
+                f"{table.first + int(np.argmax(blank))} ({int(blank.sum())} such cells); columns "
+                "sampled at different times need a description, and read_recording to bring them "
+                "together",
+                column=signal.column,
             )
-        use = slice(None) if blank is None else ~blank
-        key = (timed.source, s.clock, len(values), b"" if blank is None else blank.tobytes())
+        known = slice(None) if blank is None else ~blank
+        blank_cells = b"" if blank is None else blank.tobytes()
+        key = (timed.source, signal.clock, len(column), blank_cells)
         if key not in clocks:
-            stamps = np.arange(len(values)) / (description.rate or np.nan)
-            if s.clock.columns:  # the origin is taken off first: doubles lack the digits
-                first, *rest = (
-                    timed.column(name) * by for name, by in zip(s.clock.columns, s.clock.factors)
-                )
-                stamps = sum(rest, first - origin) + s.clock.offset
-            if len(values) != len(stamps):
+            stamps = _stamps(signal, timed, len(column), origin, description.rate)
+            if len(column) != len(stamps):
                 raise refused(
                     table.source,
-                    f"column '{s.column}' has {len(values)} samples, its time {len(stamps)}; "
+                    f"column '{signal.column}' has {len(column)} samples, its time {len(stamps)}; "
                     "matrices need one row for each sample",
-                    column=s.column,
+                    column=signal.column,
                 )
-            clocks[key] = stamps[use]
-            check_time(
-                clocks[key], timed.source, " + ".join(s.clock.columns) or "rate", first=timed.first
-            )
-        clock, values = clocks[key], values[use] if s.factor == 1 else values[use] * s.factor
-        values = np.unwrap(values, period=s.turn) if s.turn else values
-        values = values + s.offset if s.offset else values
-        if s.delay:
-            later = np.clip(clock + s.delay, clock[0], clock[-1])
-            values = interpolate(values[:, None], clock, later, "cubic")[:, 0]
-        found.append(_Sampled(s.kind, timed.source, clock, values, s.interpolation))
-    return found
+            clocks[key] = stamps[known]
+            clock_name = " + ".join(signal.clock.columns) or "rate"
+            check_time(clocks[key], timed.source, clock_name, first=timed.first)
+        clock = clocks[key]
+        values = _in_units(signal, column[known], clock)
+        signals.append(_Sampled(signal.kind, timed.source, clock, values, signal.interpolation))
+    return signals
+
+
+def _stamps(
+    signal: Signal, table: Table, samples: int, origin: float, rate: float | None
+) -> FloatArray:
+    """Return the times of a signal after the origin, (t,). [s]"""
+    clock = signal.clock
+    if not clock.columns:
+        return np.arange(samples) / (rate or np.nan)
+    # the origin is subtracted first: doubles do not have enough digits otherwise
+    stamps = table.column(clock.columns[0]) * clock.factors[0] - origin
+    for name, factor in zip(clock.columns[1:], clock.factors[1:]):
+        stamps = stamps + table.column(name) * factor
+    return stamps + clock.offset
+
+
+def _in_units(signal: Signal, column: FloatArray, clock: FloatArray) -> FloatArray:
+    """Return a column scaled, unwrapped, offset and shifted as described, (t,)."""
+    values = column
+    if signal.factor != 1:
+        values = values * signal.factor
+    if signal.turn:
+        values = np.unwrap(values, period=signal.turn)
+    if signal.offset:
+        values = values + signal.offset
+    if signal.delay:
+        later = np.clip(clock + signal.delay, clock[0], clock[-1])
+        values = interpolate(values[:, None], clock, later, "cubic")[:, 0]
+    return values
 
 
 def _at(sampled: _Sampled, time: FloatArray) -> FloatArray:
-    """Return values at other times inside their span, (t,); none are invented where measurements
-    lack samples.
-    """
+    """Return a signal at other times inside its span, (t,); refuse measurements with long gaps."""
     clock = sampled.clock
     if np.array_equal(clock, time):
         return sampled.values
     if sampled.kind in ("position", "effort", "current") and not np.isin(time, clock).all():
-        used = stretch(clock, time)
+        used = samples_around(clock, time)
         check_gaps(clock[used], sampled.source, used.start)
     return interpolate(sampled.values[:, None], clock, time, sampled.interpolation)[:, 0]
 
@@ -341,17 +422,19 @@ def _made(
     **more: Any,
 ) -> Recording:
     """Build the recording of the values of each signal."""
+    columns: dict[str, list[FloatArray]] = {}
+    for signal, column in zip(description.signals, values):
+        columns.setdefault(signal.kind, []).append(column)
     groups: dict[str, Any] = {}
-    for kind in dict.fromkeys(s.kind for s in description.signals):
-        block = np.column_stack([v for s, v in zip(description.signals, values) if s.kind == kind])
+    for kind, those in columns.items():
+        block = np.column_stack(those)
         groups[kind] = block if kind in JOINT_KINDS else _channels(description, kind, block)
-    position, current = ([s.unit for s in description.of(kind)] for kind in ("position", "current"))
     return Recording(
         joints=description.joints,
         time=time,
-        position_units=tuple(position),
+        position_units=tuple(signal.unit for signal in description.of("position")),
         source=source,
-        current_units=tuple(current),
+        current_units=tuple(signal.unit for signal in description.of("current")),
         payload=description.payload,
         period_samples=description.period_samples,
         **groups,
@@ -360,10 +443,11 @@ def _made(
 
 
 def _channels(description: Description, kind: str, values: FloatArray) -> Channels:
-    own = description.of(kind)
-    return Channels(
-        names=tuple(s.name for s in own), units=tuple(s.unit for s in own), values=values
-    )
+    """Return the columns of one kind with their names and units."""
+    signals = description.of(kind)
+    names = tuple(signal.name for signal in signals)
+    units = tuple(signal.unit for signal in signals)
+    return Channels(names=names, units=units, values=values)
 
 
 def _inspected(
@@ -372,39 +456,43 @@ def _inspected(
     values: Sequence[FloatArray],
     time: FloatArray,
 ) -> Iterator[Notice]:
-    """Yield what is worth knowing of each kind: as recorded, or where its clocks differ, as
-    interpolated.
+    """Yield the notices on each kind of column.
+
+    The columns are inspected as recorded or, if their clocks differ, as interpolated.
     """
-    moving, moves = None, time
-    for kind in dict.fromkeys(s.kind for s in sampled):
-        own = [(s, v) for s, v in zip(sampled, values) if s.kind == kind]
-        alike = all(s.clock is own[0][0].clock for s, _ in own)
-        clock = own[0][0].clock if alike else time
-        raw = np.column_stack([s.values if alike else v for s, v in own])
-        if moving is None:
-            moving, moves = moving_joints(raw), clock
-        use = (
-            moving
-            if clock is moves
-            else moving[np.clip(np.searchsorted(moves, clock), 0, len(moves) - 1)]
-        )
-        yield from inspect_group(kind, _channels(description, kind, raw), use)
+    moving = None
+    position_clock = time
+    for kind in dict.fromkeys(signal.kind for signal in sampled):
+        members = [k for k, signal in enumerate(sampled) if signal.kind == kind]
+        clock = sampled[members[0]].clock
+        columns = [sampled[k].values for k in members]
+        if any(sampled[k].clock is not clock for k in members):
+            clock = time
+            columns = [values[k] for k in members]
+        block = np.column_stack(columns)
+        if moving is None:  # the first kind are the positions
+            moving = moving_joints(block)
+            position_clock = clock
+        moving_here = moving
+        if clock is not position_clock:
+            nearest_sample = np.searchsorted(position_clock, clock)
+            moving_here = moving[np.clip(nearest_sample, 0, len(position_clock) - 1)]
+        yield from inspect_group(kind, _channels(description, kind, block), moving_here)
 
 
 def _period(recording: Recording, description: Description) -> int | None:
-    """Return the period in samples where the description gives it in seconds."""
+    """Return the period in samples, converted if the description gives it in seconds."""
     if description.period is None:
         return description.period_samples
     exact = description.period * recording.rate
     samples = round(exact)
     count = max(1, len(recording) // max(1, samples))
-    if samples < 2 or abs(exact - samples) * count > 0.1:
+    if samples < 2 or abs(exact - samples) * count > MAX_PERIOD_ERROR:
         raise refused(
             recording.source,
             f"a period of {description.period:.9g} s is {exact:.4f} samples at "
             f"{recording.rate:.6g} Hz, expected a whole number; state a rate that fits, or leave "
-            f"the period "
-            'out: it is found in the motion with repeats = "found"',
+            'the period out: it is estimated from the motion with repeats = "found"',
             samples=exact,
         )
     return samples
@@ -421,44 +509,46 @@ class RecordingSource:
     position_units: tuple[str, ...]
     period_samples: int | None
     payload: str | None
-    source: str
+    source: str  # name of the file
     path: Path
-    description: Description
+    description: Description  # how the file is read
 
     @cached_property
     def samples(self) -> int:
-        """How many there are; the file is read once to count."""
+        """Number of samples; the file is read once to count."""
         return sum(len(block) for block in self.blocks())
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
-        """Yield consecutive recordings of at most `size` samples, in memory that does not grow with
-        the log.
-        """
+        """Yield consecutive recordings of at most `size` samples."""
         if size < 1:
             raise InvalidInput(f"blocks of {size} samples; expected at least 1")
-        description, origin, start, previous = self.description, None, 0.0, -np.inf
-        last: dict[int, float] = {}
+        description = self.description
+        origin = None
+        start = 0.0
+        previous = -np.inf
+        last: dict[int, float] = {}  # value of each wrapped signal at the end of the last block
         for table in table_blocks(self.path, size, description):
-            fresh = origin is None
-            origin = _origin({"": table}, description) if origin is None else origin
+            first_block = origin is None
+            if origin is None:
+                origin = _origin({"": table}, description)
             sampled = _streamed(table, description, origin)
             time = sampled[0].clock
             check_time(time, table.source, previous=previous, first=table.first)
             previous = float(time[-1])
-            start = float(time[0]) if fresh and not description.absolute else start
-            values = [s.values for s in sampled]
-            for k, turn in ((k, s.turn) for k, s in enumerate(description.signals) if s.turn):
-                # each block was unwrapped on its own; it goes on from where the last one ended
-                values[k] = values[k] - turn * np.round(
-                    (values[k][0] - last.get(k, values[k][0])) / turn
-                )
-                last[k] = values[k][-1]
+            if first_block and not description.absolute:
+                start = float(time[0])
+            values = [signal.values for signal in sampled]
+            for k, signal in enumerate(description.signals):
+                if signal.turn:  # each block was unwrapped by itself
+                    jump = values[k][0] - last.get(k, values[k][0])
+                    values[k] = values[k] - signal.turn * np.round(jump / signal.turn)
+                    last[k] = values[k][-1]
             yield _made(
                 description,
                 time - start,
                 values,
                 table.source,
-                notices=tuple(_told({"": table}, description)),
+                notices=tuple(_reading_notices({"": table}, description)),
             )
 
     def read(self) -> Recording:
@@ -472,13 +562,13 @@ def _streamed(table: Table, description: Description, origin: float) -> list[_Sa
     if any(s.delay for s in description.signals):
         raise refused(
             table.source,
-            "a delay of some columns cannot be undone in blocks; read the log whole with "
+            "a delay of some columns cannot be corrected in blocks; read the whole log with "
             "read_recording",
         )
     if any(s.clock is not sampled[0].clock for s in sampled):
         raise refused(
             table.source,
-            "columns have clocks of their own; the log is read whole, with read_recording",
+            "columns have clocks of their own; read the whole log with read_recording",
         )
     return sampled
 
@@ -488,46 +578,44 @@ def open_recording(
 ) -> RecordingSource:
     """Open a long log for reading in blocks; arguments as `read_recording`.
 
-    Text, Parquet and Gough's NPZ files are streamed. Runs that need resampling are refused: they
+    Text, Parquet and Gough's NPZ files are streamed. Logs that need resampling are refused: they
     are read whole.
     """
-    path, given = Path(path), _loaded(description)
-    if is_folder(path) or (
-        given is not None
-        and (
-            given.rate is not None
-            or given.period is not None
-            or given.start
-            or isfinite(given.stop)
-        )
-    ):
+    path = Path(path)
+    given = _loaded(description)
+    if is_folder(path) or (given is not None and _needs_resampling(given)):
         raise InvalidRecording(
             f"'{path.name}' needs resampling onto one clock or cutting (several files, rate, "
-            f"start, "
-            "stop or period in seconds), which cannot be done in blocks: use read_recording",
+            "start, stop or period in seconds), which cannot be done in blocks: use read_recording",
             source=path.name,
         )
-    table = next(table_blocks(path, 16, given), None)
+    table = next(table_blocks(path, HEAD_SAMPLES, given), None)
     if table is None:
         raise refused(path.name, "there are no samples")
-    found = _resolved(table, given, joints)
-    _streamed(table, found, _origin({"": table}, found))  # raises what stands against it
+    resolved = _resolved(table, given, joints)
+    _streamed(table, resolved, _origin({"": table}, resolved))  # raises if that is not possible
     return RecordingSource(
-        joints=found.joints,
-        position_units=tuple(s.unit for s in found.of("position")),
-        payload=found.payload,
-        period_samples=found.period_samples,
+        joints=resolved.joints,
+        position_units=tuple(signal.unit for signal in resolved.of("position")),
+        payload=resolved.payload,
+        period_samples=resolved.period_samples,
         source=path.name,
         path=path,
-        description=found,
+        description=resolved,
     )
+
+
+def _needs_resampling(description: Description) -> bool:
+    """Return True if a description asks for what cannot be done in blocks."""
+    if description.rate is not None or description.period is not None:
+        return True
+    return bool(description.start) or isfinite(description.stop)
 
 
 def describe_log(path: str | Path) -> Description:
     """Return how a file that describes itself is read."""
-    return replace(
-        _resolved(next(table_blocks(Path(path), 16, None)), None, None), ignored=(), absolute=False
-    )
+    head = next(table_blocks(Path(path), HEAD_SAMPLES, None))
+    return replace(_resolved(head, None, None), ignored=(), absolute=False)
 
 
 def recording_of_frame(
@@ -548,10 +636,10 @@ def recording_of_frame(
         column = frame.iloc[:, k]
         if getattr(column.dtype, "tz", None) is not None:
             column = column.dt.tz_convert(None)
-        numbers = column.dtype.kind in "fiub"
-        columns[name] = (
-            column.to_numpy(dtype=float, na_value=np.nan) if numbers else column.to_numpy()
-        )
+        if column.dtype.kind in "fiub":  # numbers
+            columns[name] = column.to_numpy(dtype=float, na_value=np.nan)
+        else:
+            columns[name] = column.to_numpy()
     table = replace(array_table(source, columns), repeated=repeated)
     return recorded({"": table}, _loaded(description), source, joints)
 
@@ -573,9 +661,8 @@ def recording_of_arrays(
         if kind in facts or given is None:
             continue
         if kind not in KINDS:
-            raise InvalidInput(
-                f"there is no signal '{kind}'{nearest(kind, (*KINDS, 'period_samples', 'payload'))}"
-            )
+            hint = nearest(kind, (*KINDS, "period_samples", "payload"))
+            raise InvalidInput(f"there is no signal '{kind}'{hint}")
         if kind in OTHER_KINDS and not isinstance(given, Mapping):
             raise InvalidInput(
                 f"{kind} is a {type(given).__name__}, expected arrays by name: {{'name': array}}"
@@ -584,39 +671,40 @@ def recording_of_arrays(
             raise InvalidInput(
                 f"the unit of {kind} is missing: say units={{'{kind}': ...}}; it is never guessed"
             )
-        own = list(given) if isinstance(given, Mapping) else list(joints)
-        values = (
-            np.column_stack(list(given.values()))
-            if isinstance(given, Mapping)
-            else np.asarray(given, dtype=float)
-        )
-        each = [units[kind]] * len(own) if isinstance(units[kind], str) else list(units[kind])
-        check_shape(values, (None, len(own)), kind)
-        check_shape(np.array(each), (len(own),), f"units of {kind}")
-        columns |= {
-            f"{name}.{kind} [{unit}]": column for name, unit, column in zip(own, each, values.T)
-        }
-    stamps = (
-        np.arange(len(next(iter(columns.values())))) / rate
-        if rate
-        else np.asarray(time, dtype=float)
-    )
+        if isinstance(given, Mapping):
+            names = list(given)
+            values = np.column_stack(list(given.values()))
+        else:
+            names = list(joints)
+            values = np.asarray(given, dtype=float)
+        stated = units[kind]
+        column_units = [stated] * len(names) if isinstance(stated, str) else list(stated)
+        check_shape(values, (None, len(names)), kind)
+        check_shape(np.array(column_units), (len(names),), f"units of {kind}")
+        for name, unit, column in zip(names, column_units, values.T):
+            columns[f"{name}.{kind} [{unit}]"] = column
+    if rate:
+        samples = len(next(iter(columns.values())))
+        stamps = np.arange(samples) / rate
+    else:
+        stamps = np.asarray(time, dtype=float)
     columns = {f"time [{units.get('time', 's')}]": stamps} | columns
     return recorded({"": replace(array_table(source, columns), facts=facts)}, None, source, joints)
 
 
 def log_and_description(log: str) -> tuple[str, str | None]:
-    """Return the file of a log and its own description: of `log.csv@its.toml` both, of `log.csv` no
-    description.
-    """
-    file, _, own = log.partition("@")
-    return file, own or None
+    """Return the file of a log and its own description, if any: `log.csv@its.toml`."""
+    file, _, description = log.partition("@")
+    return file, description or None
 
 
 def as_recordings(logs: Log | Sequence[Log], what: str = "recordings") -> list[Recording]:
     """Return logs as recordings, whatever they were given as; one alone need not be in a list."""
     if isinstance(logs, Sequence) and not isinstance(logs, str | Recording):
-        return [each for log in logs for each in as_recordings(log, what)]
+        recordings = []
+        for log in logs:
+            recordings += as_recordings(log, what)
+        return recordings
     if isinstance(logs, str | Path):
         return [read_recording(*log_and_description(str(logs)))]
     if hasattr(logs, "iloc") or hasattr(logs, "to_pandas"):

@@ -1,4 +1,4 @@
-"""What a controller saved: actuated positions and motor currents or efforts over time."""
+"""Recordings: actuated positions and motor currents or efforts over time."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
 OTHER_KINDS = ("pose", "passive", "mocap", "extra")
 KINDS = JOINT_KINDS + OTHER_KINDS
-LARGEST = 1e100  # of any number in a log; the squares of larger ones overflow
+LARGEST_NUMBER = 1e100  # in a log; the squares of larger ones overflow
 # Units of the signals of a joint by the unit of its position; currents have the one they were
 # recorded in.
-UNITS_OF = {
+SIGNAL_UNITS = {
     "m": {"position": "m", "velocity": "m/s", "reference": "m", "effort": "N"},
     "rad": {"position": "rad", "velocity": "rad/s", "reference": "rad", "effort": "N m"},
 }
@@ -62,7 +62,7 @@ class Channels(Record):
         return len(self.names)
 
 
-NOTHING = Channels(names=(), units=(), values=np.zeros((0, 0)))
+NO_CHANNELS = Channels(names=(), units=(), values=np.zeros((0, 0)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,37 +76,33 @@ class Recording(Record):
     effort: FloatArray | None = None  # (t, a) [N for joints in m, N m for joints in rad]
     # what the drive was told or measured instead, (t, a) [current_units]
     current: FloatArray | None = None
-    current_units: tuple[
-        str, ...
-    ] = ()  # as recorded (`A`, `mA`, `V`, `%`, `1`), (a,); drive gains are per this unit
+    # as recorded (`A`, `mA`, `V`, `%`, `1`), (a,); drive gains are per this unit
+    current_units: tuple[str, ...] = ()
     velocity: FloatArray | None = None  # that the controller computed, (t, a) [m/s or rad/s]
     reference: FloatArray | None = None  # positions asked for, (t, a) [m or rad]
     pose: Channels | None = None  # of the platform, as the controller computed it
     passive: Channels | None = None  # sensors on passive joints
     mocap: Channels | None = None  # pose of the platform that an outside instrument measured
-    extra: Channels = field(
-        default_factory=lambda: NOTHING
-    )  # other channels (a temperature, ...), as recorded
+    # other channels (a temperature, ...), as recorded
+    extra: Channels = field(default_factory=lambda: NO_CHANNELS)
     period_samples: int | None = None  # of a periodic motion
     payload: str | None = None
     source: str = "recording"  # where the samples come from, for messages
     notices: tuple[Notice, ...] = ()  # what the user should know about the samples
-    inspected: bool = False  # `checks.inspect` has looked at the samples
+    inspected: bool = False  # the notices of `checks.inspect` are among `notices`
     digest: str = ""  # SHA-256 of the file
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.joints or len(set(self.joints)) != len(self.joints):
+        count = len(self.joints)
+        if not self.joints or len(set(self.joints)) != count:
             raise InvalidInput(f"a recording needs joints with different names, got {self.joints}")
-        if len(self.position_units) != len(self.joints) or not set(self.position_units) <= {
-            "m",
-            "rad",
-        }:
+        if len(self.position_units) != count or not set(self.position_units) <= {"m", "rad"}:
             raise InvalidInput(
                 f"position_units is {self.position_units}, expected 'm' or 'rad' for each of "
-                f"{len(self.joints)} joints"
+                f"{count} joints"
             )
-        if len(self.current_units) != (0 if self.current is None else len(self.joints)):
+        if len(self.current_units) != (0 if self.current is None else count):
             raise InvalidInput(
                 f"current_units is {self.current_units}, expected 'A', 'V', '1' or what else was "
                 "recorded for each joint, and nothing without current"
@@ -171,7 +167,7 @@ class Recording(Record):
     @property
     def effort_units(self) -> tuple[str, ...]:
         """`N` for joints in m, `N m` for joints in rad."""
-        return tuple(UNITS_OF[unit]["effort"] for unit in self.position_units)
+        return tuple(SIGNAL_UNITS[unit]["effort"] for unit in self.position_units)
 
     @property
     def rate(self) -> float:
@@ -187,12 +183,11 @@ class Recording(Record):
         """SHA-256 of the file, or of all samples where there was none."""
         if self.digest:
             return self.digest
-        found = hashlib.sha256(self.time.tobytes())
+        digest = hashlib.sha256(self.time.tobytes())
         for kind, channels in self.groups():
-            found.update(
-                f"{kind} {channels.names} {channels.units}".encode() + channels.values.tobytes()
-            )
-        return found.hexdigest()
+            digest.update(f"{kind} {channels.names} {channels.units}".encode())
+            digest.update(channels.values.tobytes())
+        return digest.hexdigest()
 
     @property
     def period_count(self) -> int:
@@ -204,23 +199,19 @@ class Recording(Record):
         for kind in KINDS:
             values = getattr(self, kind)
             if isinstance(values, Channels):
-                if values is not NOTHING:
+                if values is not NO_CHANNELS:
                     yield kind, values
             elif values is not None:
-                units = (
-                    self.current_units
-                    if kind == "current"
-                    else tuple(UNITS_OF[unit][kind] for unit in self.position_units)
-                )
+                units = self.current_units
+                if kind != "current":
+                    units = tuple(SIGNAL_UNITS[unit][kind] for unit in self.position_units)
                 yield kind, Channels(names=self.joints, units=units, values=values)
 
     def columns(self) -> Iterator[tuple[str, str, FloatArray]]:
         """Yield name (`leg1.slider.position`), unit and samples, (t,), of each column."""
-        for kind, c in self.groups():
-            yield from (
-                (f"{name}.{kind}", unit, column)
-                for name, unit, column in zip(c.names, c.units, c.values.T)
-            )
+        for kind, channels in self.groups():
+            for name, unit, column in zip(channels.names, channels.units, channels.values.T):
+                yield f"{name}.{kind}", unit, column
 
     @property
     def channels(self) -> dict[str, FloatArray]:
@@ -228,20 +219,20 @@ class Recording(Record):
         return dict(zip(self.extra.names, self.extra.values.T))
 
     def mapped(self, change: Any, **fields: Any) -> Recording:
-        """Return the recording with a function of (t, k) arrays applied to each kind of column, and
-        other fields.
+        """Return the recording with each kind of column changed, and other fields.
+
+        Args:
+            change: Function of the samples of one kind, (t, k).
+            fields: Other fields of the new recording.
         """
-        values = {kind: change(c.values) for kind, c in self.groups()}
-        changed: dict[str, Any] = {
-            kind: v if kind in JOINT_KINDS else replace(getattr(self, kind), values=v)
-            for kind, v in values.items()
-        }
+        changed: dict[str, Any] = {}
+        for kind, channels in self.groups():
+            values = change(channels.values)
+            changed[kind] = values if kind in JOINT_KINDS else replace(channels, values=values)
         return replace(self, **changed, **fields)
 
     def take(self, rows: slice | NDArray[Any]) -> Recording:
-        """Return some samples; the period stays with a slice whose step divides it and is dropped
-        otherwise.
-        """
+        """Return some samples; the period is kept by a slice whose step divides it."""
         step = (rows.step or 1) if isinstance(rows, slice) else 0
         period = self.period_samples or 0
         keep = step > 0 and period % step == 0 and period // step > 1
@@ -263,9 +254,7 @@ class Recording(Record):
         return self.take(slice(0, self.period_count * (self.period_samples or 0)))
 
     def periods(self, kind: str) -> FloatArray:
-        """Return a view of position, velocity, reference, effort or current by periods, (k, N,
-        a).
-        """
+        """Return a view of one kind of joint signal by periods, (k, N, a)."""
         if kind not in JOINT_KINDS:
             raise InvalidInput(f"no joint signal '{kind}'{nearest(kind, JOINT_KINDS)}")
         values: FloatArray | None = getattr(self, kind)
@@ -286,51 +275,45 @@ class Recording(Record):
 
     def table(self) -> Columns:
         """Return what a notebook shows: the range of each channel."""
-        rows = [
-            (name, unit, float(column.min()), float(column.max()))
-            for name, unit, column in self.columns()
-        ]
-        return dict(zip(("channel", "unit", "smallest", "largest"), zip(*rows)))
+        table: dict[str, list[Any]] = {"channel": [], "unit": [], "smallest": [], "largest": []}
+        for name, unit, column in self.columns():
+            table["channel"].append(name)
+            table["unit"].append(unit)
+            table["smallest"].append(float(column.min()))
+            table["largest"].append(float(column.max()))
+        return table
 
     def to_dataframe(self) -> DataFrame:
-        """Return the samples as a pandas DataFrame, headers as in files, indexed by time (needs
-        pandas).
-        """
+        """Return the samples as a pandas DataFrame, with headers as in files, indexed by time."""
         columns = {f"{name} [{unit}]": column for name, unit, column in self.columns()}
         pandas = import_optional("pandas", "notebook")
         return pandas.DataFrame(columns, index=pandas.Index(self.time, name="time [s]"))
 
     def summary(self) -> str:
-        """Return what there is in one line, then what the checks found."""
+        """Return the content in one line, then the notices."""
         kinds = ", ".join(kind for kind, _ in self.groups())
-        clock = (
-            f"{self.time[-1] - self.time[0]:.4g} s at {self.rate:.6g} Hz"
-            if len(self) > 1
-            else "1 sample"
-        )
-        more = f", {self.period_count} periods" if self.period_samples else ""
-        carried = f", with '{self.payload}'" if self.payload else ""
-        return "\n".join(
-            [
-                f"{self.source}: {len(self)} samples, {clock}{more}{carried}; {kinds} of "
-                f"{', '.join(self.joints)}",
-                *notice_lines(ordered(self.notices)),
-            ]
-        )
+        line = f"{self.source}: {len(self)} samples"
+        if len(self) > 1:
+            line += f", {self.time[-1] - self.time[0]:.4g} s at {self.rate:.6g} Hz"
+        if self.period_samples:
+            line += f", {self.period_count} periods"
+        if self.payload:
+            line += f", with '{self.payload}'"
+        line += f"; {kinds} of {', '.join(self.joints)}"
+        return "\n".join([line, *notice_lines(ordered(self.notices))])
 
     def plot(self) -> Any:
         """Draw all channels, a panel for each kind; returns the axes."""
         groups = list(self.groups())
         axes = stacked_axes([kind for kind, _ in groups])
-        for each, (_, c) in zip(axes, groups):
-            for name, unit, column in zip(c.names, c.units, c.values.T):
-                each.plot(self.time, column, linewidth=0.8, label=f"{name} [{unit}]")
-            each.legend(loc="upper right", fontsize="small")
+        for axis, (_, channels) in zip(axes, groups):
+            for name, unit, column in zip(channels.names, channels.units, channels.values.T):
+                axis.plot(self.time, column, linewidth=0.8, label=f"{name} [{unit}]")
+            axis.legend(loc="upper right", fontsize="small")
         return axes
 
     def save(self, path: str | Path, *, settings: Mapping[str, object] | None = None) -> Path:
-        """Write the recording as CSV (`.csv`, `.csv.gz`), NPZ (`.npz`) or bag (`.mcap`) and return
-        the path.
+        """Write the recording as `.csv`, `.csv.gz`, `.npz` or bag (`.mcap`); return the path.
 
         The file appears complete or not at all. CSV numbers have the digits to read back the same.
         Bags hold `/joint_states`, other columns at topics of their own, and need rosbags.
@@ -342,10 +325,10 @@ class Recording(Record):
 
 
 def _check_values(channels: Channels, kind: str, time: FloatArray, source: str) -> None:
-    """Raise `InvalidRecording` naming the first value that no instrument records."""
-    bad = ~(np.abs(channels.values) < LARGEST)  # NaN is not
+    """Raise `InvalidRecording` naming the first value that is not finite, or huge."""
+    bad = ~(np.abs(channels.values) < LARGEST_NUMBER)  # also NaN
     if bad.any():
-        i, j = (int(n) for n in np.argwhere(bad)[0])
+        i, j = np.argwhere(bad)[0].tolist()
         column = f"{channels.names[j]}.{kind}"
         raise refused(
             source,
@@ -360,11 +343,14 @@ def _check_values(channels: Channels, kind: str, time: FloatArray, source: str) 
 def check_time(
     time: FloatArray, source: str, column: str = "time", previous: float = -np.inf, first: int = 0
 ) -> None:
-    """Raise `InvalidRecording` naming the first sample whose time is not finite or does not
-    increase.
+    """Raise `InvalidRecording` naming the first time that is not finite or does not increase.
 
-    `first` is the index of the first sample here in the whole record, `previous` the time of the
-    one before. [s]
+    Args:
+        time: Of a block of samples, (t,). [s]
+        source: Name of the log.
+        column: Name of the time column.
+        previous: Time of the sample before the block. [s]
+        first: Index of the first sample of the block in the whole log.
     """
     if not len(time):
         raise refused(source, "there are no samples")
@@ -374,10 +360,8 @@ def check_time(
         i = int(np.argmin(good))
         what = f"is {time[i]}"
         if np.isfinite(time[i]):
-            what = f"is {time[i]:.9g} s, " + (
-                "the same as" if steps[i] == 0 else f"{-steps[i]:.3g} s earlier than"
-            )
-            what += " the sample before it"
+            relation = "the same as" if steps[i] == 0 else f"{-steps[i]:.3g} s earlier than"
+            what = f"is {time[i]:.9g} s, {relation} the sample before it"
         raise refused(
             source,
             f"column '{column}' {what} at sample {first + i} ({int((~good).sum())} such samples); "

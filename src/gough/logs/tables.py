@@ -1,4 +1,4 @@
-"""Columns of a file; text tables with any delimiter, plain or gzipped, whole or in blocks."""
+"""Tables of columns, and text files with any delimiter, plain or gzipped, in blocks."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from gough.core.files import text_encoding
 from gough.core.notices import Notice
 from gough.core.units import is_unit
 from gough.logs.messages import log_notice, refused
-from gough.logs.writers import FORMAT, MARK
+from gough.logs.writers import RECORDING_FORMAT, RECORDING_MARK
 
 DELIMITERS = ("\t", ";", ",", "|", None)  # None: any white space
-COMMENTS = ("#", "%")
-LONGEST = 2**22  # characters of a line; a table of 100,000 columns fits
-# lines among which a table must begin; oscilloscopes of controllers write some twenty above it
-BLOCK = 64
-KEYS = ("name", "symbolname")  # what begins the line of names in such a block
-SIGNS = (
+COMMENT_SIGNS = ("#", "%")
+MAX_LINE_CHARACTERS = 2**22  # a table of 100,000 columns fits
+# Lines among which a table must begin; oscilloscopes of controllers write some twenty above it.
+MAX_LINES_ABOVE = 64
+NAME_LINE_WORDS = ("name", "symbolname")  # that begin the line of names above such a table
+NUMBER_SIGNS = (
     (".", ""),
     (",", ""),
     (".", ","),
@@ -40,7 +40,7 @@ SIGNS = (
     (".", " "),
     (",", " "),
 )  # decimal, thousands
-MEANT = {
+SIGN_MEANINGS = {
     (",", ""): "the comma is the decimal sign",
     (".", ""): "the point is the decimal sign",
     (".", ","): "the comma separates thousands",
@@ -54,32 +54,24 @@ Lines = Iterable[tuple[int, str]]  # with their numbers in the file
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """Columns of one file, or of a stretch of it."""
+    """Columns of one file, or of a block of it."""
 
-    source: str
-    columns: Mapping[
-        str, FloatArray
-    ]  # (t,) each; a MATLAB file may hold scalars beside its signals
-    facts: Mapping[str, object] = field(default_factory=dict)  # what a Gough file says about itself
-    notices: tuple[Notice, ...] = ()
-    repeated: frozenset[str] = (
-        frozenset()
-    )  # names of more than one column, here called `q[1]`, `q[2]`, ...
-    unread: Mapping[str, str] = field(
-        default_factory=dict
-    )  # what columns hold that are not numbers
-    blank: Mapping[str, BoolArray] = field(
-        default_factory=dict
-    )  # rows where a column has no value, but NaN, (t,)
-    seconds: frozenset[str] = (
-        frozenset()
-    )  # columns that are times in s by their nature: dates, stamps of a bag
+    source: str  # name of the file
+    columns: Mapping[str, FloatArray]  # (t,) each; of a MATLAB file also scalars
+    facts: Mapping[str, object] = field(default_factory=dict)  # that Gough wrote into its file
+    notices: tuple[Notice, ...] = ()  # on reading it
+    # names of more than one column, here called `q[1]`, `q[2]`, ...
+    repeated: frozenset[str] = frozenset()
+    # content of the columns that are not numbers
+    unread: Mapping[str, str] = field(default_factory=dict)
+    # rows where a column has NaN because its cell is blank, (t,)
+    blank: Mapping[str, BoolArray] = field(default_factory=dict)
+    # columns known to be times in s: dates, stamps of a bag
+    seconds: frozenset[str] = frozenset()
     first: int = 0  # index of the first sample in the file
 
     def column(self, name: str) -> FloatArray:
-        """Return a column by name, or without one the only one; none, several, text and NaN are
-        refused.
-        """
+        """Return a column by name, the only one without a name; refuse text and NaN."""
         if not name and len(self.columns) != 1:
             raise InvalidRecording(
                 f"{self.source} has {len(self.columns)} columns ({', '.join(self.columns)}); say "
@@ -87,16 +79,19 @@ class Table:
                 source=self.source,
             )
         name = name or next(iter(self.columns))
-        if name in self.repeated or name not in self.columns:
-            wrong = (
+        if name in self.repeated:
+            raise refused(
+                self.source,
                 f"more than one column is named '{name}'; in a description say which: '{name}[1]', "
-                f"'{name}[2]'"
-                if name in self.repeated
-                else f"column '{name}' holds {self.unread[name]}, expected numbers"
-                if name in self.unread
-                else f"there is no column '{name}'{nearest(name, self.columns)}"
+                f"'{name}[2]'",
+                column=name,
             )
-            raise refused(self.source, wrong, column=name)
+        if name in self.unread:
+            message = f"column '{name}' holds {self.unread[name]}, expected numbers"
+            raise refused(self.source, message, column=name)
+        if name not in self.columns:
+            message = f"there is no column '{name}'{nearest(name, self.columns)}"
+            raise refused(self.source, message, column=name)
         values = self.columns[name]
         good = np.isfinite(values) | self.blank.get(name, False)
         if not good.all():
@@ -112,62 +107,66 @@ class Table:
 
 
 def numbered(names: Sequence[str]) -> tuple[list[str], frozenset[str]]:
-    """Return names with those that occur more than once numbered from 1, `q[1]`, `q[2]`, and which
-    these are.
-    """
-    more = frozenset(name for name, count in Counter(names).items() if count > 1)
-    return [
-        f"{name}[{names[: i + 1].count(name)}]" if name in more else name
-        for i, name in enumerate(names)
-    ], more
+    """Number names that occur more than once from 1, `q[1]`, `q[2]`; also return these names."""
+    repeated = frozenset(name for name, count in Counter(names).items() if count > 1)
+    unique = []
+    seen: Counter[str] = Counter()
+    for name in names:
+        seen[name] += 1
+        unique.append(f"{name}[{seen[name]}]" if name in repeated else name)
+    return unique, repeated
 
 
-def cut(whole: Table, size: int) -> Iterator[Table]:
-    """Yield a table in blocks; whole if columns have clocks of their own, or constants stand beside
-    the signals.
-    """
-    counts = {len(column) for column in whole.columns.values()}
-    if len(counts) > 1:
-        yield whole
+def cut(table: Table, samples: int) -> Iterator[Table]:
+    """Yield a table in blocks of samples; the whole table if its columns differ in length."""
+    lengths = {len(column) for column in table.columns.values()}
+    if len(lengths) > 1:
+        yield table
         return
-    for i in range(0, max(counts), size):
+    for start in range(0, max(lengths), samples):
+        rows = slice(start, start + samples)
         yield replace(
-            whole,
-            first=whole.first + i,
-            columns={name: c[i : i + size] for name, c in whole.columns.items()},
-            blank={name: rows[i : i + size] for name, rows in whole.blank.items()},
+            table,
+            first=table.first + start,
+            columns={name: column[rows] for name, column in table.columns.items()},
+            blank={name: mask[rows] for name, mask in table.blank.items()},
         )
 
 
 def joined(blocks: Iterable[Table]) -> Table:
     """Return consecutive blocks as one table."""
-    parts = list(blocks)
-    columns = {name: np.concatenate([b.columns[name] for b in parts]) for name in parts[0].columns}
-    blank = {
-        name: np.concatenate(
-            [b.blank.get(name, np.zeros(len(b.columns[name]), dtype=bool)) for b in parts]
-        )
-        for name in dict.fromkeys(name for b in parts for name in b.blank)
-    }
-    return replace(parts[0], columns=columns, blank=blank, notices=parts[-1].notices)
+    tables = list(blocks)
+    columns = {}
+    for name in tables[0].columns:
+        columns[name] = np.concatenate([table.columns[name] for table in tables])
+    blank = {}
+    for name in columns:
+        if any(name in table.blank for table in tables):
+            blank[name] = np.concatenate([_blank_cells(table, name) for table in tables])
+    return replace(tables[0], columns=columns, blank=blank, notices=tables[-1].notices)
+
+
+def _blank_cells(table: Table, name: str) -> BoolArray:
+    """Return where a column of a table is blank, (t,)."""
+    if name in table.blank:
+        return table.blank[name]
+    return np.zeros(len(table.columns[name]), dtype=bool)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Layout:
-    """How the lines of one text file are cut into columns; those at `text` are not numbers, those
-    at `dates` stamps.
-    """
+    """How the lines of one text file are split into columns."""
 
-    source: str
-    names: tuple[str, ...]
-    text: Mapping[int, str]
-    dates: frozenset[int]
+    source: str  # name of the file
+    names: tuple[str, ...]  # of the columns
+    text: Mapping[int, str]  # content of the columns that are not numbers, by their index
+    dates: frozenset[int]  # indices of the columns with dates
     delimiter: str | None
-    trailing: bool
+    trailing: bool  # lines end with a delimiter
     decimal: str
     thousands: str
-    facts: Mapping[str, object]
-    above: int
+    facts: Mapping[str, object]  # that Gough wrote into its file
+    above: int  # lines above the table
 
     def value(self, i: int, cell: str) -> float | None:
         """Return the number or the date in a cell of a column; None if it is none."""
@@ -177,13 +176,12 @@ class _Layout:
 def text_blocks(
     path: Path, size: int = 65536, *, decimal: str = ".", thousands: str = "", skip: int = 0
 ) -> Iterator[Table]:
-    """Read a text table in blocks of at most `size` samples, in memory that does not grow with the
-    file.
+    """Yield a text table in blocks of at most `size` samples.
 
     After `skip` lines, the first that is no comment (`#`, `%`) names the columns. Without one, the
     last comment line of the same width does (what numpy.savetxt writes), and failing that columns
-    are named "1", "2", ... A block of other lines may stand above (`_headed`). Where each column
-    has its own time before it, that is named `<column> time`. Columns that begin with text are not
+    are named "1", "2", ... Other lines may stand above (`_table_below`). Where each column has
+    its own time before it, that is named `<column> time`. Columns that begin with text are not
     read. A last line that is cut short is dropped and reported.
     """
     source = path.name
@@ -197,7 +195,7 @@ def text_blocks(
                 log_notice(
                     "encoding",
                     source,
-                    "the text is not UTF-8 and was taken for that of Windows (CP 1252)",
+                    "the text is not UTF-8 and was read as Windows text (CP 1252)",
                 )
             )
         with opened(
@@ -210,7 +208,7 @@ def text_blocks(
                     log_notice(
                         "above",
                         source,
-                        f"{layout.above} lines above the table were passed over",
+                        f"{layout.above} lines above the table were skipped",
                         lines=layout.above,
                     )
                 )
@@ -225,19 +223,22 @@ def text_blocks(
                 unread={names[i]: what for i, what in layout.text.items()},
                 seconds=frozenset(names[i] for i in layout.dates),
             )
-            start, block = 0, list(islice(data, size))
+            start = 0
+            block = list(islice(data, size))
             if not block:
                 raise refused(source, "there are column names but no samples")
             while block:
                 values, blank = _parse(block, layout)
-                start, block = start + len(block), list(islice(data, size))
+                next_block = list(islice(data, size))
                 yield replace(
                     about,
                     columns=dict(zip(read, values.T)),
-                    first=start - len(values),
+                    first=start,
                     blank={name: rows for name, rows in zip(read, blank.T) if rows.any()},
-                    notices=() if block else tuple(notices),
+                    notices=() if next_block else tuple(notices),
                 )
+                start += len(block)
+                block = next_block
     except UnicodeError as error:
         raise InvalidRecording(
             f"{source} is not UTF-8 text, nor UTF-16 ({error}); expected a text table, or another "
@@ -246,7 +247,7 @@ def text_blocks(
         ) from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise InvalidRecording(
-            f"{source} is not a sound gzip file ({error}); copy it again", source=source
+            f"{source} is a damaged gzip file ({error}); copy it again", source=source
         ) from error
     except OSError as error:
         raise InvalidRecording(
@@ -258,12 +259,13 @@ def _numbered(handle: Any, source: str, notices: list[Notice]) -> Iterator[tuple
     """Yield lines with their numbers; a gzip stream that stops early ends there and is reported."""
     number = 0
     try:
-        while line := handle.readline(LONGEST):
+        while line := handle.readline(MAX_LINE_CHARACTERS):
             number += 1
-            if len(line) == LONGEST:
+            if len(line) == MAX_LINE_CHARACTERS:
                 raise refused(
                     source,
-                    f"line {number} has more than {LONGEST} characters; is this a table?",
+                    f"line {number} has more than {MAX_LINE_CHARACTERS} characters, expected a "
+                    "table",
                     line=number,
                 )
             yield number, line
@@ -291,35 +293,37 @@ def _layout(
                 "suffix",
                 source=source,
             )
-        if line.startswith(COMMENTS) and not head:
+        if line.startswith(COMMENT_SIGNS) and not head:
             comments.append(line)
-        elif line.strip() and not line.startswith(COMMENTS):
+        elif line.strip() and not line.startswith(COMMENT_SIGNS):
             head.append((number, line))
-            if len(head) == BLOCK:
+            if len(head) == MAX_LINES_ABOVE:
                 break
     if not head:
         raise InvalidRecording(
             f"{source} is empty; expected column names and samples", source=source
         )
     facts = _facts(comments[0] if comments else "", source)
-    above, data, delimiter = _headed(head)
-    passed = len(above)
+    above, data, delimiter = _table_below(head)
+    lines_above = len(above)
     if not above:
         delimiter = _delimiter([line for _, line in head[:2]], source)
-        above, data = [_cells(head[0][1], delimiter)], head[1:]
-        if all(_number(cell, decimal, thousands) is not None for cell in above[0] if cell):
-            data = head
+        first_cells = _cells(head[0][1], delimiter)
+        numbers = [_number(cell, decimal, thousands) for cell in first_cells if cell]
+        if None in numbers:
+            above = [first_cells]
+            data = head[1:]
+        else:
             above = [_cells(comments[-1].lstrip("#% "), delimiter)] if comments else []
+            data = head
     width = len(_cells(data[0][1] if data else head[0][1], delimiter))
     names = _column_names(above, width)
     first = _cells(data[0][1], delimiter)[: len(names)] if data else []
     dates = frozenset(i for i, cell in enumerate(first) if _seconds(cell) is not None)
-    # columns whose first value is no number with either decimal sign, and where that was seen
-    text = {
-        i: f"'{cell}' in line {data[0][0]}"
-        for i, cell in enumerate(first)
-        if i not in dates and not _fits(cell)
-    }
+    text = {}  # columns whose first cell is no number with any decimal sign
+    for i, cell in enumerate(first):
+        if i not in dates and not _fits(cell):
+            text[i] = f"'{cell}' in line {data[0][0]}"
     return _Layout(
         source=source,
         names=tuple(names),
@@ -330,112 +334,127 @@ def _layout(
         trailing=bool(data) and width == len(names) + 1,
         thousands=thousands,
         facts=facts,
-        above=passed,
+        above=lines_above,
     ), data
 
 
-def _headed(
+def _table_below(
     head: list[tuple[int, str]],
 ) -> tuple[list[list[str]], list[tuple[int, str]], str | None]:
-    """Find a table below a block of lines that are no table: the lines above as cells, those of
-    data, the delimiter.
+    """Find a table below other lines: their cells, the lines of data, and the delimiter.
 
     The first two lines of a plain table have the same width and the second holds mostly numbers: no
-    block. Else the data begin with the first line that holds nothing but numbers, blanks and dates,
-    two at least, and goes on like that. Without such a line nothing is returned.
+    other lines. Otherwise the data begin with the first line of at least two numbers, blanks or
+    dates and nothing else, if the next lines are like it. Without such a line nothing is returned.
     """
-
-    def usable(row: list[str]) -> int:
-        return sum(_fits(cell) or _seconds(cell) is not None for cell in row)
-
-    for delimiter in DELIMITERS if len(head) > 3 else ():
+    if len(head) <= 3:
+        return [], [], None
+    for delimiter in DELIMITERS:
         rows = [_cells(line, delimiter) for _, line in head]
-        if 1 < len(rows[0]) == len(rows[1]) < 2 * usable(rows[1]):
+        if 1 < len(rows[0]) == len(rows[1]) < 2 * _usable(rows[1]):
             break
-        start = next(
-            (
-                i
-                for i, row in enumerate(rows)
-                if len(row) > 1 and any(row) and usable(row) == len(row)
-            ),
-            0,
-        )
-        alike = rows[start : start + 3]
-        if (
-            start > 1
-            and len(alike) > 1
-            and all(len(row) == len(alike[0]) == usable(row) for row in alike)
-        ):
+        start = _first_data_row(rows)
+        data_rows = rows[start : start + 3]
+        width = len(data_rows[0])
+        alike = all(len(row) == width == _usable(row) for row in data_rows)
+        if start > 1 and len(data_rows) > 1 and alike:
             return rows[:start], head[start:], delimiter
     return [], [], None
 
 
-def _column_names(above: list[list[str]], width: int) -> list[str]:
-    """Return the names for columns of this many cells from the lines above them; numbers if none
-    has them.
+def _usable(cells: list[str]) -> int:
+    """Return how many cells are blank, a number or a date."""
+    return sum(_fits(cell) or _seconds(cell) is not None for cell in cells)
 
-    A line that begins with `Name` has them; else the last of the right width, with the units below
-    it if there is a line of them. Cells that alternate with one word (`Name, x, Name, y` or `Time,
-    x, Time, y`) mean that each column has its own time before it.
+
+def _first_data_row(rows: list[list[str]]) -> int:
+    """Return the index of the first row with only numbers, blanks and dates, 0 without one."""
+    for i, row in enumerate(rows):
+        if len(row) > 1 and any(row) and _usable(row) == len(row):
+            return i
+    return 0
+
+
+def _column_names(above: list[list[str]], width: int) -> list[str]:
+    """Return the names of the columns from the lines above them; numbers if no line has them.
+
+    A line that begins with `Name` has them; otherwise the last one of the right width, with the
+    units below it if there is a line of them. Cells that alternate with one word (`Name, x, Name,
+    y` or `Time, x, Time, y`) mean that each column has its own time before it.
     """
-    fitting = [row[:-1] if not row[-1] else row for row in above if row]
-    fitting = [row for row in fitting if len(row) in (width, width - 1)]
-    if len(fitting) > 1 and all(
-        not cell or is_unit(cell.strip("[]()")) for cell in fitting[-1]
-    ):  # a line of units
-        fitting[-1] = [
-            f"{name} [{unit.strip('[]()')}]" if unit else name for name, unit in zip(*fitting[-2:])
-        ]
-    keyed = [row for row in fitting if row[0].lower() in KEYS]
+    trimmed = [row if row[-1] else row[:-1] for row in above if row]
+    fitting = [row for row in trimmed if len(row) in (width, width - 1)]
     if not fitting:
         return [str(i + 1) for i in range(width)]
-    found = keyed[0] if keyed else fitting[-1]
-    if len(found) % 2 == 0 and len(set(found[::2])) == 1 and (keyed or len(found) > 2):
-        return [name for own in found[1::2] for name in (f"{own} time", own)]
-    return ["Time", *found[1:]] if keyed else found
+    if len(fitting) > 1 and _is_unit_line(fitting[-1]):
+        fitting[-1] = _names_with_units(fitting[-2], fitting[-1])
+    keyed = [row for row in fitting if row[0].lower() in NAME_LINE_WORDS]
+    names = keyed[0] if keyed else fitting[-1]
+    if len(names) % 2 == 0 and len(set(names[::2])) == 1 and (keyed or len(names) > 2):
+        with_times = []
+        for name in names[1::2]:
+            with_times += [f"{name} time", name]
+        return with_times
+    return ["Time", *names[1:]] if keyed else names
+
+
+def _is_unit_line(cells: list[str]) -> bool:
+    """Return True if all cells of a line are units or blank."""
+    return all(not cell or is_unit(cell.strip("[]()")) for cell in cells)
+
+
+def _names_with_units(names: list[str], units: list[str]) -> list[str]:
+    """Return names followed by their units in brackets."""
+    headers = []
+    for name, unit in zip(names, units):
+        headers.append(f"{name} [{unit.strip('[]()')}]" if unit else name)
+    return headers
 
 
 def _facts(comment: str, source: str) -> Mapping[str, object]:
     """Read the line `# gough-recording 1 {"payload": ...}`."""
     words = comment.lstrip("#% ").split(" ", 2)
-    if words[0].strip() != MARK:
+    if words[0].strip() != RECORDING_MARK:
         return {}
     try:
-        version, facts = int(words[1]), parse_json(words[2])
+        version = int(words[1])
+        facts = parse_json(words[2])
     except (IndexError, ValueError, InvalidInput) as error:
         raise refused(
             source,
-            f"the line '{comment.strip()[:60]}' is damaged; expected '# {MARK} {FORMAT} {{...}}'",
+            f"the line '{comment.strip()[:60]}' is damaged; expected "
+            f"'# {RECORDING_MARK} {RECORDING_FORMAT} {{...}}'",
         ) from error
-    if version != FORMAT or not isinstance(facts, dict):
-        raise refused(source, f"format version {version} of {MARK} is not known, expected {FORMAT}")
+    if version != RECORDING_FORMAT or not isinstance(facts, dict):
+        raise refused(
+            source,
+            f"format version {version} of {RECORDING_MARK} is not known, expected "
+            f"{RECORDING_FORMAT}",
+        )
     return facts
 
 
 def _delimiter(head: list[str], source: str) -> str | None:
-    """Return the first delimiter that cuts both lines into the same number of pieces, two or
-    more.
-    """
+    """Return the first delimiter that splits both lines into as many cells, two or more."""
     for delimiter in DELIMITERS:
-        for ends in (
-            "\r\n",
-            "\r\n" + (delimiter or ""),
-        ):  # as they are; without a delimiter behind the last column
+        # as they are; without a delimiter behind the last column
+        for ends in ("\r\n", "\r\n" + (delimiter or "")):
             widths = {len(_cells(line.rstrip(ends), delimiter)) for line in head}
             if len(widths) == 1 and min(widths) > 1:
                 return delimiter
     if len(head) == 1:
-        raise refused(source, "there is one line and no table in it")
+        raise refused(source, "there is only one line, expected a table")
     if all(len(_cells(line, None)) == 1 for line in head) and _fits(head[1].strip()):
         return None  # one column
     raise refused(
         source,
-        "no delimiter (tab, semicolon, comma, bar, space) cuts the first two lines into the same "
-        "number of columns, nor is it one column of numbers; is this a table?",
+        "no delimiter (tab, semicolon, comma, bar, space) splits the first two lines into the same "
+        "number of columns, nor is it one column of numbers; expected a table",
     )
 
 
 def _cells(line: str, delimiter: str | None) -> list[str]:
+    """Split a line into its cells."""
     if delimiter is None:
         return _WORD.findall(line)
     return [cell.strip() for cell in next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter))]
@@ -443,16 +462,14 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
 
 def _number(cell: str, decimal: str = ".", thousands: str = "") -> float | None:
     """Return a cell as a number; None if it is none, or written with other signs."""
-    if thousands and re.fullmatch(
-        r"[-+]?\d{1,3}(T\d{3})+(D\d*)?".replace("T", re.escape(thousands)).replace(
-            "D", re.escape(decimal)
-        ),
-        cell,
-    ):
-        cell = cell.replace(thousands, "")
-    if "_" in cell or (
-        decimal != "." and "." in cell
-    ):  # Python reads 1_000, files mean something else
+    if thousands:
+        group = re.escape(thousands)
+        point = re.escape(decimal)
+        if re.fullmatch(rf"[-+]?\d{{1,3}}({group}\d{{3}})+({point}\d*)?", cell):
+            cell = cell.replace(thousands, "")
+    if "_" in cell:  # Python reads 1_000, files mean something else
+        return None
+    if decimal != "." and "." in cell:
         return None
     try:
         return float(cell.replace(decimal, "."))
@@ -461,16 +478,15 @@ def _number(cell: str, decimal: str = ".", thousands: str = "") -> float | None:
 
 
 def _fits(cell: str) -> bool:
-    """Tell whether a cell is blank or a number with any signs."""
-    return not cell or any(_number(cell, *signs) is not None for signs in SIGNS)
+    """Return True if a cell is blank or a number with any signs."""
+    return not cell or any(_number(cell, *signs) is not None for signs in NUMBER_SIGNS)
 
 
 def _seconds(cell: str) -> float | None:
-    """Return a date with time as seconds since 1970, one without zone as if it were UTC; None if it
-    is none. [s]
+    """Return a date with time as seconds since 1970, None if the cell is none. [s]
 
-    ISO, or with points, the day first (31.12.2024 23:59:59.5); a time alone is on the first day. A
-    double resolves 0.24 us there.
+    ISO, or with points, the day first (31.12.2024 23:59:59.5); UTC if there is no zone; a time
+    alone is on the first day. A double resolves 0.24 us there.
     """
     plain = _CLOCK.fullmatch(cell)
     if plain:
@@ -489,25 +505,15 @@ def _checked(
     lines: Iterator[tuple[int, str]], layout: _Layout, notices: list[Notice]
 ) -> Iterator[tuple[int, str]]:
     """Yield data lines of the right width; drop and report a last line that was cut short."""
-    delimiter, width, source = layout.delimiter, len(layout.names), layout.source
+    width = len(layout.names)
+    source = layout.source
     for number, line in lines:
-        if line.startswith(COMMENTS) or not line.strip():
+        if line.startswith(COMMENT_SIGNS) or not line.strip():
             continue
-        found = (
-            len(line.split())
-            if delimiter is None
-            else len(_cells(line, delimiter))
-            if '"' in line
-            else line.count(delimiter) + 1
-        ) - layout.trailing
-        cells = [] if line.endswith("\n") else _cells(line, delimiter)[:width]
-        readable = all(
-            layout.value(i, cell) is not None
-            for i, cell in enumerate(cells)
-            if i not in layout.text
-        )
-        if found == width and readable:
-            if cells:
+        columns = _count_cells(line, layout.delimiter) - layout.trailing
+        terminated = line.endswith("\n")
+        if columns == width and (terminated or _readable(line, layout)):
+            if not terminated:
                 notices.append(
                     log_notice(
                         "unterminated",
@@ -518,11 +524,11 @@ def _checked(
                 )
             yield number, line
             continue
-        if any(rest.strip() for _, rest in lines):
+        if any(later.strip() for _, later in lines):
             raise refused(
                 source,
-                f"line {number} has {found} columns, expected {width}; repair or cut the file "
-                f"there",
+                f"line {number} has {columns} columns, expected {width}; repair or cut the file "
+                "there",
                 line=number,
             )
         notices.append(
@@ -535,8 +541,26 @@ def _checked(
         )
 
 
+def _count_cells(line: str, delimiter: str | None) -> int:
+    """Return the number of cells of a line."""
+    if delimiter is None:
+        return len(line.split())
+    if '"' in line:
+        return len(_cells(line, delimiter))
+    return line.count(delimiter) + 1
+
+
+def _readable(line: str, layout: _Layout) -> bool:
+    """Return True if all cells of a line can be read; the last line of a file may be cut."""
+    cells = _cells(line, layout.delimiter)[: len(layout.names)]
+    for i, cell in enumerate(cells):
+        if i not in layout.text and layout.value(i, cell) is None:
+            return False
+    return True
+
+
 def _parse(lines: list[tuple[int, str]], layout: _Layout) -> tuple[FloatArray, BoolArray]:
-    """Turn data lines into numbers, and say which cells are blank, (t, k) each."""
+    """Return the numbers of data lines and a mask of the blank cells, (t, k) each."""
     texts = [line for _, line in lines]
     plain = not layout.dates and not layout.thousands
     if layout.decimal != ".":
@@ -572,8 +596,9 @@ def _parse(lines: list[tuple[int, str]], layout: _Layout) -> tuple[FloatArray, B
 
 
 def _no_number(cell: str, i: int, line: int, layout: _Layout) -> InvalidRecording:
+    """Return the error about a cell that is no number, with the decimal sign it may have."""
     hint = "; repair or cut the file there"
-    for (decimal, thousands), what in MEANT.items():
+    for (decimal, thousands), what in SIGN_MEANINGS.items():
         if _number(cell, decimal, thousands) is not None:
             both = f' and thousands = "{thousands}"' if thousands else ""
             hint = f'; if {what}, say decimal = "{decimal}"{both} in a description file'

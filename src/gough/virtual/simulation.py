@@ -17,7 +17,7 @@ from gough.core.motion import Motion
 from gough.core.options import Settings
 from gough.core.record import Record
 from gough.engine.model import Model
-from gough.logs.recording import NOTHING, Channels, Recording
+from gough.logs.recording import NO_CHANNELS, Channels, Recording
 from gough.mechanism.types import Noise
 
 
@@ -276,7 +276,7 @@ def _channels(model: Model, samples: int) -> Channels:
     """Return the recorded channels that joint terms depend on, constant over a log."""
     channels = model.mechanism.channels
     if not channels:
-        return NOTHING
+        return NO_CHANNELS
     return Channels(
         names=tuple(channels),
         units=("1",) * len(channels),

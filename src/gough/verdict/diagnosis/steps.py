@@ -14,7 +14,7 @@ from gough.core.arrays import FloatArray
 from gough.core.statistics import robust_scale, student_tail
 from gough.fitting.scores import PROBABLE
 from gough.identification.diagnosis import Mistake, describe
-from gough.logs.checks import GAP
+from gough.logs.checks import GAP_STEPS
 from gough.logs.recording import Recording
 
 # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay
@@ -69,7 +69,7 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     steps = np.diff(position, axis=0)
     extra = steps[1:-1] - (steps[:-2] + steps[2:]) / 2  # of the step from sample k + 1 to k + 2
     clock = np.diff(recording.time)
-    late = clock > GAP * float(np.median(clock))
+    late = clock > GAP_STEPS * float(np.median(clock))
     extra[late[1:-1] | late[:-2] | late[2:]] = 0.0  # a motor moves on while samples are missing
     for j, name in enumerate(recording.joints):
         own, step, reach = extra[:, j], steps[1:-1, j], float(np.ptp(position[:, j]))
