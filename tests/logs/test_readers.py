@@ -196,9 +196,9 @@ def test_names_that_look_like_code_stay_text(tmp_path) -> None:
         ("\n\n", "empty"),
         (HEADER, "no table|no samples"),
         ("one line", "no samples"),
-        ("word", "no table"),
+        ("word", "only one line"),
         (b"\x00\x01\x02\x03PNG\n\x00\x00", "binary"),
-        (b"\x89PNG\r\n\xff\xfe", "is this a table"),
+        (b"\x89PNG\r\n\xff\xfe", "expected a table"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not UTF-8"),
         (HEADER + "0,1\n", "delimiter|columns"),
         (HEADER + ROWS + "0.3,1\n0.4,1,2\n", "line 5 has 2 columns, expected 3"),
@@ -600,7 +600,7 @@ def test_efforts_are_not_invented_where_their_file_has_none(tmp_path) -> None:
 
 def test_runs_that_share_no_time_and_missing_files_are_refused(tmp_path) -> None:
     path = write(tmp_path, FOLDER, "d.toml")
-    with pytest.raises(InvalidRecording, match="share no stretch of time"):
+    with pytest.raises(InvalidRecording, match="have no time in common"):
         read_recording(folder(tmp_path, start=100.0), path)
     (tmp_path / "f.txt.gz").unlink()
     with pytest.raises(InvalidRecording, match=r"no file 'f\.txt'"):
