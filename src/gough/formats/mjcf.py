@@ -154,12 +154,12 @@ class _Model:
         return cast(Vector, gravity or (0.0, 0.0, -9.81))
 
     def _scale_mass(self) -> None:
-        """Scale all bodies to the total mass that the compiler asks for."""
+        """Scale all bodies to the total mass of `settotalmass`."""
         total = sum(float(link.inertia[0]) for link in self.links)
-        wanted = self.compiler.settings.number("settotalmass", -1.0)
-        if wanted > 0 and total > 0:
+        target = self.compiler.settings.number("settotalmass", -1.0)
+        if target > 0 and total > 0:
             for k, link in enumerate(self.links):
-                self.links[k] = replace(link, inertia=link.inertia * wanted / total)
+                self.links[k] = replace(link, inertia=link.inertia * target / total)
 
     def _ignore(self, reason: str, name: str) -> None:
         self.ignored.setdefault(reason, []).append(name)

@@ -37,7 +37,7 @@ FREE_MOTIONS: tuple[Motion, ...] = (
 )
 # Limits from here on mean none. Gough writes this where URDF demands a number; SDF has 1e16.
 # [N, N m, m/s, rad/s, m, rad]
-UNLIMITED = 1e6
+UNLIMITED_BOUND = 1e6
 # Joint terms by their attribute of MJCF.
 MJCF_TERMS = {term.mjcf: term.name for term in TERMS.values() if term.mjcf is not None}
 
@@ -194,11 +194,11 @@ def read_limits(limit: Element | None, default_bound: float) -> Limits:
     high = limit.quantity("upper", default_bound)
     velocity = limit.quantity("velocity", 0.0)
     effort = limit.quantity("effort", 0.0)
-    bounded = low < high and max(-low, high) < UNLIMITED
+    bounded = low < high and max(-low, high) < UNLIMITED_BOUND
     return Limits(
         position=(low, high) if bounded else None,
-        velocity=velocity if 0 < velocity < UNLIMITED else None,
-        effort=effort if 0 < effort < UNLIMITED else None,
+        velocity=velocity if 0 < velocity < UNLIMITED_BOUND else None,
+        effort=effort if 0 < effort < UNLIMITED_BOUND else None,
     )
 
 

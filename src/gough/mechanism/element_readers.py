@@ -140,7 +140,7 @@ def read_inertia(table: TomlTable) -> dict[str, Any]:
             key = "com" if "com" in table else "about"
             hint = f"; it comes from 'com': leave out '{selection}', or give moments instead"
         raise table.error(
-            f"gives {name} = {number:g} (SI), but '{selection}' says the body has no {name}{hint}",
+            f"gives {name} = {number:g} (SI), but '{selection}' excludes this parameter{hint}",
             key,
         )
     parameters = tuple(name for name in INERTIAL if name in selected)
@@ -459,7 +459,7 @@ def read_payload(table: TomlTable, bodies: Iterable[str], flange: str) -> Payloa
     known = tuple(table.get("known", []))
     for i, name in enumerate(known):
         if name not in inertia["values"]:
-            raise table.error(f"'{name}' is said to be known but has no value", f"known[{i}]")
+            raise table.error(f"'{name}' is listed as known but has no value", f"known[{i}]")
     if "body" in table:
         frame = Scope(inner=frozenset(bodies)).frame(table, "body")
     else:

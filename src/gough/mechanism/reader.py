@@ -161,7 +161,8 @@ class _ElementReader:
             raise table.error(f"'{BASE}' is the fixed body; choose another name", "name")
         if name == PAYLOAD and kind not in ("closure", "payload"):
             raise table.error(
-                f"'{PAYLOAD}' stands before the parameters of payloads; choose another name", "name"
+                f"'{PAYLOAD}' is reserved for the parameters of payloads; choose another name",
+                "name",
             )
         if (kind, name) in self.tables:
             raise table.error(
@@ -336,7 +337,7 @@ def _place_leg(leg: TomlTable, instance: TomlTable, top: Scope) -> tuple[Scope, 
     for key in given:
         if key not in used:
             hint = nearest(key, ("name", "base", *used))
-            raise instance.error(f"unknown key: nothing in the leg says '${key}'{hint}", key)
+            raise instance.error(f"unknown key: the leg does not use '${key}'{hint}", key)
     elements = replace(leg, data=filled, owner=f" of {instance.name}")
     elements.check({"properties": schema.element_tables()})
     inner = set()
@@ -370,7 +371,7 @@ def _substitute(written: Any, instance: TomlTable, given: Mapping[str, Any], use
     if key not in given:
         hint = nearest(key, given)
         raise instance.error(
-            f"the leg asks for '{written}', which this instance does not give{hint}", key
+            f"the leg uses '{written}', which this instance does not give{hint}", key
         )
     used.add(key)
     return given[key]

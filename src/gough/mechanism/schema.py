@@ -192,7 +192,7 @@ SINGLE_JOINT_KEYS: Keys = {
             {"type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 3},
         ],
     },
-    "offset": number("Where the joint stands when its coordinate is zero."),
+    "offset": number("Position of the joint where its coordinate is zero."),
     "actuated": flag("It has a motor."),
 }
 MOTOR_KEYS: Keys = {
@@ -248,10 +248,13 @@ TERM_KEYS: Keys = {
         "description": "Named constants of the expression.",
         "type": "object",
         "additionalProperties": {
-            "anyOf": [_NUMBER_KEY, table("One that is found from data.", CONSTANT_KEYS, "start")]
+            "anyOf": [
+                _NUMBER_KEY,
+                table("One that is estimated from data.", CONSTANT_KEYS, "start"),
+            ]
         },
     },
-    "channels": table("Recorded channels with their usual values.", None),
+    "channels": table("Recorded channels with their default values.", None),
     "nonnegative": flag("Its coefficient cannot be negative."),
     "friction": flag("It opposes motion."),
     "coulomb": number("Half its jump where the velocity changes sign."),
@@ -305,7 +308,7 @@ LEG_KEYS: Keys = {
             "required": ["name"],
             "properties": {
                 **NAME_KEYS,
-                "base": table("Where it stands.", FRAME_KEYS),
+                "base": table("Where it is placed.", FRAME_KEYS),
                 **SOURCE_KEYS,
             },
         },
