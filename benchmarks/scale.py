@@ -156,8 +156,8 @@ def drift(
             values[:, k] += slope * clock / (days - 1) * (robot == 0)
             trends.append(trend(clock, values, std, warm))
         result = drifts([each for each in trends if each is not None], 0.01)
-        found += bool(result.found[0, k])
-        result_without = result.found.copy()
+        found += bool(result.significant[0, k])
+        result_without = result.significant.copy()
         result_without[0, k] = False
         false += bool(result_without.any())
     yield (

@@ -18,7 +18,7 @@ from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
 from gough.engine import Model, base_parameters
 from gough.fleets.fleet import Fleet, FleetSettings, fleet as look_at
 from gough.fleets.history import FleetLog
-from gough.virtual.fleet_logs import VirtualFleet, Wrong
+from gough.virtual.fleet_logs import FleetFaults, VirtualFleet
 
 ROBOTS, DAYS = 12, 10
 
@@ -33,10 +33,10 @@ def motors(five_bar: Model) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def virtual(five_bar: Model, motors: tuple[str, ...]) -> VirtualFleet:
-    wrong = Wrong(
+    faults = FleetFaults(
         drift={2: (motors[0], 0.25)}, gain={5: (motors[1], 1.12)}, encoder={8: (motors[0], OFF)}
     )
-    return VirtualFleet(model=five_bar, days=DAYS, wrong=wrong)
+    return VirtualFleet(model=five_bar, days=DAYS, faults=faults)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_the_joint_that_wears_is_named_and_no_other(found: Fleet, motors: tuple[
 
 
 def test_the_drive_that_is_wrong_is_named(found: Fleet, motors: tuple[str, ...]) -> None:
-    mistakes = [alert for alert in found.alerts if alert.kind == "mistake"]
+    mistakes = [alert for alert in found.alerts if alert.kind == "fault"]
     assert sorted(alert.robot for alert in mistakes) == ["r05", "r08"]
     size = next(alert.text for alert in mistakes if alert.robot == "r05")
     found_size = re.search(rf"{motors[1]}: effort is too large by (\S+) \+- (\S+) %", size)
@@ -153,8 +153,8 @@ def test_deviations_from_the_kind_are_those_of_the_robots(
 
 
 def test_what_ordinary_motion_tells_is_said_for_each_parameter(found: Fleet) -> None:
-    assert len(found.told) == len(found.parameters)
-    assert all("drift" in words for words in found.told)
+    assert len(found.observability) == len(found.parameters)
+    assert all("drift" in words for words in found.observability)
 
 
 def test_tables_have_a_row_for_each_robot_period_and_parameter(found: Fleet) -> None:
@@ -265,5 +265,5 @@ def test_a_generated_fleet_says_what_is_wrong(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     with open(tmp_path / "made" / "truth.csv", encoding="utf-8", newline="") as stream:
         truth = list(csv.DictReader(stream))
-    assert {row["kind"] for row in truth} == {"drift", "mistake"}
+    assert {row["kind"] for row in truth} == {"drift", "fault"}
     assert len(read_fleet_file(str(tmp_path / "made" / "fleet.toml"), FleetSettings()).logs) == 8

@@ -119,8 +119,8 @@ def test_false_alarms_over_a_fleet_are_as_stated_and_a_large_drift_is_found() ->
         drifting[:, k % 10] += 8.0 * np.linspace(-0.5, 0.5, 30)
         trends.append(trend(time, drifting, std))
         result = drifts([each for each in trends if each is not None], 0.1)
-        false += bool(result.found[:19].any())
-        found += bool(result.found[19, k % 10])
+        false += bool(result.significant[:19].any())
+        found += bool(result.significant[19, k % 10])
     assert 8 <= false <= 34  # 0.1 of 200, 99 % of binomials
     assert found >= 190
 
@@ -129,20 +129,20 @@ def test_the_smallest_drift_is_found_in_95_of_100() -> None:
     rng, time, std = np.random.default_rng(4), np.arange(30.0), np.ones((30, 1))
     least = np.mean(
         [
-            drifts([t], 0.01).least[0, 0]
+            drifts([t], 0.01).detectable[0, 0]
             for _ in range(200)
             if (t := trend(time, series(rng, p=1), std)) is not None
         ]
     )
     found = [
-        drifts([t], 0.01).found[0, 0]
+        drifts([t], 0.01).significant[0, 0]
         for _ in range(400)
         if (t := trend(time, series(rng, p=1, slope=float(least)), std)) is not None
     ]
     assert 0.91 <= np.mean(found) <= 0.985
 
 
-def test_temperature_is_told_from_drift() -> None:
+def test_temperature_is_distinguished_from_drift() -> None:
     rng, time = np.random.default_rng(6), np.arange(30.0)
     warm = (
         20 + 5 * np.sin(2 * np.pi * time / 60) + rng.standard_normal(30)

@@ -1,366 +1,214 @@
-"""What is wrong with which robot of a fleet: drifts, drives, periods and robots that stand out
-beside the others.
-"""
+"""Alerts of a fleet: drifts, faults, and robots or periods with an unusual residual."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.documents import parse_json
-from gough.core.errors import GoughError
 from gough.core.executors import Executor
-from gough.core.names import Parameter
 from gough.core.notices import Notice
-from gough.core.statistics import normal_quantile, robust_scale, robust_scores, student_quantile
-from gough.engine import Model
-from gough.fitting.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
-from gough.fleets.hierarchy import Drifts, Hierarchy, hierarchy
+from gough.core.statistics import normal_quantile, robust_scale, robust_scores
+from gough.fleets.faults import FoundFault, Kind, fault_sensitivities, find_faults
+from gough.fleets.hierarchy import Drifts, Hierarchy, Trend
 from gough.fleets.history import DAY, RobotHistory, date_of
-from gough.identification.many_logs import looked_at
-from gough.logs.recording import Recording
-from gough.processing.many_logs import Job, name_of, robot_of
-from gough.verdict.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from
-from gough.verdict.diagnosis.directions import Suspicion, suspicions_of, words
-from gough.verdict.diagnosis.evidence import Evidence, corrected
-from gough.verdict.diagnosis.hypotheses import best_hypothesis
-from gough.verdict.diagnosis.search import (
-    CLOSE,
-    ROUNDS,
-    SMALL,
-    Standing,
-    fit_together,
-    possible,
-    score_problem,
-)
+from gough.fleets.outliers import find_outliers, robot_scatter
+from gough.processing.many_logs import Job, name_of
 
-PULLING = ("gain", "encoder offset", "encoder scale")  # directions that robots are compared along
-FEWEST = 5  # robots from which on one can be unlike the others
-# logs of a robot that its diagnosis looks at, beside one of the period that is strange
-LOOKED_AT = 3
+# logs of a robot that are diagnosed, beside one of an unusual period
+DIAGNOSED_LOGS = 3
+MAX_FAULTS_NAMED = 2  # faults reported for one robot
 
 
 class Alert(NamedTuple):
-    """One thing about one robot that somebody should look at: `drift`, `mistake` or `strange`."""
+    """Something about one robot that somebody should check."""
 
-    robot: str
-    kind: str
+    robot: str  # name of the robot
+    kind: str  # `drift`, `fault` or `unexplained`
+    text: str  # what is the case
+    advice: str = ""  # what to do
+
+
+class _Unusual(NamedTuple):
+    """A robot, or one of its periods, that differs from the others."""
+
+    score: float  # in standard deviations
+    robot: int
+    period: int | None  # None: the whole robot
     text: str
-    advice: str = ""
 
 
-def drifting(
+def drift_alerts(
     histories: Sequence[RobotHistory], drift: Drifts | None, trending: Sequence[str]
 ) -> list[Alert]:
-    """Return the drifts that are more than chance, the surest first."""
-    found: list[tuple[float, Alert]] = []
-    for h in histories:
-        if drift is None or h.trend is None:
-            continue
-        p, e = drift.p[trending.index(h.robot)], h.estimate
-        for k in np.flatnonzero(drift.found[trending.index(h.robot)]):
-            change, std = h.trend.change[k], h.trend.std[k]
-            part = (
-                f" ({100 * change / abs(e.values[k]):+.0f} %)"
-                if abs(e.values[k]) > 2 * abs(e.std[k])
-                else ""
-            )
-            found.append(
-                (
-                    float(p[k]),
-                    Alert(
-                        h.robot,
-                        "drift",
-                        f"{e.parameters[k]} changes by {change:+.3g} +- {std:.2g} "
-                        f"{e.units[k]}{part} in "
-                        f"{float(np.ptp(h.starts)) / DAY:.0f} days (p = {p[k]:.1g})",
-                        "look at bearings, seals, belts and brakes of this joint",
-                    ),
-                )
-            )
-    return [alert for _, alert in sorted(found, key=lambda item: item[0])]
+    """Return the significant drifts, the smallest p-value first.
 
-
-class Kind(NamedTuple):
-    """What robots of a kind are usually like: parameters, their values and the scatter of one robot
-    about them.
+    Args:
+        histories: The robots.
+        drift: Tests of the robots that have a trend, or None.
+        trending: Names of these robots.
     """
+    alerts: list[tuple[float, Alert]] = []
+    for history in histories:
+        if drift is None or history.trend is None:
+            continue
+        row = trending.index(history.robot)
+        for k in np.flatnonzero(drift.significant[row]):
+            p_value = float(drift.p[row, k])
+            alert = Alert(
+                history.robot,
+                "drift",
+                f"{_drift_text(history, history.trend, int(k))} (p = {p_value:.1g})",
+                "check bearings, seals, belts and brakes of this joint",
+            )
+            alerts.append((p_value, alert))
+    alerts.sort(key=lambda pair: pair[0])
+    return [alert for _, alert in alerts]
 
-    parameters: tuple[Parameter, ...]
-    values: FloatArray
-    std: FloatArray
+
+def _drift_text(history: RobotHistory, trend: Trend, k: int) -> str:
+    """Return the change of parameter k over the whole time, in words."""
+    estimate = history.estimate
+    change = trend.change[k]
+    relative = ""
+    if abs(estimate.values[k]) > 2 * abs(estimate.std[k]):
+        relative = f" ({100 * change / abs(estimate.values[k]):+.0f} %)"
+    days = float(np.ptp(history.starts)) / DAY
+    return (
+        f"{estimate.parameters[k]} changes by {change:+.3g} +- {trend.std[k]:.2g} "
+        f"{estimate.units[k]}{relative} in {days:.0f} days"
+    )
 
 
-def strange(
+def fault_alerts(
     histories: Sequence[RobotHistory],
     common: Hierarchy,
     job: Job,
     level: float,
-    diagnosed: int,
+    max_diagnosed: int,
     executor: Executor,
 ) -> tuple[list[Alert], list[Notice]]:
-    """Return robots and periods that stand out, with what explains it, and periods that nothing
-    explains.
+    """Return alerts for unusual robots and periods, and notices of periods without explanation.
 
-    A robot stands out by what the model leaves of its efforts, or by parameters that are far from
-    those of the kind in a direction that a wrong drive or encoder pulls them; a period by what the
-    model leaves.
+    A robot is unusual by its residual, or by parameters far from those of the kind in a direction
+    in which a fault of a drive or encoder changes them; a period is unusual by its residual. The
+    most unusual ones are diagnosed.
+
+    Args:
+        histories: The robots.
+        common: Mean and scatter of all robots.
+        job: How logs were processed.
+        level: False-alarm probability.
+        max_diagnosed: Most robots to diagnose.
+        executor: Runs the diagnoses.
     """
-    logs = [np.log(np.maximum(h.residual, np.finfo(float).tiny)) for h in histories]
-    middle = np.array([np.median(own, axis=0) for own in logs])  # (n, r)
-    within = np.concatenate([own - m for own, m in zip(logs, middle)])
-    period_z = np.split(
-        robust_scores(within).max(axis=1), np.cumsum([len(own) for own in logs])[:-1]
-    )
-    # a median of T periods scatters by sqrt(pi / 2 T) of one; the scatter of a few robots may look
-    # smaller by chance
-    least = robust_scale(within) * np.sqrt(np.pi / 2 * len(histories) / len(within))
-    robot_z = robust_scores(middle, least).max(axis=1)
-    usual = histories[
-        int(np.argsort(robot_z)[len(robot_z) // 2])
-    ]  # what it shows too is no robot's own
-    pulls = pulls_of(job, _spread(usual, None), usual.estimate.parameters)
-    common, far = kind_and_others(histories, common, pulls, level)
-    limit = normal_quantile(1 - level / (sum(own.size for own in logs) + middle.size))
-    found: list[tuple[float, int, int | None, str]] = []
-    for i, (z, own) in enumerate(zip(robot_z, period_z)):
-        if z > limit:
-            found.append((z, i, None, "the model leaves more than elsewhere in all its logs"))
-        elif i in far:
-            found.append((far[i], i, None, "its parameters are not those of the other robots"))
-        elif len(own) and own.max() > limit:
-            t, h = int(own.argmax()), histories[i]
-            found.append(
-                (
-                    own[t],
-                    i,
-                    t,
-                    f"the model leaves more than elsewhere on {date_of(h.starts[t])[:10]} "
-                    f"({name_of(h.logs[t][0])})",
-                )
-            )
-    found.sort(key=lambda item: -item[0])
-    kind = Kind(usual.estimate.parameters, common.common, _one_robot(common))
-    tasks = [
-        (job, _spread(usual, None), None),
-        *(
-            (job, _spread(histories[i], t), kind if t is None else None)
-            for _, i, t, _ in found[:diagnosed]
-        ),
-    ]
-    answers = dict(executor.run(mistakes_of, tasks)) if found and diagnosed else {}
-    first = answers.get(0)
-    shared = {name for name, *_ in first} if isinstance(first, list) else set()
-    alerts, notices = list[Alert](), list[Notice]()
-    for n, (z, i, when, what) in enumerate(found, start=1):
-        answer, text, robot = answers.get(n), f"{what}, {z:.1f} sigma", histories[i].robot
-        said = answer if isinstance(answer, list) else []
-        named = [m for m in dict.fromkeys(said) if m[0] not in shared]
-        alerts += [
-            Alert(robot, "mistake", f"{text}: {says}", advice) for _, says, advice in named[:2]
-        ]
-        why = (
-            "not diagnosed"
-            if answer is None
-            else "no usual mistake explains it"
-            if answer is said
-            else str(answer)
-        )
-        if not named and when is None:
-            alerts.append(Alert(robot, "strange", f"{text}: {why}"))
-        elif not named:  # one bad log is no reason to send somebody to a robot
-            notice = Notice(rule="strange", level="info", where=robot, text=f"{text}: {why}")
-            notices.append(notice)
+    robot_scores, period_scores = _residual_scores(histories)
+    # faults of a typical robot belong to the model, not to a robot
+    typical = histories[int(np.argsort(robot_scores)[len(robot_scores) // 2])]
+    typical_logs = _logs_to_diagnose(typical, None)
+    parameters = typical.estimate.parameters
+    sensitivities = fault_sensitivities(job, typical_logs, parameters)
+    outliers = find_outliers(histories, common, sensitivities, level)
+    n_rows = histories[0].residual.shape[1]
+    n_tests = n_rows * (sum(len(scores) for scores in period_scores) + len(histories))
+    limit = normal_quantile(1 - level / n_tests)
+    unusual = _unusual_robots(histories, robot_scores, period_scores, outliers.distances, limit)
+    kind = Kind(parameters, outliers.common.common, robot_scatter(outliers.common))
+    tasks: list[tuple[Job, tuple[str, ...], Kind | None]] = [(job, typical_logs, None)]
+    for one in unusual[:max_diagnosed]:
+        logs = _logs_to_diagnose(histories[one.robot], one.period)
+        tasks.append((job, logs, kind if one.period is None else None))
+    answers: dict[int, Any] = {}
+    if unusual and max_diagnosed:
+        answers = dict(executor.run(find_faults, tasks))
+    typical_faults = set()
+    if isinstance(answers.get(0), list):
+        typical_faults = {fault.name for fault in answers[0]}
+    alerts: list[Alert] = []
+    notices: list[Notice] = []
+    for n, one in enumerate(unusual, start=1):
+        robot = histories[one.robot].robot
+        text = f"{one.text}, {one.score:.1f} standard deviations"
+        faults, reason = _explanation(answers.get(n), typical_faults)
+        for fault in faults[:MAX_FAULTS_NAMED]:
+            alerts.append(Alert(robot, "fault", f"{text}: {fault.text}", fault.advice))
+        if not faults and one.period is None:
+            alerts.append(Alert(robot, "unexplained", f"{text}: {reason}"))
+        elif not faults:  # one bad log is no reason to send somebody to a robot
+            reason_text = f"{text}: {reason}"
+            notices.append(Notice(rule="unexplained", level="info", where=robot, text=reason_text))
     return alerts, notices
 
 
-def _logs_of(job: Job, logs: Sequence[str]) -> tuple[Model, list[Recording], DiagnoseSettings]:
-    """Return the robot, its logs, and how a diagnosis looks at them."""
-    settings = DiagnoseSettings(
-        tie_legs=job.tie_legs, gains=parse_json(job.gains), processing=job.settings
-    )
-    return robot_of(job)[0], [looked_at(log) for log in logs], settings
+def _residual_scores(histories: Sequence[RobotHistory]) -> tuple[FloatArray, list[FloatArray]]:
+    """Compare residuals between robots and between periods of a robot.
 
-
-def pulls_of(job: Job, logs: Sequence[str], parameters: Sequence[Parameter]) -> FloatArray:
-    """Return the change of an estimate by wrong drives and encoders of a unit, (k, p); all of a
-    kind move alike.
+    Returns:
+        Robust scores of the worst joint: of each robot, (n,), and of its periods, (t,) each.
     """
-    model, recordings, settings = _logs_of(job, logs)
-    evidence = evidence_from(model, recordings, (), settings)
-    standing = Standing(
-        evidence, only=[s for name in PULLING for s in suspicions_of(evidence, name)]
-    )
-    names = evidence.base.names
-    place = [names.index(name) if name in names else len(names) for name in parameters]
-    taken = [
-        np.append(standing.scores.taken_in(s.columns[0]), 0.0)[place] for s in standing.suspicions
-    ]
-    return np.array([pull for pull in taken if pull.any()]).reshape(-1, len(parameters))
+    tiny = np.finfo(float).tiny
+    log_residuals = [np.log(np.maximum(history.residual, tiny)) for history in histories]
+    medians = np.array([np.median(residual, axis=0) for residual in log_residuals])  # (n, r)
+    deviations = [residual - median for residual, median in zip(log_residuals, medians)]
+    within = np.concatenate(deviations)
+    ends = np.cumsum([len(residual) for residual in log_residuals])
+    period_scores = np.split(robust_scores(within).max(axis=1), ends[:-1])
+    # The median of T periods scatters by sqrt(pi / 2 T) of one. The scatter of a few robots may be
+    # smaller by chance.
+    least_scale = robust_scale(within) * np.sqrt(np.pi / 2 * len(histories) / len(within))
+    robot_scores = robust_scores(medians, least_scale).max(axis=1)
+    return robot_scores, period_scores
 
 
-def kind_and_others(
-    histories: Sequence[RobotHistory], kind: Hierarchy, pulls: FloatArray, level: float
-) -> tuple[Hierarchy, dict[int, float]]:
-    """Return what most robots have in common, and those that are far from it with their distance in
-    sigmas.
+def _unusual_robots(
+    histories: Sequence[RobotHistory],
+    robot_scores: FloatArray,
+    period_scores: Sequence[FloatArray],
+    distances: dict[int, float],
+    limit: float,
+) -> list[_Unusual]:
+    """Return robots and periods beyond a limit, the most unusual first; one entry per robot."""
+    unusual = []
+    for i, history in enumerate(histories):
+        scores = period_scores[i]
+        if robot_scores[i] > limit:
+            text = "residual is unusually large in all its logs"
+            unusual.append(_Unusual(float(robot_scores[i]), i, None, text))
+        elif i in distances:
+            text = "its parameters are not those of the other robots"
+            unusual.append(_Unusual(distances[i], i, None, text))
+        elif len(scores) and scores.max() > limit:
+            period = int(scores.argmax())
+            date = date_of(history.starts[period])[:10]
+            log = name_of(history.logs[period][0])
+            text = f"residual is unusually large on {date} ({log})"
+            unusual.append(_Unusual(float(scores[period]), i, period, text))
+    unusual.sort(key=lambda one: -one.score)
+    return unusual
 
-    The farthest robot is taken out, the common part of the others found again, and so on up to a
-    quarter of the fleet; all until the last one that is far from those left after it are far
-    (Rosner 1983, generalised ESD). So several wrong robots do not hide each other. The scatter is
-    that of a few robots: Student's t. They are compared along pulls, (k, p), at a chance of naming
-    one of a fleet in which all are alike.
+
+def _explanation(answer: Any, typical_faults: set[str]) -> tuple[list[FoundFault], str]:
+    """Return the faults that a typical robot does not show, and why there are none.
+
+    Args:
+        answer: Faults, the error of a diagnosis, or None if there was none.
+        typical_faults: Names of the faults of a typical robot.
     """
-    values, covariances = (
-        np.array([getattr(h.estimate, name) for h in histories])
-        for name in ("values", "covariance")
-    )
-    inside = list(range(len(histories)))
-    far, last, best = dict[int, float](), 0, kind
-    for k in range(max(1, len(histories) // 4) if len(histories) > FEWEST and len(pulls) else 0):
-        worst = inside[int(np.argmax(_distances(values, covariances, kind, pulls, inside)[inside]))]
-        inside.remove(worst)
-        kind = hierarchy(values[inside], covariances[inside])
-        far[worst] = float(_distances(values, covariances, kind, pulls, inside)[worst])
-        tests = 2 * len(pulls) * (len(inside) + 1)
-        if far[worst] > student_quantile(1 - level / tests, len(inside) - 1):
-            last, best = k + 1, kind
-    return best, dict(list(far.items())[:last])
+    if answer is None:
+        return [], "not diagnosed"
+    if not isinstance(answer, list):
+        return [], str(answer)
+    faults = [fault for fault in dict.fromkeys(answer) if fault.name not in typical_faults]
+    return faults, "no known fault explains it"
 
 
-def _one_robot(kind: Hierarchy) -> FloatArray:
-    """Return the scatter of one robot about the common part, with the doubt about the latter,
-    (p,).
-    """
-    return np.hypot(kind.between, kind.common_std)
-
-
-def _distances(
-    values: FloatArray,
-    covariances: FloatArray,
-    kind: Hierarchy,
-    pulls: FloatArray,
-    inside: Sequence[int],
-) -> FloatArray:
-    """Return how far robots are from a kind along the pull that takes each farthest, over sigma,
-    (n,).
-
-    x - mu = M g with covariance S + D + that of mu, solved for each g alone. D is diagonal and
-    robots need not be: sigma is at least what the robots inside scatter.
-    """
-    spread = covariances + np.diag(_one_robot(kind) ** 2)
-    weight = np.linalg.solve(
-        spread, np.broadcast_to(pulls.T, (len(values), *pulls.T.shape))
-    )  # (n, p, k)
-    known = np.sqrt(np.einsum("npk,kp->nk", weight, pulls))
-    score = np.einsum("npk,np->nk", weight, values - kind.common) / known
-    return np.asarray(
-        np.max(np.abs(score) / np.maximum(score[inside].std(axis=0, ddof=1), 1.0), axis=1)
-    )
-
-
-def _spread(history: RobotHistory, period: int | None) -> tuple[str, ...]:
-    """Return logs of a robot to diagnose: some spread over time, and one of a period that is
-    strange.
-    """
+def _logs_to_diagnose(history: RobotHistory, period: int | None) -> tuple[str, ...]:
+    """Return a log of the unusual period, if any, and some others spread over time."""
     others = [k for k in range(len(history.logs)) if k != period]
-    few = (
-        {others[k] for k in np.round(np.linspace(0, len(others) - 1, LOOKED_AT)).astype(int)}
-        if others
-        else set()
-    )
-    return tuple(history.logs[k][0] for k in [*([] if period is None else [period]), *sorted(few)])
-
-
-def mistakes_of(work: tuple[Job, tuple[str, ...], Kind | None]) -> list[tuple[str, str, str]]:
-    """Return name, words and advice of the mistakes that logs of one robot show, beside a kind or
-    by themselves.
-    """
-    job, logs, kind = work
-    model, recordings, settings = _logs_of(job, logs)
-    if kind is not None:
-        with suppress(
-            GoughError
-        ):  # the diagnosis tries other signs, channels and units where loops do not close
-            evidence = evidence_from(model, recordings, (), settings)
-            if best_hypothesis(evidence) is None:
-                return mistake_beside(evidence, kind)
-    return [(m.name, m.text, m.advice) for m in diagnose(model, recordings, settings).mistakes]
-
-
-def mistake_beside(evidence: Evidence, kind: Kind) -> list[tuple[str, str, str]]:
-    """Return the mistake that explains a robot best, if its parameters are like those of its kind.
-
-    Those that explain as much are named with it. Its size is found again on logs without it until
-    it stays.
-    """
-    fits, near = _fitted_beside(evidence, kind)
-    if not fits:
-        return []
-    best, fitted = max(fits, key=lambda pair: pair[1].share)
-    alike = dict.fromkeys(
-        f"{s.direction.name} of {s.place}"
-        for s, f in fits
-        if s is not best and fitted.share - f.share < near * fitted.inflation
-    )
-    size = fitted.size
-    for _ in range(ROUNDS if best.direction.undo is not None else 0):
-        without = corrected(evidence, partial(best.undo, size=size))
-        step = [] if without is None else _fitted_beside(without, kind, [best])[0]
-        if not step:
-            break
-        size, fitted = size + step[0][1].size, step[0][1]
-        if (np.abs(fitted.size) <= SMALL * fitted.sigma).all():
-            break
-    text = words(best, size, fitted.sigma, evidence.views[0])
-    return [
-        (
-            best.direction.name,
-            f"{text}; it may also be {' or '.join(alike)}" if alike else text,
-            best.direction.advice_at(evidence.views[0], best.place, size),
-        )
-    ]
-
-
-def _fitted_beside(
-    evidence: Evidence, kind: Kind, only: Sequence[Suspicion] | None = None
-) -> tuple[list[tuple[Suspicion, Fitted]], float]:
-    """Return suspicions with their sizes, and the share of what is left below which two cannot be
-    told apart.
-
-    The score tests of the diagnosis with what is known of the kind as further equations: then a
-    mistake cannot hide in the parameters. Of all suspicions, only those that are `possible`.
-    """
-    standing, names = Standing(evidence, only=only), evidence.base.names
-    problem = score_problem(evidence.views, standing.columns, standing.noise)
-    own = [k for k, name in enumerate(kind.parameters) if name in names]
-    L, known = (
-        np.zeros((len(own), len(names))),
-        kind.values[own] / kind.std[own],
-    )  # whitened, L chi = known
-    L[np.arange(len(own)), [names.index(kind.parameters[k]) for k in own]] = 1 / kind.std[own]
-    scores = Scores(
-        ScoreProblem(
-            regressor=np.concatenate([problem.regressor, L]),
-            target=np.concatenate([problem.target, known]),
-            columns=np.concatenate(
-                [problem.columns, np.zeros((len(known), problem.columns.shape[1]))]
-            ),
-            stretch=np.concatenate(
-                [problem.stretch, problem.stretch.max() + 1 + np.arange(len(known))]
-            ),
-        )
-    )
-    fits = [
-        (s, fit_together(scores, [s]))
-        for s in standing.suspicions
-        if max(scores.seen[list(s.columns)]) > LEAST_SEEN
-    ]
-    if only is None:
-        fits = [pair for pair in fits if possible(*pair)]
-    return fits, CLOSE / scores.power()
+    chosen = [] if period is None else [period]
+    if others:
+        positions = np.round(np.linspace(0, len(others) - 1, DIAGNOSED_LOGS)).astype(int)
+        chosen += sorted({others[k] for k in positions})
+    return tuple(history.logs[k][0] for k in chosen)

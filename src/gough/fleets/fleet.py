@@ -1,6 +1,4 @@
-"""Many robots of one kind over months of ordinary logs: who differs, what drifts, what is wrong
-with whom.
-"""
+"""Many robots of one kind over months of ordinary logs: deviations, drifts and faults."""
 
 from __future__ import annotations
 
@@ -17,33 +15,36 @@ from gough.core.notices import Notice, notice_lines, ordered
 from gough.core.options import Settings, merge_settings, nested, option, with_settings
 from gough.engine import Model
 from gough.engine.base import TIE_LEGS
-from gough.fleets.alerts import Alert, drifting, strange
+from gough.fleets.alerts import Alert, drift_alerts, fault_alerts
 from gough.fleets.hierarchy import Drifts, Hierarchy, drifts, hierarchy
-from gough.fleets.history import (
-    FleetLog,
-    RobotHistory,
-    date_of,
-    history_of,
-    tasks_of,
-)
+from gough.fleets.history import FleetLog, RobotHistory, date_of, group_logs, history_of
 from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing
-from gough.processing.many_logs import collect
+from gough.processing.many_logs import Collected, collect
 
-UNTOLD = 0.3  # smallest drift over value beyond which ordinary motion is said to tell little
+# Smallest detectable drift, over the value, from which on it is stated as a lower limit.
+WEAK_DETECTION = 0.3
+# Columns of the table of robots that need a trend.
+TREND_COLUMNS = (
+    "drift",
+    "drift_std",
+    "drift_p",
+    "drift_found",
+    "smallest_drift",
+    "per_kelvin",
+    "per_kelvin_std",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetSettings(Settings):
-    """How the logs of a fleet are looked at."""
+    """How the logs of a fleet are analysed."""
 
     period: float = option(
         1.0, "Time over which parameters are taken as constant.", unit="d", above=0
     )
-    level: float = option(
-        0.01, "Chance of naming any drift in the fleet although nothing drifts.", above=0
-    )
+    level: float = option(0.01, "False-alarm probability for the whole fleet.", above=0)
     tie_legs: bool = option(False, TIE_LEGS)
     gains: Mapping[str, float] | None = option(
         None,
@@ -51,26 +52,28 @@ class FleetSettings(Settings):
         unit="N or N m per recorded unit",
         above=0,
     )
-    diagnosed: int = option(6, "Robots to diagnose at most, the strangest first.", least=0)
+    diagnosed: int = option(
+        6, "Largest number of robots to diagnose, the most unusual first.", least=0
+    )
     processing: Processing = nested(Processing)
     many: FactorSettings = nested(FactorSettings)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fleet:
-    """What the logs of a fleet of one kind tell."""
+    """Parameters, deviations, drifts and alerts of a fleet of one kind."""
 
-    kind: str
-    parameters: tuple[Parameter, ...]
-    units: tuple[str, ...]
-    histories: tuple[RobotHistory, ...]
-    common: Hierarchy  # part and deviations, in the order of the histories
-    drift: Drifts | None  # which trends are more than chance; rows are the robots in `trending`
-    trending: tuple[str, ...]
-    alerts: tuple[Alert, ...]  # what to look at, the surest first
-    level: float  # chance of a false drift
+    kind: str  # name of the robot file's robot
+    parameters: tuple[Parameter, ...]  # (p,)
+    units: tuple[str, ...]  # (p,)
+    histories: tuple[RobotHistory, ...]  # one for each robot
+    common: Hierarchy  # mean and deviations, in the order of the histories
+    drift: Drifts | None  # significance of the trends; rows are the robots in `trending`
+    trending: tuple[str, ...]  # names of the robots that have a trend
+    alerts: tuple[Alert, ...]  # what to check, the surest first
+    level: float  # false-alarm probability for the whole fleet
     notices: tuple[Notice, ...]  # logs that were left out or used once, in their order
-    told: tuple[str, ...]  # what ordinary motion tells of each parameter, in words
+    observability: tuple[str, ...]  # what ordinary motion shows of each parameter, (p,)
 
     def drift_of(self, robot: str) -> int | None:
         """Return the row of a robot in `drift`, or None."""
@@ -78,111 +81,116 @@ class Fleet:
 
     def tables(self) -> dict[str, dict[str, list[Any]]]:
         """Return all numbers as columns of four tables: `common`, `robots`, `periods`, `alerts`."""
-        c, robots, periods = self.common, [], []
-        for i, h in enumerate(self.histories):
-            row = self.drift_of(h.robot)
-            for k, (name, unit) in enumerate(zip(self.parameters, self.units)):
-                trends: dict[str, Any] = dict.fromkeys(
-                    (
-                        "drift",
-                        "drift_std",
-                        "drift_p",
-                        "drift_found",
-                        "smallest_drift",
-                        "per_kelvin",
-                        "per_kelvin_std",
-                    )
-                )
-                if row is not None and h.trend is not None and self.drift is not None:
-                    warm = bool(h.trend.temperature_std[k])
-                    trends = {
-                        "drift": h.trend.change[k],
-                        "drift_std": h.trend.std[k],
-                        "drift_p": self.drift.p[row, k],
-                        "drift_found": bool(self.drift.found[row, k]),
-                        "smallest_drift": self.drift.least[row, k],
-                        "per_kelvin": h.trend.temperature[k] if warm else None,
-                        "per_kelvin_std": h.trend.temperature_std[k] if warm else None,
-                    }
-                robots.append(
-                    {
-                        "robot": h.robot,
-                        "parameter": str(name),
-                        "unit": unit,
-                        "value": c.values[i, k],
-                        "std": c.std[i, k],
-                        "alone": h.estimate.values[k],
-                        "alone_std": h.estimate.std[k],
-                        "deviation": c.values[i, k] - c.common[k],
-                        "own_share": c.own[i, k],
-                        **trends,
-                    }
-                )
-                periods += [
-                    {
-                        "robot": h.robot,
-                        "start": date_of(start),
-                        "parameter": str(name),
-                        "unit": unit,
-                        "value": h.values[t, k],
-                        "std": h.std[t, k],
-                        "temperature": h.temperature[t] if np.isfinite(h.temperature[t]) else None,
-                        "logs": len(h.logs[t]),
-                        "worst_residual": h.residual[t].max(),
-                    }
-                    for t, start in enumerate(h.starts)
-                ]
+        robots = []
+        periods = []
+        for i, history in enumerate(self.histories):
+            for k in range(len(self.parameters)):
+                robots.append(self._robot_row(i, k))
+                for t in range(len(history.starts)):
+                    periods.append(self._period_row(history, t, k))
         common = {
             "parameter": [str(name) for name in self.parameters],
             "unit": list(self.units),
-            "value": c.common.tolist(),
-            "std": c.common_std.tolist(),
-            "between_robots": c.between.tolist(),
-            "told": list(self.told),
+            "value": self.common.common.tolist(),
+            "std": self.common.common_std.tolist(),
+            "between_robots": self.common.between.tolist(),
+            "observability": list(self.observability),
         }
-        found = {
-            name: [getattr(w, name) for w in self.alerts]
-            for name in ("robot", "kind", "text", "advice")
-        }
+        alerts = {}
+        for column in Alert._fields:
+            alerts[column] = [getattr(alert, column) for alert in self.alerts]
         return {
             "common": common,
             "robots": _columns(robots),
             "periods": _columns(periods),
-            "alerts": found,
+            "alerts": alerts,
+        }
+
+    def _robot_row(self, i: int, k: int) -> dict[str, Any]:
+        """Return parameter k of robot i as a row of the table of robots."""
+        history = self.histories[i]
+        common = self.common
+        return {
+            "robot": history.robot,
+            "parameter": str(self.parameters[k]),
+            "unit": self.units[k],
+            "value": common.values[i, k],
+            "std": common.std[i, k],
+            "alone": history.estimate.values[k],
+            "alone_std": history.estimate.std[k],
+            "deviation": common.values[i, k] - common.common[k],
+            "own_fraction": common.own_fraction[i, k],
+            **self._trend_columns(history, k),
+        }
+
+    def _trend_columns(self, history: RobotHistory, k: int) -> dict[str, Any]:
+        """Return the trend of parameter k, or nothing in each column."""
+        row = self.drift_of(history.robot)
+        trend = history.trend
+        if row is None or trend is None or self.drift is None:
+            return dict.fromkeys(TREND_COLUMNS)
+        per_kelvin = None
+        per_kelvin_std = None
+        if trend.temperature_std[k]:
+            per_kelvin = trend.temperature[k]
+            per_kelvin_std = trend.temperature_std[k]
+        return {
+            "drift": trend.change[k],
+            "drift_std": trend.std[k],
+            "drift_p": self.drift.p[row, k],
+            "drift_found": bool(self.drift.significant[row, k]),
+            "smallest_drift": self.drift.detectable[row, k],
+            "per_kelvin": per_kelvin,
+            "per_kelvin_std": per_kelvin_std,
+        }
+
+    def _period_row(self, history: RobotHistory, t: int, k: int) -> dict[str, Any]:
+        """Return parameter k in period t as a row of the table of periods."""
+        temperature = history.temperature[t]
+        return {
+            "robot": history.robot,
+            "start": date_of(history.starts[t]),
+            "parameter": str(self.parameters[k]),
+            "unit": self.units[k],
+            "value": history.values[t, k],
+            "std": history.std[t, k],
+            "temperature": temperature if np.isfinite(temperature) else None,
+            "logs": len(history.logs[t]),
+            "worst_residual": history.residual[t].max(),
         }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form; the period table stays in its file."""
         tables = self.tables()
-        rows = {
-            name: [dict(zip(tables[name], row)) for row in zip(*tables[name].values())]
-            for name in ("alerts", "common")
-        }
         return {
             "kind": self.kind,
             "robots": len(self.histories),
             "level": self.level,
-            **rows,
+            "alerts": _rows(tables["alerts"]),
+            "common": _rows(tables["common"]),
             "notices": [notice.to_dict() for notice in self.notices],
         }
 
     def summary(self) -> str:
         """Return the fleet as plain text, alerts first."""
-        logs = sum(len(own) for h in self.histories for own in h.logs)
-        periods = sum(len(h.starts) for h in self.histories)
+        n_logs = 0
+        n_periods = 0
+        for history in self.histories:
+            n_periods += len(history.starts)
+            n_logs += sum(len(paths) for paths in history.logs)
+        n_alarmed = len({alert.robot for alert in self.alerts})
         lines = [
-            f"{len(self.histories)} robots '{self.kind}', {periods} periods, {logs} logs: "
-            f"{len({w.robot for w in self.alerts}) or 'none'} to look at"
+            f"{len(self.histories)} robots '{self.kind}', {n_periods} periods, {n_logs} logs: "
+            f"{n_alarmed or 'none'} to check"
         ]
-        lines += [
-            f"  {w.robot}: {w.text}" + (f"; {w.advice}" if w.advice else "") for w in self.alerts
-        ]
-        lines += [
-            "",
-            f"The chance of any false drift among them is {100 * self.level:g} %.",
-            "What ordinary motion tells of each parameter:",
-        ]
-        lines += [f"  {name}: {text}" for name, text in zip(self.parameters, self.told)]
+        for alert in self.alerts:
+            advice = f"; {alert.advice}" if alert.advice else ""
+            lines.append(f"  {alert.robot}: {alert.text}{advice}")
+        lines.append("")
+        lines.append(f"False-alarm probability of these drifts: {100 * self.level:g} %.")
+        lines.append("What ordinary motion shows of each parameter:")
+        for name, text in zip(self.parameters, self.observability):
+            lines.append(f"  {name}: {text}")
         if self.notices:
             lines += ["", *notice_lines(self.notices)]
         return "\n".join(lines)
@@ -190,10 +198,17 @@ class Fleet:
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return rows of a table as columns of plain numbers and words."""
-    return {
-        name: [row[name].item() if isinstance(row[name], np.generic) else row[name] for row in rows]
-        for name in (rows[0] if rows else ())
-    }
+    columns: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, entry in row.items():
+            number = entry.item() if isinstance(entry, np.generic) else entry
+            columns.setdefault(name, []).append(number)
+    return columns
+
+
+def _rows(columns: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    """Return columns of a table as rows."""
+    return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
 
 @with_settings(FleetSettings)
@@ -205,20 +220,22 @@ def fleet(
     progress: Callable[[float], None] | None = None,
     **options: Any,
 ) -> Fleet:
-    """Look at the logs of many robots of one kind, recorded in ordinary motion over time.
+    """Analyse the logs of many robots of one kind, recorded in ordinary motion over time.
 
-    Every log becomes a factor. From these: parameters of each robot in each period; the common part
-    and each robot's deviation (`hierarchy`); straight lines over time, apart from temperature where
-    it is known, tested all together (`drifts`); the residual of each robot and period beside the
-    others, and the diagnosis of those that stand out.
+    Every log is reduced to sufficient statistics. From these: parameters of each robot in each
+    period; the mean of the kind and each robot's deviation (`hierarchy`); straight lines over time,
+    apart from temperature where it is known, tested all together (`drifts`); the residual of each
+    robot and period compared with the others, and the diagnosis of unusual ones.
 
     Args:
         robot: Name or path of the robot file of the kind.
+        logs: The logs with robot, time and temperature.
         settings: How; single options may be given by name instead.
         progress: Called with the fraction done, over all workers.
     """
     chosen = merge_settings(FleetSettings, settings, options)
-    tell, model = progress or (lambda fraction: None), Model(load_robot(robot))
+    report = progress or (lambda fraction: None)
+    model = Model(load_robot(robot))
     paths = [log.path for log in logs]
     job = frozen_job(
         robot,
@@ -228,85 +245,94 @@ def fleet(
         gains=chosen.gains,
         tie_legs=chosen.tie_legs,
     )
-    work = chosen.many.work
+    executor = chosen.many.work.executor
     collected = collect(
         job,
         paths,
         chosen.many.folder,
-        work.executor,
+        executor,
         bad=chosen.many.bad,
-        progress=lambda fraction: tell(0.05 + 0.6 * fraction),
+        progress=lambda fraction: report(0.05 + 0.6 * fraction),
     )
-    tasks = tasks_of(collected, logs, chosen.period)
-    reducer = (
-        InProcess() if work.cluster is not None else work.executor
-    )  # factors are here, not on the cluster
-    found, notices = dict[int, RobotHistory](), list(collected.notices)
-    for k, result in reducer.run(history_of, tasks):
-        if isinstance(result, RobotHistory):
-            found[k] = result
-        elif isinstance(result, GoughError):
-            text = f"all logs left out: {result}"
-            robot_name = tasks[k].robot
-            notices.append(Notice(rule="left out", level="info", where=robot_name, text=text))
-        else:
-            raise result
-        tell(0.65 + 0.2 * len(found) / len(tasks))
-    histories = tuple(found[k] for k in sorted(found))
-    if len(histories) < 3:
-        raise InvalidInput(
-            f"{len(histories)} robots have logs that can be used, expected three or more: "
-            + "; ".join(map(str, notices[:4])),
-            robots=len(histories),
-        )
-    for history in histories:
-        notices += history.notices
+    histories, notices = _histories(collected, logs, chosen, report)
     common = hierarchy(
-        np.array([h.estimate.values for h in histories]),
-        np.array([h.estimate.covariance for h in histories]),
+        np.array([history.estimate.values for history in histories]),
+        np.array([history.estimate.covariance for history in histories]),
     )
-    trends = {h.robot: h.trend for h in histories if h.trend is not None}
+    trends = {history.robot: history.trend for history in histories if history.trend is not None}
     drift = drifts(list(trends.values()), chosen.level) if trends else None
-    tell(0.9)
-    odd, unexplained = strange(
-        histories, common, job, chosen.level, chosen.diagnosed, work.executor
+    report(0.9)
+    faults, unexplained = fault_alerts(
+        histories, common, job, chosen.level, chosen.diagnosed, executor
     )
-    names = histories[0].estimate.parameters
+    estimate = histories[0].estimate
     return Fleet(
         kind=model.mechanism.name,
-        parameters=names,
-        units=histories[0].estimate.units,
-        histories=histories,
+        parameters=estimate.parameters,
+        units=estimate.units,
+        histories=tuple(histories),
         common=common,
         drift=drift,
         trending=tuple(trends),
         level=chosen.level,
-        alerts=(*drifting(histories, drift, tuple(trends)), *odd),
+        alerts=(*drift_alerts(histories, drift, tuple(trends)), *faults),
         notices=ordered((*notices, *unexplained)),
-        told=_told(common, drift, len(names)),
+        observability=_observability(common, drift, len(estimate.parameters)),
     )
 
 
-def _told(common: Hierarchy, drift: Drifts | None, count: int) -> tuple[str, ...]:
-    """Say what ordinary motion tells of each parameter: the drift it would show, and whose value it
-    is.
-    """
-    words = []
+def _histories(
+    collected: Collected,
+    logs: Sequence[FleetLog],
+    settings: FleetSettings,
+    report: Callable[[float], None],
+) -> tuple[list[RobotHistory], list[Notice]]:
+    """Return every robot over time, and notices of logs and robots that were left out."""
+    tasks = group_logs(collected, logs, settings.period)
+    work = settings.many.work
+    # the statistics are on this machine, not on the cluster
+    executor = InProcess() if work.cluster is not None else work.executor
+    by_task: dict[int, RobotHistory] = {}
+    notices = list(collected.notices)
+    for k, answer in executor.run(history_of, tasks):
+        if isinstance(answer, RobotHistory):
+            by_task[k] = answer
+        elif isinstance(answer, GoughError):
+            text = f"all logs left out: {answer}"
+            notices.append(Notice(rule="left out", level="info", where=tasks[k].robot, text=text))
+        else:
+            raise answer
+        report(0.65 + 0.2 * len(by_task) / len(tasks))
+    if len(by_task) < 3:
+        reasons = "; ".join(str(notice) for notice in notices[:4])
+        raise InvalidInput(
+            f"{len(by_task)} robots have logs that can be used, expected three or more: {reasons}",
+            robots=len(by_task),
+        )
+    histories = [by_task[k] for k in sorted(by_task)]
+    for history in histories:
+        notices += history.notices
+    return histories, notices
+
+
+def _observability(common: Hierarchy, drift: Drifts | None, count: int) -> tuple[str, ...]:
+    """State which drift of each parameter ordinary motion would show, and the shrinkage."""
+    texts = []
     for k in range(count):
-        size = max(abs(common.common[k]), np.finfo(float).tiny)
-        own = float(np.median(common.own[:, k]))
-        least = np.inf if drift is None else float(np.median(drift.least[:, k])) / size
-        seen = (
-            f"a drift of {100 * least:.2g} % would be found"
-            if least < UNTOLD
-            else "ordinary motion does not show whether it drifts"
-            if least > 1
-            else f"only a drift beyond {100 * least:.0f} % would be found"
-        )
-        whose = (
-            ""
-            if own > 0.5
-            else f"; the value of a robot is mostly that of the kind ({100 * (1 - own):.0f} %)"
-        )
-        words.append(seen + whose)
-    return tuple(words)
+        scale = max(abs(common.common[k]), np.finfo(float).tiny)
+        detectable = np.inf
+        if drift is not None:
+            detectable = float(np.median(drift.detectable[:, k])) / scale
+        if detectable < WEAK_DETECTION:
+            text = f"a drift of {100 * detectable:.2g} % would be detected"
+        elif detectable > 1:
+            text = "ordinary motion does not show whether it drifts"
+        else:
+            text = f"only a drift beyond {100 * detectable:.0f} % would be detected"
+        shrinkage = 1 - float(np.median(common.own_fraction[:, k]))
+        if shrinkage >= 0.995:
+            text += "; a robot's data add nothing: the fleet mean is reported (shrinkage 100 %)"
+        elif shrinkage >= 0.5:
+            text += f"; a robot's data add little (shrinkage {100 * shrinkage:.0f} %)"
+        texts.append(text)
+    return tuple(texts)

@@ -1,6 +1,4 @@
-"""Many machines of one kind: what they have in common, how each differs, and what changes over
-time.
-"""
+"""Many machines of one kind: their mean, the deviation of each, and changes over time."""
 
 from __future__ import annotations
 
@@ -13,12 +11,12 @@ from gough.core.errors import InvalidInput
 from gough.core.record import Record
 from gough.core.statistics import holm, normal_quantile, student_quantile, student_tail
 
-FEWEST = 3  # periods beyond the unknowns of a trend, below which its scatter says too little
-POWER = 0.95  # of finding the smallest drift that is told
-ITERATIONS, TOLERANCE = (
-    2000,
-    1e-6,
-)  # of the variances, relative to the larger of variance and sampling variance
+# degrees of freedom below which the scatter about a trend is too uncertain
+MIN_TREND_FREEDOM = 3
+DETECTION_POWER = 0.95  # probability of detecting the smallest detectable drift
+VARIANCE_ITERATIONS = 2000
+# change of a variance at convergence, relative to the larger of variance and sampling variance
+VARIANCE_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,104 +24,103 @@ class Trend(Record):
     """Straight lines through the values of one machine over time, one for each parameter."""
 
     change: FloatArray  # over the whole time, (p,)
-    std: FloatArray  # of the change, (p,)
-    freedom: float  # degrees of freedom behind it
-    temperature: FloatArray  # change with temperature, (p,), zeros where it is not known [1 / K]
-    temperature_std: FloatArray
+    std: FloatArray  # standard error of the change, (p,)
+    degrees_of_freedom: float  # of the scatter about the line
+    temperature: FloatArray  # change with temperature, (p,), zeros where it is unknown [1 / K]
+    temperature_std: FloatArray  # its standard error, (p,) [1 / K]
     fitted: FloatArray  # values on the line, (t, p)
-    p: FloatArray  # chance of a change this large if there is none, for this parameter alone, (p,)
-    temperature_p: FloatArray
+    p: FloatArray  # p-value of the change, for this parameter alone, (p,)
+    temperature_p: FloatArray  # p-value of the change with temperature, (p,)
 
 
 def trend(
     time: FloatArray, values: FloatArray, std: FloatArray, temperature: FloatArray | None = None
 ) -> Trend | None:
-    """Fit value = a + change (t - t_mean) / span + b (T - T_mean) by least squares weighted with
-    std^-2.
+    """Fit value = a + change (t - t_mean) / span + b (T - T_mean), weighted with std^-2.
 
-    The scatter about the line, and not `std`, decides what is chance: std only weighs. So a scale
-    of std that is wrong for all periods alike does no harm.
+    The significance follows from the scatter about the line; `std` is only a weight. So a scale of
+    std that is wrong for all periods alike has no effect.
 
     Args:
-        time: Of the periods, (t,).
-        values, std: Of the parameters, (t, p).
-        temperature: Of the periods, (t,), or None; not a number where it was not recorded: then of
-            none.
+        time: Start of the periods, (t,).
+        values, std: Parameters and their standard deviations, (t, p).
+        temperature: Mean of the periods, (t,), or None. It is ignored if some are not a number.
 
     Returns:
         The lines, or None where there are too few periods for one.
     """
-    span = float(np.ptp(time)) if len(time) else 0.0
-    warm = temperature is not None and np.isfinite(temperature).all() and np.ptp(temperature) > 0
-    t, p = values.shape
-    if span <= 0 or t < 2 + warm + FEWEST:
+    n_periods, n_parameters = values.shape
+    span = float(np.ptp(time)) if n_periods else 0.0
+    if span <= 0:
         return None
-    X = np.column_stack([np.ones(t), (time - time.mean()) / span])
-    if warm and temperature is not None:
-        X = np.column_stack([X, temperature - temperature.mean()])
-    freedom = float(t - X.shape[1])
+    columns = [np.ones(n_periods), (time - time.mean()) / span]
+    with_temperature = False
+    if temperature is not None and np.isfinite(temperature).all() and np.ptp(temperature) > 0:
+        with_temperature = True
+        columns.append(temperature - temperature.mean())
+    X = np.column_stack(columns)
+    degrees_of_freedom = float(n_periods - X.shape[1])
+    if degrees_of_freedom < MIN_TREND_FREEDOM:
+        return None
     weight = std**-2.0
-    inverse = np.linalg.pinv(
-        np.einsum("ti,tp,tj->pij", X, weight, X, optimize=True), hermitian=True
-    )
+    gram = np.einsum("ti,tp,tj->pij", X, weight, X, optimize=True)
+    inverse = np.linalg.pinv(gram, hermitian=True)
     solution = np.einsum("pij,tj,tp->pi", inverse, X, weight * values, optimize=True)
-    scatter = (weight * (values - X @ solution.T) ** 2).sum(axis=0) / freedom
+    fitted = X @ solution.T
+    scatter = (weight * (values - fitted) ** 2).sum(axis=0) / degrees_of_freedom
     variance = np.diagonal(inverse, axis1=1, axis2=2) * scatter[:, None]
-    sigma, none = np.sqrt(np.maximum(variance, TINY)), np.zeros(p)
-    chance = 2 * student_tail(np.abs(solution) / sigma, freedom)
+    standard_error = np.sqrt(np.maximum(variance, TINY))
+    p_value = 2 * student_tail(np.abs(solution) / standard_error, degrees_of_freedom)
+    none = np.zeros(n_parameters)
     return Trend(
         change=solution[:, 1],
-        std=sigma[:, 1],
-        freedom=freedom,
-        fitted=X @ solution.T,
-        temperature=solution[:, 2] if warm else none,
-        temperature_std=sigma[:, 2] if warm else none,
-        p=chance[:, 1],
-        temperature_p=chance[:, 2] if warm else none + 1.0,
+        std=standard_error[:, 1],
+        degrees_of_freedom=degrees_of_freedom,
+        fitted=fitted,
+        temperature=solution[:, 2] if with_temperature else none,
+        temperature_std=standard_error[:, 2] if with_temperature else none,
+        p=p_value[:, 1],
+        temperature_p=p_value[:, 2] if with_temperature else none + 1.0,
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drifts(Record):
-    """Which of many trends are more than chance."""
+    """Significance of the trends of n machines."""
 
-    p: FloatArray  # chance, corrected for all trends tested together (Holm), (n, p)
-    found: BoolArray  # it is below the level, (n, p)
-    least: FloatArray  # change that would be found in 95 of 100 cases, (n, p)
+    p: FloatArray  # p-values, corrected for all trends tested together (Holm), (n, p)
+    significant: BoolArray  # p-value below the level, (n, p)
+    detectable: FloatArray  # change that would be significant in 95 of 100 cases, (n, p)
 
 
 def drifts(trends: list[Trend], level: float) -> Drifts:
-    """Test all trends of a fleet together: the chance of naming any although nothing drifts is
-    `level`.
-    """
+    """Test all trends of a fleet together; `level` is the probability of any false alarm."""
     if not trends:
         raise InvalidInput("there is no trend to test; more periods are needed")
     p = np.array([each.p for each in trends])
     corrected = holm(p.reshape(-1)).reshape(p.shape)
-    alone = [float(student_quantile(1 - level / (2 * p.size), each.freedom)) for each in trends]
-    least = np.array(
-        [(limit + normal_quantile(POWER)) * each.std for limit, each in zip(alone, trends)]
-    )
-    return Drifts(p=corrected, found=corrected < level, least=least)
+    detectable = []
+    for each in trends:
+        limit = student_quantile(1 - level / (2 * p.size), each.degrees_of_freedom)
+        detectable.append((float(limit) + normal_quantile(DETECTION_POWER)) * each.std)
+    return Drifts(p=corrected, significant=corrected < level, detectable=np.array(detectable))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Hierarchy(Record):
-    """What n machines of one kind have in common, and each of them."""
+    """Mean of n machines of one kind, and the best estimate of each."""
 
     common: FloatArray  # mean of the kind, (p,)
-    common_std: FloatArray
-    between: FloatArray  # standard deviation from machine to machine, (p,)
-    values: FloatArray  # of each machine, with what the others tell, (n, p)
-    std: FloatArray
-    own: (
-        FloatArray  # share of a machine's own data in its value, from 0 (all borrowed) to 1, (n, p)
-    )
+    common_std: FloatArray  # its standard error, (p,)
+    between: FloatArray  # standard deviation between machines, (p,)
+    values: FloatArray  # of each machine, shrunk towards the mean, (n, p)
+    std: FloatArray  # their standard errors, (n, p)
+    # fraction of a machine's own data in its value, 1 - shrinkage, (n, p)
+    own_fraction: FloatArray
 
 
 def hierarchy(values: FloatArray, covariances: FloatArray) -> Hierarchy:
-    """Return the common part of n machines' estimates (n, p) with errors (n, p, p), and the best
-    value of each.
+    """Estimate the mean of n machines, the scatter between them and the best value of each.
 
     x_i = mu + b_i + e_i, b_i ~ N(0, D) with D diagonal, e_i ~ N(0, S_i) known. With V_i = D + S_i
     and P = sum_i V_i^-1:  mu = P^-1 sum_i V_i^-1 x_i,  b_i = D V_i^-1 (x_i - mu). D maximises the
@@ -132,38 +129,45 @@ def hierarchy(values: FloatArray, covariances: FloatArray) -> Hierarchy:
         d_k <- d_k sqrt(sum_i (V_i^-1 (x_i - mu))_k^2 / sum_i (V_i^-1 - V_i^-1 P^-1 V_i^-1)_kk)
 
     (Zhou, Hu, Zhou and Lange 2019, "MM algorithms for variance components models"). Variances of
-    the values are those of prediction, with twice Prasad and Rao's term for not knowing D: w =
-    (V_i^-1)_kk, 2 w (1 - d_k w)^2 2 / sum_i w^2.
+    the values are those of prediction, with twice Prasad and Rao's term for the uncertainty of D:
+    w = (V_i^-1)_kk, 2 w (1 - d_k w)^2 2 / sum_i w^2.
+
+    Args:
+        values: Estimates x_i, (n, p).
+        covariances: Their covariances S_i, (n, p, p).
     """
     n, p = values.shape
     check_shape(covariances, (n, p, p), "covariances of the machines")
     if n < 3:
         raise InvalidInput(f"{n} machines have no common part to speak of; expected three or more")
-    unit = np.maximum(np.sqrt(np.median(np.diagonal(covariances, axis1=1, axis2=2), axis=0)), TINY)
-    x, S = values / unit, covariances / np.outer(unit, unit)
+    sampling_variance = np.diagonal(covariances, axis1=1, axis2=2)
+    unit = np.maximum(np.sqrt(np.median(sampling_variance, axis=0)), TINY)
+    x = values / unit
+    S = covariances / np.outer(unit, unit)
     d = np.maximum(x.var(axis=0, ddof=1) - 1.0, 0.1)
-    for _ in range(ITERATIONS):
-        inverse = np.linalg.inv(S + np.diag(d))
-        P = np.linalg.inv(inverse.sum(axis=0))
-        mu = P @ np.einsum("npq,nq->p", inverse, x)
-        score = np.einsum("npq,nq->np", inverse, x - mu)
-        trace = np.einsum("npp->p", inverse) - np.einsum(
-            "npq,qr,nrp->p", inverse, P, inverse, optimize=True
-        )
-        before, d = d, d * np.sqrt((score**2).sum(axis=0) / np.maximum(trace, TINY))
-        if (np.abs(d - before) < TOLERANCE * np.maximum(d, 1.0)).all():
+    for _ in range(VARIANCE_ITERATIONS):
+        V_inverse = np.linalg.inv(S + np.diag(d))
+        P_inverse = np.linalg.inv(V_inverse.sum(axis=0))
+        mu = P_inverse @ np.einsum("npq,nq->p", V_inverse, x)
+        score = np.einsum("npq,nq->np", V_inverse, x - mu)
+        correction = np.einsum("npq,qr,nrp->p", V_inverse, P_inverse, V_inverse, optimize=True)
+        trace = np.einsum("npp->p", V_inverse) - correction
+        before = d
+        d = d * np.sqrt((score**2).sum(axis=0) / np.maximum(trace, TINY))
+        if (np.abs(d - before) < VARIANCE_TOLERANCE * np.maximum(d, 1.0)).all():
             break
-    shrink = d[:, None] * inverse  # D V^-1, (n, p, p)
-    kept = np.eye(p) - shrink
-    spread = np.einsum("npq,qr,nsr->nps", kept, P, kept, optimize=True) + np.diag(d) - shrink * d
-    w = np.diagonal(inverse, axis1=1, axis2=2)
-    doubt = 4.0 * w * (1.0 - d * w) ** 2 / (w**2).sum(axis=0)
-    variance = np.diagonal(spread, axis1=1, axis2=2) + doubt
+    own = d[:, None] * V_inverse  # D V^-1, (n, p, p)
+    shrinkage = np.eye(p) - own
+    of_mean = np.einsum("npq,qr,nsr->nps", shrinkage, P_inverse, shrinkage, optimize=True)
+    prediction = of_mean + np.diag(d) - own * d
+    w = np.diagonal(V_inverse, axis1=1, axis2=2)
+    of_scatter = 4.0 * w * (1.0 - d * w) ** 2 / (w**2).sum(axis=0)
+    variance = np.diagonal(prediction, axis1=1, axis2=2) + of_scatter
     return Hierarchy(
         common=mu * unit,
-        common_std=np.sqrt(np.diag(P)) * unit,
+        common_std=np.sqrt(np.diag(P_inverse)) * unit,
         between=np.sqrt(d) * unit,
-        values=(mu + np.einsum("npq,nq->np", shrink, x - mu)) * unit,
+        values=(mu + np.einsum("npq,nq->np", own, x - mu)) * unit,
         std=np.sqrt(np.maximum(variance, 0.0)) * unit,
-        own=np.clip(d * w, 0.0, 1.0),
+        own_fraction=np.clip(d * w, 0.0, 1.0),
     )

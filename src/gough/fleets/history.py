@@ -1,4 +1,4 @@
-"""One robot of a fleet over time, from the factors of its logs alone."""
+"""One robot of a fleet over time, from the sufficient statistics of its logs alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import NotIdentifiable
 from gough.core.notices import Notice
@@ -22,10 +22,10 @@ from gough.fleets.hierarchy import Trend, trend
 from gough.processing.many_logs import Collected
 
 DAY = 86400.0  # [s]
-# chance of a change with time or temperature below which a residual is about the line, not the mean
-LIKELY = 1e-4
-# robust standard deviations from which on a period is no part of a robot's usual behaviour
-FAR = 6.0
+# p-value of a change with time or temperature below which residuals are about the line
+TREND_P_VALUE = 1e-4
+# robust standard deviations beyond which the residual of a period is not usual for the robot
+UNUSUAL_PERIOD_SCORE = 6.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,113 +33,157 @@ class FleetLog:
     """One log of a fleet."""
 
     path: str  # `log.csv@its.toml` with a description of its own
-    robot: str
+    robot: str  # name of the robot
     time: float  # when it was recorded [s since 1970, UTC]
-    temperature: float = float(
-        "nan"
-    )  # of the robot, if it was recorded [K or degC, the same for all]
+    # of the robot, if it was recorded [K or degC, the same for all]
+    temperature: float = float("nan")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RobotHistory:
     """One robot over time, in t periods."""
 
-    robot: str
+    robot: str  # name of the robot
     estimate: Estimate  # from all its logs
     starts: FloatArray  # (t,) [s since 1970]
     temperature: FloatArray  # mean of the logs of each period, (t,)
-    values: FloatArray  # of the parameters in each period, (t, p)
-    std: FloatArray  # by scatter
-    residual: FloatArray  # rms of what its own line or mean leaves, (t, r) [row unit]
-    trend: Trend | None  # without periods that stand out; None where there are too few
+    values: FloatArray  # parameters of each period, (t, p)
+    std: FloatArray  # their standard errors, (t, p)
+    residual: FloatArray  # rms about the robot's own line or mean, (t, r) [row unit]
+    trend: Trend | None  # without unusual periods; None where there are too few
     logs: tuple[tuple[str, ...], ...]  # paths of each period
     notices: tuple[Notice, ...] = ()  # periods with too few data
 
 
 class RobotLogs(NamedTuple):
-    """The logs of one robot by the start of their period, and their factors."""
+    """The logs of one robot by the start of their period, and their statistics."""
 
-    robot: str
-    periods: dict[float, list[FleetLog]]
-    collected: Collected
+    robot: str  # name of the robot
+    periods: dict[float, list[FleetLog]]  # by the start of the period [s since 1970]
+    collected: Collected  # statistics of all logs
+
+
+class _Period(NamedTuple):
+    """One period of a robot."""
+
+    start: float  # [s since 1970]
+    logs: list[FleetLog]
+    statistics: LogStatistics
+    estimate: Estimate  # from this period alone
+
+
+class _RobotFit(NamedTuple):
+    """Estimate of a robot from its usual periods, and the residual of all periods."""
+
+    estimate: Estimate
+    trend: Trend | None
+    residual: FloatArray  # rms, (t, r) [row unit]
 
 
 def date_of(seconds: float) -> str:
+    """Return a time in seconds since 1970 as an ISO date in UTC."""
     return datetime.fromtimestamp(float(seconds), UTC).isoformat()
 
 
-def tasks_of(collected: Collected, logs: Sequence[FleetLog], period: float) -> list[RobotLogs]:
-    """Return the logs that count by robot and period; of copies only the first counts."""
-    length, groups = period * DAY, dict[str, dict[float, list[FleetLog]]]()
-    every = {log.path: log for log in logs if log.path in collected.keys}
-    for log in sorted(every.values(), key=lambda log: (log.time // length, log.path)):
-        groups.setdefault(log.robot, {}).setdefault(int(log.time // length) * length, []).append(
-            log
-        )
-    found = []
+def group_logs(collected: Collected, logs: Sequence[FleetLog], period: float) -> list[RobotLogs]:
+    """Group the usable logs by robot and period; of copies only the first is used.
+
+    Args:
+        collected: Statistics of the usable logs.
+        logs: All logs.
+        period: Length of a period. [d]
+    """
+    length = period * DAY
+    usable = {log.path: log for log in logs if log.path in collected.keys}
+    groups: dict[str, dict[float, list[FleetLog]]] = {}
+    for log in sorted(usable.values(), key=lambda log: (log.time // length, log.path)):
+        start = int(log.time // length) * length
+        periods = groups.setdefault(log.robot, {})
+        periods.setdefault(start, []).append(log)
+    robots = []
     for robot, periods in sorted(groups.items()):
-        own = {log.path: collected.keys[log.path] for those in periods.values() for log in those}
-        found.append(RobotLogs(robot, periods, Collected(folder=collected.folder, keys=own)))
-    return found
+        keys = {}
+        for logs_of_period in periods.values():
+            for log in logs_of_period:
+                keys[log.path] = collected.keys[log.path]
+        own_statistics = Collected(folder=collected.folder, keys=keys)
+        robots.append(RobotLogs(robot, periods, own_statistics))
+    return robots
 
 
 @one_blas_thread
 def history_of(task: RobotLogs) -> RobotHistory:
-    """Return one robot over time, from its factors alone."""
-    estimator, kept, notices = WeightedLeastSquares(), [], []
+    """Return one robot over time.
+
+    Periods with an unusually large residual are left out of its estimate and trend.
+    """
+    periods, notices = _fit_periods(task)
+    starts = np.array([period.start for period in periods])
+    mean_temperatures = []
+    for period in periods:
+        mean_temperatures.append(np.mean([log.temperature for log in period.logs]))
+    temperature = np.array(mean_temperatures)
+    fit = _fit_robot(periods, starts, temperature, np.ones(len(periods), bool))
+    log_residual = np.log(np.maximum(fit.residual, np.finfo(float).tiny))
+    unusual = robust_scores(log_residual).max(axis=1) > UNUSUAL_PERIOD_SCORE
+    if unusual.any() and 2 * unusual.sum() < len(unusual):
+        fit = _fit_robot(periods, starts, temperature, ~unusual)
+    return RobotHistory(
+        robot=task.robot,
+        estimate=fit.estimate,
+        starts=starts,
+        temperature=temperature,
+        values=np.array([period.estimate.values for period in periods]),
+        std=np.array([period.estimate.std for period in periods]),
+        residual=fit.residual,
+        trend=fit.trend,
+        notices=tuple(notices),
+        logs=tuple(tuple(log.path for log in period.logs) for period in periods),
+    )
+
+
+def _fit_periods(task: RobotLogs) -> tuple[list[_Period], list[Notice]]:
+    """Estimate the parameters of each period; periods with too few data are left out."""
+    estimator = WeightedLeastSquares()
+    periods = []
+    notices = []
     for start, logs in task.periods.items():
-        factor = replace(
-            task.collected, keys={log.path: task.collected.keys[log.path] for log in logs}
-        ).merged()
+        keys = {log.path: task.collected.keys[log.path] for log in logs}
+        merged = replace(task.collected, keys=keys).merged()
         try:
-            kept.append((start, logs, factor, estimator.fit(factor.statistics)))
+            estimate = estimator.fit(merged.statistics)
         except NotIdentifiable as error:
             place = f"{task.robot}, {date_of(start)}"
             text = f"too few data of its own: {error}"
             notices.append(Notice(rule="left out", level="info", where=place, text=text))
-    starts = np.array([start for start, *_ in kept])
-    warm = np.array([float(np.mean([log.temperature for log in logs])) for _, logs, *_ in kept])
-    usual = np.ones(len(kept), bool)
-    for _ in range(
-        2
-    ):  # once more without periods that stand out: they are no part of what is usual
-        every = merge_all(
-            [partial(_itself, factor) for (_, _, factor, _), here in zip(kept, usual) if here]
-        )
-        whole = estimator.fit(every.statistics)
-        values, std, noise = (
-            np.array([getattr(e, name) for *_, e in kept]).reshape(-1, len(whole))
-            for name in ("values", "std", "white_std")
-        )
-        line = trend(starts[usual], values[usual], noise[usual], warm[usual])
-        about = np.broadcast_to(whole.values, values.shape).copy()
-        if line is not None:
-            moving = np.minimum(line.p, line.temperature_p) < LIKELY
-            lines = np.asarray(line.fitted - line.fitted.mean(axis=0))
-            about[np.ix_(usual, moving)] += lines[:, moving]
-        residual = np.array(
-            [
-                factor.statistics.residual_statistics(own).rms
-                for (_, _, factor, _), own in zip(kept, about)
-            ]
-        )
-        far = robust_scores(np.log(np.maximum(residual, np.finfo(float).tiny))).max(axis=1) > FAR
-        if not far.any() or not usual.all() or 2 * far.sum() >= len(far):
-            break
-        usual = ~far
-    return RobotHistory(
-        robot=task.robot,
-        estimate=whole,
-        starts=starts,
-        temperature=warm,
-        values=values,
-        std=std,
-        residual=residual,
-        trend=line,
-        notices=tuple(notices),
-        logs=tuple(tuple(log.path for log in logs) for _, logs, *_ in kept),
-    )
+            continue
+        periods.append(_Period(start, logs, merged, estimate))
+    return periods, notices
 
 
-def _itself(factor: LogStatistics) -> LogStatistics:
-    return factor
+def _fit_robot(
+    periods: Sequence[_Period], starts: FloatArray, temperature: FloatArray, usual: BoolArray
+) -> _RobotFit:
+    """Fit a robot to its usual periods; residuals are about its trend where it is significant."""
+    loaders = []
+    for period, is_usual in zip(periods, usual):
+        if is_usual:
+            loaders.append(partial(_itself, period.statistics))
+    estimate = WeightedLeastSquares().fit(merge_all(loaders).statistics)
+    values = np.array([period.estimate.values for period in periods])
+    white_std = np.array([period.estimate.white_std for period in periods])
+    line = trend(starts[usual], values[usual], white_std[usual], temperature[usual])
+    expected = np.broadcast_to(estimate.values, values.shape).copy()
+    if line is not None:
+        changing = np.minimum(line.p, line.temperature_p) < TREND_P_VALUE
+        deviation = np.asarray(line.fitted - line.fitted.mean(axis=0))
+        expected[np.ix_(usual, changing)] += deviation[:, changing]
+    residual = []
+    for period, parameters in zip(periods, expected):
+        statistics = period.statistics.statistics
+        residual.append(statistics.residual_statistics(parameters).rms)
+    return _RobotFit(estimate, line, np.array(residual))
+
+
+def _itself(statistics: LogStatistics) -> LogStatistics:
+    return statistics

@@ -1,5 +1,4 @@
-"""Virtual fleets in ordinary motion: pick and place, weather, wear, and a few things that are
-wrong.
+"""Logs of virtual fleets in ordinary motion: pick and place, temperature, wear and a few faults.
 
 Efforts are regressor times parameters along the motion, with the noise of the sensors: no
 controller, no time steps, so months of logs take seconds. The equations are those of the estimator;
@@ -10,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,126 +23,141 @@ from gough.logs.recording import Recording
 from gough.mechanism import TERMS
 from gough.virtual.simulation import draw_correlated, measure_positions
 
-MOTIONS = 6  # different motions of a fleet; logs take turns
-REACH = 0.6  # of the way from home to the limits of the task coordinates
-MOVE = 0.5  # from one place to the next [s]
-UNLIKE_BODY, UNLIKE_FRICTION = 0.01, 0.1  # scatter between robots, relative
-WARMTH = {
-    False: -0.01,
-    True: -0.003,
-}  # relative change of friction with temperature, viscous and dry [1/K]
-MILD, WEEK, WARM = (
-    20.0,
-    7.0,
-    5.0,
-)  # mean temperature, period and amplitude of its cycle [degC, d, K]
+FLEET_MOTIONS = 6  # different motions of a fleet; logs take turns
+REACH_FRACTION = 0.6  # of the way from home to the limits of the task coordinates
+MOVE_TIME = 0.5  # from one place to the next [s]
+INERTIA_SCATTER = 0.01  # standard deviation between robots, relative
+FRICTION_SCATTER = 0.1  # standard deviation between robots, relative
+VISCOUS_PER_KELVIN = -0.01  # relative change of viscous friction with temperature [1/K]
+COULOMB_PER_KELVIN = -0.003  # relative change of Coulomb friction with temperature [1/K]
+MEAN_TEMPERATURE = 20.0  # [degC]
+TEMPERATURE_PERIOD = 7.0  # [d]
+TEMPERATURE_AMPLITUDE = 5.0  # [K]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wrong:
-    """What is wrong with a virtual fleet, by number of the robot."""
+class FleetFaults:
+    """Faults of a virtual fleet, by number of the robot."""
 
-    # Joint and relative change of its dry friction over the whole time.
+    # Joint and relative change of its Coulomb friction over the whole time.
     drift: Mapping[int, tuple[str, float]] = field(default_factory=dict)
     # Motor and factor of its recorded effort.
     gain: Mapping[int, tuple[str, float]] = field(default_factory=dict)
     # Motor and offset of its recorded position. [m or rad]
     encoder: Mapping[int, tuple[str, float]] = field(default_factory=dict)
-    # Days on which it carries the first payload, which no log mentions.
-    load: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    # Days on which it carries the first payload, which no log declares.
+    payload: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+class _FleetMotion(NamedTuple):
+    """A motion of t samples and what its efforts are computed from."""
+
+    time: FloatArray  # (t,) [s]
+    position: FloatArray  # of the motors, (t, a) [m or rad]
+    regressor: FloatArray  # of the standard parameters, (t, r, p)
+    load_regressor: FloatArray  # of a payload, (t, r, 10)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VirtualFleet:
     """Robots of one kind that pick and place, a log a day."""
 
-    model: Model
+    model: Model  # the robot without scatter
     days: int = 30  # drifts are over this time
-    wrong: Wrong = field(default_factory=Wrong)
-    seconds: float = 5.0  # of a log
-    rate: float = 400.0  # [Hz]
-    seed: int = 0
+    faults: FleetFaults = field(default_factory=FleetFaults)
+    seconds: float = 5.0  # length of a log [s]
+    rate: float = 400.0  # sampling rate [Hz]
+    seed: int = 0  # of the random generator
 
-    def __post_init__(self) -> None:
-        motions = [self._motion(np.random.default_rng([self.seed, k])) for k in range(MOTIONS)]
+    @cached_property
+    def _motions(self) -> list[_FleetMotion]:
         names = self.model.mechanism.standard.names
-        object.__setattr__(
-            self,
-            "_motions",
-            [
-                (
-                    m.time,
-                    m.q[:, list(self.model.actuated)],
-                    self.model.regressor(m, names),
-                    self.model.regressor(m, LOAD_PARAMETERS),
+        motions = []
+        for k in range(FLEET_MOTIONS):
+            motion = self._motion(np.random.default_rng([self.seed, k]))
+            motions.append(
+                _FleetMotion(
+                    time=motion.time,
+                    position=motion.q[:, list(self.model.actuated)],
+                    regressor=self.model.regressor(motion, names),
+                    load_regressor=self.model.regressor(motion, LOAD_PARAMETERS),
                 )
-                for m in motions
-            ],
-        )
+            )
+        return motions
 
     def _motion(self, rng: np.random.Generator) -> Motion:
-        """Return a random sequence of places, each reached from rest to rest."""
-        names = self.model.mechanism.task
-        home = np.array(
-            [self.model.home[self.model.mechanism.coordinates.index(name)] for name in names]
-        )
-        room = np.array(
-            [
-                self.model.mechanism.joint(name).limits.position or (h - 0.1, h + 0.1)
-                for name, h in zip(names, home)
-            ]
-        )
-        shape = (int(self.seconds / MOVE) + 1, len(home))
-        stops = home + REACH * rng.uniform(room[:, 0] - home, room[:, 1] - home, shape)
+        """Return a motion through random places, each reached from rest to rest."""
+        mechanism = self.model.mechanism
+        names = mechanism.task
+        home = np.array([self.model.home[mechanism.coordinates.index(name)] for name in names])
+        limits = []
+        for name, center in zip(names, home):
+            limits.append(mechanism.joint(name).limits.position or (center - 0.1, center + 0.1))
+        low, high = np.array(limits).T
+        n_places = int(self.seconds / MOVE_TIME) + 1
+        offset = rng.uniform(low - home, high - home, (n_places, len(home)))
+        places = home + REACH_FRACTION * offset
         path = Sampled(
             coordinates=names,
-            units=tuple(self.model.mechanism.joint(name).unit for name in names),
-            time=MOVE * np.arange(len(stops), dtype=np.float64),
-            position=stops,
-            velocity=np.zeros_like(stops),
-            acceleration=np.zeros_like(stops),
+            units=tuple(mechanism.joint(name).unit for name in names),
+            time=MOVE_TIME * np.arange(n_places, dtype=np.float64),
+            position=places,
+            velocity=np.zeros_like(places),
+            acceleration=np.zeros_like(places),
         )
         time = np.arange(round(self.seconds * self.rate)) / self.rate
         return self.model.kinematics.motion(time, *path.at(time), "task")
 
     def temperature(self, robot: int, day: int) -> float:
+        """Return the temperature of a robot on a day. [degC]"""
         noise = np.random.default_rng([self.seed, 1, robot, day]).standard_normal()
-        return float(MILD + WARM * np.sin(2 * np.pi * day / WEEK + robot) + noise)
+        phase = 2 * np.pi * day / TEMPERATURE_PERIOD + robot
+        return float(MEAN_TEMPERATURE + TEMPERATURE_AMPLITUDE * np.sin(phase) + noise)
 
     def truth(self, robot: int, day: int) -> FloatArray:
+        """Return the standard parameters of a robot on a day, (p,)."""
         rng = np.random.default_rng([self.seed, 2, robot])
         names = self.model.mechanism.standard.names
-        values = self.model.values(names) * (1 + UNLIKE_BODY * rng.standard_normal(len(names)))
-        joint, change = self.wrong.drift.get(robot, ("", 0.0))
+        scatter = INERTIA_SCATTER * rng.standard_normal(len(names))
+        values = self.model.values(names) * (1 + scatter)
+        warming = self.temperature(robot, day) - MEAN_TEMPERATURE
+        worn_joint, change = self.faults.drift.get(robot, ("none", 0.0))
         for k, name in enumerate(names):
             term = TERMS.get(name.kind)
-            if term is not None and term.dissipative:
-                values[k] *= 1 + UNLIKE_FRICTION * rng.standard_normal()
-                values[k] *= 1 + WARMTH[bool(term.coulomb)] * (self.temperature(robot, day) - MILD)
-                if term.coulomb and name == Parameter.of(joint or "none", term.name):
-                    values[k] *= 1 + change * day / max(self.days - 1, 1)
+            if term is None or not term.dissipative:
+                continue
+            per_kelvin = COULOMB_PER_KELVIN if term.coulomb else VISCOUS_PER_KELVIN
+            values[k] *= 1 + FRICTION_SCATTER * rng.standard_normal()
+            values[k] *= 1 + per_kelvin * warming
+            if term.coulomb and name == Parameter.of(worn_joint, term.name):
+                values[k] *= 1 + change * day / max(self.days - 1, 1)
         return values
 
     def record(self, robot: int, day: int) -> Recording:
+        """Return the log of a robot on a day."""
         rng = np.random.default_rng([self.seed, 3, robot, day])
-        mechanism, noise = self.model.mechanism, self.model.mechanism.noise
-        time, position, regressor, load = self._motions[(robot + day) % MOTIONS]  # type: ignore[attr-defined]
-        effort = regressor @ self.truth(robot, day)
-        if day in self.wrong.load.get(robot, ()):
-            effort = effort + load @ self.model.load(mechanism.payloads[0].name)
-        motor, factor = self.wrong.gain.get(robot, (mechanism.actuated[0], 1.0))
-        effort = effort + draw_correlated(
-            rng, noise.effort_covariance(effort.shape[1]), len(effort)
-        )
-        effort[:, mechanism.actuated.index(motor)] *= factor
-        motor, offset = self.wrong.encoder.get(robot, (mechanism.actuated[0], 0.0))
-        position = measure_positions(rng, position, noise)
-        position[:, mechanism.actuated.index(motor)] += offset
+        mechanism = self.model.mechanism
+        noise = mechanism.noise
+        motors = mechanism.actuated
+        motion = self._motions[(robot + day) % FLEET_MOTIONS]
+        effort = motion.regressor @ self.truth(robot, day)
+        if day in self.faults.payload.get(robot, ()):
+            payload = self.model.load(mechanism.payloads[0].name)
+            effort = effort + motion.load_regressor @ payload
+        covariance = noise.effort_covariance(effort.shape[1])
+        effort = effort + draw_correlated(rng, covariance, len(effort))
+        position = measure_positions(rng, motion.position, noise)
+        if robot in self.faults.gain:
+            motor, factor = self.faults.gain[robot]
+            effort[:, motors.index(motor)] *= factor
+        if robot in self.faults.encoder:
+            motor, offset = self.faults.encoder[robot]
+            position[:, motors.index(motor)] += offset
         return Recording(
-            joints=mechanism.actuated,
-            time=time,
+            joints=motors,
+            time=motion.time,
             effort=effort,
             position=position,
             source=f"robot {robot}, day {day}",
-            position_units=tuple(mechanism.joint(name).unit for name in mechanism.actuated),
+            position_units=tuple(mechanism.joint(name).unit for name in motors),
         )

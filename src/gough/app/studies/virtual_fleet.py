@@ -13,7 +13,7 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.engine import as_model
 from gough.mechanism import Mechanism
-from gough.virtual.fleet_logs import VirtualFleet, Wrong
+from gough.virtual.fleet_logs import FleetFaults, VirtualFleet
 
 FIRST_DAY = datetime(2026, 3, 2, 6, tzinfo=UTC)
 FRICTION_DRIFT = 0.2  # relative change of Coulomb friction over the whole time
@@ -50,7 +50,7 @@ def write_virtual_fleet(
         )
     model = as_model(robot)
     faults = _choose_faults(model.mechanism, robots, days, drifting)
-    virtual = VirtualFleet(model=model, days=days, seed=seed, wrong=faults)
+    virtual = VirtualFleet(model=model, days=days, seed=seed, faults=faults)
     digits = len(str(robots - 1))
     names = [f"r{k:0{digits}d}" for k in range(robots)]
     table = _write_logs(virtual, names, folder, progress)
@@ -71,7 +71,7 @@ def write_virtual_fleet(
     return [folder / name for name in texts]
 
 
-def _choose_faults(mechanism: Mechanism, robots: int, days: int, drifting: int) -> Wrong:
+def _choose_faults(mechanism: Mechanism, robots: int, days: int, drifting: int) -> FleetFaults:
     """Return the faults of a fleet, spread over its robots."""
     motors = mechanism.actuated
     spacing = max(1, robots // (drifting + N_FAULTY))
@@ -83,11 +83,11 @@ def _choose_faults(mechanism: Mechanism, robots: int, days: int, drifting: int) 
     loaded = (drifting + 1) * spacing
     wrong_encoder = (drifting + 2) * spacing
     low, high = mechanism.joint(motors[0]).limits.position or (-1.0, 1.0)
-    return Wrong(
+    return FleetFaults(
         drift=drift,
         gain={wrong_gain: (motors[1 % len(motors)], WRONG_GAIN)},
         encoder={wrong_encoder: (motors[0], ENCODER_ERROR_FRACTION * (high - low))},
-        load={loaded: (days // 2,)} if mechanism.payloads else {},
+        payload={loaded: (days // 2,)} if mechanism.payloads else {},
     )
 
 
@@ -107,19 +107,17 @@ def _write_logs(
     return table
 
 
-def _truth_table(faults: Wrong, names: Sequence[str], mechanism: Mechanism) -> list[str]:
+def _truth_table(faults: FleetFaults, names: Sequence[str], mechanism: Mechanism) -> list[str]:
     """Return the lines of a table of the faults."""
     lines = ["robot,kind,text"]
     for k, (motor, change) in faults.drift.items():
         percent = f"{100 * change:+.0f} %"
         lines.append(f"{names[k]},drift,dry friction of {motor} changes by {percent}")
     for k, (motor, factor) in faults.gain.items():
-        lines.append(f"{names[k]},mistake,effort of {motor} is recorded {factor:g} times")
+        lines.append(f"{names[k]},fault,effort of {motor} is recorded {factor:g} times")
     for k, (motor, offset) in faults.encoder.items():
         unit = mechanism.joint(motor).unit
-        lines.append(f"{names[k]},mistake,position of {motor} is recorded {offset:+.3g} {unit} off")
-    for k, loaded_days in faults.load.items():
-        lines.append(
-            f"{names[k]},mistake,carries a load on day {loaded_days[0]} that no log mentions"
-        )
+        lines.append(f"{names[k]},fault,position of {motor} is recorded {offset:+.3g} {unit} off")
+    for k, loaded_days in faults.payload.items():
+        lines.append(f"{names[k]},fault,carries an undeclared payload on day {loaded_days[0]}")
     return lines

@@ -1,0 +1,90 @@
+"""Robots whose parameters are unlike those of the other robots of the kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.statistics import student_quantile
+from gough.fleets.hierarchy import Hierarchy, hierarchy
+from gough.fleets.history import RobotHistory
+
+# robots below which none is compared with the others
+MIN_COMPARED_ROBOTS = 5
+
+
+class Outliers(NamedTuple):
+    """What most robots have in common, and those that are unlike them."""
+
+    common: Hierarchy  # of the other robots
+    distances: dict[int, float]  # by robot, in standard deviations
+
+
+def find_outliers(
+    histories: Sequence[RobotHistory], common: Hierarchy, sensitivities: FloatArray, level: float
+) -> Outliers:
+    """Find robots far from the others in a direction in which a fault changes the estimate.
+
+    The farthest robot is removed, the mean of the others estimated again, and so on up to a quarter
+    of the fleet; all up to the last significant one are outliers (Rosner 1983, generalised ESD). So
+    several outliers do not mask each other. The scatter is that of a few robots: Student's t.
+
+    Args:
+        histories: The robots, n of them.
+        common: Mean and scatter of all robots.
+        sensitivities: Change of the estimate by faults of unit magnitude, (k, p).
+        level: Probability of any false alarm in a fleet in which all are alike.
+    """
+    n = len(histories)
+    n_removed = 0
+    if n > MIN_COMPARED_ROBOTS and len(sensitivities):
+        n_removed = max(1, n // 4)
+    values = np.array([history.estimate.values for history in histories])
+    covariances = np.array([history.estimate.covariance for history in histories])
+    inside = list(range(n))
+    removed: list[int] = []
+    distances: list[float] = []
+    outliers = Outliers(common, {})
+    for _ in range(n_removed):
+        distance = _distances(values, covariances, common, sensitivities, inside)
+        farthest = inside[int(np.argmax(distance[inside]))]
+        inside.remove(farthest)
+        common = hierarchy(values[inside], covariances[inside])
+        distance = _distances(values, covariances, common, sensitivities, inside)
+        removed.append(farthest)
+        distances.append(float(distance[farthest]))
+        n_tests = 2 * len(sensitivities) * (len(inside) + 1)
+        if distances[-1] > student_quantile(1 - level / n_tests, len(inside) - 1):
+            outliers = Outliers(common, dict(zip(removed, distances)))
+    return outliers
+
+
+def robot_scatter(common: Hierarchy) -> FloatArray:
+    """Return the standard deviation of one robot about the estimated mean, (p,)."""
+    return np.hypot(common.between, common.common_std)
+
+
+def _distances(
+    values: FloatArray,
+    covariances: FloatArray,
+    common: Hierarchy,
+    sensitivities: FloatArray,
+    inside: Sequence[int],
+) -> FloatArray:
+    """Return the distance of robots from the mean, in standard deviations, (n,).
+
+    x - mu = M g with covariance S + D + that of mu, solved for each g alone; the largest distance
+    of all g is returned. D is diagonal and robots need not be: the standard deviation is at least
+    the scatter of the robots inside.
+    """
+    n = len(values)
+    covariance = covariances + np.diag(robot_scatter(common) ** 2)
+    M = np.broadcast_to(sensitivities.T, (n, *sensitivities.T.shape))
+    weight = np.linalg.solve(covariance, M)  # (n, p, k)
+    information = np.sqrt(np.einsum("npk,kp->nk", weight, sensitivities))
+    score = np.einsum("npk,np->nk", weight, values - common.common) / information
+    scatter = np.maximum(score[inside].std(axis=0, ddof=1), 1.0)
+    return np.asarray(np.max(np.abs(score) / scatter, axis=1))
