@@ -156,10 +156,10 @@ def hierarchy(values: FloatArray, covariances: FloatArray) -> Hierarchy:
         d = d * np.sqrt((score**2).sum(axis=0) / np.maximum(trace, TINY))
         if (np.abs(d - before) < VARIANCE_TOLERANCE * np.maximum(d, 1.0)).all():
             break
-    own = d[:, None] * V_inverse  # D V^-1, (n, p, p)
-    shrinkage = np.eye(p) - own
+    gain = d[:, None] * V_inverse  # D V^-1, (n, p, p)
+    shrinkage = np.eye(p) - gain
     of_mean = np.einsum("npq,qr,nsr->nps", shrinkage, P_inverse, shrinkage, optimize=True)
-    prediction = of_mean + np.diag(d) - own * d
+    prediction = of_mean + np.diag(d) - gain * d
     w = np.diagonal(V_inverse, axis1=1, axis2=2)
     of_scatter = 4.0 * w * (1.0 - d * w) ** 2 / (w**2).sum(axis=0)
     variance = np.diagonal(prediction, axis1=1, axis2=2) + of_scatter
@@ -167,7 +167,7 @@ def hierarchy(values: FloatArray, covariances: FloatArray) -> Hierarchy:
         common=mu * unit,
         common_std=np.sqrt(np.diag(P_inverse)) * unit,
         between=np.sqrt(d) * unit,
-        values=(mu + np.einsum("npq,nq->np", own, x - mu)) * unit,
+        values=(mu + np.einsum("npq,nq->np", gain, x - mu)) * unit,
         std=np.sqrt(np.maximum(variance, 0.0)) * unit,
         own_fraction=np.clip(d * w, 0.0, 1.0),
     )

@@ -71,6 +71,16 @@ class _Period(NamedTuple):
     statistics: LogStatistics
     estimate: Estimate  # from this period alone
 
+    @property
+    def temperature(self) -> float:
+        """Mean of the logs."""
+        return float(np.mean([log.temperature for log in self.logs]))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Paths of the logs."""
+        return tuple(log.path for log in self.logs)
+
 
 class _RobotFit(NamedTuple):
     """Estimate of a robot from its usual periods, and the residual of all periods."""
@@ -119,10 +129,7 @@ def history_of(task: RobotLogs) -> RobotHistory:
     """
     periods, notices = _fit_periods(task)
     starts = np.array([period.start for period in periods])
-    mean_temperatures = []
-    for period in periods:
-        mean_temperatures.append(np.mean([log.temperature for log in period.logs]))
-    temperature = np.array(mean_temperatures)
+    temperature = np.array([period.temperature for period in periods])
     fit = _fit_robot(periods, starts, temperature, np.ones(len(periods), bool))
     log_residual = np.log(np.maximum(fit.residual, np.finfo(float).tiny))
     unusual = robust_scores(log_residual).max(axis=1) > UNUSUAL_PERIOD_SCORE
@@ -138,7 +145,7 @@ def history_of(task: RobotLogs) -> RobotHistory:
         residual=fit.residual,
         trend=fit.trend,
         notices=tuple(notices),
-        logs=tuple(tuple(log.path for log in period.logs) for period in periods),
+        logs=tuple(period.paths for period in periods),
     )
 
 
