@@ -105,6 +105,12 @@ def test_a_long_expression_is_refused() -> None:
         parse("q" * 501)
 
 
+@pytest.mark.parametrize("expression", ["1 / (sign(qd) - 1)", "qd / (qd - qd)"])
+def test_a_term_that_divides_by_zero_at_a_reversal_can_be_defined(expression: str) -> None:
+    """Its jump there is not finite: it counts as none."""
+    assert JointTerm(name="pole", label="pole", expression=expression).coulomb == 0.0
+
+
 def test_a_term_of_the_file_is_a_column_like_any_other() -> None:
     model = Model(robot())
     motion = random_motion(model, 12)

@@ -321,13 +321,13 @@ class JointTerm:
             other=lambda name: still,
         )
 
-        def value_moving(sign: float) -> float:
-            no_lag = (0.0,) * len(self.lags)
-            moving = replace(still, qd=sign * _JUMP_VELOCITY, sign=sign, lags=no_lag)
+        def value_moving(sign: np.float64) -> float:
+            lags = (zero,) * len(self.lags)
+            moving = replace(still, qd=sign * _JUMP_VELOCITY, sign=sign, lags=lags)
             return float(np.real(self.value(moving)))
 
         with np.errstate(all="ignore"):
-            jump = abs(value_moving(1.0) - value_moving(-1.0)) / 2
+            jump = abs(value_moving(np.float64(1.0)) - value_moving(np.float64(-1.0))) / 2
         if not math.isfinite(jump) or jump <= _SMALLEST_JUMP:
             return 0.0
         return round(jump, 6)
