@@ -1,21 +1,17 @@
-"""Time steps of the closed chain: what the virtual robot, and a real controller in C, call
-thousands of times a second.
+"""Time steps of the closed chain, for the virtual robot and for controllers in C.
 
 The state is the configuration q of all coordinates and the velocity v of the rows. Loops are kept
 closed by a Newton step on the dependent coordinates at every evaluation: predicted over a step h
 they are open by about h^2 a / 2 (1e-6 m at 0.5 ms), and Newton's method squares that.
 
-Control laws as kernels: one sample of the controller with its drives at their limits, for robots
-that are not redundant, whose motors are the rows of the dynamics.
+Control laws are kernels of one sample of the controller with its drives at their limits, for robots
+that are not redundant, whose motors are the rows of the dynamics. Such a kernel maps
 
-A kernel of this kind maps
-
-    state [q, v, lags, tau] (n + x + 2a), memory (s + a), reference (r), constants [ratio, limit,
-    ...] (2a + c)
+    state [q, v, lags, tau] (n + x + 2a), memory (s + a), reference (r),
+    constants [ratio, limit, ...] (2a + c)
 
 to the state with tau = min(max(ratio * law, -limit), limit), and the memory. The last a entries of
-the memory say which motors were free, that is not at their limit: integrators of the others stand
-still.
+the memory are 1 for motors below their limit; integrators of the others stop.
 """
 
 from __future__ import annotations
@@ -36,57 +32,63 @@ from gough.mechanism.terms import JointState
 
 @compiled
 def pid_kernel(model: Model, lanes: int | None = None) -> ca.Function:
-    """Return the kernel of a PID: memory [integral], reference [q, qd, feed], constants [kp, ki T,
-    kd], (a) each.
+    """Return the kernel of a PID controller.
+
+    Memory [integral], reference [q, qd, feedforward], constants [kp, ki T, kd], (a,) each.
     """
     a = len(model.actuated)
     integral = ca.SX.sym("integral", a)
-    (position, speed, feed), (kp, ki, kd) = (
-        _symbols(name, a, a, a) for name in ("reference", "gains")
-    )
+    position, velocity, feedforward = _symbols("reference", a, a, a)
+    kp, ki, kd = _symbols("gains", a, a, a)
 
-    def law(q: ca.SX, qd: ca.SX, free: ca.SX) -> tuple[ca.SX, ca.SX]:
+    def law(q: ca.SX, qd: ca.SX, unsaturated: ca.SX) -> tuple[ca.SX, ca.SX]:
         error = position - q
-        total = integral + ki * error * free
-        return feed + kp * error + total + kd * (speed - qd), total
+        total = integral + ki * error * unsaturated
+        return feedforward + kp * error + total + kd * (velocity - qd), total
 
-    return _in_loop(model, "pid", law, [integral], [position, speed, feed], [kp, ki, kd])
+    reference = [position, velocity, feedforward]
+    return _in_loop(model, "pid", law, [integral], reference, [kp, ki, kd])
 
 
 @compiled
 def computed_torque_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the kernel of computed torque.
 
-    Memory [q, qd, integral, held] (2n + 2a), the latter an effort added throughout; reference [q,
-    qd and means of qd and qdd over the period] (4a); constants [period, bandwidth, band, chi, load]
-    (2 + n + p + 10 l).
+    Memory [q, qd, integral, constant effort] (2n + 2a), the latter added to every command;
+    reference [q, qd and means of qd and qdd over the period] (4a);
+    constants [period, bandwidth, band, chi, load] (2 + n + p + 10 l).
     """
-    a, n = len(model.actuated), len(model.mechanism.joints)
-    memory, reference = _symbols("memory", n, n, a, a), _symbols("reference", a, a, a, a)
+    a = len(model.actuated)
+    n = len(model.mechanism.joints)
+    memory = _symbols("memory", n, n, a, a)
+    reference = _symbols("reference", a, a, a, a)
     period, w = _symbols("constants", 1, 1)
     symbols, efforts, chain = model.inverse_expressions()
 
-    def law(q: ca.SX, qd: ca.SX, free: ca.SX) -> tuple[ca.SX, ca.SX]:
-        error, rate = reference[0] - q, reference[1] - qd
-        integral = memory[2] + period * error * free
-        wanted = reference[3] + 3 * w * rate + 3 * w**2 * error + w**3 * integral
-        guess = memory[0] + period * memory[1]
+    def law(q: ca.SX, qd: ca.SX, unsaturated: ca.SX) -> tuple[ca.SX, ca.SX]:
+        last_q, last_qd, last_integral, constant_effort = memory
+        position, velocity, mean_velocity, mean_acceleration = reference
+        error = position - q
+        error_rate = velocity - qd
+        integral = last_integral + period * error * unsaturated
+        acceleration = mean_acceleration + 3 * w * error_rate + 3 * w**2 * error + w**3 * integral
+        guess = last_q + period * last_qd
         guess[model.actuated] = q
-        place = ca.SX.sym("q", n)
-        closing = ca.Function(
-            "closing",
-            [place],
-            [place + LoopExpressions(model.loops, "actuated", place).newton_step()],
-        )
-        at = ca.Function("at", symbols, [ca.densify(chain.closure_map @ symbols[1]), efforts])
+        any_q = ca.SX.sym("q", n)
+        newton_step = LoopExpressions(model.loops, "actuated", any_q).newton_step()
+        closing = ca.Function("closing", [any_q], [any_q + newton_step])
+        all_velocities = ca.densify(chain.closure_map @ symbols[1])
+        inverse_dynamics = ca.Function("at", symbols, [all_velocities, efforts])
         closed = closing(guess)
-        speeds, tau = at(closed, reference[2], wanted, *symbols[3:])
-        return tau + memory[3], ca.vertcat(closed, speeds, integral, memory[3])
+        qd_all, tau = inverse_dynamics(closed, mean_velocity, acceleration, *symbols[3:])
+        next_memory = ca.vertcat(closed, qd_all, integral, constant_effort)
+        return tau + constant_effort, next_memory
 
     return _in_loop(model, "computed_torque", law, memory, reference, [period, w, *symbols[3:]])
 
 
 def _symbols(name: str, *sizes: int) -> list[ca.SX]:
+    """Return column vectors of symbols of some lengths."""
     return [ca.SX.sym(name, size) for size in sizes]
 
 
@@ -98,38 +100,43 @@ def _in_loop(
     reference: list[ca.SX],
     constants: list[ca.SX],
 ) -> ca.Function:
-    """Return the graph of a law: position, velocity, who is free -> efforts asked for, memory."""
+    """Return the graph of a control law with saturated drives; see the module docstring.
+
+    Args:
+        law: Maps positions, velocities and which motors are unsaturated, (a,) each, to the efforts
+            (a,) and the next memory.
+        memory, reference, constants: Symbols of the law.
+    """
     a = len(model.actuated)
-    state, rest, v, tau = _symbols(
-        "state", len(model.mechanism.joints), len(model.mechanism.internal_states), a, a
-    )
-    free, ratio, limit = _symbols("drive", a, a, a)
-    efforts, kept = law(state[model.actuated], v, free)
-    wanted = ratio * efforts
-    command = ca.fmin(ca.fmax(wanted, -limit), limit)
-    inputs = [state, v, rest, tau], [*memory, free], reference, [ratio, limit, *constants]
-    return ca.Function(
-        name,
-        [ca.vertcat(*each) for each in inputs],
-        [
-            ca.densify(ca.vertcat(state, v, rest, command)),
-            ca.densify(ca.vertcat(kept, command == wanted)),
-        ],
-    )
+    n_states = len(model.mechanism.internal_states)
+    q, lags, v, tau = _symbols("state", len(model.mechanism.joints), n_states, a, a)
+    unsaturated, ratio, limit = _symbols("drive", a, a, a)
+    efforts, next_memory = law(q[model.actuated], v, unsaturated)
+    unlimited = ratio * efforts
+    command = ca.fmin(ca.fmax(unlimited, -limit), limit)
+    inputs = [
+        ca.vertcat(q, v, lags, tau),
+        ca.vertcat(*memory, unsaturated),
+        ca.vertcat(*reference),
+        ca.vertcat(ratio, limit, *constants),
+    ]
+    next_state = ca.vertcat(q, v, lags, command)
+    next_memory = ca.vertcat(next_memory, command == unlimited)
+    return ca.Function(name, inputs, [ca.densify(next_state), ca.densify(next_memory)])
 
 
 @compiled
 def runge_kutta_kernel(model: Model) -> ca.Function:
-    """Return the kernel of one classical Runge-Kutta step of the closed chain under given motor
-    efforts.
+    """Return the kernel of one classical Runge-Kutta step of the closed chain.
 
-        qd = E(q) v,   M(q) vd = E_act^T tau - b(q, v, w),   phi(q) = 0 after each prediction by one
-        Newton step wd = rate (x - w)  for the lags w of joint terms, if there are any; recorded
-        channels are as usual
+        qd = E(q) v,    M(q) vd = E_act^T tau - b(q, v, w),    wd = rate (x - w)
 
-    Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs:
-    state [q, v, w] (n + m + x); tau (a, 3) at the start, middle and end of the step; constants [h,
-    band, chi, load] (1 + n + p + 10 l).
+    One Newton step closes the loops, phi(q) = 0, after each prediction. w are the lags of joint
+    terms; recorded channels have their default values.
+
+    The kernel has few arrays, because each of them costs as much in a call as a hundred operations.
+    Inputs: state [q, v, w] (n + m + x); tau (a, 3) at the start, middle and end of the step;
+    constants [h, band, chi, load] (1 + n + p + 10 l).
     Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the
     rows' acceleration at the start, the state at the end with q not yet closed, and the check at
     the start (see `LoopExpressions`): the stages are near it, and a tenth of the operations
@@ -144,11 +151,10 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
 
 @compiled
 def held_step_kernel(model: Model, lanes: int | None = None) -> ca.Function:
-    """Return the same step with efforts that are held, as part of the state: what a compiled
-    control loop calls.
+    """Return the kernel of the same step with constant efforts, for compiled control loops.
 
     Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs: the state
-    at the end, tau handed on; and [q, a, check] (n + m + 1) at the start.
+    at the end, with the same tau; and [q, a, check] (n + m + 1) at the start.
     """
     tau = ca.SX.sym("tau", len(model.actuated))
     state, constants, start, end = _runge_kutta(model, ca.horzcat(tau, tau, tau))
@@ -162,135 +168,163 @@ def held_step_kernel(model: Model, lanes: int | None = None) -> ca.Function:
 def _runge_kutta(
     model: Model, tau: ca.SX
 ) -> tuple[ca.SX, ca.SX, tuple[ca.SX, ...], tuple[ca.SX, ...]]:
-    """Return state, constants, what is at the start (q, acceleration of the rows, check) and at the
-    end (q, [v, w]).
+    """Return state, constants, start (q, acceleration, check) and end (q, [v, w]) of a step.
+
+    Args:
+        tau: Motor efforts at the start, middle and end of the step, (a, 3).
     """
     stage = _stage(model)
-    q, v, _, *rest = stage.sx_in()  # v: velocities, then lags
+    q, v, _, band, chi, load = stage.sx_in()  # v: velocities, then lags
+    given = (band, chi, load)
     h = ca.SX.sym("h")
-    start, qd1, a1, check = stage(q, v, tau[:, 0], *rest)
-    _, qd2, a2, _ = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
-    _, qd3, a3, _ = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *rest)
-    _, qd4, a4, _ = stage(start + h * qd3, v + h * a3, tau[:, 2], *rest)
+    start, qd1, a1, check = stage(q, v, tau[:, 0], *given)
+    _, qd2, a2, _ = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *given)
+    _, qd3, a3, _ = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *given)
+    _, qd4, a4, _ = stage(start + h * qd3, v + h * a3, tau[:, 2], *given)
     q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
     v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
     acceleration = a1[: model.degrees_of_freedom]
-    return ca.vertcat(q, v), ca.vertcat(h, *rest), (start, acceleration, check), (q_end, v_end)
+    return ca.vertcat(q, v), ca.vertcat(h, *given), (start, acceleration, check), (q_end, v_end)
 
 
 @compiled
 def closing_kernel(model: Model) -> ca.Function:
-    """Return the kernel (q, v, a) -> q with the loops closed by one Newton step, qd, qdd (n),
-    check.
+    """Return the kernel (q, v, a) -> closed q, qd, qdd (n,), check.
 
-    v and a are velocities and accelerations of the actuated coordinates (of the independent ones
-    among them if there are more motors than degrees of freedom), whose entries of q are kept.
+    One Newton step closes the loops. v and a are velocities and accelerations of the actuated
+    coordinates (of the independent ones among them if there are more motors than degrees of
+    freedom), whose entries of q stay.
     """
     m = model.degrees_of_freedom
-    q, v, a = ca.SX.sym("q", len(model.mechanism.joints)), ca.SX.sym("v", m), ca.SX.sym("a", m)
+    q = ca.SX.sym("q", len(model.mechanism.joints))
+    v = ca.SX.sym("v", m)
+    a = ca.SX.sym("a", m)
     closure = LoopExpressions(model.loops, "actuated", q)
-    at = ca.Function("at", [q, v, a], [*closure.rates(v, a), closure.check])
+    rates = ca.Function("at", [q, v, a], [*closure.rates(v, a), closure.check])
     closed = q + closure.newton_step()
-    return ca.Function("closing", [q, v, a], [ca.densify(x) for x in (closed, *at(closed, v, a))])
+    outputs = [closed, *rates(closed, v, a)]
+    return ca.Function("closing", [q, v, a], [ca.densify(output) for output in outputs])
 
 
 def _stage(model: Model) -> ca.Function:
-    """Return (q, [v, w], tau, band, chi, load) -> closed q, qd, [acceleration of the rows, rate of
-    the lags], check.
+    """Return (q, [v, w], tau, band, chi, load) -> closed q, qd, [vd, wd], check.
+
+    v are velocities of the rows, w lags.
     """
-    n, m, mechanism = len(model.mechanism.joints), model.degrees_of_freedom, model.mechanism
+    mechanism = model.mechanism
+    n = len(mechanism.joints)
+    m = model.degrees_of_freedom
     q, v, qdd, w, band = _symbols("state", n, m, n, len(mechanism.internal_states), n)
-    chi, load, tau = _symbols(
-        "given", len(mechanism.standard), len(model.load_columns), len(model.actuated)
-    )
+    chi = ca.SX.sym("given", len(mechanism.standard))
+    load = ca.SX.sym("given", len(model.load_columns))
+    tau = ca.SX.sym("given", len(model.actuated))
     closure = LoopExpressions(model.loops, model.loops.dynamic, q)
-    qd, extra = closure.rates(v, ca.SX.zeros(m))
-    usual = ca.SX(ca.DM(list(mechanism.channels.values())))
-    tree = TreeEfforts(mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
+    qd, bias_acceleration = closure.rates(v, ca.SX.zeros(m))
+    channels = ca.SX(ca.DM(list(mechanism.channels.values())))
+    tree = TreeEfforts(mechanism, q, qd, qdd, ca.vertcat(band, w, channels))
     applied = closure.closure_map[model.actuated, :].T @ tau
     rows = model.generalised_efforts(tree, closure.closure_map, chi, load, applied)
-    followed, rates = tree.state_derivatives()
+    bias = ca.substitute(rows, qdd, bias_acceleration)
     mass = model.mass_expressions(tree, closure.closure_map, chi, load)
-    acceleration = cholesky_solve(mass, applied - ca.substitute(rows, qdd, extra))
+    acceleration = cholesky_solve(mass, applied - bias)
+    followed, rates = tree.state_derivatives()
+    derivative = ca.vertcat(acceleration, rates * (followed - w))
     inputs = [q, ca.vertcat(v, w), tau, band, chi, load]
-    at = ca.Function(
-        "at", inputs, [qd, ca.vertcat(acceleration, rates * (followed - w)), closure.check]
-    )
+    dynamics = ca.Function("at", inputs, [qd, derivative, closure.check])
     closed = q + closure.newton_step()
-    return ca.Function("stage", inputs, [closed, *at(closed, *inputs[1:])])
+    return ca.Function("stage", inputs, [closed, *dynamics(closed, *inputs[1:])])
 
 
 def controller_graphs(
     model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray
 ) -> tuple[ca.Function, ca.Function]:
-    """Return `newton` (q -> step, sizes) and `efforts` (q, qd_act, qdd_act, past -> motor efforts,
-    past).
+    """Return the graphs of a feedforward controller, `newton` and `efforts`.
 
-    Past are lags, what they follow and the positions of their joints at the last call, (3 x,); then
-    come the time since (negative: there was no such call, lags have settled) and recorded channels.
-    It is empty for terms without memory.
+    `newton` maps q to a Newton step and the norms of residual and step, see `_norms`. `efforts`
+    maps q, qd_act, qdd_act and past to motor efforts and the next past; those of least norm if the
+    robot is redundant. The past consists of lags, the signals they follow and the positions of
+    their joints at the last call, (3 x,), then the time since (negative: there was no such call,
+    lags have settled) and recorded channels. Robots without these have no past.
 
-    The sizes are those of the closure residual and of the step, see `_sizes`. Standard parameters
-    (p,), load and dead bands (n,) are constants of the graph; those that are zero cost nothing.
-    Redundant robots get the smallest efforts.
+    Args:
+        values: Standard parameters, (p,); constants of the graph, zeros cost nothing.
+        load: Load, (10 l,).
+        dead_band: Dead bands, (n,).
     """
-    part = model.loops.partitions["actuated"]
-    q = ca.SX.sym("q", len(model.mechanism.joints))
+    mechanism = model.mechanism
+    q = ca.SX.sym("q", len(mechanism.joints))
     closure = LoopExpressions(model.loops, "actuated", q)
     step = closure.newton_step()
-    newton = ca.Function("newton", [q], [ca.densify(step), _sizes(model.loops, closure, step)])
+    newton = ca.Function("newton", [q], [ca.densify(step), _norms(model.loops, closure, step)])
     a = len(model.actuated)
-    speed, acceleration = ca.SX.sym("v", a), ca.SX.sym("a", a)
-    own = [model.actuated.index(i) for i in part.independent]
-    qd, qdd = closure.rates(speed[own], acceleration[own])
-    mechanism, band = model.mechanism, ca.SX(ca.DM(dead_band))
-    x, none = len(mechanism.internal_states), not model.n_state_inputs
-    past = ca.SX.sym("past", 0 if none else 3 * x + 1 + len(mechanism.channels))
-    lag, followed, position = past[:x], past[x : 2 * x], past[2 * x : 3 * x]
-    now, _ = TreeEfforts(mechanism, q, qd, qdd, band).state_derivatives()
-    here = q[[memory.joint for memory in mechanism.internal_states]]
-    if x:
-        since, new = past[3 * x], past[3 * x] < 0
-        still = JointState(q=0.0, qd=0.0, qdd=0.0, sign=0.0, math=np)
-        ways = []
-        for k, memory in enumerate(mechanism.internal_states):
-            term = mechanism.terms[memory.term]
-            node = term.lags[memory.lag]
-            gone = ca.fabs(here[k] - position[k]) if term.lag_is_distance(node) else since
-            ways.append(gone / float(term.value(still, node.operands[1])))
-        way = ca.vertcat(*ways)
-        keep = ca.exp(-ca.fmax(way, 0.0))
-        lag = new * now + (1 - new) * (keep * lag + (1 - keep) * (followed + now) / 2)
-    tree = TreeEfforts(
-        mechanism, q, qd, qdd, band if none else ca.vertcat(band, lag, past[3 * x + 1 :])
-    )
-    rows = model.generalised_efforts(
-        tree, closure.closure_map, ca.SX(ca.DM(values)), ca.SX(ca.DM(load))
-    )
+    velocity = ca.SX.sym("v", a)
+    acceleration = ca.SX.sym("a", a)
+    independent = model.loops.partitions["actuated"].independent
+    columns = [model.actuated.index(i) for i in independent]
+    qd, qdd = closure.rates(velocity[columns], acceleration[columns])
+    context = ca.SX(ca.DM(dead_band))
+    inputs = [q, velocity, acceleration]
+    outputs: list[ca.SX] = []
+    if model.n_state_inputs:
+        n_states = len(mechanism.internal_states)
+        past = ca.SX.sym("past", 3 * n_states + 1 + len(mechanism.channels))
+        settled = TreeEfforts(mechanism, q, qd, qdd, context)
+        followed, _ = settled.state_derivatives()
+        position = q[[state.joint for state in mechanism.internal_states]]
+        lags = _next_lags(model, past, followed, position) if n_states else past[:0]
+        context = ca.vertcat(context, lags, past[3 * n_states + 1 :])
+        inputs.append(past)
+        outputs.append(ca.densify(ca.vertcat(lags, followed, position)))
+    tree = TreeEfforts(mechanism, q, qd, qdd, context)
+    chi = ca.SX(ca.DM(values))
+    rows = model.generalised_efforts(tree, closure.closure_map, chi, ca.SX(ca.DM(load)))
     act = closure.closure_map[model.actuated, :]
     efforts = act @ cholesky_solve(act.T @ act, rows)
-    if none:
-        return newton, ca.Function("efforts", [q, speed, acceleration], [ca.densify(efforts)])
-    after = ca.densify(ca.vertcat(lag, now, here))
-    return newton, ca.Function(
-        "efforts", [q, speed, acceleration, past], [ca.densify(efforts), after]
-    )
+    return newton, ca.Function("efforts", inputs, [ca.densify(efforts), *outputs])
 
 
-def _sizes(loops: Loops, closure: LoopExpressions, step: ca.SX) -> ca.SX:
-    """Return the sizes of residual and step as fractions of the robot.
+def _next_lags(model: Model, past: ca.SX, followed: ca.SX, position: ca.SX) -> ca.SX:
+    """Return the lags at a call of the controller, (x,); see `internal_states`.
+
+    Args:
+        past: As in `controller_graphs`.
+        followed: Signals that the lags follow now, (x,).
+        position: Positions of their joints now, (x,).
+    """
+    mechanism = model.mechanism
+    n_states = len(mechanism.internal_states)
+    last_lags = past[:n_states]
+    last_followed = past[n_states : 2 * n_states]
+    last_position = past[2 * n_states : 3 * n_states]
+    elapsed = past[3 * n_states]
+    first_call = elapsed < 0
+    constant_state = JointState(q=0.0, qd=0.0, qdd=0.0, sign=0.0, math=np)
+    steps = []
+    for k, state in enumerate(mechanism.internal_states):
+        term = mechanism.terms[state.term]
+        lag = term.lags[state.lag]
+        path = elapsed
+        if term.lag_is_distance(lag):
+            path = ca.fabs(position[k] - last_position[k])
+        length = float(term.value(constant_state, lag.operands[1]))
+        steps.append(path / length)
+    decay = ca.exp(-ca.fmax(ca.vertcat(*steps), 0.0))
+    filtered = decay * last_lags + (1 - decay) * (last_followed + followed) / 2
+    return first_call * followed + (1 - first_call) * filtered
+
+
+def _norms(loops: Loops, closure: LoopExpressions, step: ca.SX) -> ca.SX:
+    """Return the norms of residual and step as fractions of the robot, (2,).
 
     With s_r and u_i one for angles and the characteristic length for lengths,
 
         |phi| = sqrt(sum_r (phi_r / s_r)^2),    |dq| = sqrt(sum_i (dq_i / u_i)^2)
 
-    where i are the coordinates in closures that are not linear: a rotor behind a gear turns far and
-    bends no branch.
+    where i are the loop coordinates: a rotor behind a gear turns far and deforms no loop.
     """
     if not closure.partition.dependent:
         return ca.SX.zeros(2)
-    bent = [i for i in loops.loop_coordinates if i in closure.partition.dependent]
-    return ca.vertcat(
-        ca.sqrt(ca.sumsqr(closure.residual * ca.DM(loops.weights))),
-        ca.sqrt(ca.sumsqr(step[bent] / ca.DM(loops.units[bent]))),
-    )
+    columns = [i for i in loops.loop_coordinates if i in closure.partition.dependent]
+    residual = closure.residual * ca.DM(loops.weights)
+    scaled_step = step[columns] / ca.DM(loops.units[columns])
+    return ca.vertcat(ca.sqrt(ca.sumsqr(residual)), ca.sqrt(ca.sumsqr(scaled_step)))
