@@ -498,6 +498,7 @@ def test_columns_are_shaped_as_the_regression_was() -> None:
         effort=whole.effort,
         dead_band=np.zeros(len(model.home)),
         part=some,
+        samples=np.arange(20, 380, 4),
         name="log",
     )
     np.testing.assert_allclose(source.shaped(whole.regressor), some.regressor)

@@ -199,7 +199,7 @@ def thinned(evidence: Evidence) -> Evidence:
         mask = away_from_reversals(model, log)
         if log.decimation == 1:
             mask = np.zeros_like(mask)
-            mask[np.searchsorted(time, np.asarray(part.time))] = part.valid
+            mask[log.sample_numbers] = part.valid
         good = np.flatnonzero(mask.all(axis=1))
         good = good if len(good) >= count // 3 else np.arange(len(time))
         index = good[np.linspace(0, len(good) - 1, min(count, len(good))).astype(int)]
@@ -218,6 +218,7 @@ def thinned(evidence: Evidence) -> Evidence:
                 motion=log.motion.take(index),
                 effort=log.effort[index],
                 part=blank,
+                samples=None,
                 deviations=None,
                 decimation=1,
             )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray
+from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.record import Record
@@ -113,7 +113,9 @@ class Source:
     motion: Motion  # of all coordinates
     effort: FloatArray  # of the motors, (t, a)
     dead_band: FloatArray  # of the velocity's sign, (n,)
-    part: Regression  # same samples, or fewer after decimation, found again by their times
+    part: Regression  # of the same samples, or of fewer after decimation
+    # number in `motion` of each sample of `part`, the middle one after decimation; None for all
+    samples: IntArray | None = None
     deviations: FloatArray | None = None  # as of a track
     decimation: int = 1
     periodic: bool = False
@@ -123,14 +125,20 @@ class Source:
     cutoff: float | None = None  # of the low-pass that positions passed [Hz]
     name: str = ""
 
+    @property
+    def sample_numbers(self) -> IntArray:
+        """Number in `motion` of each sample of `part`, (t,)."""
+        return np.arange(len(self.part)) if self.samples is None else self.samples
+
     def shaped(self, columns: FloatArray) -> FloatArray:
         """Filter and thin columns (t, r, k) of the motion's samples as the regression was."""
-        time, half = self.motion.time, len(decimation_taps(self.decimation)) // 2
+        half = len(decimation_taps(self.decimation)) // 2
         if self.periodic and half:  # windows reach around the ends
             columns = np.concatenate([columns[-half:], columns, columns[:half]])
         columns = lowpass(columns, self.decimation)
-        time = time[0 if self.periodic else half :: self.decimation][: len(columns)]
-        kept = np.isin(time, np.asarray(self.part.time))
+        first = 0 if self.periodic else half
+        middle = first + self.decimation * np.arange(len(columns))
+        kept = np.isin(middle, self.sample_numbers)
         if int(kept.sum()) != len(self.part):
             raise InvalidInput(
                 f"{self.name}: {int(kept.sum())} of {len(self.part)} samples of the regression are "
@@ -150,10 +158,7 @@ class Source:
         if size < 2 or self.decimation > 1:
             return self
         count, part = len(self.motion) // size, self.part
-        middle, place = (
-            np.arange(count) * size + size // 2,
-            np.searchsorted(self.motion.time, np.asarray(part.time)),
-        )
+        middle, place = np.arange(count) * size + size // 2, self.sample_numbers
         inside = place < count * size
 
         def means(values: FloatArray) -> FloatArray:
@@ -184,6 +189,7 @@ class Source:
             self,
             motion=self.motion.take(middle),
             part=short,
+            samples=None,
             effort=means(self.effort),
             deviations=None if noise is None else np.array([means(x) for x in noise]),
         )
@@ -199,6 +205,7 @@ def sources(processed: Sequence[ProcessedLog], parts: Sequence[Regression]) -> t
             effort=log.effort,
             dead_band=log.dead_band,
             part=part,
+            samples=None if part.sample is None else part.sample - log.sample[0],
             deviations=None if each is None or len(each) < 2 else each - each.mean(axis=0),
             decimation=log.decimation,
             periodic=log.periodic,
