@@ -151,13 +151,13 @@ def test_a_period_is_decimated_around_its_ends() -> None:
     angle = 2 * np.pi * np.arange(period) / period
     W = np.stack([np.cos(k * angle + k) for k in range(1, 7)], axis=1).reshape(period, 2, 3)
     one = problem(period, regressor=W, effort=W @ TRUTH, sample=np.arange(period))
-    parts = list(decimated(one.blocks(150), 8, around=True))
+    parts = list(decimated(one.blocks(150), 8, periodic=True))
     np.testing.assert_array_equal(whole(parts, "sample"), np.arange(0, period, 8))
     half = (len(decimation_taps(8)) - 1) // 2
     three = np.concatenate([W] * 3)[period - half : 2 * period + half]
     np.testing.assert_allclose(whole(parts, "regressor"), lowpass(three, 8), atol=1e-12)
     with pytest.raises(InvalidInput, match="cannot be decimated as one period"):
-        list(decimated([one], 80, around=True))
+        list(decimated([one], 80, periodic=True))
 
 
 def test_covariance_of_decimated_white_noise_is_right() -> None:

@@ -1,6 +1,4 @@
-"""Equations that do not count: those that contain the friction of a joint that reverses or stands,
-and no others.
-"""
+"""Invalid equations are those with the friction of a joint that reverses or rests, no others."""
 
 from __future__ import annotations
 
@@ -14,24 +12,24 @@ from gough.processing import Processing
 from gough.processing.valid_equations import (
     rows_with_coulomb,
     smeared_samples,
-    spoilt_samples,
+    unknown_signs,
     valid_equations,
 )
 
 
 def test_inside_the_dead_band_and_near_it_nothing_is_known() -> None:
     speed = np.array([3.0, 2.0, 0.5, 0.2, 0.1, 0.2, 2.0, 3.0, 3.0, 3.0])[:, None]
-    spoilt = spoilt_samples(speed, np.array([0.3]), 0)[:, 0]
+    spoilt = unknown_signs(speed, np.array([0.3]), 0)[:, 0]
     assert np.flatnonzero(spoilt).tolist() == [3, 4, 5]
-    spoilt = spoilt_samples(speed, np.array([0.3]), 2)[:, 0]
+    spoilt = unknown_signs(speed, np.array([0.3]), 2)[:, 0]
     assert np.flatnonzero(spoilt).tolist() == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_reversal_spoils_its_neighbours_only_with_a_window() -> None:
     speed = np.linspace(1.0, -1.0, 20)[:, None]  # passes zero between samples 9 and 10
-    assert not spoilt_samples(speed, np.zeros(1), 0).any()
+    assert not unknown_signs(speed, np.zeros(1), 0).any()
     for reach in (1, 3):
-        assert np.flatnonzero(spoilt_samples(speed, np.zeros(1), reach)).tolist() == list(
+        assert np.flatnonzero(unknown_signs(speed, np.zeros(1), reach)).tolist() == list(
             range(9 - reach, 11 + reach)
         )
 
@@ -40,7 +38,7 @@ def test_a_standstill_ends_later_by_what_filters_smear_and_a_reversal_does_not()
     speed = np.concatenate(
         [np.full(20, 2.0), np.zeros(15), np.full(20, 2.0), np.zeros(3), np.full(20, -2.0)]
     )[:, None]
-    spoilt = spoilt_samples(speed, np.array([0.3]), 0, smear=4)[:, 0]
+    spoilt = unknown_signs(speed, np.array([0.3]), 0, smear=4)[:, 0]
     assert np.flatnonzero(spoilt).tolist() == [*range(16, 39), 55, 56, 57]
     assert smeared_samples(Processing(cutoff=5.0), 1000.0) == 100
     assert smeared_samples(Processing(), 1000.0) == 0
@@ -58,8 +56,8 @@ def test_windows_reach_around_the_ends_of_a_period() -> None:
     speed = np.array([1.0, 1, 1, 1, -1, -1, -1, -1])[
         :, None
     ]  # the second reversal is where the period begins again
-    once = spoilt_samples(speed, np.zeros(1), 1)[:, 0]
-    again = spoilt_samples(speed, np.zeros(1), 1, around=True)[:, 0]
+    once = unknown_signs(speed, np.zeros(1), 1)[:, 0]
+    again = unknown_signs(speed, np.zeros(1), 1, periodic=True)[:, 0]
     assert np.flatnonzero(once).tolist() == [2, 3, 4, 5]
     assert np.flatnonzero(again).tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
 

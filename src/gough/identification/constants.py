@@ -151,7 +151,7 @@ class TermColumns:
             mask=log.valid,
             group=log.group,
         )
-        parts = decimated([whole], log.decimation, around=log.periodic)
+        parts = decimated([whole], log.decimation, periodic=log.periodic)
         return np.concatenate([part.regressor for part in parts])
 
 

@@ -1,9 +1,8 @@
-"""Averaging the periods of a repeated motion, and what their scatter says about noise and harmonics
-(AH09 3.2).
-"""
+"""Average the periods of a repeated motion; noise and harmonics from their scatter (AH09 3.2)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +18,12 @@ from gough.logs.checks import quantisation_step
 from gough.logs.recording import Recording
 from gough.processing.matching import signal_of
 
-# of a joint's motion: where no joint differs by less from period to period, there is no period
-REPEATED = 0.2
-ODD = 3.0  # times as far from the mean as is usual: a period that is reported
-# repetitions times neighbouring harmonics that the noise of a harmonic is estimated from
-FREEDOM = 50
+# The motion has no period if every joint differs between periods by more than this fraction of it.
+MAX_PERIOD_DIFFERENCE = 0.2
+# A period is reported if it is so many times as far from the mean as is usual.
+ODD_PERIOD_RATIO = 3.0
+# Periods times neighbouring harmonics that the noise of a harmonic is estimated from.
+NOISE_DEGREES_OF_FREEDOM = 50
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,7 +46,7 @@ class PeriodAverage(Record):
     position_covariance: FloatArray  # (a, a)
     effort_covariance: FloatArray  # (a, a)
     cross_covariance: FloatArray  # position i with effort j, (a, a)
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[Notice, ...] = ()  # about periods unlike the others
 
     def __len__(self) -> int:
         return len(self.position)
@@ -78,13 +78,11 @@ class PeriodAverage(Record):
 
     @property
     def rounding_variance(self) -> FloatArray:
-        """The variance of rounding of positions that averaging does not reduce, (a,).
-
-        [m2 or rad2]
-        """
-        steps = np.array([quantisation_step(column) or 0.0 for column in self.recording.position.T])
-        spread = np.sqrt(np.diag(self.position_covariance))
-        return np.asarray(np.where(spread < steps / 2, steps**2 / 12.0, 0.0))
+        """Variance of rounding of positions that averaging does not reduce, (a,). [m2 or rad2]"""
+        positions = self.recording.position.T
+        steps = np.array([quantisation_step(column) or 0.0 for column in positions])
+        deviation = np.sqrt(np.diag(self.position_covariance))
+        return np.asarray(np.where(deviation < steps / 2, steps**2 / 12.0, 0.0))
 
     @property
     def mean_position_variance(self) -> FloatArray:
@@ -94,64 +92,82 @@ class PeriodAverage(Record):
 
 
 def average_periods(recording: Recording) -> PeriodAverage:
-    """Average the periods of a recording of whole ones; positions with efforts, or with currents
-    without these.
+    """Average the periods of a recording of whole ones.
+
+    Efforts are averaged beside the positions, or currents if there are no efforts.
     """
-    signal, source = signal_of(recording), recording.source
-    position, effort = recording.periods("position"), recording.periods(signal)
+    signal = signal_of(recording)
+    position = recording.periods("position")
+    effort = recording.periods(signal)
     count, n, a = position.shape
     if count < 2:
         raise InvalidRecording(
-            f"{source}: {count} period of {n} samples; averaging needs at least two to tell motion "
-            f"from noise",
-            source=source,
+            f"{recording.source}: {count} period of {n} samples; averaging needs at least two to "
+            "tell motion from noise",
+            source=recording.source,
             periods=count,
         )
-    means = [position.mean(axis=0), effort.mean(axis=0)]
-    covariance, scatter = np.zeros((2 * a, 2 * a)), np.empty((count, 2 * a))
+    mean_position = position.mean(axis=0)
+    mean_effort = effort.mean(axis=0)
+    covariance = np.zeros((2 * a, 2 * a))
+    scatter = np.empty((count, 2 * a))
     for k in range(count):  # one period at a time: no copy of the whole record
-        both = np.concatenate([position[k] - means[0], effort[k] - means[1]], axis=1)
-        covariance += both.T @ both / (n * (count - 1))
-        scatter[k] = np.sqrt(np.mean(both**2, axis=0))
-    usual, notices = np.median(scatter, axis=0), []
+        deviation = np.concatenate([position[k] - mean_position, effort[k] - mean_effort], axis=1)
+        covariance += deviation.T @ deviation / (n * (count - 1))
+        scatter[k] = np.sqrt(np.mean(deviation**2, axis=0))
+    channels = [f"{joint}.position" for joint in recording.joints]
+    channels += [f"{joint}.{signal}" for joint in recording.joints]
+    return PeriodAverage(
+        recording=recording,
+        position=mean_position,
+        effort=mean_effort,
+        position_covariance=covariance[:a, :a],
+        effort_covariance=covariance[a:, a:],
+        cross_covariance=covariance[:a, a:],
+        notices=_odd_periods(scatter, channels),
+    )
+
+
+def _odd_periods(scatter: FloatArray, channels: Sequence[str]) -> tuple[Notice, ...]:
+    """Return notices of periods that differ much more from the mean than others.
+
+    Args:
+        scatter: rms difference of each period from the mean, (periods, channels).
+    """
+    count = len(scatter)
+    if count <= 2:
+        return ()
+    usual = np.median(scatter, axis=0)
     ratio = np.divide(scatter, usual, out=np.zeros_like(scatter), where=usual > 0)
-    for k in np.flatnonzero(ratio.max(axis=1) > ODD).tolist() if count > 2 else ():
-        j = int(ratio[k].argmax())
+    notices = []
+    for period in np.flatnonzero(ratio.max(axis=1) > ODD_PERIOD_RATIO).tolist():
+        channel = int(ratio[period].argmax())
+        worst = float(ratio[period, channel])
         notices.append(
             Notice(
                 rule="transient",
                 level="info",
-                where=f"{recording.joints[j % a]}.{signal if j >= a else 'position'}",
-                text=f"period {k + 1} of {count} is {ratio[k, j]:.1f} times as far from the mean "
+                where=channels[channel],
+                text=f"period {period + 1} of {count} is {worst:.1f} times as far from the mean "
                 "as is usual",
                 advice="if something touched the robot, cut it off",
-                numbers={"period": k, "ratio": float(ratio[k, j])},
+                numbers={"period": period, "ratio": worst},
             )
         )
-    return PeriodAverage(
-        recording=recording,
-        position=means[0],
-        effort=means[1],
-        position_covariance=covariance[:a, :a],
-        effort_covariance=covariance[a:, a:],
-        cross_covariance=covariance[:a, a:],
-        notices=tuple(notices),
-    )
+    return tuple(notices)
 
 
 def check_repeats(average: PeriodAverage) -> None:
-    """Raise `InvalidRecording` if not one joint comes back after the period: then there is none, or
-    another.
-    """
+    """Raise `InvalidRecording` if no joint comes back after the period."""
     log = average.recording
-    differ, moves = np.sqrt(np.diag(average.position_covariance)), log.position.std(axis=0)
-    if moves.any() and (differ >= REPEATED * moves).all():
-        joint = int(np.argmax(moves))
+    difference = np.sqrt(np.diag(average.position_covariance))
+    amplitude = log.position.std(axis=0)
+    if amplitude.any() and (difference >= MAX_PERIOD_DIFFERENCE * amplitude).all():
+        joint = int(np.argmax(amplitude))
+        percent = 100 * difference[joint] / amplitude[joint]
         raise InvalidRecording(
             f"{log.source}: the motion does not repeat after the {len(average)} samples of its "
-            f"period: of "
-            f"{log.joints[joint]} the periods differ by {100 * differ[joint] / moves[joint]:.0f} % "
-            f"of its motion; "
+            f"period: of {log.joints[joint]} the periods differ by {percent:.0f} % of its motion; "
             "give the right period, or none",
             source=log.source,
             samples=len(average),
@@ -211,20 +227,24 @@ def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: Fl
     With X_k the DFT of the mean pose at harmonic k and v_k the variance of its coordinates, from
     the scatter between periods, keeping harmonic k raises the log-likelihood by sum |X_k|^2 / v_k
     and costs 2 real parameters a coordinate: the harmonics kept are those up to argmax_K sum_k<=K
-    (sum |X_k|^2 / v_k - 2 m). Poses are judged: inverse kinematics makes harmonics of its own.
-    Departure: coordinates are taken as independent, since a full covariance of few periods takes
-    the leaks of a transient that moves all of them for harmonics. The scatter (Nm, N, m) is that of
-    each period from the mean one, `rounding` (m,) the variance of what sensors add to a sample in
-    every period alike.
+    (sum |X_k|^2 / v_k - 2 m). Poses are used since inverse kinematics adds harmonics of its own.
+    Departure: coordinates are taken as independent, since with a full covariance of few periods
+    the leakage of a transient that moves all of them looks like harmonics.
+
+    Args:
+        pose: Mean pose, (N, m).
+        scatter: Difference of each period from the mean one, (Nm, N, m).
+        rate: Sampling rate. [Hz]
+        rounding: Variance of sensor errors that are the same in every period, (m,).
     """
     count, n, m = scatter.shape
     bins = (n - 1) // 2
     X = np.fft.rfft(pose, axis=0)[1 : bins + 1]
     D = np.fft.rfft(scatter, axis=1)[:, 1 : bins + 1]
-    width = min(max(1, -(-FREEDOM // (count - 1)) | 1), max(bins, 1))
-    v = uniform_filter1d(
-        (np.abs(D) ** 2).sum(axis=0) / (count * (count - 1)), width, axis=0, mode="nearest"
-    )
+    variance = (np.abs(D) ** 2).sum(axis=0) / (count * (count - 1))
+    odd_width = -(-NOISE_DEGREES_OF_FREEDOM // (count - 1)) | 1
+    width = min(max(1, odd_width), max(bins, 1))
+    v = uniform_filter1d(variance, width, axis=0, mode="nearest")
     floor = (1e-10 * np.abs(X).max(axis=0, initial=0.0)) ** 2 + TINY
     gain = (np.abs(X) ** 2 / (v + n * rounding + floor)).sum(axis=1)
     total = np.cumsum(gain - 2 * m)

@@ -31,7 +31,7 @@ from gough.processing.cross_validation import (
     prediction_errors,
     time_span,
 )
-from gough.processing.filters import SPOILT
+from gough.processing.filters import EDGE_PERIODS
 from gough.processing.match_robot import MatchedLog, match_robot
 from gough.processing.matching import in_robot_order
 from gough.processing.processed_log import ProcessedLog, joined
@@ -274,7 +274,7 @@ def raised_cutoff(
         return settings
     samples = _samples_of_logs(model, matched, settings)
     validation = CrossValidation(model, samples, parameters, gains)
-    margin = SPOILT / settings.cutoff
+    margin = EDGE_PERIODS / settings.cutoff
 
     def error(cutoff: float) -> float:
         candidates = validation.candidates(replace(settings, cutoff=cutoff, decimation=None))
@@ -409,7 +409,7 @@ def _try_cutoffs(validation: CrossValidation, settings: Processing) -> tuple[Can
     tried: dict[float, Candidate] = {}
 
     def error(cutoff: float) -> float:
-        tried[cutoff] = _tried_cutoff(validation, settings, cutoff, SPOILT / lowest)
+        tried[cutoff] = _tried_cutoff(validation, settings, cutoff, EDGE_PERIODS / lowest)
         return tried[cutoff].error
 
     best = np.inf

@@ -1,14 +1,12 @@
-"""Parallel decimation: the same low-pass on effort and on every column of the regressor, then every
-n-th sample.
+"""Parallel decimation: one low-pass for the effort and all columns of the regressor, then thinning.
 
 A linear filter in parallel changes nothing in effort = regressor @ parameters (BG13 (19)-(20)).
-Equations that do not count are left out of both sides before it: with h the filter and m the mask
-of a row,
+Invalid equations are left out of both sides before it: with h the filter and m the mask of a row,
 
     y[n] = sum_j h[j] m[s+j] y[s+j] / sum_j h[j] m[s+j],    s = n factor,
 
-and the same for its columns. What is left counts if it holds at least half of the filter's energy
-sum_j h[j]^2.
+and the same for its columns. A decimated equation is valid if valid ones hold at least half of the
+filter's energy sum_j h[j]^2.
 """
 
 from __future__ import annotations
@@ -20,17 +18,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidInput
 from gough.fitting.regression import SAMPLE_LABELS, Regression
 from gough.processing.settings import DECIMATION_EDGE
 
-# Of what would fold back [dB]. Signals fold alike on both sides, which costs nothing; of white
-# noise 1e-4 comes back.
-ATTENUATION = 40.0
-LEFT = 0.5  # part of the filter's energy that must count for a decimated equation to count
-# samples made by one matrix product: enough to use BLAS, few enough to waste little on zeros
-_OUTPUTS = 8
+# Attenuation of frequencies that alias [dB]. Regressor and effort alias alike, which does no harm;
+# of white noise 1e-4 remains.
+ALIAS_ATTENUATION = 40.0
+# Least fraction of the filter's energy in valid equations for a decimated equation to be valid.
+MIN_VALID_ENERGY = 0.5
+# Outputs of one matrix product: enough to use BLAS, few enough to waste little on zeros.
+OUTPUTS_PER_PRODUCT = 8
+
+Signals = dict[str, NDArray[Any]]  # arrays over samples by name
 
 
 def decimation_taps(factor: int) -> FloatArray:
@@ -45,33 +46,37 @@ def decimation_taps(factor: int) -> FloatArray:
         return np.ones(1)
     from scipy.signal import firwin, kaiserord  # here: it takes long to import
 
-    count, beta = kaiserord(ATTENUATION, 2 * (1 - DECIMATION_EDGE) / factor)
-    return np.asarray(firwin(count | 1, DECIMATION_EDGE / factor, window=("kaiser", beta)))
+    count, beta = kaiserord(ALIAS_ATTENUATION, 2 * (1 - DECIMATION_EDGE) / factor)
+    odd_count = count | 1
+    return np.asarray(firwin(odd_count, DECIMATION_EDGE / factor, window=("kaiser", beta)))
 
 
 def lowpass(values: NDArray[Any], factor: int, taps: FloatArray | None = None) -> FloatArray:
-    """Decimate along the first axis: y[n] = sum_j h[j] x[n factor + j], at sample n factor +
-    (len(h) - 1) / 2.
+    """Decimate along the first axis: y[n] = sum_j h[j] x[n factor + j].
 
-    Only outputs whose whole window is inside are made: nothing is assumed beyond the ends. Computed
-    as products of dense blocks.
+    Output n belongs to sample n factor + (len(h) - 1) / 2. Only outputs whose whole window is
+    inside are made: nothing is assumed beyond the ends. Computed as products of dense blocks.
     """
-    taps = decimation_taps(factor) if taps is None else taps
-    length, flat = len(taps), np.asarray(values, dtype=float).reshape(len(values), -1)
-    band = np.zeros((_OUTPUTS, (_OUTPUTS - 1) * factor + length))
-    for k in range(_OUTPUTS):
+    if taps is None:
+        taps = decimation_taps(factor)
+    length = len(taps)
+    flat = np.asarray(values, dtype=float).reshape(len(values), -1)
+    band = np.zeros((OUTPUTS_PER_PRODUCT, (OUTPUTS_PER_PRODUCT - 1) * factor + length))
+    for k in range(OUTPUTS_PER_PRODUCT):
         band[k, k * factor : k * factor + length] = taps
-    count = max(0, (len(flat) - length) // factor + 1)
-    made = np.empty((count, flat.shape[1]))
-    for start in range(0, count, _OUTPUTS):
-        k = min(_OUTPUTS, count - start)
-        span = (k - 1) * factor + length
-        np.matmul(
-            band[:k, :span],
-            flat[start * factor : start * factor + span],
-            out=made[start : start + k],
-        )
-    return made.reshape(count, *values.shape[1:])
+    count = _output_count(len(flat), length, factor)
+    outputs = np.empty((count, flat.shape[1]))
+    for start in range(0, count, OUTPUTS_PER_PRODUCT):
+        stop = min(start + OUTPUTS_PER_PRODUCT, count)
+        span = (stop - start - 1) * factor + length
+        first = start * factor
+        np.matmul(band[: stop - start, :span], flat[first : first + span], out=outputs[start:stop])
+    return outputs.reshape(count, *values.shape[1:])
+
+
+def _output_count(n_samples: int, n_taps: int, factor: int) -> int:
+    """Return how many outputs have their whole window inside."""
+    return max(0, (n_samples - n_taps) // factor + 1)
 
 
 class Decimator:
@@ -79,79 +84,118 @@ class Decimator:
 
     A covariance is taken as that of white noise: sum_j h[j]^2 Sigma[n factor + j]. Labels are those
     of the sample in the middle.
+
+    Attributes:
+        taps: The low-pass.
     """
 
     def __init__(self, factor: int) -> None:
-        self.taps, self._factor = decimation_taps(factor), int(factor)
-        self._rest: dict[str, NDArray[Any]] = {}
+        self.taps = decimation_taps(factor)
+        self._factor = int(factor)
+        self._held: Signals = {}
 
     def push(self, block: Regression) -> Regression | None:
-        """Take the next piece of the problem; return the samples it completes, or None without
-        any.
-        """
+        """Take the next block; return the samples it completes, or None without any."""
         if self._factor == 1:
             return block
-        signals = [block.regressor, block.effort[:, :, None]]
-        if block.replicates is not None:
-            signals.append(block.replicates.transpose(1, 2, 0))
-        held: dict[str, NDArray[Any]] = {"signals": np.concatenate(signals, axis=2)}  # (t, r, c)
-        if block.covariance is not None and block.covariance.ndim == 3:
-            held["covariance"] = block.covariance
-        held |= {
-            name: getattr(block, name) for name in SAMPLE_LABELS if getattr(block, name) is not None
-        }
-        if self._rest:
-            held = {
-                name: np.concatenate([self._rest[name], values]) for name, values in held.items()
-            }
-        count = max(0, (len(held["signals"]) - len(self.taps)) // self._factor + 1)
-        self._rest = {name: values[count * self._factor :].copy() for name, values in held.items()}
-        return self._reduced(block, held, count) if count else None
+        signals = _signals_of(block)
+        if self._held:
+            for name, values in signals.items():
+                signals[name] = np.concatenate([self._held[name], values])
+        count = _output_count(len(signals["equations"]), len(self.taps), self._factor)
+        used = count * self._factor
+        self._held = {name: values[used:].copy() for name, values in signals.items()}
+        return self._decimated(block, signals, count) if count else None
 
-    def _reduced(self, like: Regression, held: dict[str, NDArray[Any]], count: int) -> Regression:
-        """Return all outputs whose window lies inside; `like` gives shapes and names."""
-        taps, factor, half = self.taps, self._factor, len(self.taps) // 2
-        signals, mask, energy = held["signals"], held.get("mask"), float(self.taps @ self.taps)
-        middle = slice(half, half + (count - 1) * factor + 1, factor)
-        labels: dict[str, Any] = {
-            name: held[name][middle] for name in SAMPLE_LABELS if name in held
-        }
+    def _decimated(self, like: Regression, signals: Signals, count: int) -> Regression:
+        """Return the outputs whose window lies inside; `like` gives shapes and names."""
+        half = len(self.taps) // 2
+        middle = slice(half, half + (count - 1) * self._factor + 1, self._factor)
+        labels: dict[str, Any] = {}
+        for name in SAMPLE_LABELS:
+            if name in signals:
+                labels[name] = signals[name][middle]
+        mask = signals.get("mask")
         if mask is None or mask.all():
-            made = lowpass(signals, factor, taps)
+            equations = self._lowpass(signals["equations"])
         else:
-            made = lowpass(signals * mask[:, :, None], factor, taps)
-            counts = lowpass(mask, factor, taps**2) >= LEFT * energy
-            made /= np.where(counts, lowpass(mask, factor, taps), 1.0)[:, :, None]
-            odd = np.flatnonzero(
-                ~counts.all(axis=0)
-            )  # what does not count is shown as it is, low-passed
-            made[:, odd] = np.where(
-                counts[:, odd, None], made[:, odd], lowpass(signals[:, odd], factor, taps)
-            )
-            labels["mask"] = counts
-        p, cov = like.regressor.shape[2], like.covariance
-        if cov is not None:
-            cov = energy * cov if cov.ndim == 2 else lowpass(held["covariance"], factor, taps**2)
+            equations, labels["mask"] = self._masked_lowpass(signals["equations"], mask)
+        p = like.regressor.shape[2]
+        replicates = None
+        if like.replicates is not None:
+            replicates = equations[:, :, p + 1 :].transpose(2, 0, 1)
         return replace(
             like,
-            regressor=made[:, :, :p],
-            effort=made[:, :, p],
-            covariance=cov,
+            regressor=equations[:, :, :p],
+            effort=equations[:, :, p],
+            covariance=self._covariance(like.covariance, signals),
+            replicates=replicates,
             **labels,
-            replicates=None if like.replicates is None else made[:, :, p + 1 :].transpose(2, 0, 1),
         )
+
+    def _lowpass(self, values: NDArray[Any]) -> FloatArray:
+        return lowpass(values, self._factor, self.taps)
+
+    def _lowpass_squared(self, values: NDArray[Any]) -> FloatArray:
+        return lowpass(values, self._factor, self.taps**2)
+
+    @property
+    def _energy(self) -> float:
+        return float(self.taps @ self.taps)
+
+    def _masked_lowpass(
+        self, equations: NDArray[Any], mask: NDArray[Any]
+    ) -> tuple[FloatArray, BoolArray]:
+        """Return the mean of valid equations under the filter, (n, r, c), and which are valid.
+
+        Invalid outputs are low-passed without the mask, to be shown.
+        """
+        valid = self._lowpass_squared(mask) >= MIN_VALID_ENERGY * self._energy
+        weight = np.where(valid, self._lowpass(mask), 1.0)
+        outputs = self._lowpass(equations * mask[:, :, None]) / weight[:, :, None]
+        partly = np.flatnonzero(~valid.all(axis=0))
+        unmasked = self._lowpass(equations[:, partly])
+        outputs[:, partly] = np.where(valid[:, partly, None], outputs[:, partly], unmasked)
+        return outputs, valid
+
+    def _covariance(self, covariance: FloatArray | None, signals: Signals) -> FloatArray | None:
+        """Return the covariance of outputs, (r, r) or (n, r, r)."""
+        if covariance is None:
+            return None
+        if covariance.ndim == 2:
+            return self._energy * covariance
+        return self._lowpass_squared(signals["covariance"])
+
+
+def _signals_of(block: Regression) -> Signals:
+    """Return all arrays over samples; `equations` holds regressor, effort, repetitions, (t, r, c).
+
+    Repetitions are the efforts of each period.
+    """
+    columns = [block.regressor, block.effort[:, :, None]]
+    if block.replicates is not None:
+        columns.append(block.replicates.transpose(1, 2, 0))
+    signals: Signals = {"equations": np.concatenate(columns, axis=2)}
+    if block.covariance is not None and block.covariance.ndim == 3:
+        signals["covariance"] = block.covariance
+    for name in SAMPLE_LABELS:
+        label = getattr(block, name)
+        if label is not None:
+            signals[name] = label
+    return signals
 
 
 def decimated(
-    blocks: Iterable[Regression], factor: int, *, around: bool = False
+    blocks: Iterable[Regression], factor: int, *, periodic: bool = False
 ) -> Iterator[Regression]:
-    """Yield the samples of consecutive pieces of one problem that a `Decimator` completes.
+    """Yield the samples of consecutive blocks of one problem that a `Decimator` completes.
 
-    The pieces may be one period that repeats (`around`): then windows reach around its ends.
+    Args:
+        periodic: The blocks are one period that repeats: windows reach around its ends.
     """
     decimator = Decimator(factor)
     half = len(decimator.taps) // 2
-    if around and half:
+    if periodic and half:
         period = together(list(blocks))
         if len(period) <= 2 * half:
             raise InvalidInput(
@@ -159,23 +203,26 @@ def decimated(
                 f"{2 * half + 1}; decimate less",
                 samples=len(period),
             )
-        blocks = [period.take(np.arange(-half, len(period) + half) % len(period))]
-    yield from (made for made in map(decimator.push, blocks) if made is not None)
+        extended = np.arange(-half, len(period) + half) % len(period)
+        blocks = [period.take(extended)]
+    for block in blocks:
+        outputs = decimator.push(block)
+        if outputs is not None:
+            yield outputs
 
 
-def together(parts: Sequence[Regression]) -> Regression:
-    """Return consecutive pieces of one problem as one, labels unchanged."""
-    first = parts[0]
-    if len(parts) == 1:
+def together(blocks: Sequence[Regression]) -> Regression:
+    """Return consecutive blocks of one problem as one, labels unchanged."""
+    first = blocks[0]
+    if len(blocks) == 1:
         return first
     names = ["regressor", "effort", *SAMPLE_LABELS]
     if first.covariance is not None and first.covariance.ndim == 3:
         names.append("covariance")
-    each: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in names
-        if getattr(first, name) is not None
-    }
+    joined: dict[str, Any] = {}
+    for name in names:
+        if getattr(first, name) is not None:
+            joined[name] = np.concatenate([getattr(block, name) for block in blocks])
     if first.replicates is not None:
-        each["replicates"] = np.concatenate([part.replicates for part in parts], axis=1)
-    return replace(first, **each)
+        joined["replicates"] = np.concatenate([block.replicates for block in blocks], axis=1)
+    return replace(first, **joined)

@@ -1,6 +1,4 @@
-"""Low-pass and derivatives of positions: in time, exact in blocks that overlap; of whole periods,
-exact (AH09 3.3).
-"""
+"""Low-pass and derivatives of positions: in time, or of whole periods, where exact (AH09 3.3)."""
 
 from __future__ import annotations
 
@@ -13,15 +11,16 @@ from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput
 from gough.core.trajectory import Fourier, PositionVelocityAcceleration, fourier_basis
 
-ORDER = 4  # of the one-way Butterworth filter
-# The slowest pole decays by exp(-2.4 cutoff t): to below 1e-3 after 3 / cutoff, to rounding after
-# 14 / cutoff.
-SPOILT, MEMORY = 3.0, 14.0
+FILTER_ORDER = 4  # of the one-way Butterworth filter
+# The slowest pole decays by exp(-2.4 cutoff t): to below 1e-3 after EDGE_PERIODS / cutoff, to
+# rounding after SETTLING_PERIODS / cutoff.
+EDGE_PERIODS = 3.0
+SETTLING_PERIODS = 14.0
 # Central difference of order 8: (4/5, -1/5, 4/105, -1/280), right to 1e-4 up to a tenth of the
 # sampling rate.
 STENCIL = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
-REACH = len(STENCIL) // 2
-SAME = 1 + 1e-9  # a cut-off at a harmonic keeps it, whatever rounding does
+STENCIL_HALF = len(STENCIL) // 2
+HARMONIC_ROUNDING = 1 + 1e-9  # a cut-off at a harmonic keeps it, whatever its rounding
 
 
 def check_cutoff(cutoff: float, rate: float) -> None:
@@ -31,8 +30,7 @@ def check_cutoff(cutoff: float, rate: float) -> None:
     if not 0 < cutoff < rate / 2:
         raise InvalidInput(
             f"cut-off {cutoff:.6g} Hz is not between 0 and the Nyquist frequency {rate / 2:.6g} Hz "
-            f"of "
-            f"{rate:.6g} Hz sampling; choose a lower one",
+            f"of {rate:.6g} Hz sampling; choose a lower one",
             cutoff=cutoff,
             nyquist=rate / 2,
         )
@@ -41,33 +39,33 @@ def check_cutoff(cutoff: float, rate: float) -> None:
 def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     """Low-pass filter forward and backward with a Butterworth filter along the first axis.
 
-    The gain is 1 / (1 + (tan(pi f / rate) / tan(pi cutoff / rate))^(2 ORDER)), real: no delay, 6 dB
-    at the cut-off. The ends are extended by point reflection over `SPOILT` / cutoff, or all there
-    is.
+    The gain is 1 / (1 + (tan(pi f / rate) / tan(pi cutoff / rate))^(2 FILTER_ORDER)), real: no
+    delay, 6 dB at the cut-off. The ends are extended by point reflection over `EDGE_PERIODS` /
+    cutoff, or over the whole signal if it is shorter.
     """
     check_cutoff(cutoff, rate)
-    if len(values) <= 3 * ORDER:
+    if len(values) <= 3 * FILTER_ORDER:
         raise InvalidInput(
-            f"{len(values)} samples are too few to filter; more than {3 * ORDER} are needed",
+            f"{len(values)} samples are too few to filter; more than {3 * FILTER_ORDER} are needed",
             samples=len(values),
         )
     from scipy.signal import butter, sosfiltfilt  # here: it takes long to import
 
-    sections = butter(ORDER, cutoff, fs=rate, output="sos")
+    sections = butter(FILTER_ORDER, cutoff, fs=rate, output="sos")
     reach = min(edge_samples(rate, cutoff), len(values) - 1)
     return np.asarray(sosfiltfilt(sections, values, axis=0, padlen=reach))
 
 
 def derivative(values: FloatArray, rate: float) -> FloatArray:
-    """Differentiate along the first axis by central differences of order 8, of lower order at the
-    ends.
-    """
+    """Differentiate along the first axis by central differences of order 8, lower at the ends."""
     if len(values) < 2:
         raise InvalidInput(f"{len(values)} samples cannot be differentiated; at least 2 are needed")
-    made = correlate1d(values, STENCIL * rate, axis=0, mode="nearest")
-    made[:REACH] = np.gradient(values[: 2 * REACH], 1.0 / rate, axis=0)[:REACH]
-    made[-REACH:] = np.gradient(values[-2 * REACH :], 1.0 / rate, axis=0)[-REACH:]
-    return np.asarray(made)
+    step = 1.0 / rate
+    half = STENCIL_HALF
+    slope = correlate1d(values, STENCIL * rate, axis=0, mode="nearest")
+    slope[:half] = np.gradient(values[: 2 * half], step, axis=0)[:half]
+    slope[-half:] = np.gradient(values[-2 * half :], step, axis=0)[-half:]
+    return np.asarray(slope)
 
 
 def differentiate(
@@ -84,18 +82,23 @@ def differentiate(
 
 
 def edge_samples(rate: float, cutoff: float) -> int:
-    """Return how many samples at each end of a log the low-pass or, near Nyquist, two derivatives
-    may spoil.
+    """Return how many samples at each end of a log the low-pass or the derivatives may spoil.
+
+    Near the Nyquist frequency it is the two derivatives.
     """
     check_cutoff(cutoff, rate)
-    return max(int(np.ceil(SPOILT * rate / cutoff)), 4 * REACH)
+    return max(int(np.ceil(EDGE_PERIODS * rate / cutoff)), 4 * STENCIL_HALF)
 
 
 def memory_samples(rate: float, cutoff: float | None) -> int:
-    """Return how many samples on both sides decide a filtered and differentiated one, to
-    rounding.
+    """Return how many samples on both sides influence a filtered and differentiated one.
+
+    The influence of samples further away is below rounding.
     """
-    return 2 * REACH + (0 if cutoff is None else int(np.ceil(MEMORY * rate / cutoff)))
+    derivatives = 2 * STENCIL_HALF
+    if cutoff is None:
+        return derivatives
+    return derivatives + int(np.ceil(SETTLING_PERIODS * rate / cutoff))
 
 
 def lowpass_periodic(
@@ -115,24 +118,25 @@ def lowpass_periodic(
     if n == 0 or n % period_samples:
         raise InvalidInput(
             f"{n} samples are {n / period_samples:.4f} periods of {period_samples}, expected whole "
-            f"ones: the DFT of "
-            "part of a period leaks into all harmonics; leave out what follows the last whole one",
+            "ones: the DFT of part of a period leaks into all harmonics; leave out what follows "
+            "the last whole one",
             samples=n,
             period_samples=period_samples,
         )
     check_cutoff(cutoff, rate)
-    if cutoff * SAME < rate / period_samples:
+    if cutoff * HARMONIC_ROUNDING < rate / period_samples:
         raise InvalidInput(
             f"cut-off {cutoff:.6g} Hz is below the fundamental frequency "
-            f"{rate / period_samples:.6g} "
-            "Hz; nothing of the motion would be left",
+            f"{rate / period_samples:.6g} Hz; nothing of the motion would be left",
             cutoff=cutoff,
         )
     frequency = np.fft.rfftfreq(n, 1.0 / rate)
     jw = (2j * np.pi * frequency).reshape(-1, *[1] * (values.ndim - 1))
     X = np.fft.rfft(values, axis=0)
-    X[frequency > cutoff * SAME] = 0.0
-    position, velocity, acceleration = (np.fft.irfft(jw**k * X, n, axis=0) for k in range(3))
+    X[frequency > cutoff * HARMONIC_ROUNDING] = 0.0
+    position = np.fft.irfft(X, n, axis=0)
+    velocity = np.fft.irfft(jw * X, n, axis=0)
+    acceleration = np.fft.irfft(jw**2 * X, n, axis=0)
     return position, velocity, acceleration
 
 
@@ -145,13 +149,13 @@ def fourier_fit(
     coordinates: Sequence[str],
     units: Sequence[str],
 ) -> Fourier:
-    """Fit a Fourier series of known frequency [Hz] to (t, k) by least squares: the implicit filter
-    of AH09 (17)-(18).
+    """Fit a Fourier series of known frequency [Hz] to (t, k) by least squares.
 
+    This is the implicit filter of AH09 (17)-(18):
     B = [1, sin(k w t)/(k w) ..., -cos(k w t)/(k w) ...],  Xi = (B^T B)^-1 B^T x. Departure: (17)
     prints the cosines without the minus sign of (12), which gives -nu. The frequency must be that
-    of the motion, not only of the
-    reference: what is mistuned leaks. `lowpass_periodic` has no such condition.
+    of the motion, not only of the reference: otherwise harmonics leak. `lowpass_periodic` has no
+    such condition.
     """
     check_shape(values, (len(time), None), "signal")
     check_finite(values, "signal")

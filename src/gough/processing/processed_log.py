@@ -150,7 +150,7 @@ class ProcessedLog(Record):
     def valid_at(self, settings: Processing) -> BoolArray:
         """Return which equations of these samples are valid with other settings, (t, r)."""
         reach = settings.reach(self.rate)
-        return valid_equations(self.model, self.motion, settings, reach, around=self.periodic)
+        return valid_equations(self.model, self.motion, settings, reach, periodic=self.periodic)
 
     @property
     def rate(self) -> float:
@@ -418,7 +418,7 @@ def process_periods(model: Model, log: MatchedLog, settings: Processing) -> Proc
         effort=average.effort,
         current=recording.effort is None,
         sample=np.arange(len(motion)),
-        valid=valid_equations(model, motion, settings, reach, around=True),
+        valid=valid_equations(model, motion, settings, reach, periodic=True),
         dead_band=bands,
         settings=settings,
         method=method,

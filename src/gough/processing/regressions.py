@@ -31,7 +31,7 @@ def regression(
     if not decimate or processed.decimation == 1:
         return next(blocks_of_regression(model, processed, parameters, len(processed)))
     blocks = blocks_of_regression(model, processed, parameters, REGRESSOR_SAMPLES)
-    thinned = list(decimated(blocks, processed.decimation, around=processed.periodic))
+    thinned = list(decimated(blocks, processed.decimation, periodic=processed.periodic))
     if not thinned:
         raise InvalidRecording(
             f"{processed.source}: {len(processed)} samples are too few to decimate by "

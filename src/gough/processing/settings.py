@@ -1,4 +1,4 @@
-"""How recordings become motions: one value for a whole experiment, complete once it is chosen."""
+"""Settings of the processing: one for all logs of an experiment."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ MAX_CUTOFF_RATIO = 0.4
 
 @dataclass(frozen=True, kw_only=True)
 class Processing(Settings):
-    """How the recordings of an experiment become motions and regressions; None is chosen from the
-    data.
+    """How the recordings of an experiment are processed; None is chosen from the data.
 
-    `choose_processing` fills in what is None, once for all logs of an experiment. What is complete
-    is stored with a result, and logs that are looked at later are processed by exactly these
+    `choose_processing` fills in settings that are None, once for all logs of an experiment. The
+    complete settings are stored with a result, and other logs are processed with exactly these
     numbers. The methods:
 
     `explicit`: average the periods, forward kinematics, DFT of the pose, ideal low-pass, j omega
     (AH09 3.3). `implicit`: least-squares Fourier fit of the pose at the nominal frequency (AH09
     (17)-(18)). `time`: zero-phase low-pass of the actuated positions, regressor and effort
-    low-passed in parallel (BG13). `raw`: what was recorded, differentiated. `auto`: explicit if all
-    logs have at least two periods, else time.
+    low-passed in parallel (BG13). `raw`: recorded positions, differentiated. `auto`: explicit if
+    all logs have at least two periods, else time.
     """
 
     method: Method = option(
@@ -52,14 +51,13 @@ class Processing(Settings):
     dead_band: float | Mapping[str, float] | None = option(
         None,
         "Speed below which the sign of Coulomb friction is in doubt, of all joints or joint=value; "
-        "from the "
-        "noise by default.",
+        "from the noise by default.",
         unit="m/s or rad/s",
         least=0,
     )
     window: float | None = option(
         None,
-        "Equations this near to a reversal do not count; from the data by default.",
+        "Exclude equations this near to a velocity reversal; from the data by default.",
         unit="s",
         least=0,
     )
@@ -81,7 +79,7 @@ class Processing(Settings):
 
     @property
     def complete(self) -> bool:
-        """Nothing is left to choose."""
+        """True if nothing remains to be chosen."""
         filtered = self.method == "raw" or self.cutoff is not None
         return (
             self.method != "auto"
@@ -93,10 +91,7 @@ class Processing(Settings):
         )
 
     def bands(self, coordinates: tuple[str, ...]) -> FloatArray:
-        """Return the dead band of each coordinate, zero where none is given, (n,).
-
-        [m/s or rad/s]
-        """
+        """Return the dead band of each coordinate, zero if not given, (n,). [m/s or rad/s]"""
         given = self.dead_band
         if not isinstance(given, Mapping):
             return np.full(len(coordinates), given or 0.0)
@@ -108,27 +103,27 @@ class Processing(Settings):
         return np.array([given.get(name, 0.0) for name in coordinates])
 
     def method_for(self, recording: Recording) -> Method:
-        """Return how one log is processed: a log without periods in time, whatever is done with
-        periodic ones.
-        """
+        """Return the method for one log: `time` for a log without periods among periodic ones."""
         if self.method in ("auto", *PERIODIC) and recording.period_count < 2:
             return "time"
         return "explicit" if self.method == "auto" else self.method
 
     def reach(self, rate: float) -> int:
-        """Return how many samples on both sides of a reversal do not count."""
+        """Return how many samples are excluded on both sides of a reversal."""
         return whole_samples((self.window or 0.0) * rate)
 
 
 def whole_samples(samples: float) -> int:
-    """Return the nearest whole number, the same for a half that the rate of a piece of the log
-    makes a little more.
+    """Return the nearest whole number; halves are rounded alike in all blocks of a log.
+
+    The rate of a block may differ in the last digits, which must not matter.
     """
     return round(round(samples, 3))
 
 
 def decimation_of(cutoff: float, rate: float) -> int:
-    """Return the decimation whose low-pass has the same edge as that of the positions: floor(0.8
-    rate / (2 cutoff)).
+    """Return the decimation whose low-pass has the cut-off of the positions.
+
+    n_d = floor(0.8 rate / (2 cutoff)), BG13 after (19).
     """
     return max(1, int(DECIMATION_EDGE * rate / (2.0 * cutoff) * (1 + 1e-9)))

@@ -1,9 +1,9 @@
-"""Equations that do not count: where the sign of a joint's velocity does not tell its friction.
+"""Which equations are valid: where the sign of a joint's velocity determines its friction.
 
-Where a motor reverses, the low-pass of the positions smears the instant; where it stands, friction
-takes any value up to fs; within the noise of a velocity, its dead band, the sign says nothing. This
-spoils the equations that contain its friction and no others: those with E_j != 0 in qd = E qd_I,
-which for a motor that is a row is its own.
+Where a motor reverses, the low-pass of the positions smears the instant. At rest, friction takes
+any value up to fs. Within the noise of a velocity, its dead band, the sign is not known. This
+invalidates the equations that contain the friction of the joint and no others: those with E_j != 0
+in qd = E qd_I. For a motor that is a row this is its own equation.
 """
 
 from __future__ import annotations
@@ -26,126 +26,156 @@ from gough.processing.averaging import independent_motor_columns
 from gough.processing.filters import check_cutoff
 from gough.processing.settings import Processing, whole_samples
 
-TOUCHES = 1e-9  # of a joint's largest lever: what is smaller is rounding
-SIGMAS = 3.0  # of the velocity noise in a dead band: one wrong sign in 700 at its edge
-# of a position: never without a band, so that the velocity of a joint at rest has no sign
-ROUNDING = 1e-12
+# A joint acts on a row if its lever exceeds this fraction of its largest one; less is rounding.
+MIN_LEVER_RATIO = 1e-9
+# Half width of a dead band in standard deviations of the velocity: 1 wrong sign in 700 at its edge.
+BAND_DEVIATIONS = 3.0
+# Least noise as a fraction of the position: the velocity of a joint at rest must have no sign.
+POSITION_ROUNDING = 1e-12
+MIN_NOISE_SAMPLES = 16  # to estimate noise from
 
 
 def position_noise(position: FloatArray) -> FloatArray:
-    """Return the standard deviation of the position noise of each joint, (t, a) -> (a,). [m or rad]
+    """Return the standard deviation of the position noise of each joint, (t, a) -> (a,).
 
     From third differences, which a smooth motion hardly has: std = median |d3| / (0.6745 sqrt(20));
-    at least step / sqrt(12) of a quantised sensor. Differences of zero, where a joint stands, tell
-    nothing.
+    at least step / sqrt(12) of a quantised sensor. Differences of zero, of a joint at rest, are not
+    used. [m or rad]
     """
-    if len(position) < 16:
+    if len(position) < MIN_NOISE_SAMPLES:
         raise InvalidInput(
-            f"{len(position)} samples are too few to estimate noise; at least 16 are needed"
+            f"{len(position)} samples are too few to estimate noise; at least "
+            f"{MIN_NOISE_SAMPLES} are needed"
         )
-    noise = []
-    for column in position.T:
-        third = np.diff(column, n=3)
-        third = third[third != 0]
-        scatter = float(robust_scale(third)) / np.sqrt(20.0) if len(third) else 0.0
-        step = quantisation_step(column) or 0.0
-        noise.append(max(scatter, step / np.sqrt(12.0), ROUNDING * float(np.abs(column).max())))
-    return np.array(noise)
+    return np.array([_column_noise(column) for column in position.T])
+
+
+def _column_noise(position: FloatArray) -> float:
+    """Return the standard deviation of the noise of one position, (t,)."""
+    third = np.diff(position, n=3)
+    third = third[third != 0]
+    scatter = float(robust_scale(third)) / np.sqrt(20.0) if len(third) else 0.0
+    step = quantisation_step(position) or 0.0
+    rounding = POSITION_ROUNDING * float(np.abs(position).max())
+    return max(scatter, step / np.sqrt(12.0), rounding)
 
 
 def velocity_noise(noise: ArrayLike, rate: float, cutoff: float) -> FloatArray:
-    """Return the standard deviation of velocities from positions with white noise (a,), low-passed
-    at a cut-off.
+    """Return the standard deviation of velocities of low-passed positions with white noise, (a,).
 
     std_v^2 = std^2 (2 / rate) int_0^fc (2 pi f)^2 df = std^2 (8 pi^2 / 3) fc^3 / rate.
+
+    Args:
+        noise: Standard deviation of the positions, (a,). [m or rad]
+        rate: Sampling rate. [Hz]
+        cutoff: Of the low-pass. [Hz]
     """
     check_cutoff(cutoff, rate)
-    return np.asarray(np.asarray(noise) * np.sqrt(8.0 * np.pi**2 / 3.0 * cutoff**3 / rate))
+    factor = np.sqrt(8.0 * np.pi**2 / 3.0 * cutoff**3 / rate)
+    return np.asarray(np.asarray(noise) * factor)
 
 
 def dead_bands(
     model: Model, motions: Sequence[Motion], speeds: Sequence[FloatArray]
 ) -> dict[str, float]:
-    """Return the dead band of every joint, the widest of several logs.
+    """Return the dead band of every joint, the widest of several logs. [m/s or rad/s]
 
-    `SIGMAS` standard deviations of the motors' velocities in each log (a,), carried through the
-    closure to passive joints.
+    `BAND_DEVIATIONS` standard deviations of the motors' velocities in each log, (a,), propagated
+    through the closures to passive joints.
     """
+    motors = independent_motor_columns(model)
     bands = np.zeros(len(model.mechanism.joints))
     for motion, speed in zip(motions, speeds):
-        maps = model.kinematics.closure_map(motion.q[:: max(1, len(motion) // 50)], "actuated")
-        bands = np.maximum(
-            bands,
-            SIGMAS
-            * np.sqrt(
-                ((maps * speed[independent_motor_columns(model)]) ** 2).sum(axis=2).max(axis=0)
-            ),
-        )
+        some = slice(None, None, max(1, len(motion) // 50))
+        maps = model.kinematics.closure_map(motion.q[some], "actuated")
+        variance = ((maps * speed[motors]) ** 2).sum(axis=2).max(axis=0)
+        bands = np.maximum(bands, BAND_DEVIATIONS * np.sqrt(variance))
     return dict(zip(model.mechanism.coordinates, bands.tolist()))
 
 
 def smeared_samples(settings: Processing, rate: float) -> int:
-    """Return over how many samples the low-pass of the positions smears the end of a standstill: 1
-    / (2 cut-off).
-    """
-    return 0 if settings.cutoff is None else whole_samples(rate / (2 * settings.cutoff))
+    """Return over how many samples the low-pass smears the end of a rest: 1 / (2 cut-off)."""
+    if settings.cutoff is None:
+        return 0
+    return whole_samples(rate / (2 * settings.cutoff))
 
 
-def spoilt_samples(
-    speed: FloatArray, band: FloatArray, reach: int, *, smear: int = 0, around: bool = False
+def unknown_signs(
+    speed: FloatArray, band: FloatArray, reach: int, *, smear: int = 0, periodic: bool = False
 ) -> BoolArray:
-    """Tell where velocities (t, k) say nothing about friction, (t, k).
+    """Tell where velocities (t, k) do not determine the sign of friction, (t, k).
 
-    Inside their dead bands (k,); with a reach, within so many samples of there or of a change of
-    sign; and within as many as a filter smears of a longer standstill. A period that repeats goes
-    on `around` its ends.
+    That is inside the dead bands (k,); with a reach, within so many samples of there or of a change
+    of sign; and within `smear` samples of a longer rest.
+
+    Args:
+        periodic: The samples are one period of a motion that repeats.
     """
-    mode = "wrap" if around else "constant"
-    bad = np.abs(speed) < band
+    mode = "wrap" if periodic else "constant"
+    unknown = np.abs(speed) < band
     smear = min(smear, len(speed) // 4)
-    stands = maximum_filter1d(
-        minimum_filter1d(bad, 2 * smear + 1, axis=0, mode=mode), 4 * smear + 1, axis=0, mode=mode
-    )
+    long_rest = minimum_filter1d(unknown, 2 * smear + 1, axis=0, mode=mode)
+    smeared_rest = maximum_filter1d(long_rest, 4 * smear + 1, axis=0, mode=mode)
     if reach:
-        turned = np.signbit(speed) != np.signbit(np.roll(speed, 1, axis=0))
-        turned[0] &= around
-        bad |= turned | np.roll(turned, -1, axis=0)  # the samples on both sides of the reversal
-        bad = maximum_filter1d(bad, 2 * min(reach, len(speed)) + 1, axis=0, mode=mode)
-    return np.asarray(bad | stands)
+        reversed_sign = np.signbit(speed) != np.signbit(np.roll(speed, 1, axis=0))
+        reversed_sign[0] &= periodic
+        # the samples on both sides of the reversal
+        unknown |= reversed_sign | np.roll(reversed_sign, -1, axis=0)
+        width = 2 * min(reach, len(speed)) + 1
+        unknown = maximum_filter1d(unknown, width, axis=0, mode=mode)
+    return np.asarray(unknown | smeared_rest)
 
 
 @lru_cache(maxsize=16)
 def rows_with_coulomb(model: Model) -> BoolArray:
     """Tell which rows contain the friction of each coordinate: E_j != 0 anywhere, (n, r)."""
-    levers = np.abs(model.kinematics.closure_map(random_motion(model, 8, seed=0).q)).max(axis=0)
-    return np.asarray(levers > TOUCHES * levers.max(axis=1, keepdims=True))
+    maps = model.kinematics.closure_map(random_motion(model, 8, seed=0).q)
+    levers = np.abs(maps).max(axis=0)
+    return np.asarray(levers > MIN_LEVER_RATIO * levers.max(axis=1, keepdims=True))
 
 
 def valid_equations(
-    model: Model, motion: Motion, settings: Processing, reach: int, *, around: bool = False
+    model: Model, motion: Motion, settings: Processing, reach: int, *, periodic: bool = False
 ) -> BoolArray:
-    """Return which equations of a motion, or of a period that repeats, count, (t, r).
+    """Return which equations of a motion are valid, (t, r).
 
-    As many samples as `reach` on both sides of a motor's reversal or standstill do not count
-    either; of passive joints they do, which rub a little in all rows: it would be most of a log.
+    Passive joints exclude only the samples inside their dead bands: their friction acts on all
+    rows, and a window around their reversals would discard most of a log.
+
+    Args:
+        reach: Samples excluded on both sides of a motor's reversal or rest.
+        periodic: The samples are one period of a motion that repeats.
     """
-    counts = np.ones((len(motion), len(model.rows)), bool)
-    bands, rubbed = settings.bands(model.mechanism.coordinates), rows_with_coulomb(model)
-    rubbing = [
-        i
-        for i, joint in enumerate(model.mechanism.joints)
-        if model.mechanism.has_coulomb(joint) and joint.name not in (settings.joints_at_rest or ())
-    ]
-    motors = [i for i in rubbing if i in model.actuated]
-    passive = [i for i in rubbing if i not in model.actuated]
-    rate = (len(motion) - 1) / float(motion.time[-1] - motion.time[0]) if len(motion) > 1 else 1.0
-    for joints, beyond, smear in (
-        (motors, reach, smeared_samples(settings, rate)),
-        (passive, 0, 0),
-    ):
-        spoilt = spoilt_samples(
-            motion.qd[:, joints], bands[joints], beyond, smear=smear, around=around
-        )
-        for bad, rows in zip(spoilt.T, rubbed[joints]):
-            counts[:, rows] &= ~bad[:, None]
-    return counts
+    valid = np.ones((len(motion), len(model.rows)), bool)
+    bands = settings.bands(model.mechanism.coordinates)
+    rows_of_joint = rows_with_coulomb(model)
+    with_friction = _joints_with_friction(model, settings)
+    motors = [i for i in with_friction if i in model.actuated]
+    passive = [i for i in with_friction if i not in model.actuated]
+    smear = smeared_samples(settings, _rate(motion))
+    motors_unknown = unknown_signs(
+        motion.qd[:, motors], bands[motors], reach, smear=smear, periodic=periodic
+    )
+    passive_unknown = unknown_signs(motion.qd[:, passive], bands[passive], 0, periodic=periodic)
+    unknown = np.concatenate([motors_unknown, passive_unknown], axis=1)
+    for joint, joint_unknown in zip([*motors, *passive], unknown.T):
+        valid[:, rows_of_joint[joint]] &= ~joint_unknown[:, None]
+    return valid
+
+
+def _joints_with_friction(model: Model, settings: Processing) -> list[int]:
+    """Return the coordinates with Coulomb friction that are not at rest most of the time."""
+    mechanism = model.mechanism
+    at_rest = settings.joints_at_rest or ()
+    joints = []
+    for i, joint in enumerate(mechanism.joints):
+        if mechanism.has_coulomb(joint) and joint.name not in at_rest:
+            joints.append(i)
+    return joints
+
+
+def _rate(motion: Motion) -> float:
+    """Return the rate of the samples of a motion. [Hz]"""
+    if len(motion) < 2:
+        return 1.0
+    return (len(motion) - 1) / float(motion.time[-1] - motion.time[0])

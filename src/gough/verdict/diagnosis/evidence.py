@@ -184,7 +184,7 @@ def away_from_reversals(model: Model, log: Source) -> BoolArray:
     time = np.asarray(log.motion.time)
     reach = max(1, round(GUARD * (len(time) - 1) / float(time[-1] - time[0])))
     bands = Processing(dead_band=dict(zip(model.mechanism.coordinates, log.dead_band.tolist())))
-    return valid_equations(model, log.motion, bands, reach, around=log.periodic)
+    return valid_equations(model, log.motion, bands, reach, periodic=log.periodic)
 
 
 def thinned(evidence: Evidence) -> Evidence:
