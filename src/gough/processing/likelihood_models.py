@@ -1,9 +1,7 @@
-"""Motions and regressions of an averaged period that depend on how it was reconstructed, or on
-which period is taken.
+"""Motions and regressions of an averaged period that maximum likelihood varies.
 
-The families are what maximum likelihood varies; they fulfil the estimators' protocols without
-knowing them. What differs between the periods is the noise of positions and efforts, seen through
-the robot.
+They depend on how the motion was reconstructed (cut-off, Fourier coefficients) or on which period
+is taken. The classes implement the protocols of the estimators without importing them.
 """
 
 from __future__ import annotations
@@ -36,6 +34,9 @@ from gough.processing.filters import lowpass_periodic
 from gough.processing.processed_log import ProcessedLog
 from gough.processing.regressions import regression
 
+# Condition number of the correlation of positions from which it is taken as singular.
+MAX_CORRELATION_CONDITION = 1e12
+
 
 def mean_pose_of(processed: ProcessedLog) -> FloatArray:
     """Return all coordinates of an averaged period, unfiltered, (N, n). [m or rad]"""
@@ -46,21 +47,28 @@ def mean_pose_of(processed: ProcessedLog) -> FloatArray:
 def period_motions(
     model: Model, processed: ProcessedLog, positions: FloatArray | None = None
 ) -> Iterator[Motion]:
-    """Yield the motion of each period of a mean one, low-passed as that is, with the past of that.
+    """Yield the motion of each period with the filter and internal states of the average period.
 
-    The positions of the motors in each period, (k, N, a), are those recorded by default.
+    Args:
+        positions: Of the motors in each period, (k, N, a); those recorded by default.
     """
-    average, cutoff = processed.average, processed.cutoff
+    average = processed.average
+    cutoff = processed.cutoff
     assert average is not None
     assert cutoff is not None
+    if positions is None:
+        positions = average.position_periods
     q = mean_pose_of(processed)
     pose = pose_of(model, q)
     by = pose_coordinates(model)
-    own, back = independent_motor_columns(model), pose_map(model, q, by)
-    for k, position in enumerate(average.position_periods if positions is None else positions):
-        moved = pose + np.einsum("tma,ta->tm", back, (position - average.position)[:, own])
-        smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
-        time = average.recording.time[k * len(pose) : (k + 1) * len(pose)]
+    motors = independent_motor_columns(model)
+    to_pose = pose_map(model, q, by)
+    n = len(pose)
+    for k, position in enumerate(positions):
+        deviation = (position - average.position)[:, motors]
+        pose_k = pose + np.einsum("tma,ta->tm", to_pose, deviation)
+        smooth = lowpass_periodic(pose_k, average.rate, n, cutoff)
+        time = average.recording.time[k * n : (k + 1) * n]
         motion = model.kinematics.motion(time, *smooth, by, start=processed.motion.q)
         yield replace(motion, extra_inputs=processed.motion.extra_inputs)
 
@@ -72,69 +80,79 @@ def with_position_noise(
     base: BaseParameters | Sequence[str],
     values: FloatArray,
 ) -> Regression:
-    """Return the regression of a mean period with repetitions that carry the noise of the positions
-    too.
+    """Return the regression of a mean period with position noise added to its repetitions.
 
     The positions of a period would have given another regressor W_k. To first order the repetitions
-    are, for values x as a first fit finds them,
+    are, for values x of a first fit,
 
         y_k - (W_k - W) x,    W_k from the pose of period k, low-passed as the mean one is,
 
-    whose scatter holds the noise of efforts and positions and what feedback makes them share (AH09
-    3.2). The covariance is theirs, over the equations that count in all rows. Where sensors round
-    more than they differ, what rounding the motion does to W x widens the scatter.
+    whose scatter holds the noise of efforts and positions and their correlation by feedback (AH09
+    3.2). The covariance is that of the repetitions, over samples whose equations are all valid.
+    Where sensors round by more than periods differ, the effect of rounding the motion on W x widens
+    the scatter.
     """
-    average, replicates = processed.average, problem.replicates
-    if (
-        average is None
-        or processed.cutoff is None
-        or replicates is None
-        or len(replicates[0]) != len(average)
-    ):
+    average = processed.average
+    replicates = problem.replicates
+    if average is None or processed.cutoff is None or replicates is None:
         return problem
-    x = np.where(
-        problem.regressor.any(axis=(0, 1)), values, 0.0
-    )  # payloads that were not carried have no columns
-    seen = np.stack(
-        [
-            model.regressor(motion, base, dead_band=processed.dead_band) @ x
-            for motion in period_motions(model, processed)
-        ]
-    )
-    made = replicates - (seen - seen.mean(axis=0))
-    covariance, count = problem.covariance, len(made)
-    step = np.sqrt(12 * average.rounding_variance)
-    if step.any():
-        smooth = processed.motion.q[:, list(model.actuated)]
-        error = np.where(
-            step > 0, np.round(smooth / np.where(step > 0, step, 1.0)) * step - smooth, 0.0
-        )
-        motion = next(period_motions(model, processed, (average.position + error)[None]))
-        more = (
-            model.regressor(motion, base, dead_band=processed.dead_band) @ x - problem.regressor @ x
-        )
-        counts, away = problem.valid, made - made.mean(axis=0)
-        own = (away**2 * counts).sum(axis=(0, 1)) / (count * (count - 1))
-        made = made.mean(axis=0) + away * np.sqrt(
-            1 + (more**2 * counts).sum(axis=0) / np.maximum(own, TINY)
-        )
+    if replicates.shape[1] != len(average):
+        return problem
+    has_column = problem.regressor.any(axis=(0, 1))  # not so for payloads that were not carried
+    x = np.where(has_column, values, 0.0)
+
+    def predicted(motion: Motion) -> FloatArray:
+        return model.regressor(motion, base, dead_band=processed.dead_band) @ x
+
+    predictions = np.stack([predicted(motion) for motion in period_motions(model, processed)])
+    repetitions = replicates - (predictions - predictions.mean(axis=0))
+    if average.rounding_variance.any():
+        rounded = _rounded_positions(model, processed, average)
+        motion = next(period_motions(model, processed, rounded[None]))
+        error = predicted(motion) - problem.regressor @ x
+        repetitions = _widened(repetitions, error, problem.valid)
+    covariance = problem.covariance
     if covariance is not None and covariance.ndim == 2:
-        sure = problem.valid.all(axis=1)
-        left = (made - made.mean(axis=0))[
-            :, sure if sure.sum() > len(problem) // 10 else slice(None)
-        ]
-        left = left.reshape(-1, left.shape[2])
-        covariance = left.T @ left / (len(left) * (count - 1))  # of the mean: 1 / (N Nm (Nm - 1))
-    return replace(problem, replicates=made, covariance=covariance)
+        covariance = _covariance_of_mean(repetitions, problem.valid)
+    return replace(problem, replicates=repetitions, covariance=covariance)
+
+
+def _rounded_positions(model: Model, processed: ProcessedLog, average: PeriodAverage) -> FloatArray:
+    """Return the mean positions plus the rounding error that the sensors make, (N, a)."""
+    step = np.sqrt(12 * average.rounding_variance)
+    smooth = processed.motion.q[:, list(model.actuated)]
+    divisor = np.where(step > 0, step, 1.0)
+    rounding = np.where(step > 0, np.round(smooth / divisor) * step - smooth, 0.0)
+    return np.asarray(average.position + rounding)
+
+
+def _widened(repetitions: FloatArray, error: FloatArray, valid: BoolArray) -> FloatArray:
+    """Return repetitions (k, t, r) whose mean is as uncertain as with an added error, (t, r)."""
+    count = len(repetitions)
+    mean = repetitions.mean(axis=0)
+    deviation = repetitions - mean
+    variance = (deviation**2 * valid).sum(axis=(0, 1)) / (count * (count - 1))
+    added = (error**2 * valid).sum(axis=0)
+    return np.asarray(mean + deviation * np.sqrt(1 + added / np.maximum(variance, TINY)))
+
+
+def _covariance_of_mean(repetitions: FloatArray, valid: BoolArray) -> FloatArray:
+    """Return the covariance of the mean of repetitions (k, t, r): 1 / (N Nm (Nm - 1)), (r, r)."""
+    deviation = repetitions - repetitions.mean(axis=0)
+    all_valid = np.asarray(valid.all(axis=1))
+    if all_valid.sum() > len(all_valid) // 10:
+        deviation = deviation[:, all_valid]
+    flat = deviation.reshape(-1, deviation.shape[2])
+    return np.asarray(flat.T @ flat / (len(flat) * (len(repetitions) - 1)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AveragedPeriod:
-    """The averaged period of a recording of efforts (not currents), seen through the robot."""
+    """The averaged period of a log of efforts, with the robot and its parameters."""
 
     model: Model
-    processed: ProcessedLog
-    base: BaseParameters
+    processed: ProcessedLog  # averaged, in efforts
+    base: BaseParameters  # columns of the regressions
 
     def __post_init__(self) -> None:
         if self.processed.average is None or self.processed.current:
@@ -164,12 +182,17 @@ class AveragedPeriod:
     def position_weight(self) -> FloatArray:
         """Inverse of the covariance of the averaged positions' errors, (a, a). [1/m2 or 1/rad2]"""
         covariance = self.position_covariance
-        size = np.sqrt(np.diag(covariance))
-        if not self.scatters.all() or np.linalg.cond(covariance / np.outer(size, size)) > 1e12:
+        deviation = np.sqrt(np.diag(covariance))
+        if self.scatters.all():
+            correlation = covariance / np.outer(deviation, deviation)
+            singular = np.linalg.cond(correlation) > MAX_CORRELATION_CONDITION
+        else:
+            singular = True
+        if singular:
             raise InvalidRecording(
                 f"{self.processed.source}: of {self.average.count} periods only some positions "
-                f"scatter, or some only "
-                "together, so that their errors have no weight; use `gm`, or record more periods"
+                "scatter, or some only together, so that their errors have no weight; use `gm`, "
+                "or record more periods"
             )
         return np.asarray(np.linalg.inv(covariance))
 
@@ -204,37 +227,36 @@ class _Family(ABC):
         return {}
 
     def motion(self, z: FloatArray) -> Motion:
-        """Return the motion at z, made anew unless it is the last one: estimators ask several
-        things of each z.
-        """
-        period, key = self.period, np.asarray(z, dtype=float).tobytes()
+        """Return the motion at z; the last one is kept, since estimators use each z repeatedly."""
+        key = np.asarray(z, dtype=float).tobytes()
         if key not in self._last:
-            model, done = period.model, period.processed
-            motion = model.kinematics.motion(
-                period.average.time, *self.moved(z), period.by, start=done.motion.q
-            )
-            motion = replace(motion, extra_inputs=done.motion.extra_inputs)
             self._last.clear()
-            self._last[key] = model.with_internal_states(
-                motion, done.dead_band, periodic=True, payload=done.payload
-            )[0]
+            self._last[key] = self._computed_motion(z)
         return self._last[key]
 
-    def regression(self, z: FloatArray) -> Regression:
-        """Return the regression at z, equations that do not count masked."""
+    def _computed_motion(self, z: FloatArray) -> Motion:
         period = self.period
-        return regression(
-            period.model,
-            replace(period.processed, motion=self.motion(z)),
-            period.base,
-            decimate=False,
+        model = period.model
+        processed = period.processed
+        motion = model.kinematics.motion(
+            period.average.time, *self.moved(z), period.by, start=processed.motion.q
         )
+        motion = replace(motion, extra_inputs=processed.motion.extra_inputs)
+        with_states, _ = model.with_internal_states(
+            motion, processed.dead_band, periodic=True, payload=processed.payload
+        )
+        return with_states
+
+    def regression(self, z: FloatArray) -> Regression:
+        """Return the regression at z, with the mask of valid equations."""
+        period = self.period
+        processed = replace(period.processed, motion=self.motion(z))
+        return regression(period.model, processed, period.base, decimate=False)
 
     def position_residual(self, z: FloatArray) -> FloatArray:
         """Return measured minus implied actuated positions, (N, a). [m or rad]"""
-        return np.asarray(
-            self.period.average.position - self.motion(z).q[:, list(self.period.model.actuated)]
-        )
+        implied = self.motion(z).q[:, list(self.period.model.actuated)]
+        return np.asarray(self.period.average.position - implied)
 
 
 class CutoffFamily(_Family):
@@ -246,86 +268,90 @@ class CutoffFamily(_Family):
         return lowpass_periodic(pose, self.period.average.rate, len(pose), float(z[0]))
 
     def fitted_terms(self, highest: int) -> FloatArray:
-        """Return half the weighted squares of the positions' errors left by the best 1 ...
-
-        `highest` harmonics, (h,).
+        """Return half the weighted squared position errors of the best 1 ... `highest` harmonics.
 
         The motors measure E_act(q) dx, so a low-pass of the pose x is not the best fit of x = Phi Z
         to them, which Akaike's criterion is about: it would keep a harmonic too many in every fifth
         recording of a hexapod. Linear in Z about the measured pose; one Cholesky factor in
-        ascending order serves all orders.
+        ascending order serves all orders. Returns (h,).
         """
-        period, model = self.period, self.period.model
-        count, phi = len(period.pose), np.ones((len(period.pose), 1 + 2 * highest))
-        waves = fourier_basis(np.arange(count) / count, 1.0, highest)[1][
-            :, 1:
-        ]  # cosines, then sines
-        phi[:, 1::2], phi[:, 2::2] = waves[:, :highest], waves[:, highest:]
-        maps = model.kinematics.closure_map(period.processed.motion.q, period.by)[
-            :, list(model.actuated)
-        ]
-        weight = (
-            maps.transpose(0, 2, 1) @ period.position_weight @ maps
-        )  # information of a sample on its pose
+        period = self.period
+        model = period.model
+        phi = _interleaved_basis(len(period.pose), highest)
+        closure_map = model.kinematics.closure_map(period.processed.motion.q, period.by)
+        maps = closure_map[:, list(model.actuated)]
+        # information of a sample on its pose, (N, m, m)
+        weight = maps.transpose(0, 2, 1) @ period.position_weight @ maps
         x = period.pose - period.pose.mean(axis=0)
-        m, k = x.shape[1], phi.shape[1]
+        m = x.shape[1]
+        k = phi.shape[1]
         gram = np.empty((k, m, k, m))
         for i, j in product(range(m), range(m)):
             gram[:, i, :, j] = phi.T @ (weight[:, i, j, None] * phi)
-        pull = (phi.T @ (weight @ x[:, :, None])[:, :, 0]).reshape(-1)
+        moment = (phi.T @ (weight @ x[:, :, None])[:, :, 0]).reshape(-1)
         root = np.linalg.cholesky(gram.reshape(k * m, k * m))
-        gain = np.linalg.solve(root, pull)
-        left = x - phi @ np.linalg.solve(root.T, gain).reshape(k, m)
-        least = np.einsum("ti,tij,tj->", left, weight, left)
-        drop = (
-            (gain[m:] ** 2).reshape(highest, -1).sum(axis=1)
-        )  # of the squares by each harmonic, given those below
-        return np.asarray(least + np.append(np.cumsum(drop[:0:-1])[::-1], 0.0)) / 2
+        gain = np.linalg.solve(root, moment)
+        residual = x - phi @ np.linalg.solve(root.T, gain).reshape(k, m)
+        least = np.einsum("ti,tij,tj->", residual, weight, residual)
+        # decrease of the squares by each harmonic, given those below
+        decrease = (gain[m:] ** 2).reshape(highest, -1).sum(axis=1)
+        without_higher = np.append(np.cumsum(decrease[:0:-1])[::-1], 0.0)
+        return np.asarray(least + without_higher) / 2
+
+
+def _interleaved_basis(count: int, harmonics: int) -> FloatArray:
+    """Return 1, then cosine and sine of each harmonic over one period, (count, 1 + 2 harmonics)."""
+    _, waves, _ = fourier_basis(np.arange(count) / count, 1.0, harmonics)  # [0, cos, sin]
+    basis = np.ones((count, 1 + 2 * harmonics))
+    basis[:, 1::2] = waves[:, 1 : harmonics + 1]
+    basis[:, 2::2] = waves[:, harmonics + 1 :]
+    return basis
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrajectoryFamily(_Family):
-    """Regressions by the Fourier coefficients of the executed trajectory, with exact derivatives
-    through the loops.
+    """Regressions by the Fourier coefficients of the executed trajectory, with exact derivatives.
 
     z holds, coefficient by coefficient and coordinate by coordinate, offset, then cosines and sines
     of `harmonics` harmonics of the recorded period: x(t) = Phi(t) Z, Z = z as (1 + 2 harmonics, m).
     """
 
-    harmonics: int
+    harmonics: int  # of the trajectory
 
     @cached_property
     def basis(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Phi and its first two derivatives by time, (N, 1 + 2 harmonics) each."""
-        count, rate = len(self.period.average), self.period.average.rate
-        _, waves, slope = fourier_basis(
-            np.arange(count) / rate, rate / count, self.harmonics
-        )  # [0, cos, sin], rates
-        phi, w = np.array(waves), 2 * np.pi * rate / count * np.arange(1, self.harmonics + 1)
+        average = self.period.average
+        time = np.arange(len(average)) / average.rate
+        frequency = average.rate / len(average)
+        _, waves, slope = fourier_basis(time, frequency, self.harmonics)  # [0, cos, sin], rates
+        phi = np.array(waves)
         phi[:, 0] = 1.0
+        w = 2 * np.pi * frequency * np.arange(1, self.harmonics + 1)
         return phi, slope, -waves * np.concatenate([[0.0], w, w]) ** 2
 
     def start(self) -> FloatArray:
         """Return the coefficients fitted to the positions alone."""
-        return np.asarray(
-            np.linalg.lstsq(self.basis[0], self.period.pose, rcond=None)[0].reshape(-1)
-        )
+        coefficients = np.linalg.lstsq(self.basis[0], self.period.pose, rcond=None)[0]
+        return np.asarray(coefficients.reshape(-1))
 
     def moved(self, z: FloatArray) -> PositionVelocityAcceleration:
         """Return the series with these coefficients."""
-        Z = np.asarray(z, dtype=float).reshape(self.basis[0].shape[1], -1)
-        position, velocity, acceleration = (phi @ Z for phi in self.basis)
-        return position, velocity, acceleration
+        phi, phi_d, phi_dd = self.basis
+        Z = np.asarray(z, dtype=float).reshape(phi.shape[1], -1)
+        return phi @ Z, phi_d @ Z, phi_dd @ Z
 
     def position_jacobian(self, z: FloatArray) -> FloatArray:
         """Return the derivative of the actuated positions by z: E_act(q) Phi, (N, a, k)."""
         maps = self.period.model.kinematics.closure_map(self.motion(z).q, self.period.by)
         act = maps[:, list(self.period.model.actuated), :]
-        return np.asarray(np.einsum("tam,tk->takm", act, self.basis[0]).reshape(*act.shape[:2], -1))
+        jacobian = np.einsum("tam,tk->takm", act, self.basis[0])
+        return np.asarray(jacobian.reshape(*act.shape[:2], -1))
 
     def effort_jacobian(self, z: FloatArray, values: FloatArray) -> FloatArray:
         """Return the derivative of the rows' efforts by z for base parameter values, (N, r, k)."""
-        period, motion = self.period, self.motion(z)
+        period = self.period
+        motion = self.motion(z)
         model = period.model
         chi, load = standard_from_base(model, period.base, values)
         kernel = response(model, tuple(("row", row) for row in model.rows), period.by, smooth=False)
@@ -339,5 +365,7 @@ class TrajectoryFamily(_Family):
             load,
         )
         derivative = derivative.reshape(len(motion), len(model.rows), 3, len(rows))
-        total = sum(np.einsum("trm,tk->trkm", derivative[:, :, d], self.basis[d]) for d in range(3))
-        return np.asarray(total).reshape(len(motion), len(model.rows), -1)
+        jacobian = np.zeros((len(motion), len(model.rows), self.basis[0].shape[1], len(rows)))
+        for order, basis in enumerate(self.basis):
+            jacobian += np.einsum("trm,tk->trkm", derivative[:, :, order], basis)
+        return jacobian.reshape(len(motion), len(model.rows), -1)

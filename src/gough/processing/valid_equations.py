@@ -57,7 +57,7 @@ def _column_noise(position: FloatArray) -> float:
     scatter = float(robust_scale(third)) / np.sqrt(20.0) if len(third) else 0.0
     step = quantisation_step(position) or 0.0
     rounding = POSITION_ROUNDING * float(np.abs(position).max())
-    return max(scatter, step / np.sqrt(12.0), rounding)
+    return float(max(scatter, step / np.sqrt(12.0), rounding))
 
 
 def velocity_noise(noise: ArrayLike, rate: float, cutoff: float) -> FloatArray:
