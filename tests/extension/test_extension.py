@@ -40,7 +40,7 @@ from gough.mechanism import (
 )
 from gough.mechanism.terms import Constant
 from gough.virtual import record, simulate
-from gough.virtual.tree_plant import JointEfforts
+from gough.virtual.joint_efforts import JointEfforts
 from tests_support import fourier, registries_restored
 
 TEXT = (
@@ -121,7 +121,7 @@ def test_a_term_that_weighs_acceleration_by_position_is_refused_by_the_other_pla
     )
     model = Model(parse_robot(TEXT, "five_bar.toml"))
     with pytest.raises(
-        InvalidInput, match=r"term 'fc' of joint 'left\.motor' weighs the acceleration"
+        InvalidInput, match=r"term 'fc' of joint 'left\.motor' multiplies the acceleration"
     ):
         simulate(model, fourier(model, 0.1, 1.0), plant="pinocchio")
 

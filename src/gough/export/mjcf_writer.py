@@ -25,7 +25,13 @@ from gough.identification import Identification
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import BASE, Closure, Joint
-from gough.virtual.mujoco_model import Scene, links_of, numbers, slider, text
+from gough.virtual.mujoco_model import (
+    MujocoScene,
+    bodies_of,
+    slider_name,
+    xml_numbers,
+    xml_text,
+)
 
 # Mass that MuJoCo needs in a body, relative to the heaviest body.
 _MIN_MASS_FRACTION = 1e-3
@@ -77,7 +83,7 @@ def to_mjcf(
     masses = check_bodies(model, bodies)
     coefficients = check_terms(model, terms, "MJCF", supports_term)
     factors = _motor_gains(model, gains)
-    scene = Scene(model, links_of(model, masses), timestep=timestep)
+    scene = MujocoScene(model, bodies_of(model, masses), timestep=timestep)
     attributes = {}
     for joint in mechanism.joints:
         attributes[joint.name] = _joint_attributes(joint, model, coefficients)
@@ -125,7 +131,9 @@ class _AddedInertias(NamedTuple):
 
 
 def _added_inertias(
-    scene: Scene, masses: Mapping[str, FloatArray], attributes: Mapping[str, Mapping[str, str]]
+    scene: MujocoScene,
+    masses: Mapping[str, FloatArray],
+    attributes: Mapping[str, Mapping[str, str]],
 ) -> _AddedInertias:
     """Choose the bodies to which an inertia must be added."""
     mechanism = scene.model.mechanism
@@ -138,7 +146,7 @@ def _added_inertias(
     for closure in mechanism.closures:
         holding.update(frame.body for frame in closure.frames)
         if "slider" in (CLOSURES[closure.kind].mjcf or ()):
-            sliders.append(slider(closure))
+            sliders.append(slider_name(closure))
     rotors = []
     helped = []
     for link in scene.links:
@@ -150,7 +158,7 @@ def _added_inertias(
     return _AddedInertias(inertia, helped, sliders, rotors)
 
 
-def _add_custom(scene: Scene, added: _AddedInertias) -> None:
+def _add_custom(scene: MujocoScene, added: _AddedInertias) -> None:
     """Add what a reader must know to undo the added inertias."""
     custom = SubElement(scene.root, "custom")
     SubElement(
@@ -160,8 +168,8 @@ def _add_custom(scene: Scene, added: _AddedInertias) -> None:
         data="Joint terms are complete; numbers are inertias added to bodies.",
     )
     for name in (*added.helped, *added.sliders, *added.rotors):
-        parameters = numbers(added.of(name))
-        SubElement(custom, "numeric", name=f"added {text(name)}", data=parameters)
+        parameters = xml_numbers(added.of(name))
+        SubElement(custom, "numeric", name=f"added {xml_text(name)}", data=parameters)
 
 
 def _holding_controls(model: Model, values: FloatArray, gains: FloatArray) -> FloatArray:
@@ -172,12 +180,12 @@ def _holding_controls(model: Model, values: FloatArray, gains: FloatArray) -> Fl
     return np.asarray(model.min_norm_motor_effort(home, weight)[0] / gains)
 
 
-def _add_keyframe(scene: Scene, controls: list[float]) -> None:
+def _add_keyframe(scene: MujocoScene, controls: list[float]) -> None:
     """Add the keyframe `home`."""
     joints = scene.bodies[BASE].iter("joint")
     position = [float(joint.get("ref", "0")) for joint in joints]
     keyframe = SubElement(scene.root, "keyframe")
-    SubElement(keyframe, "key", name="home", qpos=numbers(position), ctrl=numbers(controls))
+    SubElement(keyframe, "key", name="home", qpos=xml_numbers(position), ctrl=xml_numbers(controls))
 
 
 def _nonzero_terms(
@@ -192,7 +200,7 @@ def _nonzero_terms(
     return by_attribute, constant
 
 
-def _add_tendon(scene: Scene, closure: Closure, coefficients: Mapping[str, float]) -> bool:
+def _add_tendon(scene: MujocoScene, closure: Closure, coefficients: Mapping[str, float]) -> bool:
     """Add a force element as a tendon; return whether it has a constant force.
 
     The constant force is an actuator without control.
@@ -204,7 +212,7 @@ def _add_tendon(scene: Scene, closure: Closure, coefficients: Mapping[str, float
     if "stiffness" in attributes:
         attributes["springlength"] = repr(rest_length)
     if joint.limits.position is not None:
-        attributes["range"] = numbers(rest_length + limit for limit in joint.limits.position)
+        attributes["range"] = xml_numbers(rest_length + limit for limit in joint.limits.position)
     tendon = scene.add_rod(closure.name, closure.frames, attributes)
     if constant:
         SubElement(
@@ -214,7 +222,7 @@ def _add_tendon(scene: Scene, closure: Closure, coefficients: Mapping[str, float
             tendon=tendon,
             gainprm="0",
             biastype="affine",
-            biasprm=numbers((-constant, 0.0, 0.0)),
+            biasprm=xml_numbers((-constant, 0.0, 0.0)),
         )
     return constant != 0.0
 
@@ -229,7 +237,7 @@ def _joint_attributes(
         terms["springref"] = -constant / stiffness
     attributes = {}
     if joint.limits.position is not None and not joint.virtual:
-        attributes["range"] = numbers(joint.limits.position)
+        attributes["range"] = xml_numbers(joint.limits.position)
     for attribute, number in terms.items():
         attributes[attribute] = repr(number)
     return attributes
@@ -250,22 +258,22 @@ def _motor_gains(model: Model, gains: Mapping[str, float] | None) -> FloatArray:
     return np.array([float(gains[name]) for name in motors])
 
 
-def _add_motors(scene: Scene, gains: FloatArray) -> None:
+def _add_motors(scene: MujocoScene, gains: FloatArray) -> None:
     """Add a motor for each actuated joint; with drive gains, controls are currents."""
     mechanism = scene.model.mechanism
     for name, gain in zip(mechanism.actuated, gains.tolist()):
         limit = mechanism.joint(name).limits.effort
         kind = "motor" if gain == 1.0 else "general"
-        motor = SubElement(scene.actuator, kind, name=text(name))
-        motor.set("tendon" if name in mechanism.forces else "joint", text(name))
+        motor = SubElement(scene.actuator, kind, name=xml_text(name))
+        motor.set("tendon" if name in mechanism.forces else "joint", xml_text(name))
         if gain != 1.0:
             motor.set("gainprm", repr(gain))
         if limit is not None:
-            motor.set("ctrlrange", numbers((-limit / gain, limit / gain)))
-            motor.set("forcerange", numbers((-limit, limit)))
+            motor.set("ctrlrange", xml_numbers((-limit / gain, limit / gain)))
+            motor.set("forcerange", xml_numbers((-limit, limit)))
 
 
-def _draw(scene: Scene) -> None:
+def _draw(scene: MujocoScene) -> None:
     """Draw each body as lines from its origin to its joints and closures; shapes only show."""
     length = scene.model.loops.length
     visual = SubElement(scene.root, "visual")
@@ -285,10 +293,10 @@ def _draw(scene: Scene) -> None:
         ends = np.unique(np.round(np.reshape(points, (-1, 3)), 6), axis=0)
         for end in ends:
             if np.linalg.norm(end) > 1e-3:
-                SubElement(scene.bodies[body], "geom", fromto=numbers((0.0, 0.0, 0.0, *end)))
+                SubElement(scene.bodies[body], "geom", fromto=xml_numbers((0.0, 0.0, 0.0, *end)))
 
 
-def _line_ends(scene: Scene) -> dict[str, list[FloatArray]]:
+def _line_ends(scene: MujocoScene) -> dict[str, list[FloatArray]]:
     """Return the joints and closures of each body as points in its frame."""
     points: dict[str, list[FloatArray]] = {link.body: [] for link in scene.links}
     for link in scene.links:

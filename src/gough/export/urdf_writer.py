@@ -32,7 +32,7 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import roll_pitch_yaw
 from gough.mechanism.terms import TERMS, JointTerm
 from gough.mechanism.types import BASE, Closure, Joint
-from gough.virtual.mujoco_model import numbers
+from gough.virtual.mujoco_model import xml_numbers
 
 # URDF demands numbers: written for an effort or a velocity without limit. [N, N m, m/s, rad/s]
 URDF_UNLIMITED = 1e6
@@ -133,8 +133,8 @@ class _Tree:
     def _add(self, name: str, kind: str, parent: str, child: str, pose: FloatArray) -> Element:
         """Add a joint whose frame has a pose (4, 4) in the parent's frame."""
         joint = SubElement(self.root, "joint", name=name, type=kind)
-        translation = numbers(pose[:3, 3])
-        angles = numbers(roll_pitch_yaw(pose[:3, :3]))
+        translation = xml_numbers(pose[:3, 3])
+        angles = xml_numbers(roll_pitch_yaw(pose[:3, :3]))
         SubElement(joint, "origin", xyz=translation, rpy=angles)
         SubElement(joint, "parent", link=parent)
         SubElement(joint, "child", link=child)
@@ -149,7 +149,7 @@ class _Tree:
             self.link[joint.child],
             joint.placement.matrix,
         )
-        SubElement(element, "axis", xyz=numbers(joint.direction))
+        SubElement(element, "axis", xyz=xml_numbers(joint.direction))
         default_range = _DEFAULT_RANGE[joint.kind]
         low, high = joint.limits.position or (home - default_range, home + default_range)
         SubElement(
@@ -256,7 +256,7 @@ def _add_inertial(link: Element, parameters: FloatArray) -> None:
     """Add mass, centre of mass and inertia about it to a link."""
     mass, centre, inertia = about_centre(parameters)
     inertial = SubElement(link, "inertial")
-    SubElement(inertial, "origin", xyz=numbers(centre), rpy="0 0 0")
+    SubElement(inertial, "origin", xyz=xml_numbers(centre), rpy="0 0 0")
     SubElement(inertial, "mass", value=repr(mass))
     moments = {}
     for i, row in enumerate("xyz"):

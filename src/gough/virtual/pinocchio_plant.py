@@ -1,15 +1,15 @@
-"""A second plant: constrained dynamics with Pinocchio's mass matrix, bias and Jacobians, friction
-and integrator apart.
+"""A second plant: constrained dynamics from Pinocchio's mass matrix, bias and Jacobians.
 
 Acceptance data come from here: nothing but the mechanism's description is shared with the engine.
-Inertias, kinematics, mass matrix and bias come from Pinocchio; closures are written again on its
-world-frame Jacobian J and dJ/dt (point p of a body: velocity J_lin v + (J_ang v) x p).
+Inertias, kinematics, mass matrix and bias come from Pinocchio; friction, integrator and closures
+are written again, the closures on its world-frame Jacobian J and dJ/dt (point p of a body: velocity
+J_lin v + (J_ang v) x p).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -21,11 +21,13 @@ from gough.core.errors import InvalidInput
 from gough.core.inertia import about_centre
 from gough.engine.model import Model
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.types import BASE, Closure, Mechanism
+from gough.mechanism.types import BASE, Closure, Joint, Mechanism
+from gough.virtual.joint_efforts import JointEfforts
 from gough.virtual.plant import PlantSettings
-from gough.virtual.tree_plant import JointEfforts, TreePlant, body_inertias, midpoint
+from gough.virtual.tree_plant import TreePlant, body_inertias, midpoint
 
-JOINTS = {  # along an axis of the frame, and along any vector
+# Joints along an axis of their frame, and along any vector.
+PINOCCHIO_JOINTS = {
     ("revolute", "x"): pin.JointModelRX,
     ("revolute", "y"): pin.JointModelRY,
     ("revolute", "z"): pin.JointModelRZ,
@@ -37,56 +39,65 @@ JOINTS = {  # along an axis of the frame, and along any vector
 }
 
 
-def build_tree(
-    mechanism: Mechanism, inertias: Mapping[str, FloatArray]
-) -> tuple[Any, list[int], dict[str, int]]:
-    """Return the Pinocchio model, the mechanism's joint at each of its places, and the joint that
-    carries each body.
+class PinocchioTree(NamedTuple):
+    """The tree of a mechanism as a Pinocchio model."""
 
-    Pinocchio's algorithms take a subtree to be contiguous, so joints are added depth first.
+    model: Any  # pin.Model
+    order: list[int]  # index of the mechanism's joint at each of Pinocchio's coordinates
+    joint_of: dict[str, int]  # Pinocchio's joint that carries a body
+
+
+def build_tree(mechanism: Mechanism, inertias: Mapping[str, FloatArray]) -> PinocchioTree:
+    """Return the tree of a mechanism as a Pinocchio model.
+
+    Pinocchio's algorithms assume that subtrees are contiguous, so joints are added depth first.
+
+    Args:
+        inertias: Ten inertial parameters by body.
     """
     model = pin.Model()
     model.gravity.linear = np.array(mechanism.gravity)
-    carried = {BASE: 0}
-    order: list[int] = []
+    tree = PinocchioTree(model, [], {BASE: 0})
 
-    def add(body: str) -> None:
+    def add_children(body: str) -> None:
         for i, joint in enumerate(mechanism.joints):
             if joint.parent == body:
-                kind = (
-                    JOINTS[joint.kind, joint.axis]()
-                    if isinstance(joint.axis, str)
-                    else JOINTS[joint.kind](joint.direction)
-                )
-                index = model.addJoint(
-                    carried[body], kind, pin.SE3(np.array(joint.placement.matrix)), joint.name
-                )
-                model.appendBodyToJoint(
-                    index, _inertia(inertias[joint.child], joint.child), pin.SE3.Identity()
-                )
-                carried[joint.child] = index
-                order.append(i)
-                add(joint.child)
+                placement = pin.SE3(np.array(joint.placement.matrix))
+                parent = tree.joint_of[body]
+                index = model.addJoint(parent, _joint_model(joint), placement, joint.name)
+                inertia = _inertia(inertias[joint.child], joint.child)
+                model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
+                tree.joint_of[joint.child] = index
+                tree.order.append(i)
+                add_children(joint.child)
 
-    add(BASE)
-    return model, order, carried
+    add_children(BASE)
+    return tree
 
 
-def _inertia(values: FloatArray, body: str) -> Any:
-    """Return the inertia of [m, m c, I about the frame]."""
-    if values[0] < 0 or (values[0] == 0 and values[1:4].any()):
+def _joint_model(joint: Joint) -> Any:
+    """Return Pinocchio's model of a joint."""
+    if isinstance(joint.axis, str):
+        return PINOCCHIO_JOINTS[joint.kind, joint.axis]()
+    return PINOCCHIO_JOINTS[joint.kind](joint.direction)
+
+
+def _inertia(parameters: FloatArray, body: str) -> Any:
+    """Return Pinocchio's inertia of [m, m c, I about the frame]."""
+    mass = parameters[0]
+    first_moments = parameters[1:4]
+    if mass < 0 or (mass == 0 and first_moments.any()):
         raise InvalidInput(
-            f"body '{body}' has the mass {values[0]:g} kg and the first moments "
-            f"{values[1:4].tolist()} "
-            "kg m; Pinocchio simulates only bodies that could exist",
+            f"body '{body}' has the mass {mass:g} kg and the first moments "
+            f"{first_moments.tolist()} kg m; Pinocchio simulates only physically consistent bodies",
             body=body,
         )
     try:
-        return pin.Inertia(*about_centre(values))
+        return pin.Inertia(*about_centre(parameters))
     except RuntimeError as error:
         raise InvalidInput(
             f"body '{body}' has inertias that no body can have about its centre of mass; Pinocchio "
-            "simulates only bodies that could exist: use the plant 'gough'",
+            "simulates only physically consistent bodies: use the plant 'gough'",
             body=body,
         ) from error
 
@@ -94,19 +105,21 @@ def _inertia(values: FloatArray, body: str) -> Any:
 class Closures:
     """The closure equations of a mechanism in the coordinates of a Pinocchio tree.
 
-    A kind of closure is made of the parts its entry names, each with a residual and its rate where
-    the loops are closed (p origins, w angular velocities in the world):
+    A kind of closure is made of the equations that its entry names. With frames a and b, their
+    origins p and angular velocities w in the world, their residuals and the rates of these where
+    the loops are closed are:
 
         gap       p_b - p_a                                    d/dt of it
         distance  |p_b - p_a| - length (or + the sum below)    d/dt of it
-        axis      x_a . z_b and y_a . z_b                      (w_b - w_a) . (z_b x axis), axis =
-        x_a, y_a turn      rotation vector of R_a^T R_b                 R_a^T (w_b - w_a)
+        axis      x_a . z_b and y_a . z_b                      (w_b - w_a) . (z_b x axis),
+                                                               axis = x_a, y_a
+        turn      rotation vector of R_a^T R_b                 R_a^T (w_b - w_a)
         sum       constant + sum of coefficient x coordinate   sum of coefficient x rate
+
+    Arrays over the ends of the c closures have the frames a first, then the frames b: (2c, ...).
     """
 
-    def __init__(
-        self, mechanism: Mechanism, model: Any, order: list[int], carried: dict[str, int]
-    ) -> None:
+    def __init__(self, mechanism: Mechanism, tree: PinocchioTree) -> None:
         for closure in mechanism.closures:
             if CLOSURES[closure.kind].pinocchio is None:
                 raise InvalidInput(
@@ -115,126 +128,153 @@ class Closures:
                     closure=closure.name,
                 )
         pairs = [closure for closure in mechanism.closures if closure.frames]
-        self._gap, self._axis, self._turn, self._distance = (
-            [
-                k
-                for k, closure in enumerate(pairs)
-                if part in (CLOSURES[closure.kind].pinocchio or ())
-            ]
-            for part in ("gap", "axis", "turn", "distance")
-        )
-        self._length = np.array(
-            [pairs[k].values.get("length", -pairs[k].constant) for k in self._distance]
-        )
-        self._reel = _weights(mechanism, order, [pairs[k] for k in self._distance])
-        # Ends 0..c-1 are the frames a, ends c..2c-1 the frames b.
-        frames = [closure.frames[end] for end in (0, 1) for closure in pairs]
-        joints = [carried[frame.body] for frame in frames]
-        self._rotation = np.array([frame.placement.rotation for frame in frames]).reshape(-1, 3, 3)
-        self._translation = np.array([frame.placement.translation for frame in frames]).reshape(
-            -1, 3, 1
-        )
-        self._joints = sorted(set(joints) - {0})
-        self._where = np.array([self._joints.index(j) + 1 if j else 0 for j in joints], dtype=int)
-        support = np.zeros((model.njoints, model.nv))
-        for j in range(1, model.njoints):
-            for k in model.supports[j].tolist()[1:]:
-                support[j, model.joints[k].idx_v] = 1.0
-        self._mask = support[joints]  # which coordinates move each end, (2c, n)
-        self._poses = np.tile(np.eye(3, 4), (len(self._joints) + 1, 1, 1))
+        self._gap = _with_equation(pairs, "gap")
+        self._axis = _with_equation(pairs, "axis")
+        self._turn = _with_equation(pairs, "turn")
+        self._distance = _with_equation(pairs, "distance")
+        distances = [pairs[k] for k in self._distance]
+        self._length = np.array([c.values.get("length", -c.constant) for c in distances])
+        self._reel = _coefficients(mechanism, tree.order, distances)
         sums = [closure for closure in mechanism.closures if not closure.frames]
-        self._coupling = _weights(mechanism, order, sums)
+        self._coupling = _coefficients(mechanism, tree.order, sums)
         self._constant = np.array([closure.constant for closure in sums])
-        self._still = np.zeros(len(sums))
+        self._set_ends(pairs, tree)
+
+    def _set_ends(self, pairs: Sequence[Closure], tree: PinocchioTree) -> None:
+        """Set the placements of the ends, and which joints carry them."""
+        frames = [closure.frames[0] for closure in pairs]
+        frames += [closure.frames[1] for closure in pairs]
+        joints = [tree.joint_of[frame.body] for frame in frames]
+        rotations = np.array([frame.placement.rotation for frame in frames])
+        translations = np.array([frame.placement.translation for frame in frames])
+        self._rotation = rotations.reshape(-1, 3, 3)
+        self._translation = translations.reshape(-1, 3, 1)
+        # Poses of the joints that carry ends; the first one is the base.
+        self._joints = sorted(set(joints) - {0})
+        self._joint_poses = np.tile(np.eye(3, 4), (len(self._joints) + 1, 1, 1))
+        rows = [self._joints.index(joint) + 1 if joint else 0 for joint in joints]
+        self._pose_of_end = np.array(rows, dtype=int)
+        model = tree.model
+        moves = np.zeros((model.njoints, model.nv))
+        for joint in range(1, model.njoints):
+            for support in model.supports[joint].tolist()[1:]:
+                moves[joint, model.joints[support].idx_v] = 1.0
+        self._moves_end = moves[joints]  # one where a coordinate moves an end, (2c, n)
 
     def _ends(self, data: Any) -> tuple[FloatArray, FloatArray]:
         """Return rotations (2c, 3, 3) and origins (2c, 3) of the ends in the world."""
-        for place, j in enumerate(self._joints):
-            self._poses[place + 1] = data.oMi[j].np[:3]
-        at = self._poses[self._where]
-        turned = at[:, :, :3]
-        return turned @ self._rotation, (turned @ self._translation)[:, :, 0] + at[:, :, 3]
+        for k, joint in enumerate(self._joints):
+            self._joint_poses[k + 1] = data.oMi[joint].np[:3]
+        poses = self._joint_poses[self._pose_of_end]
+        rotation = poses[:, :, :3]
+        origin = (rotation @ self._translation)[:, :, 0] + poses[:, :, 3]
+        return rotation @ self._rotation, origin
 
     def residual(self, data: Any, q: FloatArray) -> FloatArray:
-        if not len(self._mask):
-            return np.asarray(self._coupling @ q + self._constant)
+        """Return the closure residuals, (e,); data holds the placements at q."""
+        coupling = np.asarray(self._coupling @ q + self._constant)
+        if not len(self._moves_end):
+            return coupling
         rotation, origin = self._ends(data)
         c = len(origin) // 2
         gap = origin[c:] - origin[:c]
-        parts = [gap[self._gap].ravel()]
-        parts += [rotation[k, :, :2].T @ rotation[c + k, :, 2] for k in self._axis]
-        parts += [pin.log3(rotation[k].T @ rotation[c + k]) for k in self._turn]
-        parts += [
-            np.linalg.norm(gap[self._distance], axis=1) - self._length + self._reel @ q,
-            self._coupling @ q + self._constant,
-        ]
-        return np.concatenate(parts)
+        residuals = [gap[self._gap].ravel()]
+        for k in self._axis:
+            residuals.append(rotation[k, :, :2].T @ rotation[c + k, :, 2])
+        for k in self._turn:
+            residuals.append(pin.log3(rotation[k].T @ rotation[c + k]))
+        distance = np.linalg.norm(gap[self._distance], axis=1)
+        residuals.append(distance - self._length + self._reel @ q)
+        residuals.append(coupling)
+        return np.concatenate(residuals)
 
     def jacobian(self, data: Any, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return K (c, n) and (dK/dt) v (c,) where the loops are closed; data holds J and dJ at q
-        and v.
+        """Return K (e, n) and (dK/dt) v (e,) where the loops are closed.
+
+        Args:
+            data: Holds Pinocchio's J and dJ at q and v.
         """
-        if not len(self._mask):
-            return self._coupling, self._still
+        no_drift = np.zeros(len(self._coupling))
+        if not len(self._moves_end):
+            return self._coupling, no_drift
         rotation, origin = self._ends(data)
-        c, J, mask = len(origin) // 2, data.J, self._mask
-        moved = mask * v
-        twist, drift = (
-            moved @ J.T,
-            moved @ data.dJ.T,
-        )  # of each end at the world's origin: linear, angular
-        spin, turning = twist[:, 3:], drift[:, 3:]
-        lever = _skew(origin)  # lever @ w = origin x w
-        speed = twist[:, :3] - _times(lever, spin)
-        # Classical acceleration of the point that coincides with the end.
-        push = drift[:, :3] - _times(lever, turning) + _times(_skew(spin), speed)
-        columns = J * mask[:, None]  # (2c, 6, n)
+        c = len(origin) // 2
+        end_rates = self._moves_end * v
+        # Velocity and drift of each end at the world's origin: linear part, angular part.
+        twist = end_rates @ data.J.T
+        drift = end_rates @ data.dJ.T
+        spin = twist[:, 3:]
+        spin_drift = drift[:, 3:]
+        lever = _skew(origin)
+        velocity = twist[:, :3] - _times(lever, spin)
+        # Classical acceleration, without that of the coordinates, of the point at the end.
+        acceleration = drift[:, :3] - _times(lever, spin_drift) + _times(_skew(spin), velocity)
+        columns = data.J * self._moves_end[:, None]  # (2c, 6, n)
         linear = columns[:, :3] - lever @ columns[:, 3:]
-        linear, push = linear[c:] - linear[:c], push[c:] - push[:c]
-        rows, extra = [linear[self._gap].reshape(-1, len(v))], [push[self._gap].ravel()]
+        linear = linear[c:] - linear[:c]
+        acceleration = acceleration[c:] - acceleration[:c]
+        rows = [linear[self._gap].reshape(-1, len(v))]
+        drifts = [acceleration[self._gap].ravel()]
         if self._axis or self._turn:
-            angular, relative = columns[c:, 3:] - columns[:c, 3:], spin[c:] - spin[:c]
-            turning = turning[c:] - turning[:c]
+            angular = columns[c:, 3:] - columns[:c, 3:]
+            relative_spin = spin[c:] - spin[:c]
+            spin_drift = spin_drift[c:] - spin_drift[:c]
         for k in self._axis:  # the relative spin is along z, so z x (w_a x axis) does not act on it
-            z, axes = rotation[c + k, :, 2], rotation[k, :, :2].T
-            across, rate = np.cross(z, axes), np.cross(np.cross(spin[c + k], z), axes)
-            rows.append(across @ angular[k])
-            extra.append(across @ turning[k] + rate @ relative[k])
+            z = rotation[c + k, :, 2]
+            axes = rotation[k, :, :2].T
+            normals = np.cross(z, axes)
+            normal_rates = np.cross(np.cross(spin[c + k], z), axes)
+            rows.append(normals @ angular[k])
+            drifts.append(normals @ spin_drift[k] + normal_rates @ relative_spin[k])
         for k in self._turn:  # there is no relative spin
             rows.append(rotation[k].T @ angular[k])
-            extra.append(rotation[k].T @ turning[k])
+            drifts.append(rotation[k].T @ spin_drift[k])
         if self._distance:
-            far = self._distance
-            gap, moving = (origin[c:] - origin[:c])[far], (speed[c:] - speed[:c])[far]
-            size = np.sqrt((gap**2).sum(axis=1))
-            along = gap / size[:, None]
-            rows.append((along[:, None] @ linear[far])[:, 0] + self._reel)
-            extra.append(
-                (along * push[far]).sum(axis=1)
-                + ((moving**2).sum(axis=1) - (along * moving).sum(axis=1) ** 2) / size
-            )
-        return np.concatenate([*rows, self._coupling]), np.concatenate([*extra, self._still])
+            gap = (origin[c:] - origin[:c])[self._distance]
+            gap_rate = (velocity[c:] - velocity[:c])[self._distance]
+            length = np.sqrt((gap**2).sum(axis=1))
+            direction = gap / length[:, None]
+            rows.append((direction[:, None] @ linear[self._distance])[:, 0] + self._reel)
+            # Squared speed across the direction.
+            squared = (gap_rate**2).sum(axis=1) - (direction * gap_rate).sum(axis=1) ** 2
+            along = (direction * acceleration[self._distance]).sum(axis=1)
+            drifts.append(along + squared / length)
+        return np.concatenate([*rows, self._coupling]), np.concatenate([*drifts, no_drift])
 
 
-def _weights(mechanism: Mechanism, order: list[int], closures: Sequence[Closure]) -> FloatArray:
+def _with_equation(closures: Sequence[Closure], equation: str) -> list[int]:
+    """Return the indices of closures that have an equation of `Closures`."""
+    indices = []
+    for k, closure in enumerate(closures):
+        if equation in (CLOSURES[closure.kind].pinocchio or ()):
+            indices.append(k)
+    return indices
+
+
+def _coefficients(
+    mechanism: Mechanism, order: list[int], closures: Sequence[Closure]
+) -> FloatArray:
     """Return the coefficients of coordinates in closures, (k, n)."""
-    names = [mechanism.coordinates[i] for i in order]
-    return np.array(
-        [[closure.coefficients.get(name, 0.0) for name in names] for closure in closures]
-    ).reshape(len(closures), len(names))
+    coefficients = np.zeros((len(closures), len(order)))
+    for row, closure in zip(coefficients, closures):
+        for column, i in enumerate(order):
+            row[column] = closure.coefficients.get(mechanism.coordinates[i], 0.0)
+    return coefficients
 
 
+# Maps a vector to its cross-product matrix, row by row.
 _LEVI_CIVITA = np.array(
     [[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0.0]]
 )
 
 
 def _skew(vectors: FloatArray) -> FloatArray:
-    """Return the matrices of the cross product with vectors (k, 3)."""
+    """Return the matrices S with S w = vector x w, (k, 3, 3)."""
     return np.asarray(vectors @ _LEVI_CIVITA).reshape(-1, 3, 3)
 
 
 def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Return the product of each matrix with its vector."""
     return np.asarray(matrices @ vectors[:, :, None])[:, :, 0]
 
 
@@ -242,13 +282,13 @@ def independent_rows(jacobian: FloatArray) -> list[int]:
     """Return the closure equations that imply the others, ascending."""
     if not len(jacobian):
         return []
-    size = np.linalg.norm(jacobian, axis=1, keepdims=True)
-    scaled = jacobian / np.maximum(
-        size, 1e-8 * size.max()
-    )  # rows of rounding errors must stay small
+    norm = np.linalg.norm(jacobian, axis=1, keepdims=True)
+    # Rows of rounding errors are not scaled to one.
+    scaled = jacobian / np.maximum(norm, 1e-8 * norm.max())
     _, R, pivots = qr(scaled.T, mode="economic", pivoting=True)
     diagonal = np.abs(np.diag(R))
-    return sorted(pivots[: int((diagonal > 1e-7 * diagonal[0]).sum())].tolist())
+    rank = int((diagonal > 1e-7 * diagonal[0]).sum())
+    return sorted(pivots[:rank].tolist())
 
 
 class ConstrainedTree:
@@ -258,77 +298,85 @@ class ConstrainedTree:
         [K  0  ] [-lambda] = [-(dK/dt) qd              ]
 
     with the rotor inertias on the diagonal of M, solved with pivoting: M may be singular (massless
-    bodies) as long as the closures hold these bodies. Closure equations that others imply at home
-    are left out. Parameters (p,), load and dead band as of `PlantSettings`, of one trial.
+    bodies) as long as the closures hold these bodies. Closure equations that others imply in the
+    reference configuration are left out.
+
+    Args:
+        values: Standard parameters of one variant, (p,).
+        load: Payload of one variant, (10 l,).
+        dead_band: Of Coulomb friction, (n,). [m/s or rad/s]
     """
 
     def __init__(
         self, model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray
     ) -> None:
         mechanism = model.mechanism
-        table = dict(zip(mechanism.standard.names, values.tolist()))
-        self._model, self.coordinates, carried = build_tree(
-            mechanism, body_inertias(model, table, load)
-        )
+        parameters = dict(zip(mechanism.standard.names, values.tolist()))
+        tree = build_tree(mechanism, body_inertias(model, parameters, load))
+        self._model = tree.model
         self._data = self._model.createData()
-        self._closures = Closures(mechanism, self._model, self.coordinates, carried)
-        self.terms = JointEfforts(mechanism, table, self.coordinates, dead_band)
+        self._closures = Closures(mechanism, tree)
+        self.coordinates = tree.order
+        self.terms = JointEfforts(mechanism, parameters, self.coordinates, dead_band)
         self._motors = [self.coordinates.index(i) for i in model.actuated]
         n = self._model.nv
-        pin.computeJointJacobiansTimeVariation(
-            self._model, self._data, model.home[self.coordinates], np.zeros(n)
-        )
-        K = self._closures.jacobian(self._data, np.zeros(n))[0]
+        self._compute_jacobians(model.home[self.coordinates], np.zeros(n))
+        K, _ = self._closures.jacobian(self._data, np.zeros(n))
         self._rows = independent_rows(K)
-        self._some = len(self._rows) < len(K)
-        size = n + len(self._rows)
-        self._system, self._right = np.zeros((size, size), order="F"), np.zeros(size)
+        self._has_redundant_rows = len(self._rows) < len(K)
+        unknowns = n + len(self._rows)
+        self._system = np.zeros((unknowns, unknowns), order="F")
+        self._right = np.zeros(unknowns)
         self._diagonal = np.arange(n)
 
+    def _compute_jacobians(self, q: FloatArray, v: FloatArray) -> None:
+        """Let Pinocchio compute placements, J and dJ."""
+        pin.computeJointJacobiansTimeVariation(self._model, self._data, q, v)
+
     def acceleration(self, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
-        model, data, n = self._model, self._data, len(q)
-        mass = pin.crba(
-            model, data, q
-        )  # only its upper triangle is sure to be filled, and only that is used
-        bias = pin.nonLinearEffects(model, data, q, v)
-        pin.computeJointJacobiansTimeVariation(model, data, q, v)
-        K, drift = self._closures.jacobian(data, v)
-        if self._some:
-            K, drift = K[self._rows], drift[self._rows]
-        system, right = self._system, self._right
+        """Return accelerations (c,) under motor efforts (a,); NaN if the system is singular."""
+        n = len(q)
+        # Only the upper triangle of the mass matrix is filled, and only that is used.
+        mass = pin.crba(self._model, self._data, q)
+        bias = pin.nonLinearEffects(self._model, self._data, q, v)
+        self._compute_jacobians(q, v)
+        K, drift = self._closures.jacobian(self._data, v)
+        if self._has_redundant_rows:
+            K = K[self._rows]
+            drift = drift[self._rows]
+        system = self._system
         system[:n, :n] = mass
         system[self._diagonal, self._diagonal] += self.terms.rotor
         system[:n, n:] = K.T
-        right[:n], right[n:] = -bias - self.terms(q, v, effort), -drift
+        right = self._right
+        right[:n] = -bias - self.terms(q, v, effort)
+        right[n:] = -drift
         right[self._motors] += effort
         _, _, solution, info = dsysv(system, right)
         return np.asarray(solution[:n]) if info == 0 else np.full(n, np.nan)
 
     def motors(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return position and velocity of the motors, (a,) each."""
         return q[self._motors], v[self._motors]
 
-    def settle(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """Make one least-norm Newton step."""
-        pin.computeJointJacobiansTimeVariation(self._model, self._data, q, v)
-        phi = self._closures.residual(self._data, q)
-        if not len(phi):
+    def close(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """Make one least-norm Newton step towards the closures; return also their error before."""
+        self._compute_jacobians(q, v)
+        residual = self._closures.residual(self._data, q)
+        if not len(residual):
             return q, v, 0.0
         K = self._closures.jacobian(self._data, v)[0][self._rows]
-        right = np.column_stack([phi[self._rows], K @ v])
+        right = np.column_stack([residual[self._rows], K @ v])
         _, solution, info = dposv(K @ K.T, right)
         if info != 0:
             return q * np.nan, v * np.nan, np.nan
         step = K.T @ solution
-        return q - step[:, 0], v - step[:, 1], float(np.abs(phi).max())
+        return q - step[:, 0], v - step[:, 1], float(np.abs(residual).max())
 
 
 def pinocchio_plant(settings: PlantSettings) -> TreePlant:
     """Return Pinocchio's plant: the midpoint rule, projected onto the closures once a period."""
-    return TreePlant(
-        settings,
-        [
-            ConstrainedTree(settings.model, values, load, settings.dead_band)
-            for values, load in zip(settings.values, settings.load)
-        ],
-        midpoint,
-    )
+    trees = []
+    for values, load in zip(settings.values, settings.load):
+        trees.append(ConstrainedTree(settings.model, values, load, settings.dead_band))
+    return TreePlant(settings, trees, midpoint)
