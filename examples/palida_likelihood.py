@@ -24,7 +24,7 @@ from gough import Model, Processing, Simulation, load_robot
 from gough.core.errors import GoughError
 from gough.fitting.least_squares import GaussMarkov
 from gough.identification import prepare
-from gough.identification.methods import averaged_period, full_likelihood
+from gough.identification.likelihood import averaged_period, full_likelihood
 
 
 def compared(model: Model, run: Simulation, size: float, seeds: int) -> dict[str, Any]:

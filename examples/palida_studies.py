@@ -33,7 +33,7 @@ from gough.fitting.least_squares import GaussMarkov, WeightedLeastSquares
 from gough.fitting.likelihood import CutoffResult, LikelihoodResult
 from gough.fitting.regression import Regression
 from gough.identification import prepare
-from gough.identification.methods import averaged_period, cutoff_likelihood, full_likelihood
+from gough.identification.likelihood import averaged_period, cutoff_likelihood, full_likelihood
 from gough.processing.valid_equations import valid_equations
 
 
@@ -311,7 +311,7 @@ def bins_kept(
         )
         chosen = ready.processing
         result = cutoff_likelihood(
-            averaged_period(study.model, ready.processed, study.base), highest=highest
+            averaged_period(study.model, ready.processed, study.base), max_bins=highest
         )
         printed = int(np.argmin(result.printed)) + 1
         found.append((int(np.argmin(result.aic)) + 1, printed))

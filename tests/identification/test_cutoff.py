@@ -13,7 +13,7 @@ from gough.app.identify import identify
 from gough.core.errors import InvalidRecording
 from gough.engine import Model, base_parameters
 from gough.identification import prepare
-from gough.identification.methods import averaged_period, cutoff_likelihood
+from gough.identification.likelihood import averaged_period, cutoff_likelihood
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
 from gough.processing import Processing
@@ -85,7 +85,7 @@ def test_the_cut_off_keeps_the_harmonics_of_the_motion(
     kept = []
     for seed in range(10):
         log = record(five_bar_run, noise=noise, seed=seed)
-        result = cutoff_likelihood(period_of(five_bar, log, window=0.03), highest=10)
+        result = cutoff_likelihood(period_of(five_bar, log, window=0.03), max_bins=10)
         kept.append(int(np.argmin(result.aic)) + 1)
     assert kept.count(5) >= 7
     np.testing.assert_allclose(result.aic, result.fitted_term + result.effort_term + result.orders)

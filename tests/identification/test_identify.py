@@ -25,7 +25,7 @@ from gough.fitting.estimate import Estimate
 from gough.fitting.least_squares import LeastSquares
 from gough.fitting.regression import Regression
 from gough.identification import Identification, IdentifySettings, load_identification
-from gough.identification.methods import ESTIMATORS
+from gough.identification.estimators import ESTIMATORS
 from gough.identification.payload import payload
 from gough.logs.recording import Recording
 from gough.mechanism.types import Payload

@@ -11,7 +11,7 @@ import pytest
 
 from gough.engine import Model, base_parameters
 from gough.identification.experiment import prepare
-from gough.identification.methods import averaged_period
+from gough.identification.likelihood import averaged_period
 from gough.logs.recording import Recording
 from gough.processing import Processing
 from gough.processing.likelihood_models import TrajectoryFamily

@@ -10,12 +10,15 @@ from gough.core.errors import InvalidInput
 from gough.core.notices import Notice
 from gough.core.options import merge_settings, with_settings
 from gough.engine import Model, Robot
+from gough.fitting.gain_problem import GainProblem
+from gough.fitting.problem import PeriodicProblem, needed_problem
 from gough.fitting.regression import BlockStatistics
 from gough.fitting.robust import Robust
-from gough.identification.fit import IdentifySettings, fit_logs
+from gough.identification.estimators import ESTIMATORS
+from gough.identification.fit import fit_logs
 from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
-from gough.identification.methods import ESTIMATORS, wants
 from gough.identification.result import Identification
+from gough.identification.settings import IdentifySettings
 from gough.logs.readers import Log
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
@@ -92,7 +95,7 @@ def identify_logs(
     estimator = (
         ESTIMATORS.get(chosen.estimator) if isinstance(chosen.estimator, str) else chosen.estimator
     )
-    if isinstance(estimator, Robust) or wants(estimator) in ("gains", "period"):
+    if isinstance(estimator, Robust) or needed_problem(estimator) in (GainProblem, PeriodicProblem):
         raise InvalidInput(
             f"'{chosen.estimator}' needs the samples of all logs at once, which factors no longer "
             f"have; "

@@ -55,7 +55,7 @@ class MaximumLikelihoodGains:
         uncertainty: As in `LeastSquares`.
     """
 
-    wants: ClassVar[str] = "gains"
+    needs: ClassVar[type] = GainProblem
     nominal: Mapping[str, float] = field(default_factory=dict)
     iterations: int = 200
     tolerance: float = 1e-6

@@ -1,4 +1,16 @@
-"""What estimators need of a problem, and what a problem needs of estimators."""
+"""Problems that estimators solve, and the protocol of an estimator.
+
+An estimator states the problem it needs as one of the protocols below, in its class attribute
+`needs`; without it the problem is linear.
+
+| protocol | what it offers |
+|---|---|
+| `LinearProblem` | effort = regressor @ parameters + noise |
+| `GainProblem` (gain_problem.py) | currents with unknown drive gains, unloaded and loaded logs |
+| `PeriodicProblem` | one averaged period, with the errors of its positions |
+| `BodyProblem` | a linear problem with the bodies behind the base parameters |
+| `SimulationProblem` | the robot and its logs, with a simulation of the closed loop |
+"""
 
 from __future__ import annotations
 
@@ -11,45 +23,52 @@ from gough.core.arrays import FloatArray, check_finite
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.names import Parameter, index_of
 from gough.core.notices import Notice
+from gough.core.parameters import BaseParameters, ParameterTable
 from gough.fitting.block_statistics import BlockStatistics, Residual
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 
 
+@runtime_checkable
 class Problem(Protocol):
-    """Equations with unknown parameters: a `Regression`, its `BlockStatistics` form, or a
-    `GainProblem`.
-    """
+    """Equations with unknown parameters: `Regression`, `BlockStatistics` or `GainProblem`."""
 
     @property
-    def rows(self) -> tuple[str, ...]: ...
+    def rows(self) -> tuple[str, ...]:
+        """Names of the joint equations."""
+
     @property
-    def row_units(self) -> tuple[str, ...]: ...
+    def row_units(self) -> tuple[str, ...]:
+        """Units of the efforts."""
+
     @property
-    def parameters(self) -> tuple[Parameter, ...]: ...
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Names of the unknown parameters."""
+
     @property
-    def units(self) -> tuple[str, ...]: ...
+    def units(self) -> tuple[str, ...]:
+        """Units of the parameters."""
 
     def select(self, parameters: Sequence[str], /) -> Self:
         """Keep some parameters; the others are taken as zero."""
 
     def statistics(self, *, joint: bool = False) -> BlockStatistics:
-        """Return factors with the Gram matrix of the equations; `joint` keeps the rows side by
-        side.
-        """
+        """Return the sufficient statistics; `joint` also keeps the rows side by side."""
 
     def sampled(self) -> Regression | None:
-        """Return the equations sample by sample, or None where they were condensed away."""
+        """Return the equations sample by sample, or None where only statistics are known."""
 
     def residual_statistics(self, values: FloatArray, /) -> Residual:
-        """Return what values (p,) leave unexplained."""
+        """Return size and mean of the residual of values (p,) by row."""
 
 
+@runtime_checkable
 class LinearProblem(Problem, Protocol):
-    """Equations linear in all parameters: a `Regression` or its `BlockStatistics` form."""
+    """Equations linear in all parameters: a `Regression` or its `BlockStatistics`."""
 
     @property
-    def covariance(self) -> FloatArray | None: ...
+    def covariance(self) -> FloatArray | None:
+        """Covariance of the effort noise, if it is known."""
 
     def transform(
         self, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str], /
@@ -58,15 +77,71 @@ class LinearProblem(Problem, Protocol):
 
 
 @runtime_checkable
+class PeriodicProblem(Protocol):
+    """One averaged period of a repeated motion, with the errors of its positions."""
+
+    @property
+    def period(self) -> Any:
+        """The averaged period, as `gough.processing.likelihood_models.AveragedPeriod`."""
+
+
+@runtime_checkable
+class BodyProblem(Protocol):
+    """A linear problem with the bodies that its base parameters are made of."""
+
+    @property
+    def base(self) -> BaseParameters:
+        """The base parameters in terms of standard ones."""
+
+    @property
+    def regression(self) -> LinearProblem:
+        """The linear problem."""
+
+    @property
+    def start(self) -> Estimate:
+        """An estimate of it."""
+
+    @property
+    def prior(self) -> ParameterTable:
+        """Standard parameters of the robot file."""
+
+
+@runtime_checkable
+class SimulationProblem(Protocol):
+    """The robot and its logs, with a simulation of the closed loop along each of them."""
+
+    @property
+    def regression(self) -> LinearProblem:
+        """The linear problem of the logs, for start values."""
+
+    @property
+    def recordings(self) -> Sequence[Any]:
+        """The logs, with the commanded motion where it was recorded."""
+
+    def simulate(self, values: Mapping[str, float], /, **settings: Any) -> Sequence[Any]:
+        """Return a simulation of each log with these base parameters."""
+
+
+@runtime_checkable
 class Estimator(Protocol):
     """Settings that turn a problem into an estimate: a frozen dataclass of any origin.
 
-    A class attribute `wants` may ask for another problem than a regression: 'gains' for a
-    `GainProblem`, or what the rooms above offer.
+    Its class attribute `needs` is the protocol or type of the problem; `LinearProblem` without it.
     """
 
     def fit(self, problem: Any, /) -> Estimate:
         """Return the estimate."""
+
+
+def needed_problem(estimator: object) -> type:
+    """Return the protocol or type of the problem that an estimator needs."""
+    needs = getattr(estimator, "needs", LinearProblem)
+    if not isinstance(needs, type):
+        raise InvalidInput(
+            f"the estimator {type(estimator).__name__} needs {needs!r}, expected a problem type "
+            "such as gough.fitting.problem.LinearProblem"
+        )
+    return needs
 
 
 Linear = TypeVar("Linear", bound=LinearProblem)

@@ -56,7 +56,7 @@ class TotalLeastSquares:
         nominal: Gains by motor, used only for those the data cannot determine.
     """
 
-    wants: ClassVar[str] = "gains"
+    needs: ClassVar[type] = GainProblem
     scaling: Literal["noise", "none"] = "noise"
     nominal: Mapping[str, float] = field(default_factory=dict)
 

@@ -1,0 +1,122 @@
+"""The problems that `identify` offers to estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.parameters import BaseParameters, ParameterTable
+from gough.core.trajectory import Sampled
+from gough.engine import Model, standard_from_base
+from gough.fitting.estimate import Estimate
+from gough.fitting.problem import LinearProblem
+from gough.identification.likelihood import (
+    CutoffResult,
+    cutoff_likelihood,
+    full_likelihood,
+    n_trajectory_coefficients,
+)
+from gough.logs.recording import Recording
+from gough.processing.likelihood_models import AveragedPeriod
+
+# Coefficients of the executed trajectory up to which full maximum likelihood runs within `all`:
+# beyond it takes more than about a minute
+MAX_BRIEF_COEFFICIENTS = 120
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AveragedPeriodProblem:
+    """One averaged period of a repeated motion, with the errors of its positions."""
+
+    period: AveragedPeriod
+    brief: bool = False  # leave out what takes more than about a minute
+
+    @cached_property
+    def cutoff(self) -> CutoffResult:
+        """The filter cut-off of largest likelihood, and the estimate there."""
+        return cutoff_likelihood(self.period)
+
+    def full(self) -> Estimate:
+        """Return the estimate together with the executed trajectory: errors in variables."""
+        if not self.period.scatters.any():
+            return self.cutoff.estimate
+        seconds = len(self.period.average) / self.period.average.rate
+        harmonics = max(1, round(self.cutoff.cutoff * seconds))
+        coefficients = n_trajectory_coefficients(self.period, harmonics)
+        if self.brief and coefficients > MAX_BRIEF_COEFFICIENTS:
+            raise InvalidInput(
+                f"{harmonics} harmonics of the executed trajectory take long; ask for it with "
+                "`estimator='full_ml'`"
+            )
+        return full_likelihood(self.period, harmonics=harmonics).estimate
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RobotBodyProblem:
+    """A linear problem, an estimate of it, and the bodies of the robot behind it."""
+
+    model: Model
+    base: BaseParameters
+    regression: LinearProblem
+    start: Estimate
+
+    @property
+    def prior(self) -> ParameterTable:
+        """Standard parameters of the robot file."""
+        return ParameterTable(
+            names=self.base.standard, values=self.model.values(self.base.standard)
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SimulatedLogs:
+    """The robot and its logs, with a simulation of the closed loop along each of them."""
+
+    model: Model
+    base: BaseParameters
+    regression: LinearProblem
+    recordings: Sequence[Recording]
+
+    def simulate(self, values: Mapping[str, float], /, **settings: Any) -> Sequence[Any]:
+        """Return a simulation of each log with these base parameters; needs `gough.virtual`.
+
+        The robot follows the commanded positions of the log, or the recorded ones where no command
+        was recorded.
+
+        Args:
+            values: Base parameters by name; those of the robot file for the others.
+            settings: Options of `gough.simulate`, e.g. the controller.
+        """
+        simulate = import_module("gough.virtual.closed_loop").simulate
+        names = self.model.mechanism.standard.names
+        file_values = dict(zip(names, self.model.standard_values().tolist()))
+        base_values = self.base.values([file_values[name] for name in self.base.standard])
+        for k, name in enumerate(self.base.names):
+            base_values[k] = values.get(name, base_values[k])
+        standard, _ = standard_from_base(self.model, self.base, base_values)
+        simulations = []
+        for recording in self.recordings:
+            trajectory = commanded_trajectory(self.model, recording)
+            options = {"payload": recording.payload, **settings}
+            simulations.append(simulate(self.model, trajectory, values=standard, **options))
+        return simulations
+
+
+def commanded_trajectory(model: Model, recording: Recording) -> Sampled:
+    """Return the commanded positions of a log as a trajectory, or the recorded ones."""
+    commanded = recording.position if recording.reference is None else recording.reference
+    if len(recording) < 2:
+        raise InvalidRecording(f"{recording.source}: one sample is no motion")
+    units = tuple(model.mechanism.joint(name).unit for name in recording.joints)
+    return Sampled(
+        coordinates=recording.joints,
+        units=units,
+        time=recording.time - recording.time[0],
+        position=np.array(commanded),
+    )

@@ -1,0 +1,52 @@
+"""Options of an identification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gough.core.options import Settings, nested, option
+from gough.engine.base import TIE_LEGS
+from gough.fitting.problem import Estimator
+from gough.identification.estimators import ALL, ESTIMATORS
+from gough.processing import Processing
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentifySettings(Settings):
+    """How a robot is identified."""
+
+    estimator: str | Estimator = option(
+        "gm",
+        "Estimator to use. gm: Gauss-Markov; ml: filter cut-off by likelihood; feasible: "
+        "physically consistent (positive mass and inertia); tls, gain_ml: with drive gains, from "
+        "loaded logs; all: side by side.",
+        choices=lambda: (*ESTIMATORS, ALL),
+    )
+    payload: str | None = option(
+        None,
+        "What the loaded logs carry: a name of the robot file, mass=1.983, or name:m=1.983,mx=0.",
+    )
+    essential: bool = option(
+        False,
+        "Keep only the essential parameters (BG13); with logs to validate on, the smallest model "
+        "that predicts them within 1 % of the best.",
+    )
+    ratio: float = option(
+        10.0,
+        "Stop removing parameters when max/min relative standard error falls below this.",
+        above=1,
+    )
+    tie_legs: bool = option(False, TIE_LEGS)
+    structures: bool = option(
+        False,
+        "Also compare friction structures, try other joint terms by blocked cross-validation, test "
+        "whether legs are alike and name what the data hardly determine.",
+    )
+    gains: Mapping[str, float] | None = option(
+        None,
+        "Drive gains, motor=value; the robot file's by default.",
+        unit="N or N m per recorded unit",
+        above=0,
+    )
+    processing: Processing = nested(Processing)
