@@ -185,27 +185,26 @@ def _name_leg(chains: list[Chain], outer: set[str], taken: set[str]) -> Leg | No
     Returns:
         None if the names of equal elements do not differ in one word.
     """
-    joints = _element_names(chains, "name")
-    children = _element_names(chains, "child")
+    count = len(chains[0])
+    elements = [*_element_names(chains, "name"), *_element_names(chains, "child")]
     for pattern in (r"[^_.\-/]+", r"[A-Za-z]+|\d+"):
-        local_joints = [_split_names(names, pattern) for names in joints]
-        local_bodies = [_split_names(names, pattern) for names in children]
-        words = {differing for _, differing in (*local_joints, *local_bodies)}
-        joint_names = [common for common, _ in local_joints]
-        body_names = [common for common, _ in local_bodies]
-        if len(words) > 1 or not all(joint_names) or not all(body_names):
+        splits = [_split_names(names, pattern) for names in elements]
+        local = [common for common, _ in splits]
+        words = {differing for _, differing in splits}
+        body_names = set(local[count:])
+        if len(words) > 1 or not all(local):
             continue
-        if len(set(joint_names)) < len(joints) or len(set(body_names)) < len(children):
+        if len(set(local[:count])) < count or len(body_names) < count:
             continue
         instances = []
         for word in words.pop():
             instances.append(f"leg{word}" if word[0].isdigit() else word)
         reserved = {*taken, BASE, PAYLOAD, *body_names}
-        if outer.intersection(body_names) or reserved.intersection(instances):
+        if outer & body_names or reserved.intersection(instances):
             continue
         local_names: dict[str, str] = {}
-        for names, local in zip((*joints, *children), (*joint_names, *body_names)):
-            local_names |= dict.fromkeys(names, local)
+        for names, local_name in zip(elements, local):
+            local_names |= dict.fromkeys(names, local_name)
         return Leg(chains, instances, local_names)
     return None
 

@@ -54,6 +54,8 @@ NEARLY_PARALLEL = 2e-3
 # Terms that every motor has.
 MOTOR_TERMS = tuple(MJCF_TERMS[word] for word in ("armature", "damping", "frictionloss"))
 SHOWN_NAMES = 8  # in a note
+IDENTITY_ROUND_OFF = 1e-12  # of poses of task coordinates [m, 1]
+SHORTEST_AXIS = 1e-9  # shorter ones have no direction
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,6 @@ class _Builder:
     def __init__(self, tree: RobotTree) -> None:
         self.tree = tree
         self.notes = list(tree.notes)
-        self.bodies: list[Body] = []
         self.joints: list[Joint] = []
         self.coordinates: dict[str, tuple[str, ...]] = {}  # names of joints, by joint of the tree
         self.places: dict[str, Place] = {tree.root: (BASE, IDENTITY)}  # of links, on bodies
@@ -160,7 +161,7 @@ class _Builder:
         for joint in joints:
             if joint.child not in self.places:
                 self._add_joint(joint)
-        self.bodies = [self._with_inertia(body.name) for body in self.bodies]
+        self.bodies = [self._body(joint.child) for joint in self.joints]
         self.closures: list[Closure] = []
         for loop in (*tree.loops, *cut):
             self.closures += self._flattened(self._closure(loop))
@@ -191,7 +192,7 @@ class _Builder:
         limits = joint.limits if single else Limits()
         names: list[str] = []
         for k, (kind, axis) in enumerate(joint.motions):
-            if not np.linalg.norm(axis) > 1e-9:
+            if not np.linalg.norm(axis) > SHORTEST_AXIS:
                 raise InvalidMechanism(
                     f"joint '{joint.name}' has an axis of no length",
                     joint=joint.name,
@@ -217,7 +218,6 @@ class _Builder:
                     terms=tuple(term for term in TERMS if term in terms),
                 )
             )
-            self.bodies.append(Body(name=child, parameters=()))
             body = child
             pose = turn.T  # the inverse of a transform without translation
         self.places[joint.child] = (body, pose @ joint.after)
@@ -263,7 +263,6 @@ class _Builder:
                     limits=Limits(position=joint.limits.position),
                 )
             )
-            self.bodies.append(Body(name=child, parameters=()))
             self.coordinates[joint.name] = (
                 *self.coordinates.get(joint.name, ()),
                 f"{name}.{word}",
@@ -284,19 +283,16 @@ class _Builder:
         massive = {link.name for link in self.tree.links if np.any(link.inertia)}
         parent = root
         for joint in chain:
-            placed = max(
-                np.abs(joint.placement - IDENTITY).max(),
-                np.abs(joint.after - IDENTITY).max(),
-            )
+            in_line = _is_identity(joint.placement) and _is_identity(joint.after)
             carries_mass = parent != root and parent in massive
-            if joint.parent != parent or placed >= 1e-12 or carries_mass:
+            if joint.parent != parent or not in_line or carries_mass:
                 return []
             if joint.values or joint.actuated:
                 return []
             parent = joint.child
         return chain
 
-    def _with_inertia(self, name: str) -> Body:
+    def _body(self, name: str) -> Body:
         """Return a body with the parameters of all links that are part of it, about its frame."""
         total = np.zeros(10)
         parameters: set[str] = set()
@@ -439,6 +435,10 @@ def _link_parameters(link: Link, pose: FloatArray) -> tuple[str, ...]:
     if not link.parameters or np.array_equal(pose, IDENTITY):
         return link.parameters
     return INERTIAL
+
+
+def _is_identity(pose: FloatArray) -> bool:
+    return bool(np.abs(pose - IDENTITY).max() < IDENTITY_ROUND_OFF)
 
 
 def _start(joint: Connection, k: int) -> float:

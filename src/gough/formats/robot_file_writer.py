@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from gough.core.documents import toml_value
-from gough.formats.legs import find_legs, leg_table
+from gough.formats.legs import Leg, find_legs, leg_table
 from gough.formats.robot_tables import (
     Table,
     closure_table,
@@ -33,14 +33,7 @@ def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[st
     bodies = {body.name: body for body in mechanism.bodies}
     joints = {joint.name: joint for joint in mechanism.joints}
     legs = find_legs(mechanism)
-    full_names: dict[str, str] = {}
-    changes = []
-    for leg in legs:
-        for instance, chain in zip(leg.instances, leg.chains):
-            for joint in chain:
-                for name in (joint.name, joint.child):
-                    full_names[name] = f"{instance}.{leg.local_names[name]}"
-            changes.append(f"{chain[0].name} -> {full_names[chain[0].name]}")
+    full_names = _full_names(legs)
     closures = list(mechanism.closures)
     leg_tables = []
     for n, leg in enumerate(legs):
@@ -66,16 +59,35 @@ def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[st
         content["joint"].append(joint_table(joint, full_names, joint.name))
     for closure in closures:
         content["closure"].append(closure_table(closure, full_names, closure.name, joints))
-    note = ""
-    if legs:
-        note = "legs that repeat are written once, and their names with a dot: "
-        note += ", ".join(changes)
+    note = _leg_note(legs, full_names)
     comments = _comments((mechanism.reference, *notes, note))
     return (
         "\n".join([*comments, *_lines(_without_empty(content))]) + "\n",
         full_names,
         note,
     )
+
+
+def _full_names(legs: list[Leg]) -> dict[str, str]:
+    """Return the full names of bodies and joints of legs, by their names in the mechanism."""
+    full_names = {}
+    for leg in legs:
+        for instance, chain in zip(leg.instances, leg.chains):
+            for joint in chain:
+                for name in (joint.name, joint.child):
+                    full_names[name] = f"{instance}.{leg.local_names[name]}"
+    return full_names
+
+
+def _leg_note(legs: list[Leg], full_names: Mapping[str, str]) -> str:
+    """Return a note about the names of legs, empty without."""
+    changes = []
+    for leg in legs:
+        roots = [chain[0].name for chain in leg.chains]
+        changes += [f"{name} -> {full_names[name]}" for name in roots]
+    if not changes:
+        return ""
+    return f"legs that repeat are written once, and their names with a dot: {', '.join(changes)}"
 
 
 def _comments(texts: Sequence[str]) -> list[str]:
