@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_file_starts_closed_and_says_what_was_guessed(folder: Path) -> None:
+def test_the_file_starts_closed_and_notes_what_was_assumed(folder: Path) -> None:
     out = succeed("gough import bars.urdf --loops loops.yaml -o robot.toml", folder)
     assert "1 degrees of freedom, 3 joints, 1 loops" in out
     assert "gravity 9.81" in out

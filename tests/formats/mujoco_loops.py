@@ -169,9 +169,7 @@ def _euler(turn: Rotation, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _apart(robot: Any, data: Any, equality: int) -> float:
-    """Return how differently the two ends of an equality accelerate; zero for those of joints and
-    tendons.
-    """
+    """Return the relative acceleration of the ends of an equality; zero for joints and tendons."""
     kind, ends = (
         int(robot.eq_type[equality]),
         (robot.eq_obj1id[equality], robot.eq_obj2id[equality]),

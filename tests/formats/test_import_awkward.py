@@ -1,6 +1,4 @@
-"""What robots of public collections brought up: placeholders, macros, half-locked joints, global
-coordinates.
-"""
+"""Problems of public robots: placeholders, macros, half-locked joints, global coordinates."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ def test_a_declaration_below_a_comment_is_no_fault() -> None:
     assert described(late, "arm.urdf")[0].text == described(ARM, "arm.urdf")[0].text
 
 
-def test_a_reduction_that_is_no_number_is_lost_and_said() -> None:
+def test_a_reduction_that_is_no_number_is_ignored_and_noted() -> None:
     geared = ARM.replace(
         "</robot>",
         """<transmission name="t"><joint name="slide"/><actuator name="m">
@@ -68,7 +66,7 @@ def test_global_coordinates_are_refused() -> None:
         read_tree(text, "m.xml")
 
 
-def test_the_damping_of_a_ball_joint_is_lost_and_said() -> None:
+def test_the_damping_of_a_ball_joint_is_ignored_and_noted() -> None:
     text = """<mujoco><worldbody><body pos="0 0 1"><joint name="a" type="ball" damping="0.1"/><geom size="1"/>
         <body pos="0 0 1"><joint name="b"/><geom size="1"/></body></body></worldbody></mujoco>"""
     assert any("several motions: a" in note for note in read_tree(text, "m.xml").notes)
@@ -81,7 +79,7 @@ def test_a_symoro_variable_with_an_offset_is_refused() -> None:
 
 
 @pytest.mark.parametrize("held", [(0,), (1,), (2,), (0, 2), (0, 1), (1, 2), (0, 1, 2)])
-def test_motions_of_a_ball_are_held_one_by_one(held: tuple[int, ...]) -> None:
+def test_motions_of_a_ball_are_locked_one_by_one(held: tuple[int, ...]) -> None:
     ball = Connection(
         name="ball",
         parent="ground",
@@ -131,7 +129,7 @@ def described_tree(tree: RobotTree):  # type: ignore[no-untyped-def]
     return parse_robot(describe(tree, "r").text, "r")
 
 
-def test_the_spin_of_a_leg_with_its_mass_aside_is_held_and_said(tmp_path: Path) -> None:
+def test_the_spin_of_a_leg_with_its_mass_off_the_axis_is_locked_and_noted(tmp_path: Path) -> None:
     leg = f"""<link name="rod{{k}}">{SOLID}</link><link name="end{{k}}"/><link name="foot{{k}}"/>
       <joint name="ball{{k}}" type="spherical"><origin xyz="{{x}} 0 0"/><parent link="ground"/><child link="rod{{k}}"/>
         </joint>
@@ -238,7 +236,7 @@ def test_springs_are_named_first_among_what_still_moves(tmp_path: Path) -> None:
     assert "with these held, spring still moves" in asked.err
 
 
-def test_a_loop_closed_in_all_directions_is_said_where_it_does_not_close(tmp_path: Path) -> None:
+def test_a_loop_closed_in_all_directions_is_named_where_it_does_not_close(tmp_path: Path) -> None:
     written(tmp_path, "bars.yaml", BARS_YAML.replace("3d", "6d"))
     asked = run(f"gough import {written(tmp_path, 'bars.urdf', BARS)}", tmp_path)
     assert asked.code == 1

@@ -1,6 +1,4 @@
-"""Files from strangers: bombs, entities, depth, size, and random damage end in a clear error or a
-robot.
-"""
+"""Untrusted files: entities, depth, size and random damage give a clear error or a robot."""
 
 from __future__ import annotations
 

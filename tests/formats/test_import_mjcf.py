@@ -1,6 +1,4 @@
-"""MJCF: the tree is MuJoCo's, equality constraints close the loops, what cannot be read is refused
-by name.
-"""
+"""MJCF: the tree is MuJoCo's, equality constraints close loops, the rest is refused by name."""
 
 from __future__ import annotations
 
@@ -301,7 +299,7 @@ def test_a_free_body_held_by_loops_is_the_platform() -> None:
     assert Model(mechanism).degrees_of_freedom == 6
 
 
-def test_what_a_mocap_body_pulls_at_is_free_of_it_and_said() -> None:
+def test_what_a_mocap_body_pulls_at_is_free_of_it_and_noted() -> None:
     """Simulators weld hands to bodies that people move; a robot held so could not move at all."""
     text = ARM.replace(
         "<worldbody>", '<worldbody><body name="mouse" mocap="true" pos="1 0 1"/>'
@@ -315,7 +313,7 @@ def test_what_a_mocap_body_pulls_at_is_free_of_it_and_said() -> None:
     )
 
 
-def test_what_flags_switch_off_is_said() -> None:
+def test_forces_that_flags_disable_are_noted() -> None:
     flags = (
         '<option><flag equality="disable" gravity="disable" contact="disable"/></option><worldbody>'
     )
@@ -326,7 +324,7 @@ def test_what_flags_switch_off_is_said() -> None:
     assert any("ignored: flags that disable" in note and "equality" in note for note in done.notes)
 
 
-def test_an_unknown_mesh_is_said_and_not_guessed() -> None:
+def test_the_mass_of_a_mesh_is_unknown_and_noted() -> None:
     text = GRIPPER.replace('<geom fromto="0 0 0 0.1 0 0.1"/>', '<geom type="mesh" mesh="part"/>', 1)
     done, mechanism = described(text, "gripper.xml")
     assert any(

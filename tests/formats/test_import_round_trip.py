@@ -1,6 +1,4 @@
-"""What Gough exports comes back: every bundled robot through URDF with its sidecar and through
-MJCF.
-"""
+"""Export and import of every bundled robot, by URDF with its sidecar and by MJCF."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""SDF: native loops, joints the wrong way round, frames; the same dynamics as the URDF of the same
-robot.
-"""
+"""SDF: native loops, reversed joints, frames; same dynamics as the URDF of the same robot."""
 
 from __future__ import annotations
 
@@ -124,10 +122,8 @@ def test_what_cannot_be_read_is_refused_by_name(change: tuple[str, str], message
         described(LOOP.replace(*change), "loop.sdf")
 
 
-def test_a_flat_loop_with_rounded_angles_is_closed_in_its_plane() -> None:
-    """Its revolute closure has three equations more than it needs, which 1e-4 rad let contradict
-    each other.
-    """
+def test_a_planar_loop_with_rounded_angles_is_closed_in_its_plane() -> None:
+    """Its revolute closure has three redundant equations, which contradict by 1e-4 rad."""
     pitch = poses()["b"][2]
     tilted = LOOP.replace(f" 0 {pitch} 0</pose>", f" 1e-4 {pitch} 0</pose>")
     assert tilted != LOOP
@@ -143,10 +139,8 @@ def test_a_flat_loop_with_rounded_angles_is_closed_in_its_plane() -> None:
     np.testing.assert_allclose(efforts[0], efforts[1], rtol=1e-3)
 
 
-def test_frames_carry_joints_and_the_model_stands_where_its_pose_says() -> None:
-    """Joints on frames of frames, all of it tilted against gravity: as a plain model with gravity
-    tilted back.
-    """
+def test_frames_carry_joints_and_the_model_is_placed_by_its_pose() -> None:
+    """Joints on frames of frames, all tilted: equal to a plain model with gravity tilted back."""
     framed = LOOP.replace(
         "<parent>world</parent><child>c</child>", "<parent>pivot</parent><child>c</child>"
     ).replace(

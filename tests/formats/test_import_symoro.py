@@ -152,8 +152,7 @@ M = {M1,M2,M3,M4}
 
 @pytest.mark.parametrize("opened", ["0.02", "0.1", "1.2"])
 def test_a_rhombus_has_the_same_base_parameters_however_flat_it_starts(opened: str) -> None:
-    """Where it is nearly flat rounding grows, to 1e-10 of a column; taken for parameters it made
-    eleven of eight.
+    """Nearly flat, rounding errors of 1e-10 of a column must not count as parameters.
 
     Opposite bars turn alike, about vertical axes: an inertia and the friction of each motor, and
     two first moments that couple them.

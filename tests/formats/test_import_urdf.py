@@ -1,4 +1,4 @@
-"""URDF: the tree is Pinocchio's, the YAML closes its loops, what is lost or guessed is said."""
+"""URDF: the tree is Pinocchio's, the YAML closes its loops, notes say what is ignored."""
 
 from __future__ import annotations
 

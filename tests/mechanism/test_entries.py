@@ -111,9 +111,7 @@ TURN = {
 
 @pytest.mark.parametrize("kind", CLOSURES)
 def test_a_closure_is_closed_where_its_label_says_and_open_elsewhere(kind: str) -> None:
-    """Written with the frames' own placements: a at PLACED, b moved from it as the kind allows, then
-    as it does not.
-    """
+    """Frame a is at PLACED; b is moved from it as the kind allows, then as it does not."""
     allowed = PLACED.then(
         Placement.xyz_rpy(SHIFT.get(kind, (0.0, 0.0, 0.0)), TURN.get(kind, (0.0, 0.0, 0.0)))
     )

@@ -1,6 +1,4 @@
-"""Fixed joints, axes of any direction and offsets, against Pinocchio's reading of the same arm as
-URDF.
-"""
+"""Fixed joints, axes of any direction and offsets, compared with Pinocchio and a URDF."""
 
 from __future__ import annotations
 

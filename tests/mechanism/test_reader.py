@@ -59,7 +59,7 @@ def test_prismatic_joints_take_lengths_forces_and_masses() -> None:
     assert dict(slider.values) == pytest.approx({"fv": 0.5, "ia": 0.8})
 
 
-def test_text_with_a_unit_stands_for_any_number() -> None:
+def test_text_with_a_unit_may_replace_any_number() -> None:
     robot = read(
         ARM.replace("m = 2\n", 'm = "2000 g"\nIzz = "7 kg mm2"\n').replace(
             "fv = 0.5", 'fv = "0.5 N m s/rad"'
@@ -345,7 +345,7 @@ actuated = true
     assert [body.name for body in robot.bodies] == ["a", "b"]
 
 
-def test_sources_of_values_may_be_said() -> None:
+def test_sources_of_values_may_be_given() -> None:
     text = ARM.replace("m = 2\n", 'm = 2\nsource = "derived"\nsources = { m = "printed" }\n')
     assert read(text + 'sources = { fv = "assumed" }\n').body("link").values["m"] == 2.0
 
@@ -410,9 +410,7 @@ def test_every_bundled_robot_has_a_name_and_a_title() -> None:
 def test_a_right_angle_of_few_digits_is_taken_as_printed_and_right_only_where_idealised(
     digits: str,
 ) -> None:
-    """Else axes that are parallel would not be, and base parameters appear that no data can tell
-    apart.
-    """
+    """Otherwise parallel axes would not be so, and there were indistinguishable parameters."""
     robot = read(ARM + f'\nrpy = ["{digits} rad", 0, 0]\n')
     printed = Rotation.from_euler("x", float(digits)).as_matrix()
     np.testing.assert_allclose(robot.joint("hinge").placement.rotation, printed, rtol=0, atol=1e-11)
@@ -438,9 +436,7 @@ def test_an_offset_that_a_printed_right_angle_turned_aside_is_turned_back_where_
 
 
 def test_printed_right_angles_one_after_the_other_are_right_where_idealised() -> None:
-    """Roll and yaw are not unique where the pitch is a right angle, so no single one of them need
-    be near one.
-    """
+    """Roll and yaw are not unique where the pitch is a right angle: only their sum is near one."""
     turns = [
         Placement((("Rx", 1.5708),)),
         Placement((("Rz", 1.5708),)),

@@ -1,6 +1,4 @@
-"""The bundled robots: numbers of the papers, loops that close, bodies that can exist, closed-form
-kinematics.
-"""
+"""The bundled robots: numbers of the papers, closed loops, physically consistent bodies."""
 
 from __future__ import annotations
 
@@ -542,9 +540,7 @@ def test_serial_arm_reaches_by_the_cosine_rule_and_has_a_spherical_wrist() -> No
 
 @pytest.mark.parametrize("name", ["serial6", "tx40"])
 def test_payloads_of_arms_hang_on_the_flange(name: str) -> None:
-    """At rest the motors carry the slope of the payload's potential energy; bodies on the way are
-    the same twice.
-    """
+    """At rest the motor effort is the gradient of the payload's potential energy."""
     robot = load_robot(name)
     model = Model(robot)
     load = robot.payload("weight").values

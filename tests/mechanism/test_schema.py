@@ -1,6 +1,4 @@
-"""The JSON Schema of robot files: what the reader takes it takes, what is plainly wrong both
-refuse.
-"""
+"""The JSON Schema of robot files: it accepts what the reader accepts; both refuse plain errors."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ BEYOND = {
 }
 
 
-def test_the_schema_is_one_and_stands_in_the_documentation() -> None:
+def test_the_schema_is_valid_and_the_documentation_has_it() -> None:
     jsonschema.Draft202012Validator.check_schema(json_schema())
     written = (ROOT / "docs" / "robot.schema.json").read_text(encoding="utf-8")
     assert json.loads(written) == json_schema(), (

@@ -1,6 +1,4 @@
-"""Kinematics of a mechanism in plain NumPy, one sample at a time; shares no code with the
-engine.
-"""
+"""Kinematics of a mechanism in plain NumPy, sample by sample, without code of the engine."""
 
 from __future__ import annotations
 

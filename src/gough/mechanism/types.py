@@ -287,11 +287,11 @@ class Mechanism(Record):
     @cached_property
     def load_dependent(self) -> tuple[int, ...]:
         """Indices of the joints with load-dependent friction."""
-        return tuple(
-            i
-            for i, joint in enumerate(self.joints)
-            if any(self.known_terms[t].load_dependent for t in joint.terms)
-        )
+        indices = []
+        for index, joint in enumerate(self.joints):
+            if any(self.known_terms[name].load_dependent for name in joint.terms):
+                indices.append(index)
+        return tuple(indices)
 
     @cached_property
     def constants(self) -> Mapping[str, Constant]:
