@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidInput
+from gough.core.signals import kaiser_lowpass
 from gough.fitting.regression import SAMPLE_LABELS, Regression
 from gough.processing.settings import DECIMATION_EDGE
 
@@ -44,11 +45,8 @@ def decimation_taps(factor: int) -> FloatArray:
         raise InvalidInput(f"decimation by {factor}; expected a whole number from 1")
     if factor == 1:
         return np.ones(1)
-    from scipy.signal import firwin, kaiserord  # here: it takes long to import
-
-    count, beta = kaiserord(ALIAS_ATTENUATION, 2 * (1 - DECIMATION_EDGE) / factor)
-    odd_count = count | 1
-    return np.asarray(firwin(odd_count, DECIMATION_EDGE / factor, window=("kaiser", beta)))
+    width = 2 * (1 - DECIMATION_EDGE) / factor
+    return kaiser_lowpass(DECIMATION_EDGE / factor, width, ALIAS_ATTENUATION)
 
 
 def lowpass(values: NDArray[Any], factor: int, taps: FloatArray | None = None) -> FloatArray:

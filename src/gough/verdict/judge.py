@@ -10,6 +10,7 @@ import numpy as np
 from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import GoughError
 from gough.core.notices import Notice
+from gough.core.signals import power_density
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.identification.diagnosis import Diagnosis
@@ -87,15 +88,13 @@ def _noise_power_bounds(regression: Regression, estimate: Estimate) -> NoiseBoun
     Returns:
         None if the motion fills the band.
     """
-    from scipy.signal import welch  # here: it takes long to import
-
     predicted = estimate.predict(regression)
     valid = regression.valid
     valid_fraction = np.maximum(valid.mean(axis=0), TINY)
     residual = np.where(valid, regression.effort - predicted, 0.0) / np.sqrt(valid_fraction)
     segment = min(len(predicted), SPECTRUM_SEGMENT)
-    _, predicted_power = welch(predicted, nperseg=segment, axis=0)
-    frequency, density = welch(residual, nperseg=segment, axis=0)
+    _, predicted_power = power_density(predicted, segment)
+    frequency, density = power_density(residual, segment)
     cumulative = np.cumsum(predicted_power, axis=0)
     in_motion_band = cumulative < HEARD * predicted_power.sum(axis=0)
     band_edge = int(in_motion_band.sum(axis=0).max()) + 1

@@ -22,6 +22,7 @@ from scipy.linalg import expm
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.names import LOAD_PARAMETERS
+from gough.core.signals import first_order_filter
 from gough.engine.internal_states import joint_state as state_of
 from gough.identification.diagnosis import length, size_text
 from gough.mechanism.terms import TERMS, JointState
@@ -228,13 +229,11 @@ def memory(lag: float) -> Columns:
     """Friction that builds up after a reversal: a lagged sign minus the sign. [s]"""
 
     def effort(view: View, place: str, joint: JointState) -> FloatArray:
-        from scipy.signal import lfilter  # here: it takes long to import
-
         keep = np.exp(-view.track.step / lag)
         run = np.concatenate(
             [joint.sign] * (1 + view.source.periodic)
         )  # a period begins where it ends
-        low = lfilter([1 - keep], [1, -keep], run, zi=[keep * joint.sign[0]])[0]
+        low = first_order_filter(run, (1 - keep, 0.0), keep, keep * joint.sign[0])
         return np.asarray(low[-len(joint.sign) :] - joint.sign)
 
     return at_joint(effort)

@@ -13,6 +13,7 @@ from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.record import Record
+from gough.core.signals import first_order_filter
 from gough.fitting.regression import Regression
 from gough.processing import ProcessedLog
 from gough.processing.decimation import decimation_taps, lowpass
@@ -92,8 +93,6 @@ class Track(Record):
 
     def lagged(self, values: FloatArray) -> FloatArray:
         """Low-pass the rows (t, r, ...) by 1 / (1 + lag s), exact for lines between samples."""
-        from scipy.signal import lfilter  # here: it takes long to import
-
         found = values.copy()
         for j in np.flatnonzero(self.lag > 0):
             keep = np.exp(-self.step / self.lag[j])
@@ -101,7 +100,7 @@ class Track(Record):
             run = np.concatenate(
                 [values[:, j]] * (1 + self.periodic)
             )  # a period begins where it ends
-            low = lfilter([1 - part, part - keep], [1, -keep], run, axis=0, zi=part * run[:1])[0]
+            low = first_order_filter(run, (1 - part, part - keep), keep, part * run[0])
             found[:, j] = low[-len(values) :]
         return found
 

@@ -1,0 +1,37 @@
+"""Spectra and filters against scipy.signal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import signal as scipy_signal
+
+from gough.core.signals import first_order_filter, kaiser_lowpass, power_density
+
+
+@pytest.mark.parametrize(("samples", "segment"), [(1000, 256), (1001, 255), (300, 300), (37, 37)])
+def test_the_power_density_is_that_of_welch(samples: int, segment: int) -> None:
+    noise = np.random.default_rng(0).normal(size=(samples, 3)) + 5.0
+    frequency, density = power_density(noise, segment)
+    expected_frequency, expected = scipy_signal.welch(noise, nperseg=segment, axis=0)
+    np.testing.assert_allclose(frequency, expected_frequency)
+    np.testing.assert_allclose(density, expected, rtol=1e-9, atol=1e-12 * expected.max())
+
+
+@pytest.mark.parametrize("factor", [2, 3, 10, 50])
+def test_the_low_pass_is_that_of_kaiser(factor: int) -> None:
+    count, beta = scipy_signal.kaiserord(40.0, 0.4 / factor)
+    expected = scipy_signal.firwin(count | 1, 0.8 / factor, window=("kaiser", beta))
+    taps = kaiser_lowpass(0.8 / factor, 0.4 / factor, 40.0)
+    np.testing.assert_allclose(taps, expected, rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize("shape", [(200,), (200, 3)])
+def test_the_first_order_filter_is_that_of_lfilter(shape: tuple[int, ...]) -> None:
+    values = np.random.default_rng(0).normal(size=shape)
+    pole, part = 0.9, 0.3
+    filtered = first_order_filter(values, (1 - part, part - pole), pole, part * values[0])
+    expected, _ = scipy_signal.lfilter(
+        [1 - part, part - pole], [1, -pole], values, axis=0, zi=part * values[:1]
+    )
+    np.testing.assert_allclose(filtered, expected, rtol=1e-12, atol=1e-14)
