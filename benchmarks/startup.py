@@ -1,9 +1,9 @@
-"""How long the command line takes to start, beside importing its three largest libraries: python
-benchmarks/startup.py
+"""Start-up time of the command line beside importing its three largest libraries.
 
-The peer is `python -c "import numpy, scipy.linalg, casadi"`. Compiled code lies in the cache:
-nothing is compiled. The shortest of several runs, commands and peer in turn, because the machine is
-shared; beside it the modules each loads.
+Run `python benchmarks/startup.py`. The peer is `python -c "import numpy, scipy.linalg, casadi"`.
+Bytecode and compiled kernels are in their caches. Processor time of the shortest of several runs,
+commands and peer in turn, because the machine is shared; beside it the ratio to the peer and the
+number of imported modules. `fit` is `identify` without the verdict.
 """
 
 from __future__ import annotations
@@ -17,28 +17,41 @@ from pathlib import Path
 
 ROUNDS = 7
 PEER = ["-c", "import numpy, scipy.linalg, casadi"]
+FIT = """
+from gough.engine import as_model
+from gough.identification.fit import IdentifySettings, fit_logs
+from gough.logs.readers import read_recording
+print(fit_logs(as_model("five_bar"), [read_recording("log.csv")], IdentifySettings()))
+"""
+PREPARATION = [
+    "design five_bar --starts 1 -o trajectory.json",
+    "simulate five_bar --trajectory trajectory.json --periods 5 -o log.csv",
+    "identify five_bar log.csv",
+    "check five_bar",
+]
 COMMANDS = {
+    "peer": PEER,
     "--help": ["-m", "gough", "--help"],
     "robots": ["-m", "gough", "robots"],
     "check": ["-m", "gough", "check", "five_bar"],
+    "fit": ["-c", FIT],
     "identify": ["-m", "gough", "identify", "five_bar", "log.csv"],
 }
 
 
-def seconds(arguments: list[str], folder: Path) -> float:
-    """Return the processor time of one run, where the platform tells it: a busy machine does not
-    count. [s]
-    """
-    before, started = os.times(), time.perf_counter()
+def cpu_seconds(arguments: list[str], folder: Path) -> float:
+    """Return the processor time of one run, or its duration where the platform has none. [s]"""
+    before = os.times()
+    started = time.perf_counter()
     subprocess.run([sys.executable, *arguments], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    after, elapsed = os.times(), time.perf_counter() - started
-    spent = (
-        after.children_user + after.children_system - before.children_user - before.children_system
-    )
-    return spent or elapsed
+    elapsed = time.perf_counter() - started
+    after = os.times()
+    user = after.children_user - before.children_user
+    system = after.children_system - before.children_system
+    return user + system or elapsed
 
 
-def imported(arguments: list[str], folder: Path) -> int:
+def count_modules(arguments: list[str], folder: Path) -> int:
     """Return how many modules a run imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *arguments],
@@ -51,36 +64,22 @@ def imported(arguments: list[str], folder: Path) -> int:
 
 
 def main() -> None:
+    """Print processor time, ratio to the peer and modules of each command."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["GOUGH_CACHE_DIR"] = str(folder / "cache")
-        for arguments in (
-            ["design", "five_bar", "--starts", "1", "-o", "trajectory.json"],
-            [
-                "simulate",
-                "five_bar",
-                "--trajectory",
-                "trajectory.json",
-                "--periods",
-                "5",
-                "-o",
-                "log.csv",
-            ],
-            ["identify", "five_bar", "log.csv"],
-            ["check", "five_bar"],
-        ):
-            seconds(["-m", "gough", *arguments], folder)
-        times = {label: [] for label in ("peer", *COMMANDS)}
+        for line in PREPARATION:
+            cpu_seconds(["-m", "gough", *line.split()], folder)
+        times: dict[str, list[float]] = {label: [] for label in COMMANDS}
         for _ in range(ROUNDS):
-            for label, arguments in {"peer": PEER, **COMMANDS}.items():
-                times[label].append(seconds(arguments, folder))
+            for label, arguments in COMMANDS.items():
+                times[label].append(cpu_seconds(arguments, folder))
         peer = min(times["peer"])
         print(f"{'command':10s} {'cpu time':>9s} {'ratio':>6s} {'modules':>8s}")
-        for label, arguments in {"peer": PEER, **COMMANDS}.items():
-            print(
-                f"{label:10s} {min(times[label]):7.2f} s {min(times[label]) / peer:6.2f} "
-                f"{imported(arguments, folder):8d}"
-            )
+        for label, arguments in COMMANDS.items():
+            shortest = min(times[label])
+            modules = count_modules(arguments, folder)
+            print(f"{label:10s} {shortest:7.2f} s {shortest / peer:6.2f} {modules:8d}")
 
 
 if __name__ == "__main__":
