@@ -35,7 +35,8 @@ def power_density(signal: FloatArray, segment: int) -> tuple[FloatArray, FloatAr
     density /= len(starts) * (window**2).sum()
     last = -1 if segment % 2 == 0 else None  # at the Nyquist frequency there is one side only
     density[1:last] *= 2
-    return np.fft.rfftfreq(segment), density
+    frequency = np.arange(len(density)) / segment
+    return frequency, density
 
 
 def kaiser_lowpass(cutoff: float, width: float, attenuation: float) -> FloatArray:
