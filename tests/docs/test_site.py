@@ -92,7 +92,7 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
 
 
 def test_docstrings_are_in_the_reference(site: Path) -> None:
-    page = (site / "reference" / "identification.html").read_text(encoding="utf-8")
+    page = (site / "reference" / "app.html").read_text(encoding="utf-8")
     assert 'id="gough.app.identify.identify"' in page
     assert "Harmonics of each coordinate." in (site / "reference" / "excitation.html").read_text(
         encoding="utf-8"

@@ -232,38 +232,61 @@ def merge(first: BlockStatistics, second: BlockStatistics) -> BlockStatistics:
     return builder.build(first, sums=sums, repeats=first.repeats or second.repeats)
 
 
+class LabelledBlocks:
+    """Gram matrices of a regression whose blocks are given sample by sample."""
+
+    def __init__(self, n_blocks: int) -> None:
+        self.n_blocks = n_blocks
+        self._grams = np.zeros(())
+        self._samples = np.zeros(n_blocks, np.int64)
+        self._valid = np.zeros((n_blocks, 1), np.int64)
+        self._like: Regression | None = None
+
+    def add(self, regression: Regression, label: IntArray) -> None:
+        """Add samples, in any order.
+
+        Args:
+            regression: With the same rows and parameters each time.
+            label: Block of each sample, 0 to n_blocks - 1; -1 for samples left out, (t,).
+        """
+        stacked = regression.stacked()
+        valid = regression.valid
+        _, r, c = stacked.shape
+        grams = np.zeros((self.n_blocks, r, c, c))
+        n_valid = np.zeros((self.n_blocks, r), np.int64)
+        for block in np.unique(label[label >= 0]):
+            samples = label == block
+            by_row = np.ascontiguousarray(stacked[samples].transpose(1, 0, 2))
+            grams[block] = by_row.transpose(0, 2, 1) @ by_row
+            self._samples[block] += int(samples.sum())
+            n_valid[block] = valid[samples].sum(axis=0)
+        self._grams = self._grams + grams
+        self._valid = self._valid + n_valid
+        self._like = regression
+
+    def build(self) -> BlockStatistics:
+        """Return the statistics; blocks without samples are zero."""
+        if self._like is None:
+            raise InvalidInput("there is no block to reduce; the recording is empty")
+        return BlockStatistics(
+            blocks=self._grams,
+            form="gram",
+            block_samples=self._samples,
+            block_valid=self._valid,
+            recording=np.zeros(self.n_blocks, np.int64),
+            rows=self._like.rows,
+            row_units=self._like.row_units,
+            parameters=self._like.parameters,
+            units=self._like.units,
+            sums=None,
+            repeats=False,
+            joint=None,
+        )
+
+
 @one_blas_thread
 def statistics_by_label(regression: Regression, label: IntArray, n_blocks: int) -> BlockStatistics:
-    """Return Gram matrices of a regression with the blocks given sample by sample.
-
-    Args:
-        regression: Samples in any order.
-        label: Block of each sample, 0 to n_blocks - 1; -1 for samples that are left out, (t,).
-        n_blocks: Number of blocks; those without samples are zero.
-    """
-    stacked = regression.stacked()
-    valid = regression.valid
-    _, r, c = stacked.shape
-    grams = np.zeros((n_blocks, r, c, c))
-    block_samples = np.zeros(n_blocks, np.int64)
-    block_valid = np.zeros((n_blocks, r), np.int64)
-    for block in np.unique(label[label >= 0]):
-        samples = label == block
-        by_row = np.ascontiguousarray(stacked[samples].transpose(1, 0, 2))
-        grams[block] = by_row.transpose(0, 2, 1) @ by_row
-        block_samples[block] = int(samples.sum())
-        block_valid[block] = valid[samples].sum(axis=0)
-    return BlockStatistics(
-        blocks=grams,
-        form="gram",
-        block_samples=block_samples,
-        block_valid=block_valid,
-        recording=np.zeros(n_blocks, np.int64),
-        rows=regression.rows,
-        row_units=regression.row_units,
-        parameters=regression.parameters,
-        units=regression.units,
-        sums=None,
-        repeats=False,
-        joint=None,
-    )
+    """Return Gram matrices of a regression with the blocks given sample by sample, (t,)."""
+    blocks = LabelledBlocks(n_blocks)
+    blocks.add(regression, label)
+    return blocks.build()

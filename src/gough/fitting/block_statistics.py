@@ -300,11 +300,18 @@ class BlockStatistics(Record):
         )
 
     def squared_residuals(self, values: FloatArray) -> FloatArray:
-        """Return the sum of squared residuals of values (p,) by block and row, (b, r)."""
-        extended = np.append(-values, 1.0)
+        """Return the sum of squared residuals by block and row, (b, r).
+
+        Args:
+            values: Of the parameters, (p,), or other ones for each row, (r, p).
+        """
+        by_row = np.broadcast_to(values, (len(self.rows), len(self.parameters)))
+        extended = np.column_stack([-by_row, np.ones(len(self.rows))])
+        products = np.einsum("brkc,rc->brk", self.blocks, extended)
         if self.form == "gram":
-            return np.asarray(np.maximum(self.blocks @ extended @ extended, 0.0))
-        return np.asarray(((self.blocks @ extended) ** 2).sum(axis=2))
+            squares = np.einsum("brk,rk->br", products, extended)
+            return np.asarray(np.maximum(squares, 0.0))
+        return np.asarray((products**2).sum(axis=2))
 
     def sampled(self) -> Regression | None:
         """Return the problem sample by sample: the samples are no longer there."""

@@ -40,6 +40,33 @@ def weighted_fit(statistics: BlockStatistics, weights: FloatArray | None = None)
     return WeightedFit(solution.values, weights)
 
 
+def values_without(
+    statistics: BlockStatistics,
+    left_out: Sequence[Sequence[int]],
+    *,
+    weights: FloatArray | None = None,
+    by_row: bool = False,
+) -> FloatArray:
+    """Return the values of fits without some blocks, for each row, (folds, r, p).
+
+    Args:
+        statistics: Blocks that are fitted.
+        left_out: Blocks that each fit leaves out.
+        weights: Fixed weights of the rows, (r,); found from each fit by default.
+        by_row: Fit every row by itself, e.g. where the scales of the efforts are not known.
+    """
+    n_rows = len(statistics.rows)
+    values = np.zeros((len(left_out), n_rows, len(statistics.parameters)))
+    for k, blocks in enumerate(left_out):
+        fitted = statistics.without(blocks)
+        if by_row:
+            for row in range(n_rows):
+                values[k, row] = weighted_fit(fitted.row(row)).values
+        else:
+            values[k] = weighted_fit(fitted, weights).values
+    return values
+
+
 def cross_validate(
     statistics: BlockStatistics,
     folds: Sequence[Sequence[int]],
@@ -60,12 +87,11 @@ def cross_validate(
         weights: Fixed weights of the rows, (r,); found from each fit by default.
     """
     scored = statistics if scored is None else scored
+    values = values_without(statistics, folds if left_out is None else left_out, weights=weights)
     squares = np.zeros((len(scored), len(scored.rows)))
     for k, fold in enumerate(folds):
-        excluded = fold if left_out is None else left_out[k]
-        fit = weighted_fit(statistics.without(excluded), weights)
         blocks = list(fold)
-        squares[blocks] = scored.only(blocks).squared_residuals(fit.values)
+        squares[blocks] = scored.only(blocks).squared_residuals(values[k, 0])
     return squares
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +11,9 @@ from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
-from gough.engine.columns import column_names
+from gough.fitting.block_builder import LabelledBlocks
+from gough.fitting.block_statistics import BlockStatistics
+from gough.fitting.cross_validation import values_without
 from gough.fitting.regression import Regression
 from gough.logs.recording import Recording
 from gough.processing.decimation import Decimator
@@ -26,9 +27,10 @@ N_FOLDS = 5  # contiguous blocks, each predicted from the others
 # Samples per 1 / cut-off that are enough for the regressor of low-passed positions.
 SAMPLES_PER_CUTOFF = 8.0
 PREDICTED_SAMPLES = 4000  # enough to compare candidates
-WEIGHT_ITERATIONS = 4  # of the weights of the rows
-# Ridge on columns of unit norm: directions that a fold does not determine stay at zero.
-RIDGE = 1e-11
+# Blocks of the fits: the inner part of each fold, the samples around each border, and the rest.
+N_FIT_BLOCKS = 2 * N_FOLDS + 2
+# Blocks that the fit leaves out for each fold: its inner part and the samples around its borders.
+LEFT_OUT_BLOCKS = tuple((2 * fold, 2 * fold + 1, 2 * fold + 2) for fold in range(N_FOLDS))
 RELATIVE_ROUNDING = 1e-12  # of an effort's square: smaller errors are rounding
 BLOCK_SAMPLES = 2048  # samples of regressor held at once
 
@@ -128,15 +130,6 @@ def _power_of_two(number: float) -> int:
     return 1 << exponent
 
 
-class _Predicted(NamedTuple):
-    """Equations whose recorded effort is predicted."""
-
-    regressor: FloatArray  # (t, r, p)
-    effort: FloatArray  # as recorded, (t, r)
-    fold: IntArray  # which block each sample lies in, (t,)
-    valid: BoolArray  # equations valid in every choice, (t, r)
-
-
 def prediction_errors(
     validation: CrossValidation,
     logs: Sequence[ProcessedLog],
@@ -146,7 +139,9 @@ def prediction_errors(
 ) -> FloatArray:
     """Return relative errors of the rows, each block predicted from the others, (2, choices, r).
 
-    First the errors of all samples, then those of the equations that are valid in every choice.
+    The model is fitted to the processed efforts outside a block and predicts the recorded,
+    unfiltered efforts inside it. First the errors of all samples, then those of the equations that
+    are valid in every choice.
 
     Args:
         logs: Candidates with dead bands.
@@ -154,136 +149,80 @@ def prediction_errors(
             previous one.
         margin: Excluded at both ends of a log, so that candidates predict the same samples. [s]
     """
-    n_rows = len(validation.model.rows)
-    n_columns = len(column_names(validation.parameters)) + 1
     n_choices = len(masks[0])
-    moments = np.zeros((n_choices, N_FOLDS, n_rows, n_columns, n_columns))
-    n_valid = np.zeros((n_choices, N_FOLDS, n_rows))
-    predicted: list[_Predicted] = []
+    fitted = [LabelledBlocks(N_FIT_BLOCKS) for _ in range(n_choices)]
+    predicted = LabelledBlocks(N_FOLDS)
+    predicted_valid = LabelledBlocks(N_FOLDS)
     for log, choices in zip(logs, masks):
-        predicted += _accumulate(validation, log, choices, margin, moments, n_valid)
-    values = [_solved(moments[c], n_valid[c], by_row=validation.by_row) for c in range(n_choices)]
-    return _relative_errors(predicted, np.array(values))
+        _add_log(validation, log, choices, margin, fitted, (predicted, predicted_valid))
+    scored = [predicted.build(), predicted_valid.build()]
+    errors = np.zeros((len(scored), n_choices, len(validation.model.rows)))
+    for choice, blocks in enumerate(fitted):
+        values = values_without(blocks.build(), LEFT_OUT_BLOCKS, by_row=validation.by_row)
+        for k, statistics in enumerate(scored):
+            errors[k, choice] = _relative_errors(statistics, values)
+    return errors
 
 
-def _accumulate(
+def _relative_errors(scored: BlockStatistics, values: FloatArray) -> FloatArray:
+    """Return rms error over rms effort of each row for values of each fold, (r,)."""
+    squares = np.zeros(len(scored.rows))
+    for fold, fold_values in enumerate(values):
+        squares += scored.only([fold]).squared_residuals(fold_values)[0]
+    effort_squares = scored.squared_residuals(np.zeros(len(scored.parameters))).sum(axis=0)
+    ratio = squares / np.maximum(effort_squares, TINY)
+    return np.asarray(np.sqrt(np.maximum(ratio, RELATIVE_ROUNDING)))
+
+
+def _add_log(
     validation: CrossValidation,
     log: ProcessedLog,
     masks: Sequence[BoolArray],
     margin: float,
-    moments: FloatArray,
-    n_valid: FloatArray,
-) -> list[_Predicted]:
-    """Add the moments of a log for each choice; return the equations to predict, block by block."""
+    fitted: Sequence[LabelledBlocks],
+    predicted: tuple[LabelledBlocks, LabelledBlocks],
+) -> None:
+    """Add a log to the statistics that are fitted, for each choice, and to those predicted."""
     begin, end = time_span(log)
     borders = np.linspace(begin + margin, end - margin, N_FOLDS + 1)
     guard = 0.0 if log.periodic or log.cutoff is None else 1.0 / log.cutoff
     recorded = validation.recorded_effort(log)
     is_predicted = validation.is_predicted(log)
     decimators = [Decimator(log.decimation) for _ in masks]
-    blocks = []
     for start in range(0, len(log), BLOCK_SAMPLES):
         samples = slice(start, start + BLOCK_SAMPLES)
         equations = validation.equations(log, samples, log.effort)
-        for choice, decimator in enumerate(decimators):
-            thinned = decimator.push(replace(equations, mask=masks[choice][samples]))
+        for mask, decimator, blocks in zip(masks, decimators, fitted):
+            thinned = decimator.push(replace(equations, mask=mask[samples]))
             if thinned is not None:
-                _add_outside(thinned, borders, guard, moments[choice], n_valid[choice])
+                assert thinned.time is not None
+                blocks.add(thinned, _fit_blocks(thinned.time, borders, guard))
         time = log.motion.time[samples]
-        here = is_predicted[samples] & (time >= borders[0]) & (time <= borders[-1])
-        fold = np.searchsorted(borders, time[here], side="right") - 1
+        inside = is_predicted[samples] & (time >= borders[0]) & (time <= borders[-1])
+        fold = np.clip(np.searchsorted(borders, time, side="right") - 1, 0, N_FOLDS - 1)
+        label = np.where(inside, fold, -1)
         effort = validation.model.project_to_rows(log.motion.q[samples], recorded[samples])
-        blocks.append(
-            _Predicted(
-                regressor=equations.regressor[here],
-                effort=effort[here],
-                fold=np.clip(fold, 0, N_FOLDS - 1),
-                valid=masks[-1][samples][here],
-            )
-        )
-    return blocks
+        unfiltered = replace(equations, effort=effort, mask=None)
+        predicted[0].add(unfiltered, label)
+        predicted[1].add(replace(unfiltered, mask=masks[-1][samples]), label)
 
 
-def _relative_errors(predicted: Sequence[_Predicted], values: FloatArray) -> FloatArray:
-    """Return errors relative to the efforts for values of each choice and fold, (2, choices, r)."""
-    regressor, effort, fold, valid = (np.concatenate(x) for x in zip(*predicted))
-    n_choices, _, n_rows, _ = values.shape
-    effort_squares = np.full((2, 1, n_rows), TINY)
-    error_squares = np.zeros((2, n_choices, n_rows))
-    for f in range(N_FOLDS):
-        inside = fold == f
-        y = effort[inside]
-        mask = valid[inside]
-        prediction = np.einsum("trp,crp->ctr", regressor[inside], values[:, f])
-        squares = (y - prediction) ** 2
-        effort_squares[0, 0] += (y**2).sum(axis=0)
-        effort_squares[1, 0] += (mask * y**2).sum(axis=0)
-        error_squares[0] += squares.sum(axis=1)
-        error_squares[1] += (mask * squares).sum(axis=1)
-    ratio = np.maximum(error_squares / effort_squares, RELATIVE_ROUNDING)
-    return np.asarray(np.sqrt(ratio))
+def _fit_blocks(time: FloatArray, borders: FloatArray, guard: float) -> IntArray:
+    """Return the block of each sample for the fits, (t,).
 
-
-def _add_outside(
-    equations: Regression,
-    borders: FloatArray,
-    guard: float,
-    moments: FloatArray,
-    n_valid: FloatArray,
-) -> None:
-    """Add moments [W y]^T [W y] of the samples outside each block, and the number of valid ones.
-
-    Samples inside are subtracted from the whole, since most samples are outside.
+    Fold f is predicted from samples that are further from it than the guard. So the samples near a
+    border make blocks of their own: block 2 f + 1 is the inner part of fold f, block 2 f the
+    samples around its lower border, the last one those around the upper end.
 
     Args:
-        borders: Of the blocks. [s]
-        guard: Excluded beside a block. [s]
-        moments: (folds, r, p + 1, p + 1)
-        n_valid: (folds, r)
+        time: (t,) [s]
+        borders: Of the folds. [s]
+        guard: Samples this near to a border belong to it; at most half of a fold. [s]
     """
-    time = equations.time
-    assert time is not None
-    data = np.ascontiguousarray(equations.stacked().transpose(1, 0, 2))
-    valid = equations.valid
-    whole = data.transpose(0, 2, 1) @ data
-    n_whole = valid.sum(axis=0)
-    for f in range(N_FOLDS):
-        inside = (time > borders[f] - guard) & (time < borders[f + 1] + guard)
-        block = data[:, inside]
-        moments[f] += whole - block.transpose(0, 2, 1) @ block
-        n_valid[f] += n_whole - valid[inside].sum(axis=0)
-
-
-def _solved(moments: FloatArray, n_valid: FloatArray, *, by_row: bool) -> FloatArray:
-    """Return the weighted least-squares values of each fold for each row, (folds, r, p).
-
-    The weight of a row is the inverse of its mean squared residual, iterated; with `by_row` every
-    row has values of its own.
-    """
-    p = moments.shape[-1] - 1
-    A = moments[..., :p, :p]
-    b = moments[..., :p, p]
-    yy = np.maximum(moments[..., p, p], TINY)
-    if by_row:
-        return _ridge_solved(A, b)
-    weight = 1.0 / yy
-    for _ in range(WEIGHT_ITERATIONS):
-        weighted_A = np.einsum("fr,frpq->fpq", weight, A)
-        weighted_b = np.einsum("fr,frp->fp", weight, b)
-        x = _ridge_solved(weighted_A, weighted_b)
-        explained = 2 * np.einsum("frp,fp->fr", b, x)
-        model_square = np.einsum("fp,frpq,fq->fr", x, A, x, optimize=True)
-        residual_square = yy - explained + model_square
-        floor = RELATIVE_ROUNDING * yy
-        weight = np.maximum(n_valid, 1.0) / np.maximum(residual_square, floor)
-    return np.repeat(x[:, None], moments.shape[1], axis=1)
-
-
-def _ridge_solved(A: FloatArray, b: FloatArray) -> FloatArray:
-    """Solve A x = b, A scaled to unit columns, with a small ridge; zero columns get zero."""
-    norm = np.sqrt(np.maximum(np.diagonal(A, axis1=-2, axis2=-1), 0.0))
-    norm = np.where(norm > 0, norm, 1.0)
-    scaled = A / (norm[..., :, None] * norm[..., None, :])
-    ridged = scaled + RIDGE * np.eye(A.shape[-1])
-    solution = np.linalg.solve(ridged, (b / norm)[..., None])[..., 0]
-    return np.asarray(solution / norm)
+    width = float(borders[1] - borders[0])
+    guard = min(guard, 0.499 * width)
+    edges = np.sort(np.concatenate([borders - guard, borders + guard]))
+    interval = np.searchsorted(edges, time, side="right")  # 0 before the first guard
+    # Samples before the first guard and behind the last one are never near a predicted block.
+    outside = (interval == 0) | (interval == len(edges))
+    return np.asarray(np.where(outside, N_FIT_BLOCKS - 1, interval - 1))
