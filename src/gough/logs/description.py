@@ -1,12 +1,13 @@
-"""Which column is which joint: small TOML files, or headers that say it themselves; docs/logs.md
-has all keys.
+"""Descriptions of logs: which column is which joint, from TOML files or from headers.
+
+docs/logs.md has all keys.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -17,8 +18,8 @@ from gough.core.units import canonical, conversion, dimension_of, quantity
 from gough.logs.periods import INTERPOLATIONS
 from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, SIGNAL_UNITS
 
-FORMAT = 1
-KEYS = {
+DESCRIPTION_FORMAT = 1
+DESCRIPTION_KEYS = {
     "format",
     "joints",
     "payload",
@@ -51,7 +52,7 @@ _HEADER = re.compile(
     r"^(?:time|(?P<name>.+)\.(?P<kind>" + "|".join(KINDS) + r"))(?:\s*\[(?P<unit>.*)\])?$"
 )
 
-# What each kind may be measured in, and the SI unit of the dimension.
+# Dimensions that each kind of column may have, with their SI units.
 _POSITIONS = {"length": "m", "angle": "rad"}
 _DIMENSIONS: dict[str, dict[str, str]] = {
     "position": _POSITIONS,
@@ -68,61 +69,55 @@ _DIMENSIONS: dict[str, dict[str, str]] = {
 
 
 class Clock(NamedTuple):
-    """Time stamps: the sum of some columns by factors to seconds, of none the even rate of the
-    description.
-    """
+    """Time stamps: the sum of some columns; without any, the rate of the description."""
 
     columns: tuple[str, ...] = ()
-    factors: tuple[float, ...] = ()
+    factors: tuple[float, ...] = ()  # of each column to seconds
     offset: float = 0.0  # added [s]
-    file: str = ""  # where they stand; beside the values if empty
+    file: str = ""  # that contains them; "" if it is that of the values
 
 
 class Signal(NamedTuple):
-    """A column: what it is, where it stands, and how its numbers become values at their times."""
+    """A column of a file, and how its numbers are converted."""
 
     kind: str
     name: str  # joint or coordinate
     unit: str  # SI; as recorded for currents and extra columns
-    column: str  # empty: the only one of its file
+    column: str  # "" for the only one of its file
     factor: float  # from the number in the file to the unit
     clock: Clock
-    file: str = ""  # inside the folder of the run; empty if the run is one file
+    file: str = ""  # inside the folder of the log; "" if the log is one file
     interpolation: str = "linear"
-    turn: float = 0.0  # after which it starts again; 0 if it does not [unit]
+    turn: float = 0.0  # after which it wraps; 0 if it does not [unit]
     offset: float = 0.0  # added [unit]
     delay: float = 0.0  # by which values are older than their stamps [s]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Description:
-    """How the files of a run become a recording; `period`, `start` and `stop` in seconds, `rate` in
-    Hz.
-
-    `signals` are ordered by kind, positions first, then as the joints. `absolute` times stay those
-    of the file.
-    """
+    """How the files of a log are converted to a recording."""
 
     joints: tuple[str, ...]
-    signals: tuple[Signal, ...]
+    signals: tuple[Signal, ...]  # ordered by kind, positions first, then as the joints
     payload: str | None = None
-    rate: float | None = None
-    period: float | None = None
-    period_samples: int | None = None
+    rate: float | None = None  # of an even clock to resample to [Hz]
+    period: float | None = None  # of the motion [s]
+    period_samples: int | None = None  # the same in samples
     decimal: str = "."
     thousands: str = ""
-    skip: int = 0
-    start: float = 0.0
-    stop: float = math.inf
-    ignored: tuple[str, ...] = ()
-    absolute: bool = False
+    skip: int = 0  # lines above the table
+    start: float = 0.0  # of the samples that are kept, after the first one [s]
+    stop: float = math.inf  # [s]
+    ignored: tuple[str, ...] = ()  # columns that are not used
+    absolute: bool = False  # times are kept as they are in the file
 
     def of(self, kind: str) -> tuple[Signal, ...]:
+        """Return the signals of one kind."""
         return tuple(signal for signal in self.signals if signal.kind == kind)
 
 
 def load_description(path: str | Path) -> Description:
-    """Read a description file; all that is wrong with it is an `InvalidRecording`."""
+    """Read a description file; raise `InvalidRecording` if anything in it is wrong."""
     path = Path(path)
     try:
         data = parse_toml(path.read_text(encoding="utf-8-sig"))
@@ -134,6 +129,7 @@ def load_description(path: str | Path) -> Description:
 
 
 def _described(data: Mapping[str, Any], source: str) -> Description:
+    """Return a description; errors name the file."""
     try:
         return parse_description(data)
     except GoughError as error:
@@ -141,37 +137,39 @@ def _described(data: Mapping[str, Any], source: str) -> Description:
 
 
 def parse_description(data: Mapping[str, Any]) -> Description:
-    """Return the description that the keys of such a file make."""
-    _known(data, KEYS, "")
-    _take(data, "format", "", f"format = {FORMAT}", lambda f: f == FORMAT)
+    """Return the description with the keys of such a file."""
+    _check_keys(data, DESCRIPTION_KEYS, "")
+    _take(data, "format", "", f"format = {DESCRIPTION_FORMAT}", lambda f: f == DESCRIPTION_FORMAT)
     joints = _names(data, "joints", "")
     if len(set(joints)) != len(joints):
         raise InvalidRecording(f"joint names repeat: {', '.join(joints)}")
     if "period" in data and "period_samples" in data:
         raise InvalidRecording("give period or period_samples, not both")
-    decimal, thousands = data.get("decimal", "."), data.get("thousands", "")
-    if (
-        decimal not in (".", ",")
-        or thousands not in ("", ".", ",", "'", " ")
-        or decimal == thousands
-    ):
+    decimal = data.get("decimal", ".")
+    thousands = data.get("thousands", "")
+    signs_known = decimal in (".", ",") and thousands in ("", ".", ",", "'", " ")
+    if not signs_known or decimal == thousands:
         raise InvalidRecording(
             f"decimal is {decimal!r} and thousands {thousands!r}, expected '.' or ',', and another "
             "sign between thousands, if any"
         )
     payload = _take(data, "payload", "", "a name", lambda p: isinstance(p, str | None), "none")
     rate = _quantity(data, "rate", "frequency")
-    start, stop = _quantity(data, "start", "time") or 0.0, _quantity(data, "stop", "time")
-    if start < 0 or (stop is not None and stop <= start):
+    start = _quantity(data, "start", "time") or 0.0
+    stop = _quantity(data, "stop", "time")
+    if stop is None:
+        stop = math.inf
+    if start < 0 or stop <= start:
         raise InvalidRecording(
-            f"start is {start:g} s and stop {stop if stop is None else f'{stop:g} s'}; expected a "
-            "stretch after the first sample"
+            f"start is {start:g} s and stop {stop:g} s; expected a span after the first sample"
         )
     stamps = data.get("time", None if rate is None else {})
-    signals = [
-        s for kind in KINDS if kind in data for s in _signals(kind, data[kind], joints, stamps)
-    ]
-    _check(signals, rate)
+    signals: list[Signal] = []
+    for kind in KINDS:
+        if kind in data:
+            signals += _signals(kind, data[kind], joints, stamps)
+    _check_signals(signals, rate)
+    whole_period = _take(data, "period_samples", "", "a whole number from 2", _is_whole(2), 0)
     return Description(
         joints=joints,
         signals=tuple(signals),
@@ -181,9 +179,8 @@ def parse_description(data: Mapping[str, Any]) -> Description:
         decimal=decimal,
         thousands=thousands,
         start=start,
-        stop=math.inf if stop is None else stop,
-        period_samples=_take(data, "period_samples", "", "a whole number from 2", _is_whole(2), 0)
-        or None,
+        stop=stop,
+        period_samples=whole_period or None,
         skip=_take(data, "skip", "", "a whole number from 0", _is_whole(0), 0),
     )
 
@@ -193,9 +190,11 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
     where = f"[{kind}] "
     if not isinstance(data, dict):
         raise InvalidRecording(f"{kind} is {data!r}, expected a table [{kind}]")
-    _known(data, COLUMN_KEYS, where)
-    alone = "files" in data and "columns" not in data  # each in a file of its own
-    columns = ("",) * len(_names(data, "files", where)) if alone else _names(data, "columns", where)
+    _check_keys(data, COLUMN_KEYS, where)
+    if "files" in data and "columns" not in data:  # each column in a file of its own
+        columns = ("",) * len(_names(data, "files", where))
+    else:
+        columns = _names(data, "columns", where)
     if kind in JOINT_KINDS and "names" in data:
         raise InvalidRecording(
             f"{where}names: the columns of a joint signal follow 'joints'; leave names out"
@@ -233,7 +232,7 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
     delays = each("delay", 'a time like "2 ms"', lambda d: isinstance(d, str), "0 s")
     files = each(
         "files" if "files" in data else "file",
-        "a name inside the folder of the run",
+        "a name inside the folder of the log",
         _is_inside,
         "",
     )
@@ -242,89 +241,99 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
         raise InvalidRecording(
             f"{where}interpolation is {method!r}{nearest(str(method), INTERPOLATIONS)}"
         )
+    unwrap = _unwrap(data, kind, units)
+    clock = _clock(stamps)
+    signals = []
+    for k, (name, column) in enumerate(zip(names, columns)):
+        factor, si_unit = _si(kind, units[k], f"{where}column '{column}'")
+        turn = 2 * math.pi if unwrap is True else unwrap * factor
+        signals.append(
+            Signal(
+                kind=kind,
+                name=name,
+                unit=si_unit,
+                column=column,
+                factor=float(factor * scales[k]),
+                clock=clock,
+                file=files[k],
+                interpolation=method,
+                turn=abs(turn * scales[k]),
+                offset=float(offsets[k] * factor),
+                delay=_quantity({"delay": delays[k]}, "delay", "time") or 0.0,
+            )
+        )
+    return signals
+
+
+def _unwrap(data: Mapping[str, Any], kind: str, units: Sequence[str]) -> Any:
+    """Return the number after which columns wrap, True for one turn, False if they do not."""
+    where = f"[{kind}] "
     unwrap = _take(
         data,
         "unwrap",
         where,
-        "true or after what number the column starts again, e.g. 65536",
+        "true or the number at which the column wraps, e.g. 65536",
         lambda u: isinstance(u, bool) or (_is_number(u) and u > 0),
         False,
     )
     if unwrap and kind not in ("position", "reference", "passive"):
-        raise InvalidRecording(f"{where}unwrap: only positions start again after a turn")
+        raise InvalidRecording(f"{where}unwrap: only positions wrap after a turn")
     if unwrap is True and any(dimension_of(unit) != "angle" for unit in units):
         raise InvalidRecording(
             f"{where}unwrap = true means one turn, but the columns are in {', '.join(units)}; "
-            f"write "
-            "after what number they start again, e.g. unwrap = 65536"
+            "write the number at which they wrap, e.g. unwrap = 65536"
         )
-    clock, found = _clock(stamps), []
-    for name, column, unit, scale, offset, delay, file in zip(
-        names, columns, units, scales, offsets, delays, files
-    ):
-        factor, si = _si(kind, unit, f"{where}column '{column}'")
-        found.append(
-            Signal(
-                kind=kind,
-                name=name,
-                unit=si,
-                column=column,
-                factor=float(factor * scale),
-                clock=clock,
-                file=file,
-                interpolation=method,
-                turn=abs((2 * math.pi if unwrap is True else unwrap * factor) * scale),
-                offset=float(offset * factor),
-                delay=_quantity({"delay": delay}, "delay", "time") or 0.0,
-            )
-        )
-    return found
+    return unwrap
 
 
 def _clock(data: Any) -> Clock:
+    """Return the clock of a table [time]."""
     where = "[time] "
     if not isinstance(data, dict):
         raise InvalidRecording(f"time is {data!r}, expected a table with columns and units")
     if not data:
         return Clock()
-    _known(data, {"columns", "units", "offset", "scale", "file"}, where)
-    file = _take(data, "file", where, "a name inside the folder of the run", _is_inside, "")
-    scale = _take(
-        data, "scale", where, "a number above zero", lambda s: _is_number(s) and s > 0, 1.0
-    )
-    columns = ("",) if "file" in data and "columns" not in data else _names(data, "columns", where)
+    _check_keys(data, {"columns", "units", "offset", "scale", "file"}, where)
+    file = _take(data, "file", where, "a name inside the folder of the log", _is_inside, "")
+    wanted = "a number above zero"
+    scale = _take(data, "scale", where, wanted, lambda s: _is_number(s) and s > 0, 1.0)
+    if "file" in data and "columns" not in data:
+        columns: tuple[str, ...] = ("",)
+    else:
+        columns = _names(data, "columns", where)
     units = _names(data, "units", where)
     if len(columns) != len(units):
         raise InvalidRecording(f"{where}{len(columns)} columns but {len(units)} units")
     return Clock(
-        columns,
-        tuple(scale * conversion(unit, "time") for unit in units),
-        _quantity(data, "offset", "time") or 0.0,
-        file,
+        columns=columns,
+        factors=tuple(scale * conversion(unit, "time") for unit in units),
+        offset=_quantity(data, "offset", "time") or 0.0,
+        file=file,
     )
 
 
-def _check(signals: Iterable[Signal], rate: float | None) -> None:
-    """Refuse what cannot become a recording."""
-    moves = {s.name: s.unit for s in signals if s.kind == "position"}
-    if not moves:
+def _check_signals(signals: Sequence[Signal], rate: float | None) -> None:
+    """Raise `InvalidRecording` if units, clocks or files of the signals do not match."""
+    position_units = {s.name: s.unit for s in signals if s.kind == "position"}
+    if not position_units:
         raise InvalidRecording("there is no position; identification needs the actuated positions")
-    for s in signals:
-        expected = (
-            SIGNAL_UNITS[moves[s.name]].get(s.kind, s.unit) if s.kind in JOINT_KINDS else s.unit
-        )
-        if s.unit != expected:
+    for signal in signals:
+        expected = signal.unit
+        if signal.kind in JOINT_KINDS:
+            expected = SIGNAL_UNITS[position_units[signal.name]].get(signal.kind, signal.unit)
+        if signal.unit != expected:
             raise InvalidRecording(
-                f"joint '{s.name}' moves in {moves[s.name]} but its {s.kind} is in {s.unit}, "
-                f"expected {expected}; check the units or convert with scale",
-                joint=s.name,
+                f"joint '{signal.name}' moves in {position_units[signal.name]} but its "
+                f"{signal.kind} is in {signal.unit}, expected {expected}; check the units or "
+                "convert with scale",
+                joint=signal.name,
             )
-        if not s.clock.columns and rate is None:
+        if not signal.clock.columns and rate is None:
             raise InvalidRecording(
-                f"{s.kind}: [time] is empty; name its columns and units, or give a rate"
+                f"{signal.kind}: [time] is empty; name its columns and units, or give a rate"
             )
-    with_file = {s.kind: True for s in signals if s.file}
-    if with_file and not all(s.file for s in signals):
+    with_file = dict.fromkeys(signal.kind for signal in signals if signal.file)
+    if with_file and not all(signal.file for signal in signals):
         raise InvalidRecording(
             f"{', '.join(with_file)} name a file and the others do not; name all files or none"
         )
@@ -336,14 +345,17 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
     Joints are the names of the position columns, in their order. Columns with other headers are
     left out.
     """
-    found: dict[str, dict[str, tuple[str, str]]] = {}
-    ignored, all_names = [], list(names)
-    for header in all_names:
+    headers = list(names)
+    described: dict[str, dict[str, tuple[str, str]]] = {}  # header and unit by kind and name
+    ignored = []
+    for header in headers:
         match = _HEADER.match(header)
         if match is None:
             ignored.append(header)
             continue
-        kind, name, unit = match["kind"] or "time", match["name"] or "time", match["unit"] or ""
+        kind = match["kind"] or "time"
+        name = match["name"] or "time"
+        unit = match["unit"] or ""
         if not unit.strip():
             usual = next(iter(_DIMENSIONS[kind].values()))
             raise InvalidRecording(
@@ -352,33 +364,38 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
                 source=source,
                 column=header,
             )
-        if name in found.setdefault(kind, {}):
+        if name in described.setdefault(kind, {}):
             raise InvalidRecording(
                 f"{source}: column '{header}': appears twice", source=source, column=header
             )
-        found[kind][name] = (header, unit)
-    if "position" not in found or "time" not in found:
-        shown = ", ".join(f"'{n}'" for n in all_names[:8]) + (", ..." if len(all_names) > 8 else "")
-        wanted = "leg1.slider.position [m]" if "time" in found else "time [s]"
+        described[kind][name] = (header, unit)
+    if "position" not in described or "time" not in described:
+        shown = ", ".join(f"'{header}'" for header in headers[:8])
+        if len(headers) > 8:
+            shown += ", ..."
+        wanted = "leg1.slider.position [m]" if "time" in described else "time [s]"
         raise InvalidRecording(
             f"{source}: there is no column like '{wanted}' among {shown}; rename the columns or "
             "write a description file",
             source=source,
         )
-    joints = list(found["position"])
-    data: dict[str, Any] = {"format": FORMAT, "joints": joints}
-    for kind, columns in found.items():
+    joints = list(described["position"])
+    data: dict[str, Any] = {"format": DESCRIPTION_FORMAT, "joints": joints}
+    for kind, columns in described.items():
         order = joints if kind in JOINT_KINDS else list(columns)
-        odd = [n for n in (*order, *columns) if n not in columns or n not in order]
-        if odd:
-            what = "has no" if odd[0] in order else "has no position but a"
+        unmatched = [name for name in order if name not in columns]
+        unmatched += [name for name in columns if name not in order]
+        if unmatched:
+            joint = unmatched[0]
+            what = "has no" if joint in order else "has no position but a"
             raise InvalidRecording(
-                f"{source}: joint '{odd[0]}' {what} {kind} column{nearest(odd[0], columns)}",
+                f"{source}: joint '{joint}' {what} {kind} column{nearest(joint, columns)}",
                 source=source,
-                joint=odd[0],
+                joint=joint,
             )
         data[kind] = {
-            key: [columns[n][i] for n in order] for i, key in enumerate(("columns", "units"))
+            "columns": [columns[name][0] for name in order],
+            "units": [columns[name][1] for name in order],
         }
         if kind in OTHER_KINDS:
             data[kind]["names"] = order
@@ -389,7 +406,8 @@ def _si(kind: str, unit: str, where: str) -> tuple[float, str]:
     """Return the factor to SI and the SI unit of a column of this kind."""
     if kind == "extra":  # whatever it is, its numbers are used as they were recorded
         return 1.0, unit
-    allowed, dimension = _DIMENSIONS[kind], dimension_of(unit)
+    allowed = _DIMENSIONS[kind]
+    dimension = dimension_of(unit)
     if dimension not in allowed:
         raise InvalidInput(
             f"{where} unit '{unit}' measures {dimension}; {kind} is expected in "
@@ -401,7 +419,8 @@ def _si(kind: str, unit: str, where: str) -> tuple[float, str]:
     return conversion(unit), allowed[dimension]
 
 
-def _known(data: Mapping[str, Any], valid: set[str], where: str) -> None:
+def _check_keys(data: Mapping[str, Any], valid: set[str], where: str) -> None:
+    """Raise `InvalidRecording` naming a key that is not known."""
     for key in data:
         if key not in valid:
             raise InvalidRecording(f"{where}key '{key}' is not known{nearest(key, valid)}", key=key)
@@ -415,52 +434,50 @@ def _take(
     good: Callable[[Any], bool],
     usual: Any = None,
 ) -> Any:
-    """Return the value of a key, which must be good, or the usual one where there is no such
-    key.
-    """
-    value = data.get(key, usual)
-    if not good(value) and (key in data or usual is None):
-        raise InvalidRecording(f"{where}{key} is {value!r}, expected {wanted}", key=key)
-    return value
+    """Return the entry of a key, which must be good, or the usual one without such a key."""
+    entry = data.get(key, usual)
+    if not good(entry) and (key in data or usual is None):
+        raise InvalidRecording(f"{where}{key} is {entry!r}, expected {wanted}", key=key)
+    return entry
 
 
 def _names(data: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    return tuple(
-        str(v)
-        for v in _take(
-            data,
-            key,
-            where,
-            "a list of names",
-            lambda values: (
-                isinstance(values, list)
-                and bool(values)
-                and all(isinstance(v, (str, int)) for v in values)
-            ),
-        )
-    )
+    """Return a list of names."""
+    return tuple(str(name) for name in _take(data, key, where, "a list of names", _is_name_list))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_name_list(entry: Any) -> bool:
+    """Return True for a list of names, which may be numbers."""
+    if not isinstance(entry, list) or not entry:
+        return False
+    return all(isinstance(name, str | int) for name in entry)
+
+
+def _is_number(entry: Any) -> bool:
+    """Return True for a finite number."""
+    return isinstance(entry, int | float) and not isinstance(entry, bool) and math.isfinite(entry)
 
 
 def _is_whole(least: int) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least
+    """Return a test for whole numbers from `least` on."""
+    return lambda entry: isinstance(entry, int) and not isinstance(entry, bool) and entry >= least
 
 
 def _is_inside(file: Any) -> bool:
-    return isinstance(file, str) and not (
-        PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts
-    )
+    """Return True for a path inside the folder of the log."""
+    if not isinstance(file, str):
+        return False
+    path = PurePosixPath(file)
+    return not path.is_absolute() and ".." not in path.parts
 
 
 def _quantity(data: Mapping[str, Any], key: str, dimension: str) -> float | None:
+    """Return a quantity such as "2 ms" in SI, None without the key."""
     if key not in data:
         return None
     if not isinstance(data[key], str):
         raise InvalidRecording(
             f'{key} is {data[key]!r}; a unit is missing: write it like "{data[key]} s"'
         )
-    value, unit = quantity(data[key])
-    return value * conversion(unit, dimension)
+    number, unit = quantity(data[key])
+    return number * conversion(unit, dimension)

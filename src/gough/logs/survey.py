@@ -21,7 +21,7 @@ from gough.core.display import text_table
 from gough.core.errors import InvalidRecording
 from gough.core.record import Columns, Record
 from gough.core.units import KNOWN_UNITS, conversion, dimension_of, is_unit
-from gough.logs.description import FORMAT, Description, describe_headers
+from gough.logs.description import DESCRIPTION_FORMAT, Description, describe_headers
 from gough.logs.formats import is_folder, table_blocks
 from gough.logs.recording import SIGNAL_UNITS
 from gough.logs.tables import NUMBER_SIGNS, Table, joined
@@ -155,7 +155,7 @@ class Survey(Record):
         """Return a description file to be edited; guesses are marked, unknown units are `?`."""
         lines = [
             f"# proposed description of {self.source}: check what is marked as a guess",
-            f"format = {FORMAT}",
+            f"format = {DESCRIPTION_FORMAT}",
             f"joints = {_list(self.joints)}",
         ]
         if self.decimal != ".":

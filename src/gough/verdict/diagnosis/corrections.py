@@ -13,7 +13,7 @@ from gough.core.documents import toml_text
 from gough.core.names import inside_leg
 from gough.engine import Model
 from gough.identification.diagnosis import Mistake
-from gough.logs.description import FORMAT, Clock, Description, Signal
+from gough.logs.description import DESCRIPTION_FORMAT, Clock, Description, Signal
 from gough.logs.recording import JOINT_KINDS, KINDS
 from gough.mechanism.terms import TERMS
 from gough.verdict.diagnosis.directions import ALL
@@ -121,7 +121,7 @@ def description_text(description: Description) -> str:
     them.
     """
     whole: dict[str, Any] = {
-        "format": FORMAT,
+        "format": DESCRIPTION_FORMAT,
         "joints": description.joints,
         "payload": description.payload,
         "rate": None if description.rate is None else f"{description.rate!r} Hz",
