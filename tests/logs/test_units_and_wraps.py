@@ -148,7 +148,10 @@ def test_an_npz_that_claims_more_than_it_holds_is_refused(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("limit", "values"),
-    [("LARGEST", np.random.default_rng(0).standard_normal(10**6)), ("MODEST", np.zeros(10**6))],
+    [
+        ("MAX_UNPACKED_BYTES", np.random.default_rng(0).standard_normal(10**6)),
+        ("MAX_SUSPICIOUS_BYTES", np.zeros(10**6)),
+    ],
     ids=["noise", "zeros"],
 )
 def test_an_npz_that_unpacks_to_gigabytes_is_refused(

@@ -414,6 +414,7 @@ def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
 
 def arrow_blocks(path: Path, size: int, description: Description | None = None) -> Iterator[Table]:
     """Yield the tables of a Parquet or Feather file; lists become columns `q[1]`, `q[2]`, ..."""
+    import_optional("pyarrow", "parquet")
     ipc = import_optional("pyarrow.ipc", "parquet")
     parquet = import_optional("pyarrow.parquet", "parquet")
     start = 0
