@@ -157,12 +157,13 @@ class JointEfforts:
         """Return the efforts without acceleration under motor efforts (a,), (c,)."""
         if not self._load_dependent:
             return self._sum(self._groups, q, qd)
-        load_dependent = [group for group in self._groups if group.term.load_dependent]
-        other_friction = [
-            group
-            for group in self._groups
-            if group.term.dissipative and not group.term.load_dependent
-        ]
+        load_dependent = []
+        other_friction = []
+        for group in self._groups:
+            if group.term.load_dependent:
+                load_dependent.append(group)
+            elif group.term.dissipative:
+                other_friction.append(group)
         available = -self._sum(other_friction, q, qd)
         for k, motor in self._load_dependent:
             available[k] += effort[motor]

@@ -312,7 +312,9 @@ def xml_text(name: str) -> str:
 
 def xml_numbers(values: Iterable[float]) -> str:
     """Return numbers with all digits; rounding errors of zero are written as zero."""
-    return " ".join(repr(0.0 if abs(value) < 1e-15 else float(value)) for value in values)
+    array = np.array(list(values), dtype=float)
+    array[np.abs(array) < 1e-15] = 0.0
+    return " ".join(repr(value) for value in array.tolist())
 
 
 def _add_inertial(body: Element, parameters: FloatArray) -> None:

@@ -152,8 +152,8 @@ class Closures:
         # Poses of the joints that carry ends; the first one is the base.
         self._joints = sorted(set(joints) - {0})
         self._joint_poses = np.tile(np.eye(3, 4), (len(self._joints) + 1, 1, 1))
-        rows = [self._joints.index(joint) + 1 if joint else 0 for joint in joints]
-        self._pose_of_end = np.array(rows, dtype=int)
+        carriers = [0, *self._joints]
+        self._pose_of_end = np.array([carriers.index(joint) for joint in joints], dtype=int)
         model = tree.model
         moves = np.zeros((model.njoints, model.nv))
         for joint in range(1, model.njoints):

@@ -1,4 +1,4 @@
-"""A robot in one pose, moved by its motors or pulled at its platform; its loops may be open."""
+"""A robot in one pose, moved by its motors or at its platform; its loops may be open."""
 
 from __future__ import annotations
 
@@ -15,40 +15,47 @@ from gough.engine.kinematics import ClosedChain
 from gough.engine.loops import LOOP_TOLERANCE, open_loops
 from gough.mechanism.types import BASE, Frame, Mechanism
 
-# step of the difference that gives the platform's Jacobian [rad or lengths of the robot]
-PROBE = 1e-6
-PULL = 0.1  # longest move of a motor at once [rad or lengths of the robot]
-PULLS = 12  # moves at most for one pull of the handle, so that the picture follows the hand
+# Step of the difference that gives the platform's Jacobian. [rad or lengths of the robot]
+JACOBIAN_STEP = 1e-6
+MAX_MOTOR_STEP = 0.1  # largest move of a motor in one iteration [rad or lengths of the robot]
+PULL_ITERATIONS = 12  # for one pull of the handle, so that the picture follows the hand
+PULL_DAMPING = 1e-6  # of the least squares, relative to the trace of J^T J
+GAP_ROUNDING = 1e-3  # gaps smaller than this fraction of the largest are rounding
 
 
 class Gap(NamedTuple):
-    """A loop that is not closed: the largest of its equations [m or rad], the points that should
-    meet, if any [m].
-    """
+    """A loop that is not closed."""
 
     closure: str
-    size: float
-    ends: FloatArray
+    size: float  # the largest residual of its equations [m or rad]
+    ends: FloatArray  # the points that should coincide, if any, (2, 3) or (0, 3) [m]
 
 
 @dataclass(frozen=True)
 class Slider:
-    """What one coordinate may be set to: the position limits, else half a turn or the robot's
-    length to both sides.
+    """The range of one coordinate.
+
+    The position limits, else half a turn or the robot's length on both sides.
     """
 
     name: str
-    index: int
-    low: float
-    high: float
+    index: int  # of the coordinate
+    low: float  # [m or rad]
+    high: float  # [m or rad]
     unit: str
 
 
 class Posture:
     """A robot in one pose.
 
-    A robot that does not assemble is there too: in its start pose, every real joint free, with the
-    reason in `problem`.
+    A robot whose loops cannot be closed is shown in its start pose with all real joints free.
+
+    Attributes:
+        model: None if the loops cannot be closed.
+        problem: Why they cannot be closed; empty if they can.
+        q: The configuration, (n,).
+        tool: Body of the tool.
+        sliders: Of the motors, or of all real joints.
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -62,30 +69,40 @@ class Posture:
             self.chain = ClosedChain(open_loops(mechanism))
         loops = self.chain.loops
         self.q = np.array(loops.home)
-        self.tool = mechanism.flange if self.model is None else self.model.load_body
-        sliders = []
-        for i in (
-            [i for i, joint in enumerate(mechanism.joints) if not joint.virtual]
-            if self.model is None
-            else loops.partitions["actuated"].independent
-        ):
-            joint, home = loops.mechanism.joints[i], float(loops.home[i])
-            reach = np.pi if joint.kind == "revolute" else loops.length
-            low, high = joint.limits.position or (home - reach, home + reach)
-            sliders.append(
-                Slider(joint.name, i, float(min(low, home)), float(max(high, home)), joint.unit)
-            )
-        self.sliders = tuple(sliders)
-        self._moving = [slider.index for slider in sliders]
+        if self.model is None:
+            self.tool = mechanism.flange
+            real = [i for i, joint in enumerate(mechanism.joints) if not joint.virtual]
+            self._moving = real
+        else:
+            self.tool = self.model.load_body
+            self._moving = list(loops.partitions["actuated"].independent)
+        self.sliders = tuple(self._slider(i) for i in self._moving)
+
+    def _slider(self, index: int) -> Slider:
+        """Return the slider of a coordinate; its range contains the start pose."""
+        loops = self.chain.loops
+        joint = loops.mechanism.joints[index]
+        home = float(loops.home[index])
+        reach = np.pi if joint.kind == "revolute" else loops.length
+        low, high = joint.limits.position or (home - reach, home + reach)
+        return Slider(
+            name=joint.name,
+            index=index,
+            low=float(min(low, home)),
+            high=float(max(high, home)),
+            unit=joint.unit,
+        )
 
     @property
     def positions(self) -> FloatArray:
-        """What the sliders show, (m,). [m or rad]"""
+        """Coordinates of the sliders, (m,). [m or rad]"""
         return self.q[self._moving]
 
     def drive(self, positions: FloatArray) -> str:
-        """Set the sliders' coordinates and close the loops; return why that fails, the pose then
-        stays as it was.
+        """Set the coordinates of the sliders and close the loops.
+
+        Returns:
+            Why that fails; the pose does not change then. Empty if it succeeds.
         """
         if self.model is None:
             self.q[self._moving] = positions
@@ -105,56 +122,80 @@ class Posture:
 
     def _body(self, name: str, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return rotations (t, 3, 3) and origins (t, 3) of a body."""
-        body = [body.name for body in self.chain.loops.mechanism.bodies].index(name)
+        names = [body.name for body in self.chain.loops.mechanism.bodies]
+        index = names.index(name)
         rotations, origins = self.chain.body_poses(np.ascontiguousarray(q))
-        return rotations[:, body], origins[:, body]
+        return rotations[:, index], origins[:, index]
 
     def pull(self, rotation: FloatArray, origin: FloatArray) -> str:
-        """Bring the tool as near to a place as the motors and their limits let it; return why it
-        stops early.
+        """Bring the tool as near to a pose as the motors and their limits allow.
 
         Damped least squares: with J the tool's twist by the motors, dq = (J'J + d)^-1 J' e, so that
-        what the tool cannot do (the rotation of a Delta's platform) is left, not enforced.
+        motions that the tool cannot make (the rotation of a Delta's platform) remain as error.
+
+        Args:
+            rotation: Of the tool in the base frame, (3, 3).
+            origin: Of the tool in the base frame, (3,). [m]
+
+        Returns:
+            Why it stops early; empty if it does not.
         """
         if self.model is None:
             return "the loops are open: the platform cannot be moved"
-        units, length = self.chain.loops.units[self._moving], self.chain.loops.length
-        low, high = np.array([(slider.low, slider.high) for slider in self.sliders]).T
-        for _ in range(PULLS):
+        units = self.chain.loops.units[self._moving]
+        low = np.array([slider.low for slider in self.sliders])
+        high = np.array([slider.high for slider in self.sliders])
+        smallest_move = 1e-9 * max(self.chain.loops.length, 1.0)
+        for _ in range(PULL_ITERATIONS):
             try:
-                E = self.chain.closure_map(self.q[None], "actuated")[0] * units
+                step = self._motor_step(rotation, origin, units)
             except GoughError as error:
                 return str(error)
-            turns, places = self._body(self.tool, np.vstack([self.q, self.q + PROBE * E.T]))
-            J = _twists(turns[0], places[0], turns[1:], places[1:], length).T / PROBE
-            missing = _twists(turns[0], places[0], rotation[None], origin[None], length)[0]
-            damping = 1e-6 * max(float(np.trace(J.T @ J)), 1e-12)
-            step = np.linalg.solve(J.T @ J + damping * np.eye(len(units)), J.T @ missing)
-            step *= min(1.0, PULL / max(float(np.abs(step).max()), 1e-12))
             target = np.clip(self.positions + step * units, low, high)
-            if np.abs(target - self.positions).max() < 1e-9 * max(length, 1.0):
+            if np.abs(target - self.positions).max() < smallest_move:
                 break
-            if trouble := self.drive(target):
-                return trouble
+            if problem := self.drive(target):
+                return problem
         return ""
 
-    def gaps(self) -> list[Gap]:
-        """Return the loops that are not closed, the widest first; those a thousand times as narrow
-        are rounding.
+    def _motor_step(
+        self, rotation: FloatArray, origin: FloatArray, units: FloatArray
+    ) -> FloatArray:
+        """Return one step of the motors towards a pose of the tool, in their units, (m,).
+
+        Args:
+            units: A radian or the length of the robot for each motor, (m,).
         """
+        length = self.chain.loops.length
+        E = self.chain.closure_map(self.q[None], "actuated")[0] * units
+        nearby = np.vstack([self.q, self.q + JACOBIAN_STEP * E.T])
+        rotations, origins = self._body(self.tool, nearby)
+        twists = _twists(rotations[0], origins[0], rotations[1:], origins[1:], length)
+        J = twists.T / JACOBIAN_STEP
+        error = _twists(rotations[0], origins[0], rotation[None], origin[None], length)[0]
+        damping = PULL_DAMPING * max(float(np.trace(J.T @ J)), 1e-12)
+        step = np.linalg.solve(J.T @ J + damping * np.eye(len(units)), J.T @ error)
+        largest = max(float(np.abs(step).max()), 1e-12)
+        return np.asarray(step * min(1.0, MAX_MOTOR_STEP / largest))
+
+    def gaps(self) -> list[Gap]:
+        """Return the loops that are not closed, the widest first, without rounding errors."""
         loops = self.chain.loops
-        residual = np.abs(np.array(loops.equations(self.q)[0]).ravel())
-        found, row = [], 0
+        residuals = np.abs(np.array(loops.equations(self.q)[0]).ravel())
+        gaps: list[Gap] = []
+        row = 0
         for closure in loops.mechanism.closures:
-            mine = slice(row, row + closure.equations)
+            rows = slice(row, row + closure.equations)
             row += closure.equations
-            if not (residual[mine] * loops.weights[mine]).max() < LOOP_TOLERANCE:
-                ends = np.array([self._point(frame) for frame in closure.frames]).reshape(-1, 3)
-                found.append(Gap(closure.name, float(residual[mine].max()), ends))
-        found.sort(key=lambda gap: -gap.size)
-        return [gap for gap in found if gap.size > 1e-3 * found[0].size]
+            residual = residuals[rows]
+            if not (residual * loops.weights[rows]).max() < LOOP_TOLERANCE:
+                ends = np.array([self._point(frame) for frame in closure.frames])
+                gaps.append(Gap(closure.name, float(residual.max()), ends.reshape(-1, 3)))
+        gaps.sort(key=lambda gap: -gap.size)
+        return [gap for gap in gaps if gap.size > GAP_ROUNDING * gaps[0].size]
 
     def _point(self, frame: Frame) -> FloatArray:
+        """Return the origin of a frame in the base frame, (3,). [m]"""
         local = np.asarray(frame.placement.translation)
         if frame.body == BASE:
             return local
@@ -162,39 +203,38 @@ class Posture:
         return np.asarray(origins[0] + rotations[0] @ local)
 
     def describe(self) -> list[str]:
-        """Return what to know of the pose: open loops, or distance to singularities, and motors at
-        their limits.
-        """
+        """Return lines about the pose: open loops, or singularities and exceeded limits."""
         if self.model is None:
-            return [
-                self.problem,
-                *(
-                    f"loop '{gap.closure}' is open by {gap.size:.3g} m (or rad)"
-                    for gap in self.gaps()
-                ),
-            ]
+            lines = [self.problem]
+            for gap in self.gaps():
+                lines.append(f"loop '{gap.closure}' is open by {gap.size:.3g} m (or rad)")
+            return lines
+        lines = []
         margins = self.chain.margins(self.q[None])
-        lines = [
-            f"Type-{k} singularity: margin {value:.3g}"
-            for k, value in ((1, float(margins.type1[0])), (2, float(margins.type2[0])))
-            if np.isfinite(value)
-        ]
-        for joint, value in zip(self.chain.loops.mechanism.joints, self.q):
+        for number, margin in ((1, float(margins.type1[0])), (2, float(margins.type2[0]))):
+            if np.isfinite(margin):
+                lines.append(f"Type-{number} singularity: margin {margin:.3g}")
+        for joint, position in zip(self.chain.loops.mechanism.joints, self.q):
             low, high = joint.limits.position or (-np.inf, np.inf)
-            if not low <= value <= high:
+            if not low <= position <= high:
                 lines.append(
-                    f"'{joint.name}' at {value:.4g} {joint.unit} is beyond its limits {low:g} to "
-                    f"{high:g}"
+                    f"'{joint.name}' at {position:.4g} {joint.unit} is beyond its limits {low:g} "
+                    f"to {high:g}"
                 )
         return lines
 
 
 def _twists(
-    turn: FloatArray, place: FloatArray, to: FloatArray, at: FloatArray, length: float
+    rotation: FloatArray,
+    origin: FloatArray,
+    rotations: FloatArray,
+    origins: FloatArray,
+    length: float,
 ) -> FloatArray:
-    """Return the small motions from one frame to others: translation over length, then rotation
-    vector, (k, 6).
+    """Return the small motions from one frame to k others, (k, 6).
+
+    Translation over length, then rotation vector.
     """
-    return np.concatenate(
-        [(at - place) / length, Rotation.from_matrix(to @ turn.T).as_rotvec()], axis=1
-    )
+    translations = (origins - origin) / length
+    rotation_vectors = Rotation.from_matrix(rotations @ rotation.T).as_rotvec()
+    return np.concatenate([translations, rotation_vectors], axis=1)
