@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from gough.core.arrays import FloatArray
 from gough.core.documents import plain, restored
 from gough.core.errors import InvalidInput
-from gough.core.record import StoredRecord
+from gough.core.record import Record, StoredRecord
 
 
 @dataclass(frozen=True)
@@ -88,3 +90,21 @@ def test_a_damaged_file_is_refused_by_name(text: object, tmp_path: Path) -> None
     path.write_text(json.dumps(Kept(0.5).to_dict() | {"value": text}), encoding="utf-8")
     with pytest.raises(InvalidInput, match=r"kept\.json' is damaged"):
         Kept.load(path)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sealed(Record):
+    array: FloatArray
+    by_name: Mapping[str, float]
+
+
+@pytest.mark.parametrize(
+    "twin_of", [copy.deepcopy, lambda sealed: pickle.loads(pickle.dumps(sealed))]
+)
+def test_a_record_can_be_pickled_and_copied_and_stays_read_only(twin_of) -> None:
+    twin = twin_of(Sealed(array=np.arange(3.0), by_name={"a": 0.5}))
+    np.testing.assert_array_equal(twin.array, [0.0, 1.0, 2.0])
+    assert dict(twin.by_name) == {"a": 0.5}
+    assert not twin.array.flags.writeable
+    with pytest.raises(TypeError):
+        twin.by_name["a"] = 1.0

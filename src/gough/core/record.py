@@ -59,6 +59,18 @@ class Record:
                 read_only = _read_only(content, str(field.type))
                 object.__setattr__(self, field.name, read_only)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes for pickle and copy, which cannot handle read-only mappings."""
+        state = dict(vars(self))
+        for name, content in state.items():
+            if isinstance(content, MappingProxyType):
+                state[name] = dict(content)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        Record.__post_init__(self)  # makes the fields read-only again
+
     def table(self) -> Columns:
         """Return columns by heading; the first column names the rows."""
         names = [field.name for field in fields(self)]
