@@ -33,7 +33,7 @@ from gough.fleets.hierarchy import drifts, hierarchy, trend
 from gough.identification.many_logs import frozen_job, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing, choose_processing, log_statistics
-from gough.processing.many_logs import Job, collect, factor_of
+from gough.processing.many_logs import Job, collect, statistics_of_log
 from gough.virtual.fleet_logs import VirtualFleet
 
 Row = tuple[str, str, str, str]
@@ -66,7 +66,7 @@ def throughput() -> Iterator[Row]:
         folder = Path(name)
         logs = written(folder, LOGS, SECONDS)
         job = job_for(logs[:2])
-        factor_of((job, logs[0]))
+        statistics_of_log((job, logs[0]))
         executors: dict[str, Executor] = {
             "in process": InProcess(),
             "1 process": Processes(workers=1),
@@ -231,7 +231,7 @@ def main() -> None:
             tie_legs=True,
         )
         started = time.perf_counter()
-        factor_of((job, sys.argv[2]))
+        statistics_of_log((job, sys.argv[2]))
         print(
             time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         )

@@ -25,7 +25,7 @@ from gough.engine import Model
 from gough.identification.many_logs import FactorSettings
 from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing, log_statistics
-from gough.processing.many_logs import Job, collect, factor_of
+from gough.processing.many_logs import Job, collect, statistics_of_log
 from gough.virtual import Simulation, record
 
 LOGS = 6
@@ -159,12 +159,12 @@ def test_a_cluster_that_is_not_there_is_named(job: Job, logs: list[str], tmp_pat
 
 def test_a_worker_of_another_version_refuses(job: Job, logs: list[str]) -> None:
     with pytest.raises(InvalidInput, match=r"the work is for 9\.9"):
-        factor_of((replace(job, version="9.9"), logs[0]))
+        statistics_of_log((replace(job, version="9.9"), logs[0]))
 
 
 def test_a_worker_with_another_robot_file_refuses(job: Job, logs: list[str]) -> None:
     with pytest.raises(InvalidInput, match="not the one the work is for"):
-        factor_of((replace(job, robot_hash="0" * 64), logs[0]))
+        statistics_of_log((replace(job, robot_hash="0" * 64), logs[0]))
 
 
 class Counting:
@@ -241,7 +241,7 @@ def test_bad_logs_are_skipped_if_asked_and_copies_count_once(
 ) -> None:
     collected = collect(job, list(bad_logs.values()), tmp_path / "factors", InProcess(), bad="skip")
     assert {Path(path).name for path in collected.bad} == {"half.npz", "foreign.csv", "missing.npz"}
-    assert {Path(a).name: Path(b).name for a, b in collected.twice.items()} == {
+    assert {Path(a).name: Path(b).name for a, b in collected.copies.items()} == {
         "log1.npz": "copy.npz"
     }
     assert len(collected.keys) == 3

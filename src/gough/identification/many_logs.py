@@ -16,7 +16,7 @@ from gough.kernels.cache import cache_directory
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing, in_robot_order
-from gough.processing.many_logs import Bad, Job, opened
+from gough.processing.many_logs import Bad, Job, open_log
 
 SAMPLE = 8  # logs that processing is chosen from, spread over all by name
 SHOWN = 100_000  # samples of a long log that are looked at
@@ -49,7 +49,7 @@ class FactorSettings(Settings):
 
 def looked_at(log: str) -> Recording:
     """Return a log, or the beginning of one that is long."""
-    source = opened(log)
+    source = open_log(log)
     return next(source.blocks(SHOWN)) if isinstance(source, RecordingSource) else source
 
 
