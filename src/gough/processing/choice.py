@@ -31,7 +31,7 @@ from gough.processing.cross_validation import (
     prediction_errors,
     time_span,
 )
-from gough.processing.filters import EDGE_PERIODS
+from gough.processing.filters import FILTER_EDGE_PERIODS
 from gough.processing.match_robot import MatchedLog, match_robot
 from gough.processing.matching import in_robot_order
 from gough.processing.processed_log import ProcessedLog, joined
@@ -50,17 +50,17 @@ CUTOFF_RATIO = 2.0
 # Lowest cut-off times duration of a log: half of the log is left beside the ends that filters
 # spoil.
 MIN_CUTOFF_PERIODS = 21.0
-# The search for a cut-off ends after `PATIENCE` candidates in a row whose error is more than
+# The search for a cut-off ends after `CUTOFF_PATIENCE` candidates in a row whose error is more than
 # `HOPELESS_RATIO` times the best.
 HOPELESS_RATIO = 1.1
-PATIENCE = 3
+CUTOFF_PATIENCE = 3
 # Of a log longer than `LONG_LOG` seconds, `N_SAMPLE_BLOCKS` blocks of `SAMPLE_BLOCK` seconds are
 # enough to choose.
 LONG_LOG = 300.0
 N_SAMPLE_BLOCKS = 6
 SAMPLE_BLOCK = 20.0
 # Smallest fraction of the equations of a row that an exclusion window may leave.
-MIN_VALID_FRACTION = 0.5
+MIN_WINDOW_VALID_FRACTION = 0.5
 MAX_WINDOWS = 9  # tried, each twice as wide as the last: from one sample to 128
 # Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual
 # robots. Cut-offs whose error is within this ratio of the best are taken as equal:
@@ -274,7 +274,7 @@ def raised_cutoff(
         return settings
     samples = _samples_of_logs(model, matched, settings)
     validation = CrossValidation(model, samples, parameters, gains)
-    margin = EDGE_PERIODS / settings.cutoff
+    margin = FILTER_EDGE_PERIODS / settings.cutoff
 
     def error(cutoff: float) -> float:
         candidates = validation.candidates(replace(settings, cutoff=cutoff, decimation=None))
@@ -409,13 +409,13 @@ def _try_cutoffs(validation: CrossValidation, settings: Processing) -> tuple[Can
     tried: dict[float, Candidate] = {}
 
     def error(cutoff: float) -> float:
-        tried[cutoff] = _tried_cutoff(validation, settings, cutoff, EDGE_PERIODS / lowest)
+        tried[cutoff] = _tried_cutoff(validation, settings, cutoff, FILTER_EDGE_PERIODS / lowest)
         return tried[cutoff].error
 
     best = np.inf
     n_hopeless = 0
     cutoff = lowest
-    while cutoff <= highest * (1 + 1e-9) and n_hopeless < PATIENCE:
+    while cutoff <= highest * (1 + 1e-9) and n_hopeless < CUTOFF_PATIENCE:
         next_error = error(cutoff)
         n_hopeless = n_hopeless + 1 if next_error > HOPELESS_RATIO * best else 0
         best = min(best, next_error)
@@ -500,7 +500,7 @@ def _masks_of_windows(
     for width in widths:
         valid = [log.valid_at(replace(settings, window=width)) for log in logs]
         fraction = np.concatenate(valid).mean(axis=0)
-        if (fraction < MIN_VALID_FRACTION * fraction_without).any():
+        if (fraction < MIN_WINDOW_VALID_FRACTION * fraction_without).any():
             break
         masks.append(valid)
     return masks

@@ -12,10 +12,10 @@ from gough.core.errors import InvalidInput
 from gough.core.trajectory import Fourier, PositionVelocityAcceleration, fourier_basis
 
 FILTER_ORDER = 4  # of the one-way Butterworth filter
-# The slowest pole decays by exp(-2.4 cutoff t): to below 1e-3 after EDGE_PERIODS / cutoff, to
-# rounding after SETTLING_PERIODS / cutoff.
-EDGE_PERIODS = 3.0
-SETTLING_PERIODS = 14.0
+# The slowest pole decays by exp(-2.4 cutoff t): to below 1e-3 after FILTER_EDGE_PERIODS / cutoff,
+# to rounding after FILTER_SETTLING_PERIODS / cutoff.
+FILTER_EDGE_PERIODS = 3.0
+FILTER_SETTLING_PERIODS = 14.0
 # Central difference of order 8: (4/5, -1/5, 4/105, -1/280), right to 1e-4 up to a tenth of the
 # sampling rate.
 STENCIL = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
@@ -40,8 +40,8 @@ def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     """Low-pass filter forward and backward with a Butterworth filter along the first axis.
 
     The gain is 1 / (1 + (tan(pi f / rate) / tan(pi cutoff / rate))^(2 FILTER_ORDER)), real: no
-    delay, 6 dB at the cut-off. The ends are extended by point reflection over `EDGE_PERIODS` /
-    cutoff, or over the whole signal if it is shorter.
+    delay, 6 dB at the cut-off. The ends are extended by point reflection over
+    `FILTER_EDGE_PERIODS` / cutoff, or over the whole signal if it is shorter.
     """
     check_cutoff(cutoff, rate)
     if len(values) <= 3 * FILTER_ORDER:
@@ -87,7 +87,7 @@ def edge_samples(rate: float, cutoff: float) -> int:
     Near the Nyquist frequency it is the two derivatives.
     """
     check_cutoff(cutoff, rate)
-    return max(int(np.ceil(EDGE_PERIODS * rate / cutoff)), 4 * STENCIL_HALF)
+    return max(int(np.ceil(FILTER_EDGE_PERIODS * rate / cutoff)), 4 * STENCIL_HALF)
 
 
 def memory_samples(rate: float, cutoff: float | None) -> int:
@@ -98,7 +98,7 @@ def memory_samples(rate: float, cutoff: float | None) -> int:
     derivatives = 2 * STENCIL_HALF
     if cutoff is None:
         return derivatives
-    return derivatives + int(np.ceil(SETTLING_PERIODS * rate / cutoff))
+    return derivatives + int(np.ceil(FILTER_SETTLING_PERIODS * rate / cutoff))
 
 
 def lowpass_periodic(

@@ -261,18 +261,18 @@ def process_log(
 
 
 def process_blocks(
-    model: Model, source: MatchedLog | RecordingSource, settings: Processing, size: int
+    model: Model, source: MatchedLog | RecordingSource, settings: Processing, block_length: int
 ) -> Iterator[ProcessedLog]:
-    """Yield a log of any length, processed in time, in consecutive blocks of about `size`."""
+    """Yield a log of any length, processed in time, in blocks of about `block_length` samples."""
     matched = source if isinstance(source, MatchedLog) else None
     recording = source.recording if isinstance(source, MatchedLog) else source
-    first_block = next(iter(recording.blocks(size)))
+    first_block = next(iter(recording.blocks(block_length)))
     head = first_block if matched is None else matched.recording
     time_filter = TimeFilter.of(settings, head)
     # samples on both sides that influence a filtered sample and its validity
     halo = memory_samples(time_filter.rate, time_filter.cutoff)
     halo += _validity_halo(settings, time_filter.rate)
-    ordered = (in_robot_order(block, model) for block in recording.blocks(size))
+    ordered = (in_robot_order(block, model) for block in recording.blocks(block_length))
     pose: FloatArray | None = None
     state: FilterState | None = None
     for held, first, inner in _overlapping(ordered, time_filter.edge, halo):
@@ -285,7 +285,8 @@ def process_blocks(
             matched=matched,
         )
         done = _process_block(model, block, settings, time_filter, pose, state)
-        pose, state = done.pose, done.state
+        pose = done.pose
+        state = done.state
         yield done.log
 
 
@@ -309,25 +310,15 @@ def _process_block(
             configuration by default.
         state: Internal state of joint terms after the last block.
     """
-    recording, kept = block.recording, block.kept
+    recording = block.recording
+    kept = block.kept
     rate = time_filter.rate / kept.step
     halo = _validity_halo(settings, rate)
     before = min(halo, kept.start // kept.step)
     after = min(halo, (len(recording) - 1 - kept[-1]) // kept.step)
     wide = np.arange(-before, len(kept) + after) * kept.step + kept.start
     inner = slice(before, before + len(kept))
-    motors = independent_motor_columns(model)
-    position, velocity, acceleration = time_filter.differentiate(recording)
-    start = pose
-    if block.matched is not None:
-        start = block.matched.pose_near(wide + block.first)
-    motion = model.kinematics.motion(
-        recording.time[wide],
-        position[wide][:, motors],
-        velocity[wide][:, motors],
-        acceleration[wide][:, motors],
-        start=start,
-    )
+    motion = _closed_motion(model, block, wide, time_filter, pose)
     next_pose = motion.q[max(0, inner.stop - halo)]
     valid = valid_equations(model, motion, settings, settings.reach(rate))[inner]
     motion = motion.take(inner)
@@ -366,6 +357,29 @@ def _process_block(
         matched=block.matched,
     )
     return _ProcessedBlock(log, next_pose, state)
+
+
+def _closed_motion(
+    model: Model,
+    block: _Block,
+    samples: IntArray,
+    time_filter: TimeFilter,
+    pose: FloatArray | None,
+) -> Motion:
+    """Return the motion of all coordinates at some samples of a block, loops closed."""
+    recording = block.recording
+    motors = independent_motor_columns(model)
+    position, velocity, acceleration = time_filter.differentiate(recording)
+    start = pose
+    if block.matched is not None:
+        start = block.matched.pose_near(samples + block.first)
+    return model.kinematics.motion(
+        recording.time[samples],
+        position[samples][:, motors],
+        velocity[samples][:, motors],
+        acceleration[samples][:, motors],
+        start=start,
+    )
 
 
 def _as_slice(samples: range) -> slice:

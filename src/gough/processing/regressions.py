@@ -42,9 +42,9 @@ def regression(
 
 
 def blocks_of_regression(
-    model: Model, processed: ProcessedLog, parameters: BaseParameters | Sequence[str], size: int
+    model: Model, processed: ProcessedLog, parameters: BaseParameters | Sequence[str], length: int
 ) -> Iterator[Regression]:
-    """Yield the regression of all samples in consecutive blocks of at most `size`."""
+    """Yield the regression of all samples in consecutive blocks of at most `length`."""
     if processed.current:
         raise InvalidRecording(
             f"{processed.source}: the log holds currents and the drive gains are not known; give "
@@ -52,10 +52,10 @@ def blocks_of_regression(
         )
     repetitions = processed.repetitions
     group = processed.group
-    for start in range(0, len(processed), size):
-        samples = slice(start, start + size)
+    for start in range(0, len(processed), length):
+        samples = slice(start, start + length)
         motion = processed.motion
-        if size < len(processed):
+        if length < len(processed):
             motion = motion.take(samples)
         block = model.regression(
             motion,
