@@ -138,8 +138,8 @@ def sweep(regressor: Interval, effort: Interval, bound: FloatArray, box: Interva
 def bound_magnitude(matrix: Interval, right: Interval) -> tuple[FloatArray, FloatArray]:
     """Bound |theta| for a nearly diagonal system C theta = d without any prior.
 
-    theta = D theta + d with D = 1 - C. If |D| v <= b v for a positive v >= |d| and b <
-    1, then |theta| <= v / (1 - b); infinite if b >= 1.
+    theta = D theta + d with D = 1 - C. If |D| v <= b v for a positive v >= |d| and
+    b < 1, then |theta| <= v / (1 - b); infinite if b >= 1.
 
     Args:
         matrix: [C], (p, p).

@@ -92,9 +92,12 @@ class Polytope:
 def linearise(equations: Equations, box: Interval) -> Polytope:
     """Return the smallest polytope around the parameters in a box that satisfy every equation.
 
-    Some G in [L, U] has G theta >= g exactly if sum_j max(L_j theta_j, U_j theta_j) >=
-    g. Where the box fixes the sign of theta_j that term is linear. Elsewhere it lies
-    below its chord over the box, slope theta_j + intercept.
+    Some G in [L, U] has G theta >= g exactly if
+
+        sum_j max(L_j theta_j, U_j theta_j) >= g.
+
+    Where the box fixes the sign of theta_j that term is linear. Elsewhere it lies below
+    its chord over the box, slope theta_j + intercept.
     """
     lower = equations.regressor.lower
     upper = equations.regressor.upper

@@ -27,8 +27,9 @@ def finite_start(problem: BoundedProblem, outliers: int) -> tuple[Interval, list
 
         |theta_u| <= |D| |theta_u| + |X| (|effort| + bound + |W_k| |theta_k|)
 
-    and so |theta_u| <= v / (1 - b) if v, the `size`, exceeds the last term and |D| v <=
-    b v with b < 1. Of q + 1 sets of equations that share none, one is free of outliers.
+    and so |theta_u| <= v / (1 - b) if v, the `size`, exceeds the last term and
+    |D| v <= b v with b < 1. Of q + 1 sets of equations that share none, one is free of
+    outliers.
     """
     box = problem.prior
     equations = problem.equations

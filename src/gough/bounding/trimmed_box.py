@@ -61,8 +61,8 @@ def find_outliers(problem: BoundedProblem, max_outliers: int) -> IntArray:
     the truth whatever a minority of equations is, while a mild outlier can hide if as
     few equations as possible are removed.
 
-    If these are too many: the sum of violations is minimised, then reweighted by 1 /
-    (violation + small), which moves it towards their number (Candes, Wakin & Boyd
+    If these are too many: the sum of violations is minimised, then reweighted by
+    1 / (violation + small), which moves it towards their number (Candes, Wakin & Boyd
     2008). The equations still violated are removed; those that the centre of the others
     satisfies are restored. The fewest possible are not guaranteed: that problem is
     NP-hard.

@@ -14,7 +14,7 @@ from gough.core.statistics import normal_quantile, robust_scale, robust_scores
 from gough.fleets.faults import FoundFault, Kind, fault_sensitivities, find_faults
 from gough.fleets.hierarchy import Drifts, Hierarchy, Trend
 from gough.fleets.history import DAY, RobotHistory, date_of
-from gough.fleets.outliers import find_outliers, robot_scatter
+from gough.fleets.outliers import find_outlying_robots, robot_scatter
 from gough.processing.many_logs import Job, name_of
 
 # logs of a robot that are diagnosed, beside one of an unusual period
@@ -110,7 +110,7 @@ def fault_alerts(
     typical_logs = _logs_to_diagnose(typical, None)
     parameters = typical.estimate.parameters
     sensitivities = fault_sensitivities(job, typical_logs, parameters)
-    outliers = find_outliers(histories, common, sensitivities, level)
+    outliers = find_outlying_robots(histories, common, sensitivities, level)
     n_rows = histories[0].residual.shape[1]
     n_tests = n_rows * (sum(len(scores) for scores in period_scores) + len(histories))
     limit = normal_quantile(1 - level / n_tests)

@@ -16,16 +16,16 @@ from gough.fleets.history import RobotHistory
 MIN_COMPARED_ROBOTS = 5
 
 
-class Outliers(NamedTuple):
+class OutlyingRobots(NamedTuple):
     """What most robots have in common, and those that are unlike them."""
 
     common: Hierarchy  # of the other robots
     distances: dict[int, float]  # by robot, in standard deviations
 
 
-def find_outliers(
+def find_outlying_robots(
     histories: Sequence[RobotHistory], common: Hierarchy, sensitivities: FloatArray, level: float
-) -> Outliers:
+) -> OutlyingRobots:
     """Find robots far from the others in a direction in which a fault changes the estimate.
 
     The farthest robot is removed, the mean of the others estimated again, and so on up to a quarter
@@ -47,7 +47,7 @@ def find_outliers(
     inside = list(range(n))
     removed: list[int] = []
     distances: list[float] = []
-    outliers = Outliers(common, {})
+    outliers = OutlyingRobots(common, {})
     for _ in range(n_removed):
         distance = _distances(values, covariances, common, sensitivities, inside)
         farthest = inside[int(np.argmax(distance[inside]))]
@@ -58,7 +58,7 @@ def find_outliers(
         distances.append(float(distance[farthest]))
         n_tests = 2 * len(sensitivities) * (len(inside) + 1)
         if distances[-1] > student_quantile(1 - level / n_tests, len(inside) - 1):
-            outliers = Outliers(common, dict(zip(removed, distances)))
+            outliers = OutlyingRobots(common, dict(zip(removed, distances)))
     return outliers
 
 
