@@ -14,7 +14,7 @@ from gough.engine import Model, base_parameters
 from gough.fitting.regression import Regression
 from gough.identification import prepare
 from gough.identification.structures import ModelChoice
-from gough.identification.term_choice import _blocks, _Moments, choose_terms
+from gough.identification.term_choice import _term_blocks, _TermComparison, choose_terms
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot, parse_robot, robot_text
 from gough.virtual import record, simulate
@@ -99,14 +99,15 @@ def test_errors_from_moments_are_those_of_refitting_without_each_fold_and_predic
         mask=mask,
         recording=np.repeat([0, 1, 2], 100),
     )
-    block, folds, what = _blocks(problem)
+    blocks = _term_blocks(problem)
+    block = blocks.label
     fold = block // 7
-    assert (what, folds) == ("logs", 3)
+    assert (blocks.kind, len(blocks.folds)) == ("logs", 3)
     np.testing.assert_array_equal(fold, problem.recording)
     recorded = replace(
         problem, regressor=W + 0.1 * rng.standard_normal(W.shape), effort=problem.effort + 0.2
     )
-    moments = _Moments(problem, block, folds, np.array([1.0, 4.0]), judged=recorded)
+    comparison = _TermComparison(problem, recorded, blocks=blocks, weights=np.array([1.0, 4.0]))
     tied = [[0], [1], [2, 3]]
     weight = np.array([1.0, 2.0]) * mask
     (A, y), (R, z) = (
@@ -121,8 +122,7 @@ def test_errors_from_moments_are_those_of_refitting_without_each_fold_and_predic
         x = np.linalg.lstsq(A[fold != f].reshape(-1, 3), y[fold != f].reshape(-1), rcond=None)[0]
         for b in range(7 * f, 7 * f + 7):
             here = block == b
-            for recorded, (X, e) in ((True, (R, z)), (False, (A, y))):
-                expected = [((e - X @ x)[here] ** 2).sum(), (e[here] ** 2).sum()]
-                assert moments.errors(tied, recorded=recorded)[:, b] == pytest.approx(
-                    expected, rel=1e-6
-                )
+            errors = {"recorded": comparison.errors(tied), "fitted": comparison.fitted_errors(tied)}
+            for name, (X, e) in {"recorded": (R, z), "fitted": (A, y)}.items():
+                expected = ((e - X @ x)[here] ** 2).sum()
+                assert errors[name][b] == pytest.approx(expected, rel=1e-6)

@@ -24,7 +24,9 @@ from gough.fitting.whitening import inverse_root, padded_inverse_root
 if TYPE_CHECKING:
     from gough.fitting.regression import Regression
 
-GRAM_JITTER = 1e-15  # added to the unit diagonal of a Gram matrix before Cholesky: rounding only
+# Added to the unit diagonal of a Gram matrix before Cholesky: columns that are combinations of
+# others share their coefficients, and a millionth of an effort is taken as rounding.
+GRAM_JITTER = 1e-12
 FACTOR_CHUNK_ROWS = 128  # fewest rows of a tall matrix that are reduced at once
 
 
@@ -226,6 +228,20 @@ class BlockStatistics(Record):
             joint=None,
         )
 
+    def weighted(self, weights: FloatArray) -> BlockStatistics:
+        """Return the statistics of all rows as one row, each with a weight, (r,)."""
+        gram = np.einsum("r,brcd->bcd", weights, self.grams)
+        return replace(
+            self,
+            blocks=gram[:, None],
+            form="gram",
+            block_valid=self.block_valid.sum(axis=1, keepdims=True),
+            rows=("all rows",),
+            row_units=("1",),
+            sums=None,
+            joint=None,
+        )
+
     @cached_property
     def joint_rows(self) -> tuple[JointFactor, ...]:
         """Rows side by side over all blocks, one entry for each set of rows valid together."""
@@ -354,7 +370,7 @@ def factors_of_grams(grams: FloatArray) -> FloatArray:
     scale = np.where(scale > 0, scale, 1.0)
     unit = grams / (scale[..., :, None] * scale[..., None, :])
     width = grams.shape[-1]
-    jitter = GRAM_JITTER * width
+    jitter = GRAM_JITTER
     while True:
         try:
             lower = np.linalg.cholesky(unit + jitter * np.eye(width))

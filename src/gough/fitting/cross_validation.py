@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from gough.core.arrays import TINY, FloatArray
 from gough.fitting.block_statistics import BlockStatistics, factors_of_grams
@@ -15,6 +16,7 @@ from gough.fitting.solve import solve
 # Enough to choose by: the weights of the rows then change by less than a thousandth.
 WEIGHT_PASSES = 20
 WEIGHT_TOLERANCE = 1e-3
+MIN_UNIT_DIAGONAL = 1e-5  # of a unit column's factor; below it columns are nearly dependent
 
 
 class WeightedFit(NamedTuple):
@@ -36,8 +38,18 @@ def weighted_fit(statistics: BlockStatistics, weights: FloatArray | None = None)
         return WeightedFit(noise.solution.values, 1 / np.diag(noise.covariance))
     row_grams = statistics.grams.sum(axis=0)
     total = np.tensordot(weights, row_grams, axes=1)
-    solution = solve(factors_of_grams(total), statistics.parameters, deficient=True)
-    return WeightedFit(solution.values, weights)
+    return WeightedFit(_solve_factor(factors_of_grams(total), statistics.parameters), weights)
+
+
+def _solve_factor(factor: FloatArray, parameters: tuple[str, ...]) -> FloatArray:
+    """Return the least-squares values of a triangular factor of [W y], (p,)."""
+    p = len(parameters)
+    triangle = factor[:p, :p]
+    column_norm = np.linalg.norm(triangle, axis=0)
+    diagonal = np.abs(np.diag(triangle))
+    if p and (diagonal > MIN_UNIT_DIAGONAL * column_norm).all():
+        return np.asarray(solve_triangular(triangle, factor[:p, p]))
+    return solve(factor, parameters, deficient=True).values
 
 
 def values_without(

@@ -1,74 +1,53 @@
-"""Which joint terms the data ask for: forward selection, judged on stretches or logs that a fit has
-not seen.
+"""Joint terms that a robot file lacks: forward selection by blocked cross-validation.
 
 Every term that Gough knows is a candidate at every motor that lacks it, with a few values of its
-constants, and at all motors of one kind together, with a common coefficient or each its own. With
-moments A = W^T W, b = W^T y of each block of a fold and row, a fit without a fold and its error on
-the fold's blocks,
-
-    chi = (sum_r w_r A_r)^-1 sum_r w_r b_r  (of the other folds),    e_r^2 = y^T y - 2 b_r^T chi +
-    chi^T A_r chi,
-
-cost no samples, so that hundreds of candidates take a second. Rows weigh by what the model without
-them leaves. What is judged is the recorded effort, not the low-passed one of the fit, as when the
-processing is chosen: a low-pass takes most of what friction does at reversals. A term is taken if
-it lowers the error, on most blocks, and if its coefficient hardly changes when any block is left
-out.
+constants, and at all motors of one kind together, with a common coefficient or one each. All
+candidates are compared on block statistics, so that hundreds of them take seconds. The rows are
+weighted by the residual of the model without candidates. The recorded effort is predicted, not the
+low-passed one of the fit, as when the processing is chosen: a low-pass removes most of the effect
+of friction at reversals. A term is proposed if it lowers the error, on most blocks, and if its
+coefficient hardly changes when any block is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, IntArray
+from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.display import text_table
-from gough.core.names import Parameter
 from gough.engine.base import standard_from_base
+from gough.fitting.block_builder import statistics_by_label
+from gough.fitting.block_statistics import BlockStatistics
+from gough.fitting.cross_validation import cross_validate, values_without, weighted_fit
+from gough.fitting.problem import tie_parameters
 from gough.fitting.regression import Regression
-from gough.identification.constants import TermColumns
 from gough.identification.experiment import Experiment
-from gough.mechanism.terms import JointTerm
-from gough.mechanism.types import Joint
-from gough.processing.regressions import without_absent_payloads
+from gough.identification.term_candidates import (
+    Placement,
+    candidate_terms,
+    placements,
+    with_candidates,
+)
 
-FOLDS = 5  # stretches of the logs, where there are fewer than three logs
-GUARD = 3  # samples at the borders of a stretch that belong to no fold: the filters reach that far
-BLOCKS = 20  # that the folds are divided into, at least
+N_TERM_FOLDS = 5  # blocks left out in turn, where there are fewer than three logs
+FOLD_BORDER_SAMPLES = 3  # at the borders of a fold: the filters reach that far, so they are unused
+MIN_TERM_BLOCKS = 20  # that the folds are divided into
 # A term must lower the squared error of recorded efforts by what would take 1 % from the error of
-# low-passed ones: of
-# the former much is noise on some robots.
-WINS = 0.99
-# Over their standard deviations: the mean of the blocks' gains, and coefficients by the jackknife
-# over blocks. Of the
-# latter Student's 0.1 %, for one candidate of a hundred. Tuned on a pendulum, tried on five-bars
-# and deltas that lack
-# nothing: the largest among 16 experiments was 3.6.
-STEADY, SURE = 2.0, 4.0
-MOST = 12  # terms proposed
-RIDGE = 1e-9  # of unit columns: twins share their coefficient
-# Constants tried: velocities and distances as parts of a motor's top speed and reach, times in s.
-# Stribeck and memory
-# as in the diagnosis, tuned on six real robots (friction with memory wins between a thirtieth and a
-# third of a second).
-TRIED = {
-    "speed": (0.02, 0.06, 0.2),
-    "width": (0.02, 0.1),
-    "time": (0.03, 0.1, 0.3),
-    "distance": (0.003, 0.01, 0.03),
-}
-PITCHES, WAVES = (
-    3,
-    40.0,
-)  # peaks of what is left over position that are tried, and most waves over a motor's reach
-SHAPES = {
-    "asymmetric viscous friction": ("fv_plus", "fv_minus"),
-    "asymmetric Coulomb friction": ("fs_plus", "fs_minus"),
-    "ripple": ("ripple_sin", "ripple_cos"),
-}
+# low-passed ones: of the recorded efforts much is noise on some robots.
+REQUIRED_ERROR_RATIO = 0.99
+# Mean gain of the blocks over its standard error.
+MIN_GAIN_T = 2.0
+# Coefficients over their jackknife standard error: Student's 0.1 %, for one candidate of a hundred.
+# Tuned on a pendulum, tried on five-bars and deltas that lack nothing: the largest among 16
+# experiments was 3.6.
+MIN_COEFFICIENT_T = 4.0
+MAX_PROPOSED_TERMS = 12
+
+Groups = Sequence[Sequence[int]]  # of columns; those of a group share their coefficient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,389 +56,286 @@ class TermStep:
 
     label: str
     terms: tuple[str, ...]
-    joints: tuple[str, ...]  # motors that get it; `tied` with one coefficient for all
-    tied: bool
+    joints: tuple[str, ...]  # motors that get it
+    tied: bool  # one coefficient for all motors
     constants: Mapping[str, Mapping[str, float]]  # by motor and name, SI
-    # relative error of recorded efforts that the fit has not seen, rows weighed as in the fit
-    before: float
-    after: float
+    before: float  # relative error of recorded efforts that were left out, rows weighted
+    after: float  # the same with the term
 
     def row(self) -> list[str]:
-        """Return what a table says of it."""
-        found = {
-            ", ".join(f"{name} {value:.4g}" for name, value in own.items())
-            for own in self.constants.values()
-        }
-        return [
-            self.label,
-            ", ".join(self.joints) + (" (one coefficient)" if self.tied else ""),
-            "; ".join(sorted(found)[:3]) + (" ..." if len(found) > 3 else ""),
-            f"{100 * self.before:.3g} %",
-            f"{100 * self.after:.3g} %",
-        ]
+        """Return the cells of a table."""
+        constants = set()
+        for by_name in self.constants.values():
+            texts = [f"{name} {constant:.4g}" for name, constant in by_name.items()]
+            constants.add(", ".join(texts))
+        shown = "; ".join(sorted(constants)[:3])
+        if len(constants) > 3:
+            shown += " ..."
+        joints = ", ".join(self.joints)
+        if self.tied:
+            joints += " (one coefficient)"
+        before = f"{100 * self.before:.3g} %"
+        after = f"{100 * self.after:.3g} %"
+        return [self.label, joints, shown, before, after]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TermChoice:
-    """The smallest set of terms that predicts best, and what each would win alone."""
+    """The smallest set of terms that predicts best, and the gain of each term alone."""
 
     steps: tuple[TermStep, ...] = ()  # in the order in which they were taken
-    alone: tuple[TermStep, ...] = ()  # best of each kind by itself, those that lose included
-    folds: str = "stretches"  # what was left out in turn; or `logs`
-    held_out: Mapping[str, tuple[float, float]] = field(
-        default_factory=dict
-    )  # by row, without and with
+    alone: tuple[TermStep, ...] = ()  # best placement of each term by itself, also if it is worse
+    folds: str = "blocks"  # what was left out in turn; or `logs`
+    # relative errors of held-out logs by row, without and with the proposed terms
+    held_out: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def summary(self) -> str:
         """Return the tables as plain text."""
         header = ["term", "motors", "constants (SI)", "error without", "with"]
-        parts = [
+        proposed = "  none: the robot file has all terms that the data show"
+        if self.steps:
+            proposed = text_table(header, [step.row() for step in self.steps])
+        lines = [
             f"Terms that predict better, {self.folds} left out in turn",
-            text_table(header, [step.row() for step in self.steps])
-            if self.steps
-            else "  none: the robot file has what the data show",
+            proposed,
             "",
-            "What each wins alone, at its best place",
+            "Gain of each term alone, at its best place",
             text_table(header, [step.row() for step in self.alone]),
         ]
         if self.held_out and self.steps:
-            parts += [
+            rows = []
+            for row, (without, with_terms) in self.held_out.items():
+                rows.append([row, f"{100 * without:.3g} %", f"{100 * with_terms:.3g} %"])
+            lines += [
                 "",
-                "Logs that were not used, error without and with the terms proposed",
-                text_table(
-                    ["row", "without", "with"],
-                    [
-                        [row, f"{100 * a:.3g} %", f"{100 * b:.3g} %"]
-                        for row, (a, b) in self.held_out.items()
-                    ],
-                ),
+                "Held-out logs, error without and with the proposed terms",
+                text_table(["joint", "without", "with"], rows),
             ]
-        return "\n".join(parts)
+        return "\n".join(lines)
 
 
-class _Column(NamedTuple):
-    """Some terms at one motor with values of their constants; `at` are its places among all
-    columns.
-    """
+class _Trial(NamedTuple):
+    """A placement of terms and its cross-validated squared errors."""
 
-    label: str
-    joint: Joint
-    terms: tuple[JointTerm, ...]
-    constants: Mapping[str, float]
-    variant: int
-    at: tuple[int, ...]
+    step: TermStep
+    groups: list[list[int]]
+    errors: FloatArray  # by block, (b,)
 
 
-def choose_terms(experiment: Experiment, unseen: Experiment | None = None) -> TermChoice:
-    """Propose joint terms that a robot file lacks; unseen logs say what these are worth, and decide
-    nothing.
+def choose_terms(experiment: Experiment, held_out: Experiment | None = None) -> TermChoice:
+    """Propose joint terms that a robot file lacks.
+
+    Held-out logs show what the proposed terms are worth; they do not decide.
     """
     problem = experiment.problem
-    block, folds, what = _blocks(problem)
-    first = _Moments(problem, block, folds)
-    model = experiment.model.with_transmitted_effort(
-        standard_from_base(experiment.model, experiment.base, first.values())[0]
-    )
+    blocks = _term_blocks(problem)
+    first = weighted_fit(statistics_by_label(problem, blocks.label, blocks.n_blocks))
+    standard = standard_from_base(experiment.model, experiment.base, first.values)[0]
+    model = experiment.model.with_transmitted_effort(standard)
     experiment = replace(experiment, model=model)
-    columns = list(_candidates(experiment, problem.residual(first.values())))
-    if not columns:
-        return TermChoice(folds=what)
-    wide, recorded = _widened(experiment, columns)
-    moments = _Moments(wide, block, folds, first.weight, judged=recorded)
+    candidates = list(candidate_terms(experiment, problem.residual(first.values)))
+    if not candidates:
+        return TermChoice(folds=blocks.kind)
+    comparison = _TermComparison(
+        *with_candidates(experiment, candidates), blocks=blocks, weights=first.weights
+    )
+    every_placement = list(placements(candidates))
+    robot_columns: list[list[int]] = [[k] for k in range(len(problem.parameters))]
+    groups = robot_columns
+    errors = comparison.errors(groups)
     steps: list[TermStep] = []
     alone: dict[str, TermStep] = {}
-    groups = plain = [[k] for k in range(len(problem.parameters))]
-    now = moments.errors(plain)
-    while len(steps) < MOST:
-        tried = []
-        for place, tied in _places(columns):
-            more = (
-                [list(each) for each in zip(*(c.at for c in place))]
-                if tied
-                else [[k] for c in place for k in c.at]
-            )
-            errors = moments.errors([*groups, *more])
-            before, after = (float(np.sqrt(e[0].sum() / e[1].sum())) for e in (now, errors))
-            step = TermStep(
-                label=place[0].label,
-                terms=tuple(t.name for t in place[0].terms),
-                tied=tied,
-                joints=tuple(c.joint.name for c in place),
-                before=before,
-                after=after,
-                constants={c.joint.name: c.constants for c in place},
-            )
-            tried.append((step, more, errors))
-            if not steps and (step.label not in alone or after < alone[step.label].after):
-                alone[step.label] = step
-        worth = (1 - WINS**2) * moments.errors(groups, recorded=False)[0].sum()
-        winning = []
-        for step, more, errors in tried:
-            won = now[0] - errors[0]
-            steady = won.mean() > STEADY * won.std(ddof=1) / np.sqrt(len(won))  # more than chance
-            if won.sum() > worth and steady and moments.sureness(groups, more) > SURE:
-                winning.append((step, more, errors))
-        if not winning:
+    while len(steps) < MAX_PROPOSED_TERMS:
+        trials = [comparison.trial(groups, errors, place) for place in every_placement]
+        if not steps:
+            alone = _best_of_each(trials)
+        best = _best_trial(comparison, groups, errors, trials)
+        if best is None:
             break
-        best = min(errors[0].sum() for _, _, errors in winning)
-        near = [each for each in winning if each[2][0].sum() <= best + worth]
-        step, more, now = min(near, key=lambda each: (len(each[1]), each[0].after))
-        steps.append(step)
-        groups = [*groups, *more]
-    held = {}
-    if unseen is not None and steps:
-        other = _widened(replace(unseen, model=model), columns)[1]
-        size = np.maximum((other.effort**2 * other.valid).sum(axis=0), 1e-300)
-        shares = [
-            np.sqrt(
-                ((other.residual(moments.values(each)) * other.valid) ** 2).sum(axis=0) / size
-            ).tolist()
-            for each in (plain, groups)
-        ]
-        held = dict(zip(other.rows, zip(*shares)))
+        steps.append(best.step)
+        groups = [*groups, *best.groups]
+        errors = best.errors
+    errors_by_row = {}
+    if held_out is not None and steps:
+        _, recorded = with_candidates(replace(held_out, model=model), candidates)
+        without = _relative_errors(recorded, comparison.values(robot_columns))
+        with_terms = _relative_errors(recorded, comparison.values(groups))
+        errors_by_row = dict(zip(recorded.rows, zip(without, with_terms)))
     return TermChoice(
         steps=tuple(steps),
-        alone=tuple(sorted(alone.values(), key=lambda s: s.after)),
-        folds=what,
-        held_out=held,
+        alone=tuple(sorted(alone.values(), key=lambda step: step.after)),
+        folds=blocks.kind,
+        held_out=errors_by_row,
     )
 
 
-def _blocks(problem: Regression) -> tuple[IntArray, int, str]:
-    """Return the block of each sample, -1 at borders of folds, (t,), how many folds they make up,
-    and what folds are.
+def _best_of_each(trials: Sequence[_Trial]) -> dict[str, TermStep]:
+    """Return the best placement of each term."""
+    best: dict[str, TermStep] = {}
+    for trial in trials:
+        label = trial.step.label
+        if label not in best or trial.step.after < best[label].after:
+            best[label] = trial.step
+    return best
 
-    A fold is a log, or with fewer than three logs a stretch of each. Blocks are numbered fold by
-    fold, as many in each.
-    """
-    log = (
-        np.zeros(len(problem), int) if problem.recording is None else np.asarray(problem.recording)
-    )
+
+def _best_trial(
+    comparison: _TermComparison,
+    groups: Groups,
+    errors: FloatArray,
+    trials: Sequence[_Trial],
+) -> _Trial | None:
+    """Return the accepted trial with the fewest coefficients among the best; None if none is."""
+    required = (1 - REQUIRED_ERROR_RATIO**2) * comparison.fitted_errors(groups).sum()
+    accepted = []
+    for trial in trials:
+        gain = errors - trial.errors
+        standard_error = gain.std(ddof=1) / np.sqrt(len(gain))
+        if gain.sum() <= required or gain.mean() <= MIN_GAIN_T * standard_error:
+            continue
+        if comparison.coefficient_t(groups, trial.groups) > MIN_COEFFICIENT_T:
+            accepted.append(trial)
+    if not accepted:
+        return None
+    least = min(trial.errors.sum() for trial in accepted)
+    near_best = [trial for trial in accepted if trial.errors.sum() <= least + required]
+    return min(near_best, key=lambda trial: (len(trial.groups), trial.step.after))
+
+
+def _relative_errors(recorded: Regression, values: FloatArray) -> list[float]:
+    """Return rms error over rms effort of each row."""
+    effort_squares = (recorded.effort**2 * recorded.valid).sum(axis=0)
+    error_squares = (recorded.residual(values) ** 2 * recorded.valid).sum(axis=0)
+    ratio = error_squares / np.maximum(effort_squares, TINY)
+    relative: list[float] = np.sqrt(ratio).tolist()
+    return relative
+
+
+class _TermBlocks(NamedTuple):
+    """Blocks of the samples, and the folds they make up."""
+
+    label: IntArray  # block of each sample, -1 at the borders of folds, (t,)
+    folds: list[list[int]]  # blocks of each fold
+    kind: str  # "logs", or "blocks" where there are fewer than three logs
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return sum(len(fold) for fold in self.folds)
+
+
+def _term_blocks(problem: Regression) -> _TermBlocks:
+    """Return blocks numbered fold by fold; a fold is a log, or a part of each of one or two."""
+    log = np.zeros(len(problem), np.int64)
+    if problem.recording is not None:
+        log = np.asarray(problem.recording)
     logs = np.unique(log)
-    stretches = len(logs) < 3
-    folds = FOLDS if stretches else len(logs)
-    block, each = np.full(len(problem), -1), -(-BLOCKS // folds)
-    for k, one in enumerate(logs):
-        own = np.flatnonzero(log == one)
-        for f, part in enumerate(np.array_split(own, FOLDS)) if stretches else [(k, own)]:
-            inner = part[GUARD : len(part) - GUARD] if stretches else part
-            for b, piece in enumerate(np.array_split(inner, each)):
-                block[piece] = f * each + b
-    return block, folds, "stretches" if stretches else "logs"
+    inside_logs = len(logs) < 3
+    n_folds = N_TERM_FOLDS if inside_logs else len(logs)
+    blocks_per_fold = -(-MIN_TERM_BLOCKS // n_folds)
+    label = np.full(len(problem), -1)
+    for k, number in enumerate(logs):
+        samples = np.flatnonzero(log == number)
+        if inside_logs:
+            for fold, part_of_log in enumerate(np.array_split(samples, N_TERM_FOLDS)):
+                stop = len(part_of_log) - FOLD_BORDER_SAMPLES
+                inner = part_of_log[FOLD_BORDER_SAMPLES:stop]
+                _label_blocks(label, inner, fold, blocks_per_fold)
+        else:
+            _label_blocks(label, samples, k, blocks_per_fold)
+    folds = []
+    for fold in range(n_folds):
+        first_block = fold * blocks_per_fold
+        folds.append(list(range(first_block, first_block + blocks_per_fold)))
+    return _TermBlocks(label, folds, "blocks" if inside_logs else "logs")
 
 
-Groups = Sequence[Sequence[int]]  # of columns; those of a group share their coefficient
+def _label_blocks(label: IntArray, samples: IntArray, fold: int, blocks_per_fold: int) -> None:
+    """Divide the samples of a fold into blocks."""
+    for k, block in enumerate(np.array_split(samples, blocks_per_fold)):
+        label[block] = fold * blocks_per_fold + k
 
 
-class _Moments:
-    """Moments of a regression by fold, block and row, (f, b, r, p + 1, p + 1), with columns of unit
-    size.
-    """
+class _TermComparison:
+    """Cross-validated errors of sets of columns, from block statistics of all candidates."""
 
     def __init__(
         self,
-        problem: Regression,
-        block: IntArray,
-        folds: int,
-        weight: FloatArray | None = None,
+        fitted: Regression,
+        recorded: Regression,
         *,
-        judged: Regression | None = None,
+        blocks: _TermBlocks,
+        weights: FloatArray,
     ) -> None:
-        counting, each, rows = problem.valid, -(-BLOCKS // folds), len(problem.rows)
-        self.scale = np.append(
-            np.maximum(np.sqrt(np.mean(problem.regressor**2, axis=(0, 1))), 1e-300), 1.0
+        self._folds = blocks.folds
+        self._n_blocks = blocks.n_blocks
+        self._fitted = _weighted_statistics(fitted, blocks, weights)
+        self._recorded = _weighted_statistics(recorded, blocks, weights)
+        self._effort_squares = float(self._recorded.grams[:, 0, -1, -1].sum())
+
+    def _select(self, statistics: BlockStatistics, groups: Groups) -> BlockStatistics:
+        """Keep some columns; those of a group share their coefficient."""
+        names = statistics.parameters
+        columns = [names[column] for group in groups for column in group]
+        selected = statistics.select(columns)
+        tied: dict[str, list[str]] = {}
+        for group in groups:
+            if len(group) > 1:
+                tied[names[group[0]]] = [str(names[column]) for column in group]
+        return tie_parameters(selected, tied) if tied else selected
+
+    def errors(self, groups: Groups) -> FloatArray:
+        """Return weighted squared errors of recorded efforts by block, (b,)."""
+        fitted = self._select(self._fitted, groups)
+        recorded = self._select(self._recorded, groups)
+        return cross_validate(fitted, self._folds, scored=recorded, weights=np.ones(1))[:, 0]
+
+    def fitted_errors(self, groups: Groups) -> FloatArray:
+        """Return weighted squared errors of the efforts that are fitted by block, (b,)."""
+        fitted = self._select(self._fitted, groups)
+        return cross_validate(fitted, self._folds, weights=np.ones(1))[:, 0]
+
+    def trial(self, groups: Groups, errors: FloatArray, placement: Placement) -> _Trial:
+        """Return the errors with the terms of a placement beside the groups."""
+        new_groups = placement.groups
+        new_errors = self.errors([*groups, *new_groups])
+        first = placement.candidates[0]
+        constants = {one.joint.name: one.constants for one in placement.candidates}
+        step = TermStep(
+            label=first.label,
+            terms=tuple(term.name for term in first.terms),
+            joints=tuple(one.joint.name for one in placement.candidates),
+            tied=placement.tied,
+            constants=constants,
+            before=self._relative(errors),
+            after=self._relative(new_errors),
         )
+        return _Trial(step, new_groups, new_errors)
 
-        def by_block(some: Regression) -> FloatArray:
-            both = np.concatenate([some.regressor, some.effort[:, :, None]], axis=2) / self.scale
-            parts = [
-                both[(block == b) & counting[:, r], r]
-                for b in range(folds * each)
-                for r in range(rows)
-            ]
-            return np.stack([part.T @ part for part in parts]).reshape(
-                folds, each, rows, *2 * (both.shape[2],)
-            )
+    def _relative(self, errors: FloatArray) -> float:
+        return float(np.sqrt(errors.sum() / self._effort_squares))
 
-        self.moments = by_block(problem)
-        self.judged = self.moments if judged is None else by_block(judged)
-        self.whole = self.moments.sum(axis=(0, 1))
-        self.weight = np.ones(rows) if weight is None else weight
-        self.every = [[k] for k in range(len(self.scale) - 1)]
-        for _ in range(5 if weight is None else 0):
-            left = self._squares(self.whole, self._merged(self.every), self.whole)
-            self.weight = problem.n_valid / np.maximum(left, 1e-12 * self.whole[:, -1, -1] + 1e-300)
+    def coefficient_t(self, groups: Groups, new_groups: Groups) -> float:
+        """Return the rms of new coefficients over their jackknife standard errors."""
+        fitted = self._select(self._fitted, [*groups, *new_groups])
+        single_blocks = [[block] for block in range(self._n_blocks)]
+        values = values_without(fitted, single_blocks, weights=np.ones(1))
+        coefficients = values[:, 0, -len(new_groups) :]
+        variance = (self._n_blocks - 1) * coefficients.var(axis=0)
+        t = coefficients.mean(axis=0) / np.sqrt(np.maximum(variance, TINY))
+        return float(np.sqrt(np.mean(t**2)))
 
-    def _merged(self, groups: Groups) -> FloatArray:
-        """Return what turns coefficients of groups of columns into those of all, (p, g)."""
-        matrix = np.zeros((len(self.scale) - 1, len(groups)))
-        for g, members in enumerate(groups):
-            matrix[list(members), g] = self.scale[list(members)] / self.scale[list(members)].max()
-        return matrix
-
-    def _coefficients(self, moments: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Return the coefficients of groups of columns, (g,)."""
-        total = np.einsum("r,rij->ij", self.weight, moments)
-        A, b = matrix.T @ total[:-1, :-1] @ matrix, matrix.T @ total[:-1, -1]
-        size = np.sqrt(np.maximum(np.diag(A), 1e-300))
-        unit = A / np.outer(size, size) + RIDGE * np.eye(len(A))
-        return np.asarray(np.linalg.solve(unit, b / size) / size)
-
-    def _squares(self, moments: FloatArray, matrix: FloatArray, fitted: FloatArray) -> FloatArray:
-        """Return the squares that coefficients found from other moments leave of some, (..., r)."""
-        full = np.append(-matrix @ self._coefficients(fitted, matrix), 1.0)
-        return np.asarray(np.maximum(moments @ full @ full, 0.0))
-
-    def sureness(self, groups: Groups, more: Groups) -> float:
-        """Return the rms of what more groups' coefficients are of their standard deviations by the
-        jackknife.
-        """
-        matrix, blocks = self._merged([*groups, *more]), self.moments.reshape(-1, *self.whole.shape)
-        left = np.array(
-            [self._coefficients(self.whole - own, matrix)[-len(more) :] for own in blocks]
-        )
-        std = np.sqrt((len(blocks) - 1) * left.var(axis=0))
-        return float(np.sqrt(np.mean((left.mean(axis=0) / np.maximum(std, 1e-300)) ** 2)))
-
-    def values(self, groups: Groups | None = None) -> FloatArray:
-        """Return the coefficients of all columns from all folds, zero where no group has them,
-        (p,).
-        """
-        matrix = self._merged(self.every if groups is None else groups)
-        return np.asarray(matrix @ self._coefficients(self.whole, matrix) / self.scale[:-1])
-
-    def errors(self, groups: Groups, *, recorded: bool = True) -> FloatArray:
-        """Return weighted squares of each block's error, predicted from other folds, and of its
-        efforts, (2, f b).
-
-        The efforts are those that are judged, as recorded, or those that were fitted.
-        """
-        matrix, blocks = self._merged(groups), self.judged if recorded else self.moments
-        wrong = [
-            self._squares(own, matrix, self.whole - fitted.sum(axis=0))
-            for own, fitted in zip(blocks, self.moments)
-        ]
-        return np.asarray(
-            (np.stack([np.array(wrong), blocks[..., -1, -1]]) @ self.weight).reshape(2, -1)
-        )
+    def values(self, groups: Groups) -> FloatArray:
+        """Return the coefficients of all columns, zero where no group has them, (p,)."""
+        fit = weighted_fit(self._select(self._fitted, groups), np.ones(1))
+        values = np.zeros(len(self._fitted.parameters))
+        for coefficient, group in zip(fit.values, groups):
+            values[list(group)] = coefficient
+        return values
 
 
-def _candidates(experiment: Experiment, left: FloatArray) -> Iterator[_Column]:
-    """Yield every registered friction term, and ripples, at every motor that lacks it."""
-    mechanism, count = experiment.model.mechanism, len(experiment.problem.parameters)
-    together = {name: shape for shape, names in SHAPES.items() for name in names}
-    shapes: dict[str, tuple[JointTerm, ...]] = {}
-    for name, term in mechanism.known_terms.items():
-        usable = term.dissipative or name in together or name in mechanism.custom_terms
-        if usable and not (term.channels or term.other_joints):
-            label = together.get(name, term.label)
-            shapes[label] = (*shapes.get(label, ()), term)
-    for joint in (joint for joint in mechanism.joints if joint.actuated):
-        j = mechanism.coordinates.index(joint.name)
-        speed = max(float(np.abs(log.motion.qd[:, j]).max()) for log in experiment.processed)
-        reach = max(float(np.ptp(log.motion.q[:, j])) for log in experiment.processed)
-        for label, terms in shapes.items():
-            lacking = tuple(term for term in terms if term.name not in joint.terms)
-            if not lacking or speed <= 0 or reach <= 0:
-                continue
-            keys = [f"{term.family}.{key}" for term in lacking for key in term.constants]
-            name = next((key for term in lacking for key in term.constants), "")
-            size = {"speed": speed, "width": speed, "time": 1.0, "distance": reach}.get(name)
-            if name == "pitch":
-                tried = _pitches(experiment, joint, reach, left)
-            elif size is not None:
-                tried = [part * size for part in TRIED[name]]
-            else:
-                tried = [lacking[0].constants[name].value if name else 0.0]
-            for variant, value in enumerate(tried):
-                at = tuple(range(count, count + len(lacking)))
-                count += len(lacking)
-                yield _Column(label, joint, lacking, dict.fromkeys(keys, value), variant, at)
-
-
-def _pitches(experiment: Experiment, joint: Joint, reach: float, left: FloatArray) -> list[float]:
-    """Return the pitches that what is left of a motor's efforts holds most of."""
-    model = experiment.model
-    if joint.name not in model.rows:
-        return []
-    row, j = model.rows.index(joint.name), model.mechanism.coordinates.index(joint.name)
-    q = np.concatenate(
-        [
-            log.motion.q[part.sample - log.sample[0], j]
-            for log, part in zip(experiment.processed, experiment.parts)
-            if part.sample is not None
-        ]
-    )
-    waves = np.arange(1.0, WAVES, 0.25) / reach
-    r = left[:, row] * experiment.problem.valid[:, row]
-    size = np.array([np.abs(r @ np.exp(2j * np.pi * wave * q)) for wave in waves])
-    peaks = [k for k in range(1, len(waves) - 1) if size[k] >= max(size[k - 1], size[k + 1])]
-    return [float(1 / waves[k]) for k in sorted(peaks, key=lambda k: -size[k])[:PITCHES]]
-
-
-def _widened(experiment: Experiment, columns: Sequence[_Column]) -> tuple[Regression, Regression]:
-    """Return the regression of an experiment with columns of candidates behind its own, as fitted
-    and as recorded.
-
-    The latter has the same samples, with neither regressor nor efforts low-passed.
-    """
-    model, problem, mechanism = experiment.model, experiment.problem, experiment.model.mechanism
-    own = {
-        **mechanism.custom_terms,
-        **{term.name: term for column in columns for term in column.terms},
-    }
-    fitted, recorded, efforts = [], [], []
-    for log, part in zip(experiment.processed, experiment.parts):
-        kept, raw = slice(None), part
-        if log.decimation > 1 and part.sample is not None:
-            kept = part.sample - log.sample[0]
-            raw = without_absent_payloads(
-                model.regression(
-                    log.motion.take(kept),
-                    log.effort[kept],
-                    experiment.base,
-                    dead_band=log.dead_band,
-                ),
-                log.payload,
-            )
-        more, plain, maps = [], [raw.regressor], model.kinematics.closure_map(log.motion.q)
-        for column in columns:
-            joints = tuple(
-                replace(j, terms=tuple(t.name for t in column.terms))
-                if j.name == column.joint.name
-                else replace(j, terms=(), values={})
-                for j in mechanism.joints
-            )
-            robot = replace(mechanism, joints=joints, ties={}, custom_terms=own)
-            members = [[Parameter.of(column.joint.name, term.name)] for term in column.terms]
-            terms = TermColumns(model, robot, log, members, maps)
-            whole = terms.at(column.constants)
-            more.append(terms.processed(whole))
-            plain.append(whole[kept])
-        fitted.append(np.concatenate(more, axis=2))
-        recorded.append(np.concatenate(plain, axis=2))
-        efforts.append(raw.effort)
-    names = [Parameter(f"candidate{k}") for k in range(fitted[0].shape[2])]
-    wide = replace(
-        problem,
-        regressor=np.concatenate([problem.regressor, np.concatenate(fitted)], axis=2),
-        parameters=(*problem.parameters, *names),
-        units=(*problem.units, *("1",) * len(names)),
-    )
-    return wide, replace(wide, regressor=np.concatenate(recorded), effort=np.concatenate(efforts))
-
-
-def _places(columns: Sequence[_Column]) -> Iterator[tuple[tuple[_Column, ...], bool]]:
-    """Yield columns to try together: each alone, those of motors of one kind, each its own or with
-    one coefficient.
-    """
-    kinds: dict[tuple[str, str, int], list[_Column]] = {}
-    for column in columns:
-        yield (column,), False
-        kinds.setdefault(
-            (column.label, column.joint.template or column.joint.kind, column.variant), []
-        ).append(column)
-    for group in kinds.values():
-        if len(group) > 1 and len({len(c.at) for c in group}) == 1:
-            yield tuple(group), False
-            yield tuple(group), True
+def _weighted_statistics(
+    regression: Regression, blocks: _TermBlocks, weights: FloatArray
+) -> BlockStatistics:
+    """Return the statistics of all rows as one, each weighted."""
+    return statistics_by_label(regression, blocks.label, blocks.n_blocks).weighted(weights)

@@ -1,0 +1,252 @@
+"""Columns of joint terms that a robot file lacks, for the motion of its logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.names import Parameter
+from gough.fitting.regression import Regression
+from gough.identification.constants import TermColumns
+from gough.identification.experiment import Experiment
+from gough.mechanism.terms import JointTerm
+from gough.mechanism.types import Joint, Mechanism
+from gough.processing import ProcessedLog
+from gough.processing.regressions import without_absent_payloads
+
+# Constants that are tried: speeds and widths as fractions of a motor's top speed, distances of its
+# range, times in s. Tuned on six real robots (friction with an internal state wins between a
+# thirtieth and a third of a second).
+TRIED_CONSTANTS = {
+    "speed": (0.02, 0.06, 0.2),
+    "width": (0.02, 0.1),
+    "time": (0.03, 0.1, 0.3),
+    "distance": (0.003, 0.01, 0.03),
+}
+MAX_PITCHES = 3  # largest peaks of the residual over position that are tried as pitch of a ripple
+MAX_WAVES = 40.0  # of a ripple over a motor's range
+# Terms that only make sense together.
+COMBINED_TERMS = {
+    "asymmetric viscous friction": ("fv_plus", "fv_minus"),
+    "asymmetric Coulomb friction": ("fs_plus", "fs_minus"),
+    "ripple": ("ripple_sin", "ripple_cos"),
+}
+
+
+class Candidate(NamedTuple):
+    """Some terms at one motor, with values of their constants."""
+
+    label: str
+    joint: Joint
+    terms: tuple[JointTerm, ...]
+    constants: Mapping[str, float]
+    variant: int  # number of the constants that are tried
+    columns: tuple[int, ...]  # among all columns
+
+
+class Placement(NamedTuple):
+    """Candidates that are tried together."""
+
+    candidates: tuple[Candidate, ...]
+    tied: bool  # with one coefficient for all motors
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """Columns that share a coefficient."""
+        if self.tied:
+            by_motor = [candidate.columns for candidate in self.candidates]
+            return [list(columns) for columns in zip(*by_motor)]
+        groups = []
+        for candidate in self.candidates:
+            groups += [[column] for column in candidate.columns]
+        return groups
+
+
+def candidate_terms(experiment: Experiment, residual: FloatArray) -> Iterator[Candidate]:
+    """Yield every registered friction term, and ripples, at every motor that lacks it."""
+    mechanism = experiment.model.mechanism
+    n_columns = len(experiment.problem.parameters)
+    shapes = _usable_terms(mechanism)
+    for joint in mechanism.joints:
+        if not joint.actuated:
+            continue
+        j = mechanism.coordinates.index(joint.name)
+        speed = max(float(np.abs(log.motion.qd[:, j]).max()) for log in experiment.processed)
+        reach = max(float(np.ptp(log.motion.q[:, j])) for log in experiment.processed)
+        if speed <= 0 or reach <= 0:
+            continue
+        for label, terms in shapes.items():
+            missing = tuple(term for term in terms if term.name not in joint.terms)
+            if not missing:
+                continue
+            names = []
+            for term in missing:
+                names += [f"{term.family}.{key}" for key in term.constants]
+            tried = _tried_constants(experiment, joint, missing, speed, reach, residual)
+            for variant, constant in enumerate(tried):
+                columns = tuple(range(n_columns, n_columns + len(missing)))
+                n_columns += len(missing)
+                constants = dict.fromkeys(names, constant)
+                yield Candidate(label, joint, missing, constants, variant, columns)
+
+
+def _usable_terms(mechanism: Mechanism) -> dict[str, tuple[JointTerm, ...]]:
+    """Return friction terms and ripples by label; terms that belong together share one."""
+    label_of = {}
+    for label, names in COMBINED_TERMS.items():
+        for name in names:
+            label_of[name] = label
+    shapes: dict[str, tuple[JointTerm, ...]] = {}
+    for name, term in mechanism.known_terms.items():
+        usable = term.dissipative or name in label_of or name in mechanism.custom_terms
+        if usable and not (term.channels or term.other_joints):
+            label = label_of.get(name, term.label)
+            shapes[label] = (*shapes.get(label, ()), term)
+    return shapes
+
+
+def _tried_constants(
+    experiment: Experiment,
+    joint: Joint,
+    terms: tuple[JointTerm, ...],
+    speed: float,
+    reach: float,
+    residual: FloatArray,
+) -> list[float]:
+    """Return values of the first constant of some terms; one value if there is none to try."""
+    first = ""
+    for term in terms:
+        if term.constants:
+            first = next(iter(term.constants))
+            break
+    if first == "pitch":
+        return _pitches(experiment, joint, reach, residual)
+    scales = {"speed": speed, "width": speed, "time": 1.0, "distance": reach}
+    if first in scales:
+        return [fraction * scales[first] for fraction in TRIED_CONSTANTS[first]]
+    return [terms[0].constants[first].value if first else 0.0]
+
+
+def _pitches(
+    experiment: Experiment, joint: Joint, reach: float, residual: FloatArray
+) -> list[float]:
+    """Return the pitches at which the residual of a motor over its position is largest."""
+    model = experiment.model
+    if joint.name not in model.rows:
+        return []
+    row = model.rows.index(joint.name)
+    j = model.mechanism.coordinates.index(joint.name)
+    positions = []
+    for log, regression in zip(experiment.processed, experiment.parts):
+        if regression.sample is not None:
+            positions.append(log.motion.q[regression.sample - log.sample[0], j])
+    position = np.concatenate(positions)
+    waves = np.arange(1.0, MAX_WAVES, 0.25) / reach
+    valid_residual = residual[:, row] * experiment.problem.valid[:, row]
+    amplitude = np.zeros(len(waves))
+    for k, wave in enumerate(waves):
+        amplitude[k] = np.abs(valid_residual @ np.exp(2j * np.pi * wave * position))
+    inner = amplitude[1:-1]
+    is_peak = (inner >= amplitude[:-2]) & (inner >= amplitude[2:])
+    peaks = np.flatnonzero(is_peak) + 1
+    largest = sorted(peaks, key=lambda k: -amplitude[k])[:MAX_PITCHES]
+    return [float(1 / waves[k]) for k in largest]
+
+
+def placements(candidates: Sequence[Candidate]) -> Iterator[Placement]:
+    """Yield candidates to try together: one motor, or all motors of one kind.
+
+    Motors of one kind get a coefficient each, or one for all.
+    """
+    by_kind: dict[tuple[str, str, int], list[Candidate]] = {}
+    for candidate in candidates:
+        yield Placement((candidate,), tied=False)
+        kind = candidate.joint.template or candidate.joint.kind
+        by_kind.setdefault((candidate.label, kind, candidate.variant), []).append(candidate)
+    for group in by_kind.values():
+        n_columns = {len(candidate.columns) for candidate in group}
+        if len(group) > 1 and len(n_columns) == 1:
+            yield Placement(tuple(group), tied=False)
+            yield Placement(tuple(group), tied=True)
+
+
+def with_candidates(
+    experiment: Experiment, candidates: Sequence[Candidate]
+) -> tuple[Regression, Regression]:
+    """Return the regression with the columns of candidates behind its own, fitted and recorded.
+
+    The second one has the same samples, with neither regressor nor efforts low-passed.
+    """
+    problem = experiment.problem
+    fitted = []
+    recorded = []
+    efforts = []
+    for log, regression in zip(experiment.processed, experiment.parts):
+        processed, unfiltered = _log_columns(experiment, log, regression, candidates)
+        fitted.append(processed)
+        recorded.append(unfiltered.regressor)
+        efforts.append(unfiltered.effort)
+    names = [Parameter(f"candidate{k}") for k in range(fitted[0].shape[2])]
+    wide = replace(
+        problem,
+        regressor=np.concatenate([problem.regressor, np.concatenate(fitted)], axis=2),
+        parameters=(*problem.parameters, *names),
+        units=(*problem.units, *("1",) * len(names)),
+    )
+    raw = replace(wide, regressor=np.concatenate(recorded), effort=np.concatenate(efforts))
+    return wide, raw
+
+
+def _log_columns(
+    experiment: Experiment,
+    log: ProcessedLog,
+    regression: Regression,
+    candidates: Sequence[Candidate],
+) -> tuple[FloatArray, Regression]:
+    """Return the columns of candidates as processed, (t, r, k), and all columns unfiltered."""
+    model = experiment.model
+    samples = slice(None)
+    unfiltered = regression
+    if log.decimation > 1 and regression.sample is not None:
+        samples = regression.sample - log.sample[0]
+        unfiltered = model.regression(
+            log.motion.take(samples),
+            log.effort[samples],
+            experiment.base,
+            dead_band=log.dead_band,
+        )
+        unfiltered = without_absent_payloads(unfiltered, log.payload)
+    maps = model.kinematics.closure_map(log.motion.q)
+    processed = []
+    raw = [unfiltered.regressor]
+    for candidate in candidates:
+        robot = _robot_with_only(model.mechanism, candidate)
+        members = [[Parameter.of(candidate.joint.name, term.name)] for term in candidate.terms]
+        terms = TermColumns(model, robot, log, members, maps)
+        columns = terms.at(candidate.constants)
+        processed.append(terms.processed(columns))
+        raw.append(columns[samples])
+    regressor = np.concatenate(raw, axis=2)
+    names = tuple(Parameter(f"column{k}") for k in range(regressor.shape[2]))
+    unfiltered = replace(
+        unfiltered, regressor=regressor, parameters=names, units=("1",) * len(names)
+    )
+    return np.concatenate(processed, axis=2), unfiltered
+
+
+def _robot_with_only(mechanism: Mechanism, candidate: Candidate) -> Mechanism:
+    """Return the robot with the terms of a candidate as its only joint terms."""
+    joints = []
+    for joint in mechanism.joints:
+        if joint.name == candidate.joint.name:
+            joints.append(replace(joint, terms=tuple(term.name for term in candidate.terms)))
+        else:
+            joints.append(replace(joint, terms=(), values={}))
+    custom = dict(mechanism.custom_terms)
+    for term in candidate.terms:
+        custom[term.name] = term
+    return replace(mechanism, joints=tuple(joints), ties={}, custom_terms=custom)
