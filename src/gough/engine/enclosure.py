@@ -1,7 +1,7 @@
-"""Closed chains and regressors over intervals of the motion: guaranteed ranges in place of numbers.
+"""Interval enclosures of closed chains and regressors over intervals of the motion.
 
-What the loops make of intervals of the independent coordinates is enclosed by Krawczyk's operator
-about an estimate y0 of the dependent ones, C an approximate inverse of K_D there:
+The dependent coordinates y for intervals of the independent coordinates x are enclosed by
+Krawczyk's operator around an estimate y0, with C an approximate inverse of K_D there:
 
     y - y0 in -C phi(x0, y0) - C [K_I] (x - x0) + (1 - C [K_D]) (y - y0)
 
@@ -25,66 +25,71 @@ from gough.engine.symbolic import TreeEfforts
 from gough.kernels.enclosure import Bundle, enclose
 from gough.kernels.tape import Tape, read_tape
 
-ROUNDS = 12  # of Krawczyk's operator; it contracts at once or not at all
-MARGIN = 1.2  # a box so much larger than the last image is tried next: proof needs room
-BLOCK = 256  # samples at once: slopes of some hundred quantities stay in memory
+# Iterations of Krawczyk's operator; it contracts at once or not at all.
+KRAWCZYK_ITERATIONS = 12
+# The next box is larger than the last image by this factor: a proof needs a strict inclusion.
+KRAWCZYK_INFLATION = 1.2
+# Samples at once, such that slopes of some hundred quantities fit in memory.
+ENCLOSURE_BLOCK = 256
 
 
 def closed_box(model: Model, by: By, independent: Interval, near: FloatArray) -> Interval:
-    """Enclose all coordinates of the configurations near an estimate whose independent ones lie in
-    intervals, (t, n).
+    """Enclose all coordinates of closed configurations over intervals, (t, n).
 
     Args:
-        independent: Their intervals, (t, m). [m or rad]
+        independent: Intervals of the independent coordinates, (t, m). [m or rad]
         near: All coordinates, loops closed, near the middle of the intervals, (t, n).
+
+    Raises:
+        NotConverged: No box around the estimate is proven to contain the closed configurations.
     """
-    part = model.loops.partitions[by]
-    D, own, rows = part.dependent, part.independent, part.rows
+    partition = model.loops.partitions[by]
+    D = partition.dependent
+    own = partition.independent
+    rows = partition.rows
     centre = np.array(near)
     centre[:, own] = independent.middle
-    lower, upper = np.empty_like(centre), np.empty_like(centre)
-    lower[:, own], upper[:, own] = independent.lower, independent.upper
+    lower = np.empty_like(centre)
+    upper = np.empty_like(centre)
+    lower[:, own] = independent.lower
+    upper[:, own] = independent.upper
     if not D:
         return Interval(lower, upper)
     centre = model.kinematics.close_nearby(centre, by)[0]
     q = ca.SX.sym("q", centre.shape[1])
     closure = LoopExpressions(model.loops, by, q)
-    equations = read_tape(
-        ca.Function("closures", [q], [closure.residual[rows], closure.jacobian[rows, :]])
-    )
-    still = np.zeros((len(centre), 1))
-    gap = enclose(equations, [Bundle.constant(Interval.point(centre))], still)[0]
-    inverse: FloatArray = np.linalg.inv(model.kinematics.jacobian(centre)[:, rows][:, :, D]).astype(
-        float
-    )
-    reach, found = independent.radius[:, :, None], np.zeros((len(centre), len(D), 1))
-    for _ in range(ROUNDS):
-        tried = up(MARGIN * found + 1e-15 * model.loops.units[D][:, None])
-        lower[:, D], upper[:, D] = (up(s * centre[:, D] + tried[:, :, 0]) * s for s in (-1, 1))
-        K = enclose(equations, [Bundle.constant(Interval(lower, upper))], still)[1]
-        K = Interval(*(x.reshape(len(centre), len(rows), -1) for x in (K.lower, K.upper)))
-        driven, rest = (
-            magnitude_of_product(inverse, K[:, :, own]),
-            magnitude_of_product(inverse, K[:, :, D], np.eye(len(D))),
-        )
-        found = up(
-            magnitude_of_product(inverse, gap[:, :, None]) + above_sum(driven @ reach, len(own))
-        )
-        found = up(found + above_sum(rest @ tried, len(D)))
-        if (found < tried).all():
-            lower[:, D], upper[:, D] = (up(s * centre[:, D] + found[:, :, 0]) * s for s in (-1, 1))
+    outputs = [closure.residual[rows], closure.jacobian[rows, :]]
+    equations = read_tape(ca.Function("closures", [q], outputs))
+    point = np.zeros((len(centre), 1))
+    residual = enclose(equations, [Bundle.constant(Interval.point(centre))], point)[0]
+    jacobian = model.kinematics.jacobian(centre)[:, rows][:, :, D]
+    inverse: FloatArray = np.linalg.inv(jacobian).astype(float)
+    at_centre = magnitude_of_product(inverse, residual[:, :, None])
+    unit = model.loops.units[D][:, None]
+    radius = np.zeros((len(centre), len(D), 1))  # of the dependent coordinates
+    for _ in range(KRAWCZYK_ITERATIONS):
+        tried = up(KRAWCZYK_INFLATION * radius + 1e-15 * unit)
+        lower[:, D] = -up(-centre[:, D] + tried[:, :, 0])
+        upper[:, D] = up(centre[:, D] + tried[:, :, 0])
+        K = enclose(equations, [Bundle.constant(Interval(lower, upper))], point)[1]
+        shape = (len(centre), len(rows), -1)
+        K = Interval(K.lower.reshape(shape), K.upper.reshape(shape))
+        driven = magnitude_of_product(inverse, K[:, :, own])
+        contraction = magnitude_of_product(inverse, K[:, :, D], np.eye(len(D)))
+        by_motion = above_sum(driven @ independent.radius[:, :, None], len(own))
+        radius = up(at_centre + by_motion)
+        radius = up(radius + above_sum(contraction @ tried, len(D)))
+        if (radius < tried).all():
+            lower[:, D] = -up(-centre[:, D] + radius[:, :, 0])
+            upper[:, D] = up(centre[:, D] + radius[:, :, 0])
             return Interval(lower, upper)
-        if not (
-            found < model.loops.units[D][:, None]
-        ).all():  # a radian, or the length of the robot: hopeless
+        if not (radius < unit).all():  # a radian, or the length of the robot: it diverges
             break
-    worst = int(np.argmax(np.any(found >= tried, axis=(1, 2))))
+    worst = int(np.argmax(np.any(radius >= tried, axis=(1, 2))))
     raise NotConverged(
         f"the closed loops of '{model.mechanism.name}' could not be proven at sample {worst} from "
-        f"positions known to "
-        f"{independent.radius[worst].max():.2g} m or rad; give a smaller position error, or keep "
-        f"away from "
-        "singularities",
+        f"positions known to {independent.radius[worst].max():.2g} m or rad; give a smaller "
+        "position error, or keep away from singularities",
         sample=worst,
     )
 
@@ -100,37 +105,35 @@ def regressor_box(
     """Enclose the regressor over intervals of the motion, (t, r, p); infinite where that fails.
 
     Args:
-        by: Whose coordinates, velocities and accelerations are given.
-        motion: Intervals of these, (t, m) each.
+        by: Partition of the motion.
+        motion: Intervals of position, velocity and acceleration of its coordinates, (t, m) each.
         near: All coordinates near the middle, loops closed, (t, n).
         slow: Speed below which friction may have any sign, (n,). [m/s or rad/s]
     """
     graphs = _graphs(model, tuple(names), by)
-    blocks = [
-        _block(model, graphs, by, [x[k : k + BLOCK] for x in motion], near[k : k + BLOCK], slow)
-        for k in range(0, len(near), BLOCK)
-    ]
+    blocks: list[Interval] = []
+    for start in range(0, len(near), ENCLOSURE_BLOCK):
+        samples = slice(start, start + ENCLOSURE_BLOCK)
+        block_motion = [interval[samples] for interval in motion]
+        blocks.append(_block(model, graphs, by, block_motion, near[samples], slow))
     shape = len(near), model.degrees_of_freedom, len(names)
-    return Interval(
-        *(
-            np.concatenate([getattr(b, side) for b in blocks]).reshape(shape)
-            for side in ("lower", "upper")
-        )
-    )
+    lower = np.concatenate([block.lower for block in blocks]).reshape(shape)
+    upper = np.concatenate([block.upper for block in blocks]).reshape(shape)
+    return Interval(lower, upper)
 
 
 def _graphs(model: Model, names: tuple[str, ...], by: By) -> tuple[Tape, Tape, Tape]:
     """Return q -> E; q, v -> qd; and q, v, a, signs of the velocities -> regressor."""
-    n, m = len(model.mechanism.joints), model.degrees_of_freedom
-    q, v, a, sign = symbols = [
-        ca.SX.sym(name, size) for name, size in (("q", n), ("v", m), ("a", m), ("sign", n))
-    ]
+    n = len(model.mechanism.joints)
+    m = model.degrees_of_freedom
+    q = ca.SX.sym("q", n)
+    v = ca.SX.sym("v", m)
+    a = ca.SX.sym("a", m)
+    sign = ca.SX.sym("sign", n)
     closure = LoopExpressions(model.loops, by, q)
-    rows = (
-        closure
-        if by == model.loops.dynamic
-        else LoopExpressions(model.loops, model.loops.dynamic, q)
-    )
+    rows = closure
+    if by != model.loops.dynamic:
+        rows = LoopExpressions(model.loops, model.loops.dynamic, q)
     qd, qdd = closure.rates(v, a)
     tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.SX(n, 1))
     tree.sign = sign
@@ -138,7 +141,7 @@ def _graphs(model: Model, names: tuple[str, ...], by: By) -> tuple[Tape, Tape, T
     return (
         read_tape(ca.Function("map", [q], [closure.closure_map])),
         read_tape(ca.Function("speed", [q, v], [qd])),
-        read_tape(ca.Function("columns", symbols, [columns])),
+        read_tape(ca.Function("columns", [q, v, a, sign], [columns])),
     )
 
 
@@ -150,23 +153,39 @@ def _block(
     near: FloatArray,
     slow: FloatArray,
 ) -> Interval:
-    t, n, m = len(near), len(model.mechanism.joints), model.degrees_of_freedom
-    reach = np.concatenate([x.radius for x in motion], axis=1)
-    box = closed_box(model, by, motion[0], near)
-    at = closed_box(model, by, Interval.point(motion[0].middle), near)
-    E = enclose(graphs[0], [Bundle.constant(box)], reach)[0]
-    slopes = np.zeros((2, 3, t, n, 3 * m))  # of q, v and a by the motion
-    slopes[:, 0, :, :, :m] = E.lower.reshape(t, n, m), E.upper.reshape(t, n, m)
-    for k in (1, 2):
-        slopes[:, k, :, range(m), range(k * m, k * m + m)] = 1.0
-    state = [Bundle(box, at, Interval(*slopes[:, 0]))]
-    state += [
-        Bundle(x, Interval.point(x.middle), Interval(*slopes[:, k, :, :m]))
-        for k, x in enumerate(motion)
-        if k
+    """Enclose the regressor of one block of samples, (t, r p); arguments as in `regressor_box`."""
+    t = len(near)
+    n = len(model.mechanism.joints)
+    m = model.degrees_of_freedom
+    closure_map, speed_graph, columns = graphs
+    position, velocity, acceleration = motion
+    radius = np.concatenate([interval.radius for interval in motion], axis=1)
+    box = closed_box(model, by, position, near)
+    centre = closed_box(model, by, Interval.point(position.middle), near)
+    E = enclose(closure_map, [Bundle.constant(box)], radius)[0]
+    by_position = np.zeros((2, t, n, 3 * m))  # lower and upper slopes of q by the motion
+    by_position[0, :, :, :m] = E.lower.reshape(t, n, m)
+    by_position[1, :, :, :m] = E.upper.reshape(t, n, m)
+    state = [
+        Bundle(box, centre, Interval(*by_position)),
+        _independent_bundle(velocity, 1, m),
+        _independent_bundle(acceleration, 2, m),
     ]
-    speed = enclose(graphs[1], state[:2], reach)[0]
-    way = Interval(
-        np.where(speed.lower > slow, 1.0, -1.0), np.where(speed.upper < -slow, -1.0, 1.0)
-    )
-    return enclose(graphs[2], [*state, Bundle.constant(way)], reach)[0]
+    speed = enclose(speed_graph, state[:2], radius)[0]
+    sign_lower = np.where(speed.lower > slow, 1.0, -1.0)
+    sign_upper = np.where(speed.upper < -slow, -1.0, 1.0)
+    sign = Bundle.constant(Interval(sign_lower, sign_upper))
+    return enclose(columns, [*state, sign], radius)[0]
+
+
+def _independent_bundle(interval: Interval, order: int, m: int) -> Bundle:
+    """Return velocities (order 1) or accelerations (order 2) as functions of the motion.
+
+    Args:
+        interval: Their intervals, (t, m).
+        order: Which third of the 3 m variables of the motion they are.
+        m: Number of independent coordinates.
+    """
+    slopes = np.zeros((len(interval.lower), m, 3 * m))
+    slopes[:, range(m), range(order * m, order * m + m)] = 1.0
+    return Bundle(interval, Interval.point(interval.middle), Interval.point(slopes))

@@ -1,4 +1,4 @@
-"""What a robot may do: limits of its coordinates and motors, and the distance to singularities."""
+"""Limits of coordinates, motors and the platform, and the distance to singularities."""
 
 from __future__ import annotations
 
@@ -16,46 +16,42 @@ from gough.engine.derivatives import Output, Quantity, has_regularity, twist_nam
 from gough.engine.model import Model
 from gough.mechanism import Limits
 
-REGULARITY_BOUND = (
-    0.1  # usual bound of the regularity: its value relative to home stays in [0.1, 10]
-)
+# Default bound of the regularity: relative to the reference configuration it stays in [0.1, 10].
+REGULARITY_BOUND = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """A range that a quantity must not leave.
-
-    Args:
-        name: The coordinate, or `platform.translation`, `platform.rotation` for the size of the
-            platform's velocity and angular velocity (then never below zero); empty for the
-            regularity.
-        lower, upper: SI; for the regularity of its logarithm.
-    """
+    """A range that a quantity must not leave."""
 
     quantity: Quantity
+    # The coordinate, or `platform.translation`, `platform.rotation` for the norm of the platform's
+    # velocity and angular velocity; empty for the regularity.
     name: str
-    lower: float
+    lower: float  # in SI units; for the regularity of its logarithm
     upper: float
     unit: str
 
     @property
     def centre(self) -> float:
+        """Middle of the range."""
         return (self.lower + self.upper) / 2
 
     @property
     def half(self) -> float:
+        """Half of the width of the range."""
         return (self.upper - self.lower) / 2
 
     @property
     def output(self) -> Output:
-        """What `derivatives.response` calls it."""
+        """The quantity as an output of `derivatives.response`."""
         return self.quantity, self.name
 
     def __str__(self) -> str:
         if self.quantity == "regularity":
             return (
-                f"distance to singularity (determinant within a factor of "
-                f"{np.exp(self.upper):.3g} of home)"
+                "distance to singularity (determinant within a factor of "
+                f"{np.exp(self.upper):.3g} of its reference)"
             )
         return (
             f"{self.quantity} of '{self.name}' in [{self.lower:.4g}, {self.upper:.4g}] {self.unit}"
@@ -73,58 +69,67 @@ def collect_limits(
     Args:
         changes: Limits by coordinate (or `platform.translation`, `platform.rotation`) that replace
             those of the robot file, where given.
-        singularity: Smallest accepted |det dq_act/dx| relative to home, and the inverse of the
-            largest; None for any.
+        singularity: Smallest accepted |det dq_act/dx| relative to the reference configuration, and
+            the inverse of the largest; None for any.
     """
-    changes, whole = changes or {}, twist_names(model)
-    found: list[Limit] = []
-
-    def add(name: str, usual: Limits, units: Mapping[Quantity, str]) -> None:
-        for quantity, unit in units.items():
-            change = getattr(changes.get(name, usual), quantity)
-            value = getattr(usual, quantity) if change is None else change
-            if value is None:
-                continue
-            lower, upper = value if quantity == "position" else (-value, value)
-            if not (np.isfinite(lower) and np.isfinite(upper) and lower < upper):
-                raise InvalidInput(
-                    f"{quantity} of '{name}' is limited to [{lower}, {upper}] {unit}, expected a "
-                    "lower bound below an upper one",
-                    name=name,
-                )
-            found.append(Limit(quantity=quantity, name=name, lower=lower, upper=upper, unit=unit))
-
-    for name, change in changes.items():
-        if name not in whole:
-            model.mechanism.joint(name)
-        elif change.position is not None or change.effort is not None:
-            raise InvalidInput(
-                f"'{name}' has a velocity and an acceleration to limit, no position and no effort",
-                name=name,
-            )
+    changes = changes or {}
+    _check_changes(model, changes)
+    limits: list[Limit] = []
     for joint in model.mechanism.joints:
-        motor: dict[Quantity, str] = {"effort": joint.effort_unit} if joint.actuated else {}
-        add(
-            joint.name,
-            joint.limits,
-            {
-                "position": joint.unit,
-                "velocity": f"{joint.unit}/s",
-                "acceleration": f"{joint.unit}/s2",
-                **motor,
-            },
-        )
-    for name, unit in zip(whole, ("m", "rad")):
-        own = model.mechanism.twist_limits.get(last_word(name), Limits())
-        add(name, own, {"velocity": f"{unit}/s", "acceleration": f"{unit}/s2"})
+        units: dict[Quantity, str] = {
+            "position": joint.unit,
+            "velocity": f"{joint.unit}/s",
+            "acceleration": f"{joint.unit}/s2",
+        }
+        if joint.actuated:
+            units["effort"] = joint.effort_unit
+        limits += _limits_of(joint.name, joint.limits, changes.get(joint.name), units)
+    for name, unit in zip(twist_names(model), ("m", "rad")):
+        default = model.mechanism.twist_limits.get(last_word(name), Limits())
+        units = {"velocity": f"{unit}/s", "acceleration": f"{unit}/s2"}
+        limits += _limits_of(name, default, changes.get(name), units)
     if singularity is not None and has_regularity(model):
         if not 0 < singularity < 1:
             raise InvalidInput(
                 f"distance to singularity is {singularity}, expected a number between 0 and 1"
             )
         bound = -float(np.log(singularity))
-        found.append(Limit(quantity="regularity", name="", lower=-bound, upper=bound, unit=""))
-    return tuple(found)
+        limits.append(Limit(quantity="regularity", name="", lower=-bound, upper=bound, unit=""))
+    return tuple(limits)
+
+
+def _check_changes(model: Model, changes: Mapping[str, Limits]) -> None:
+    """Raise if limits are changed of something that does not have them."""
+    for name, change in changes.items():
+        if name not in twist_names(model):
+            model.mechanism.joint(name)  # raises if there is no such joint
+        elif change.position is not None or change.effort is not None:
+            raise InvalidInput(
+                f"'{name}' has a velocity and an acceleration to limit, no position and no effort",
+                name=name,
+            )
+
+
+def _limits_of(
+    name: str, default: Limits, change: Limits | None, units: Mapping[Quantity, str]
+) -> list[Limit]:
+    """Return the limits of a coordinate, or of the platform, in the order of their units."""
+    limits: list[Limit] = []
+    for quantity, unit in units.items():
+        bound = getattr(change, quantity, None)
+        if bound is None:
+            bound = getattr(default, quantity)
+        if bound is None:
+            continue
+        lower, upper = bound if quantity == "position" else (-bound, bound)
+        if not (np.isfinite(lower) and np.isfinite(upper) and lower < upper):
+            raise InvalidInput(
+                f"{quantity} of '{name}' is limited to [{lower}, {upper}] {unit}, expected a "
+                "lower bound below an upper one",
+                name=name,
+            )
+        limits.append(Limit(quantity=quantity, name=name, lower=lower, upper=upper, unit=unit))
+    return limits
 
 
 def measure(
@@ -135,19 +140,14 @@ def measure(
     Efforts have the exact sign of the velocity. This shares no code with the kernels of the
     optimisation.
     """
-    wanted = {limit.quantity for limit in limits}
-    source = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}
-    if "effort" in wanted:
+    signals = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}
+    if any(limit.quantity == "effort" for limit in limits):
         effort = model.inverse_dynamics(motion, load=load)
     task = [motion.column(name) for name in model.mechanism.task]
-    twists = dict(
-        zip(
-            ("velocity", "acceleration"),
-            platform_twist(
-                model.mechanism.task, motion.q[:, task], motion.qd[:, task], motion.qdd[:, task]
-            ),
-        )
+    twist, twist_rate = platform_twist(
+        model.mechanism.task, motion.q[:, task], motion.qd[:, task], motion.qdd[:, task]
     )
+    twists = {"velocity": twist, "acceleration": twist_rate}
     columns = []
     for limit in limits:
         if limit.quantity == "regularity":
@@ -158,22 +158,27 @@ def measure(
             first = 3 * twist_names(model).index(limit.name)
             column = np.linalg.norm(twists[limit.quantity][:, first : first + 3], axis=1)
         else:
-            column = source[limit.quantity][:, motion.column(limit.name)]
+            column = signals[limit.quantity][:, motion.column(limit.name)]
         columns.append((column - limit.centre) / limit.half)
     return np.stack(columns, axis=1) if columns else np.zeros((len(motion), 0))
 
 
 def _regularity(model: Model, q: FloatArray) -> FloatArray:
-    """Return ln |det dq_act/dx| relative to home, (t,); infinite where the sign differs from that
-    at home.
+    """Return ln |det dq_act/dx| relative to the reference configuration, (t,).
+
+    It is infinite where the sign differs from that of the reference.
     """
-    q, power = np.concatenate([model.home[None], q]), 1.0
+    q = np.concatenate([model.home[None], q])
+    power = 1.0
     if "task" not in model.loops.partitions:
-        part = model.loops.partitions["actuated"]
-        matrices = model.kinematics.jacobian(q)[:, part.rows][:, :, part.dependent]
+        partition = model.loops.partitions["actuated"]
+        jacobian = model.kinematics.jacobian(q)
+        matrices = jacobian[:, partition.rows][:, :, partition.dependent]
     else:
         matrices = model.kinematics.closure_map(q, "task")[:, model.actuated]
         if model.loops.redundant:
-            matrices, power = np.einsum("tam,tak->tmk", matrices, matrices), 0.5
-    sign, size = np.linalg.slogdet(matrices)
-    return np.where(sign[1:] == sign[0], power * (size[1:] - size[0]), -np.inf)
+            matrices = np.einsum("tam,tak->tmk", matrices, matrices)
+            power = 0.5
+    sign, log_determinant = np.linalg.slogdet(matrices)
+    relative = power * (log_determinant[1:] - log_determinant[0])
+    return np.where(sign[1:] == sign[0], relative, -np.inf)
