@@ -626,7 +626,7 @@ def test_a_failed_write_leaves_nothing_behind(own_cache, monkeypatch):
 
 
 def test_the_oldest_files_leave_a_full_cache(own_cache, monkeypatch):
-    monkeypatch.setattr(cache, "LIMIT", 2500)
+    monkeypatch.setattr(cache, "CACHE_BYTES", 2500)
     for k, key in enumerate(("a", "b", "c")):
         cache.write(key, bytes(900))
         os.utime(own_cache / f"{key}.o", (1000 + k, 1000 + k))
@@ -639,7 +639,7 @@ def test_the_oldest_files_leave_a_full_cache(own_cache, monkeypatch):
 
 
 def test_what_a_killed_process_left_leaves_a_full_cache_too(own_cache, monkeypatch):
-    monkeypatch.setattr(cache, "LIMIT", 2500)
+    monkeypatch.setattr(cache, "CACHE_BYTES", 2500)
     cache.write("a", bytes(900))
     left = own_cache / ".b.o.0123456789abcdef"
     left.write_bytes(bytes(2000))

@@ -42,7 +42,7 @@ def test_a_lock_that_nobody_holds_any_more_is_passed(
 ) -> None:
     (tmp_path / "cache").mkdir(mode=0o700)
     monkeypatch.setenv("GOUGH_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "PATIENCE", 0.2)
+    monkeypatch.setattr(cache, "LOCK_TIMEOUT", 0.2)
     lock = tmp_path / "cache" / "key.lock"
     lock.touch()
     os.utime(lock, (1.0, 1.0))

@@ -21,24 +21,24 @@ def c_function(function: casadi.Function, name: str) -> str:
         if code == CONST:
             values.append(_number(struct.unpack("<d", struct.pack("<q", first))[0]))
             continue
-        text = (
-            f"x{first}[{second}]"
-            if code == INPUT
-            else OPERATIONS[code].c.format(values[first], values[second])
-        )
+        if code == INPUT:
+            text = f"x{first}[{second}]"
+        else:
+            text = OPERATIONS[code].c.format(values[first], values[second])
         lines.append(f"    const double t{k} = {text};")
         values.append(f"t{k}")
     read = {first for code, first, _ in tape.nodes if code == INPUT}
     lines += [f"    (void)x{i};" for i in range(len(inputs)) if i not in read]
     written = {(array, entry): values[node] for node, array, entry in tape.results}
     for array, (rows, columns) in enumerate(tape.output_shapes):
-        lines += [
-            f"    y{array}[{e}] = {written.get((array, e), '0.0')};" for e in range(rows * columns)
-        ]
-    return "\n".join([f"static void {name}({', '.join(inputs + outputs)})", "{", *lines, "}", ""])
+        for entry in range(rows * columns):
+            lines.append(f"    y{array}[{entry}] = {written.get((array, entry), '0.0')};")
+    head = f"static void {name}({', '.join(inputs + outputs)})"
+    return "\n".join([head, "{", *lines, "}", ""])
 
 
 def _number(value: float) -> str:
+    """Return a C expression of a constant, exact to the last bit."""
     if math.isnan(value):
         return "(0.0 / 0.0)"
     if math.isinf(value):

@@ -21,14 +21,15 @@ from gough.core.errors import OutputError
 from gough.core.files import replace_atomically
 
 MAGIC = b"gough object 2\n"
-LIMIT = 500_000_000  # [bytes]
-# to wait for another process that compiles the same: the largest kernel takes 4 s [s]
-PATIENCE = 30.0
+CACHE_BYTES = 500_000_000  # largest size of the directory
+# Longest wait for another process that compiles the same; the largest kernel takes 4 s. [s]
+LOCK_TIMEOUT = 30.0
 
 
 def cache_directory() -> Path | None:
-    """Directory of the cache: GOUGH_CACHE_DIR, else the platform's own place for caches; None if
-    unusable.
+    """Return the directory of the cache, or None if it cannot be used safely.
+
+    It is GOUGH_CACHE_DIR, or the platform's directory for caches.
     """
     try:
         chosen = os.environ.get("GOUGH_CACHE_DIR")
@@ -37,35 +38,37 @@ def cache_directory() -> Path | None:
         status = directory.stat()
     except (OSError, RuntimeError):  # RuntimeError: no home directory
         return None
-    # on Windows the user's own folders are closed to others anyway
-    closed = not hasattr(os, "getuid") or (
-        status.st_uid == os.getuid() and not status.st_mode & 0o022
-    )
-    return directory if closed else None
+    if not hasattr(os, "getuid"):  # on Windows the folders of a user are closed to others
+        return directory
+    private = status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return directory if private else None
 
 
 def _header(key: str, code: bytes) -> bytes:
+    """Return the header of a file: format, key and checksum of the code."""
     return MAGIC + key.encode() + b"\n" + hashlib.sha256(code).digest()
 
 
 def read(key: str) -> bytes | None:
-    """Return the stored object code, or None if there is none, it is damaged or belongs to another
-    key.
-    """
-    directory, size = cache_directory(), len(_header(key, b""))
-    data = b""
+    """Return the stored object code of a key, or None if there is none or it is damaged."""
+    directory = cache_directory()
+    if directory is None:
+        return None
+    path = directory / f"{key}.o"
+    content = b""
     with contextlib.suppress(OSError):
-        if directory is not None:
-            data = (directory / f"{key}.o").read_bytes()
-            os.utime(
-                directory / f"{key}.o"
-            )  # the oldest files go first; a read-only directory serves as well
-    return data[size:] if data[:size] == _header(key, data[size:]) else None
+        content = path.read_bytes()
+        os.utime(path)  # the oldest files are deleted first; fails in a read-only directory
+    header_length = len(_header(key, b""))
+    header = content[:header_length]
+    code = content[header_length:]
+    return code if header == _header(key, code) else None
 
 
 def write(key: str, code: bytes) -> None:
-    """Store object code under its key, whole or not at all; files unused for longest leave a
-    directory that is full.
+    """Store object code under its key, completely or not at all.
+
+    Files that have not been used for longest are deleted if the directory is full.
     """
     directory = cache_directory()
     if directory is None:
@@ -73,31 +76,33 @@ def write(key: str, code: bytes) -> None:
     with contextlib.suppress(OSError, OutputError):
         with replace_atomically(directory / f"{key}.o") as file:
             file.write(_header(key, code) + code)
-        found = [
-            (path.stat(), path) for path in directory.glob("*.o*")
-        ]  # and what a killed process left
-        total = sum(status.st_size for status, _ in found)
-        for status, path in sorted(found, key=lambda each: each[0].st_mtime):
-            if total <= LIMIT:
+        # temporary files of a killed process match the pattern too
+        status = {path: path.stat() for path in directory.glob("*.o*")}
+        total = sum(each.st_size for each in status.values())
+        for path in sorted(status, key=lambda path: status[path].st_mtime):
+            if total <= CACHE_BYTES:
                 break
-            path.unlink(missing_ok=True)  # another process may delete the same ones
-            total -= status.st_size
+            path.unlink(missing_ok=True)  # another process may delete the same file
+            total -= status[path].st_size
 
 
 @contextlib.contextmanager
 def reserved(key: str) -> Iterator[None]:
-    """Hold a key while its code is made; others wait, though not for ever: whoever holds it may
-    have died.
+    """Lock a key while its code is compiled.
+
+    Other processes wait, but not for ever: the process that locked it may have died.
     """
-    directory, end, mine = cache_directory(), monotonic() + PATIENCE, False
+    directory = cache_directory()
     path = (directory or Path()) / f"{key}.lock"
-    while directory is not None and not mine and monotonic() < end:
+    end = monotonic() + LOCK_TIMEOUT
+    locked = False
+    while directory is not None and not locked and monotonic() < end:
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-            mine = True
+            locked = True
         except FileExistsError:
             with contextlib.suppress(OSError):
-                if time() - path.stat().st_mtime > PATIENCE:
+                if time() - path.stat().st_mtime > LOCK_TIMEOUT:
                     path.unlink()
             sleep(0.05)
         except OSError:
@@ -105,6 +110,6 @@ def reserved(key: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if mine:
+        if locked:
             with contextlib.suppress(OSError):
                 path.unlink()

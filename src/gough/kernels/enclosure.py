@@ -1,12 +1,12 @@
-"""A CasADi graph over boxes instead of points: ranges that hold whatever the arguments inside.
+"""Interval enclosures of CasADi graphs over boxes of their arguments.
 
-Beside its range every quantity carries its value at the centre z0 of the box and its slopes
-anywhere in the box. By the mean value theorem
+Every quantity has a range over the box, a value at the centre z0 of the box and slopes anywhere in
+the box. By the mean value theorem
 
     f(z) in f(z0) + sum_i [df/dz_i] (z_i - z0_i),
 
-which cuts the range at every operation: what rounding and the length of a graph add is of second
-order in the box. All arithmetic rounds outward.
+which narrows the range at every operation: rounding and the length of a graph add terms of second
+order in the size of the box. All arithmetic rounds outward.
 """
 
 from __future__ import annotations
@@ -25,41 +25,33 @@ from gough.kernels.tape import CONST, INPUT, NAMES, Tape, UnsupportedOperation
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """What is known of quantities over a box of d variables.
+    """Enclosures of quantities over a box of d variables."""
 
-    Args:
-        within: Holds them anywhere in the box, (t, k).
-        centre: Holds them at the centre, (t, k).
-        slope: Holds their derivatives by the variables anywhere in the box, (t, k, d), or None if
-            they are constant.
-    """
-
-    within: Interval
-    centre: Interval
+    within: Interval  # anywhere in the box, (t, k)
+    centre: Interval  # at the centre of the box, (t, k)
+    # Of derivatives by the variables anywhere in the box, (t, k, d); None if constant.
     slope: Interval | None = None
 
     @classmethod
     def constant(cls, value: Interval) -> Bundle:
-        """Return quantities that the variables do not change."""
+        """Return quantities that do not depend on the variables."""
         return cls(value, value)
 
     def __getitem__(self, index: Any) -> Bundle:
-        return Bundle(
-            self.within[index],
-            self.centre[index],
-            None if self.slope is None else self.slope[index],
-        )
+        slope = None if self.slope is None else self.slope[index]
+        return Bundle(self.within[index], self.centre[index], slope)
 
     def cut(self, reach: FloatArray) -> Bundle:
-        """Return the same, ranges cut by the mean value theorem; `reach` of the variables about the
-        centre, (t, d).
+        """Return the quantities with ranges narrowed by the mean value theorem.
+
+        Args:
+            reach: Distance of the variables from the centre, (t, d).
         """
         if self.slope is None:
             return self
-        spread = above_sum((self.slope.magnitude * reach).sum(axis=-1), reach.shape[-1])
-        return Bundle(
-            self.within & (self.centre + Interval(-spread, spread)), self.centre, self.slope
-        )
+        radius = above_sum((self.slope.magnitude * reach).sum(axis=-1), reach.shape[-1])
+        around_centre = self.centre + Interval(-radius, radius)
+        return Bundle(self.within & around_centre, self.centre, self.slope)
 
 
 def _times(factor: Interval, slope: Interval | None) -> Interval | None:
@@ -68,31 +60,41 @@ def _times(factor: Interval, slope: Interval | None) -> Interval | None:
 
 
 def _plus(first: Interval | None, second: Interval | None) -> Interval | None:
-    if first is None or second is None:
-        return second if first is None else first
+    """Return the sum of slopes, which are None if they are zero."""
+    if first is None:
+        return second
+    if second is None:
+        return first
     return first + second
 
 
 def _one(
     function: Callable[[Interval], Interval], slope: Callable[[Interval], Interval]
 ) -> Callable[..., Bundle]:
-    """Return the rule of a function of one argument from its enclosure and that of its
-    derivative.
-    """
+    """Return the rule of a unary function from enclosures of the function and its derivative."""
 
     def rule(a: Bundle) -> Bundle:
+        """Apply the function to a bundle."""
         return Bundle(function(a.within), function(a.centre), _times(slope(a.within), a.slope))
 
     return rule
 
 
 def _divide(a: Bundle, b: Bundle) -> Bundle:
+    """Return the quotient a / b."""
     ratio = a.within / b.within
-    own, other = _times(_ONE / b.within, a.slope), _times(-(ratio / b.within), b.slope)
-    return Bundle(ratio, a.centre / b.centre, _plus(own, other))
+    by_numerator = _times(_ONE / b.within, a.slope)
+    by_denominator = _times(-(ratio / b.within), b.slope)
+    return Bundle(ratio, a.centre / b.centre, _plus(by_numerator, by_denominator))
 
 
-_ONE, _TWO = Interval.point(np.ones(1)), Interval.point(np.full(1, 2.0))
+def _sign(x: Interval) -> Interval:
+    """Return the enclosure of the derivative of |x|."""
+    return Interval(np.where(x.lower >= 0, 1.0, -1.0), np.where(x.upper <= 0, -1.0, 1.0))
+
+
+_ONE = Interval.point(np.ones(1))
+_TWO = Interval.point(np.full(1, 2.0))
 RULES: dict[str, Callable[..., Bundle]] = {
     "add": lambda a, b: Bundle(a.within + b.within, a.centre + b.centre, _plus(a.slope, b.slope)),
     "sub": lambda a, b: Bundle(
@@ -109,10 +111,7 @@ RULES: dict[str, Callable[..., Bundle]] = {
     "sq": _one(square, lambda x: _TWO * x),
     "inv": _one(lambda x: _ONE / x, lambda x: -(_ONE / square(x))),
     "sqrt": _one(root, lambda x: _ONE / (_TWO * root(x))),
-    "fabs": _one(
-        absolute,
-        lambda x: Interval(np.where(x.lower >= 0, 1.0, -1.0), np.where(x.upper <= 0, -1.0, 1.0)),
-    ),
+    "fabs": _one(absolute, _sign),
     "sin": _one(sine, cosine),
     "cos": _one(cosine, lambda x: -sine(x)),
 }
@@ -122,14 +121,15 @@ def enclose(tape: Tape, inputs: Sequence[Bundle], reach: FloatArray) -> list[Int
     """Return ranges of a graph's outputs over boxes, (t, rows * columns) each.
 
     Args:
-        inputs: What is known of each input, row by row, (t, size).
-        reach: How far the variables go from the centres of their boxes, (t, d).
+        inputs: Enclosure of each input, row by row, (t, rows * columns).
+        reach: Distance of the variables from the centres of their boxes, (t, d).
     """
-    last: dict[int, int] = {}
+    last_reader: dict[int, int] = {}
     for k, (code, first, second) in enumerate(tape.nodes):
         if code not in (INPUT, CONST):
-            last |= {first: k, second: k}
-    wanted = {node for node, _, _ in tape.results}
+            last_reader[first] = k
+            last_reader[second] = k
+    outputs = {node for node, _, _ in tape.results}
     held: dict[int, Bundle] = {}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for k, (code, first, second) in enumerate(tape.nodes):
@@ -137,9 +137,8 @@ def enclose(tape: Tape, inputs: Sequence[Bundle], reach: FloatArray) -> list[Int
                 held[k] = inputs[first][:, second]
                 continue
             if code == CONST:
-                held[k] = Bundle.constant(
-                    Interval.point(struct.unpack("<d", struct.pack("<q", first)))
-                )
+                number = struct.unpack("<d", struct.pack("<q", first))
+                held[k] = Bundle.constant(Interval.point(number))
                 continue
             if NAMES[code] not in RULES:
                 raise UnsupportedOperation(
@@ -147,16 +146,16 @@ def enclose(tape: Tape, inputs: Sequence[Bundle], reach: FloatArray) -> list[Int
                     f"with {', '.join(RULES)}",
                     operation=NAMES[code],
                 )
-            held[k] = RULES[NAMES[code]](*(held[i] for i in (first, second) if i >= 0)).cut(reach)
-            for i in {first, second} - wanted:
-                if i >= 0 and last[i] == k:
-                    del held[i]
-    found = [
-        Interval(*np.zeros((2, len(reach), rows * columns))) for rows, columns in tape.output_shapes
-    ]
+            operands = [held[i] for i in (first, second) if i >= 0]
+            held[k] = RULES[NAMES[code]](*operands).cut(reach)
+            for i in {first, second} - outputs:
+                if i >= 0 and last_reader[i] == k:
+                    del held[i]  # to save memory
+    ranges: list[Interval] = []
+    for rows, columns in tape.output_shapes:
+        shape = (len(reach), rows * columns)
+        ranges.append(Interval(np.zeros(shape), np.zeros(shape)))
     for node, output, entry in tape.results:
-        found[output].lower[:, entry], found[output].upper[:, entry] = (
-            held[node].within.lower,
-            held[node].within.upper,
-        )
-    return found
+        ranges[output].lower[:, entry] = held[node].within.lower
+        ranges[output].upper[:, entry] = held[node].within.upper
+    return ranges

@@ -1,6 +1,4 @@
-"""Batch kernels: a CasADi SX function as machine code over many samples, compiled and linked by
-LLVM.
-"""
+"""Batch kernels: CasADi SX functions as machine code over many samples, compiled by LLVM."""
 
 from __future__ import annotations
 
@@ -51,8 +49,9 @@ def _hash_of_package(package: str) -> str:
 
 
 class Compiler:
-    """Turns IR into object code and object code into functions; safe in threads, as llvmlite locks
-    each call.
+    """Compiles IR to object code and loads object code as functions.
+
+    It is safe in threads, because llvmlite locks each call.
 
     Attributes:
         width: Samples per vector instruction: eight with AVX-512, else four.
@@ -63,7 +62,8 @@ class Compiler:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self._triple = llvm.get_process_triple()
-        cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
+        cpu = llvm.get_host_cpu_name()
+        features = llvm.get_host_cpu_features()
         self.width = 8 if features.get("avx512f") else 4
         version = ".".join(map(str, llvm.llvm_version_info))
         generator = _hash_of_package("gough.kernels")
@@ -71,38 +71,37 @@ class Compiler:
             f"{self._triple} {cpu} {features.flatten()} {llvmlite.__version__} {version} "
             f"{generator}"
         )
-        # Level 1: the same speed as 2 and 3 on straight-line code, half the compile time.
-        self._machine, owned = (
-            llvm.Target.from_triple(self._triple).create_target_machine(
-                cpu=cpu,
-                features=features.flatten(),
-                opt=1,
-                reloc="pic",
-                codemodel="small",
-                jit=True,
-            )
-            for _ in range(2)
-        )
-        self._linker = llvm.create_lljit_compiler(owned)  # takes possession of its machine
+        self._machine = self._target_machine(cpu, features.flatten())
+        # The linker takes possession of its machine, so that it gets one of its own.
+        linker_machine = self._target_machine(cpu, features.flatten())
+        self._linker = llvm.create_lljit_compiler(linker_machine)
         self._numbers = count()
 
-    def compile(self, text: str) -> bytes:
-        """Turn IR into an object file. No optimisation passes: the tape holds nothing they could
-        remove.
+    def _target_machine(self, cpu: str, features: str) -> llvm.TargetMachine:
+        """Return a code generator for this processor.
+
+        Optimisation level 1 gives the same speed as 2 and 3 on straight-line code, in half the
+        compile time.
         """
-        module = llvm.parse_assembly(
-            f'target triple = "{self._triple}"\n{text}', llvm.create_context()
+        target = llvm.Target.from_triple(self._triple)
+        return target.create_target_machine(
+            cpu=cpu, features=features, opt=1, reloc="pic", codemodel="small", jit=True
         )
+
+    def compile(self, text: str) -> bytes:
+        """Compile IR to an object file, without optimisation passes: there is nothing to remove."""
+        source = f'target triple = "{self._triple}"\n{text}'
+        module = llvm.parse_assembly(source, llvm.create_context())
         module.data_layout = str(self._machine.target_data)
         return bytes(self._machine.emit_object(module))
 
     def load(self, code: bytes) -> tuple[object, Callable[..., None]]:
-        """Link an object file into the process; its `run` lives as long as the first return
-        value.
+        """Link an object file into the process; return its library and its function `run`.
+
+        The function is valid as long as the library exists.
         """
-        builder = (
-            llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol("run")
-        )
+        builder = llvm.JITLibraryBuilder().add_object_img(code)
+        builder = builder.add_current_process().export_symbol("run")
         for name, address in _libm().items():
             builder.import_symbol(f"gough_{name}", address)
         library = builder.link(self._linker, f"kernel{next(self._numbers)}")
@@ -124,19 +123,20 @@ def compiler() -> Compiler:
 
 @cache
 def _libm() -> dict[str, int]:
-    """Addresses of the mathematical functions of the C library; Windows has some with an underscore
-    only.
+    """Return the addresses of the mathematical functions of the C library by name.
+
+    Windows has some of them only with an underscore before the name.
     """
     library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)
-    found = {name: getattr(library, name, None) or getattr(library, f"_{name}") for name in LIBRARY}
-    return {
-        name: int(ctypes.cast(symbol, ctypes.c_void_p).value or 0) for name, symbol in found.items()
-    }
+    addresses: dict[str, int] = {}
+    for name in LIBRARY:
+        function = getattr(library, name, None) or getattr(library, f"_{name}")
+        addresses[name] = int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+    return addresses
 
 
 class Kernel:
-    """Machine code of a CasADi SX function without free variables, evaluated over many samples at
-    once.
+    """Machine code of a CasADi SX function without free variables, for many samples at once.
 
     Arrays are row-major and have the samples first, whatever CasADi does inside: an input or output
     of `rows` x `cols` is (t, rows, cols), a column is (t, rows). Sparse ones are dense here, with
@@ -155,7 +155,8 @@ class Kernel:
     def __init__(self, function: casadi.Function, lanes: int | None = None) -> None:
         tape = read_tape(function)
         self.name: str = function.name()
-        self.input_shapes, self.output_shapes = tape.input_shapes, tape.output_shapes
+        self.input_shapes = tape.input_shapes
+        self.output_shapes = tape.output_shapes
         self.operations = len(tape.nodes)
         self.lanes = lanes or compiler().width
         self._function = function
@@ -172,16 +173,10 @@ class Kernel:
                     object_cache.write(key, code)
         self._rows = int.from_bytes(code[:8], "little")
         self._library, self._run = compiler().load(code[8:])
-        self._scratch: list[
-            tuple[int, FloatArray]
-        ] = []  # blocks not in use; pop and append are atomic
-        # shapes of one sample: a column is one-dimensional
-        self._inner: list[tuple[int, ...]] = [
-            shape[:1] if shape[1] == 1 else shape for shape in self.input_shapes
-        ]
-        self._outer: list[tuple[int, ...]] = [
-            shape[:1] if shape[1] == 1 else shape for shape in self.output_shapes
-        ]
+        # Scratch blocks that are not in use; pop and append are atomic.
+        self._scratch: list[tuple[int, FloatArray]] = []
+        self._inner = [_sample_shape(shape) for shape in self.input_shapes]
+        self._outer = [_sample_shape(shape) for shape in self.output_shapes]
         self._sizes = tuple(rows * columns for rows, columns in self.input_shapes)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -191,17 +186,17 @@ class Kernel:
         return f"Kernel('{self.name}', inputs {self.input_shapes}, outputs {self.output_shapes})"
 
     def __call__(self, *inputs: ArrayLike, threads: int | None = None) -> tuple[FloatArray, ...]:
-        """Evaluate all samples on at most some threads, by default all cores; one array per output.
+        """Evaluate all samples; return one array per output.
 
         Inputs are (t, rows, cols), or (t, rows) for a column; without the sample axis, one value
-        shared by all samples (t = 1 if all are shared).
+        shared by all samples (t = 1 if all are shared). `threads` limits the number of threads; by
+        default all cores are used.
         """
         arrays, strides, t = self._checked_inputs(inputs)
         results = tuple([np.empty((t, *shape)) for shape in self._outer])
         if t == 0:
             return results
-        # the table of pointers; it, the arrays and the results live on here until all threads are
-        # done
+        # The table of pointers; it, arrays and results are kept here until all threads are done.
         table = np.array(
             [*map(_address, arrays), *strides, *map(_address, results)], dtype=np.int64
         )
@@ -221,8 +216,7 @@ class Kernel:
     def bind(
         self, inputs: Sequence[FloatArray], outputs: Sequence[FloatArray]
     ) -> Callable[[int, int], None]:
-        """Tie the kernel to arrays: the function returned evaluates samples from a first to a last,
-        and no more.
+        """Return a function of start and stop that evaluates samples of given arrays.
 
         Samples run in order on one thread, `lanes` of them together. So an output may be the memory
         of an input, and a group of lanes finds there what the groups before it wrote: a loop over
@@ -248,14 +242,12 @@ class Kernel:
         return evaluate
 
     def _new_scratch(self) -> tuple[int, FloatArray]:
-        """Return an aligned address and the memory behind it; structural zeros are read from
-        there.
-        """
+        """Return an aligned address and the memory behind it, zero for structural zeros."""
         memory = np.zeros(self._rows * self.lanes + 8)
         return -(-_address(memory) // 64) * 64, memory
 
     def _span(self, table: int, start: int, stop: int) -> None:
-        """Run samples start to stop with a scratch block of our own."""
+        """Run samples start to stop with a scratch block that no other thread uses."""
         try:
             block, memory = self._scratch.pop()
         except IndexError:
@@ -266,9 +258,7 @@ class Kernel:
     def _checked_inputs(
         self, inputs: tuple[ArrayLike, ...]
     ) -> tuple[list[NDArray[np.float64]], list[int], int]:
-        """Return the inputs as arrays, the doubles from sample to sample of each (0: shared), and
-        t.
-        """
+        """Return the inputs as arrays, their strides in doubles (0: shared), and t."""
         if len(inputs) != len(self._inner):
             raise InvalidInput(
                 f"kernel '{self.name}' got {len(inputs)} inputs, expected {len(self._inner)} "
@@ -290,8 +280,7 @@ class Kernel:
                 batch = ", ".join(["t" if t is None else str(t), *map(str, inner)])
                 raise InvalidInput(
                     f"input {i} ('{self._function.name_in(i)}') of kernel '{self.name}' has shape "
-                    f"{x.shape}, "
-                    f"expected ({batch}), or {inner} if all samples share it",
+                    f"{x.shape}, expected ({batch}), or {inner} if all samples share it",
                     input=i,
                     shape=x.shape,
                     expected=inner,
@@ -312,28 +301,37 @@ class Kernel:
         return arrays, strides, 1 if t is None else t
 
 
+def _sample_shape(shape: tuple[int, int]) -> tuple[int, ...]:
+    """Return the shape of one sample: a column is one-dimensional."""
+    return shape[:1] if shape[1] == 1 else shape
+
+
 def compiled(
     build: Callable[Concatenate[T, P], casadi.Function],
 ) -> Callable[Concatenate[T, P], Kernel]:
-    """Make a function that writes a graph return its kernel, made once for all arguments; `lanes`
-    is the kernel's.
+    """Decorate a function that builds a graph so that it returns the compiled kernel.
+
+    Kernels are kept in `kernels` of the first argument, one for each set of the other arguments. An
+    argument `lanes` is that of the kernel.
     """
 
     @wraps(build)
     def kernel(owner: T, /, *args: P.args, **kwargs: P.kwargs) -> Kernel:
-        known = vars(owner).setdefault("kernels", {})
+        """Return the kernel of the graph."""
+        kernels: dict[Any, Kernel] = vars(owner).setdefault("kernels", {})
         key = (build.__qualname__, args, tuple(kwargs.items()))
-        if key not in known:
-            known[key] = Kernel(build(owner, *args, **kwargs), cast(Any, kwargs).get("lanes"))
-        found: Kernel = known[key]
-        return found
+        if key not in kernels:
+            graph = build(owner, *args, **kwargs)
+            kernels[key] = Kernel(graph, cast(Any, kwargs).get("lanes"))
+        return kernels[key]
 
     return kernel
 
 
 def _address(array: NDArray[Any]) -> int:
-    """Address of the first double. The buffer protocol is four times as fast, but only for arrays
-    like our own.
+    """Return the address of the first double.
+
+    The buffer protocol is four times as fast, but only works for contiguous arrays that own memory.
     """
     flags = array.flags
     if flags.owndata and flags.carray and array.size:
@@ -365,6 +363,7 @@ def _in_threads(limit: int, run: Callable[[int], None], starts: range) -> None:
     pending = iter(starts)
 
     def work() -> None:
+        """Run chunks until none is pending."""
         for start in pending:  # a chunk taken by one thread is not seen by the others
             run(start)
 

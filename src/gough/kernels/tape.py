@@ -1,6 +1,4 @@
-"""A CasADi function as a flat list of scalar operations, and what each is called in CasADi, in LLVM
-and in C.
-"""
+"""CasADi functions as flat lists of scalar operations, with their names in CasADi, LLVM and C."""
 
 from __future__ import annotations
 
@@ -18,10 +16,14 @@ from gough.core.errors import GoughError, InvalidInput
 Shape = tuple[int, int]
 Node = tuple[int, int, int]
 
-INPUT, CONST = casadi.OP_INPUT, casadi.OP_CONST
-_DIV, _INV, _MUL = casadi.OP_DIV, casadi.OP_INV, casadi.OP_MUL
-_TURNS = (casadi.OP_SIN, casadi.OP_COS)
-_OUTPUT, _COPIES = casadi.OP_OUTPUT, frozenset((casadi.OP_ASSIGN, casadi.OP_LIFT))
+INPUT = casadi.OP_INPUT
+CONST = casadi.OP_CONST
+_OUTPUT = casadi.OP_OUTPUT
+_DIV = casadi.OP_DIV
+_INV = casadi.OP_INV
+_MUL = casadi.OP_MUL
+_SINES = (casadi.OP_SIN, casadi.OP_COS)
+_COPIES = frozenset((casadi.OP_ASSIGN, casadi.OP_LIFT))
 
 
 class Operation(NamedTuple):
@@ -42,7 +44,8 @@ class Operation(NamedTuple):
     function: str = ""
 
 
-_ONE, _ZERO = "splat (double 1.0)", "zeroinitializer"
+_ONE = "splat (double 1.0)"
+_ZERO = "zeroinitializer"
 _TRUTH = f"select {{m}} {{n}}.c, {{t}} {_ONE}, {{t}} {_ZERO}"
 
 
@@ -84,9 +87,12 @@ INTRINSICS = {
     "fma": 3,
 }
 COMMUTATIVE = frozenset(("add", "mul", "fmin", "fmax", "eq", "ne", "and", "or", "hypot"))
-# `contract`: fused multiply-adds are welcome; reassociation brought no speed, and no NaN or
-# infinity may be assumed
-# away. minimum and maximum hand a NaN on; C's fmin and fmax, like CasADi's, drop it.
+_BINARY_FUNCTIONS = ("pow", "hypot", "atan2", "fmod", "remainder")
+_TRIGONOMETRIC = ("sin", "cos", "tan", "asin", "acos", "atan")
+_HYPERBOLIC = ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
+_UNARY_FUNCTIONS = (*_TRIGONOMETRIC, *_HYPERBOLIC, "exp", "expm1", "log", "log1p", "erf")
+# `contract` allows fused multiply-adds; reassociation brought no speed, and NaN and infinity must
+# be respected. minimum and maximum return a NaN operand; C's fmin and fmax, like CasADi's, drop it.
 _BY_NAME: dict[str, Operation] = {
     "add": Operation(2, ("fadd contract {t} {a}, {b}",), "{0} + {1}"),
     "sub": Operation(2, ("fsub contract {t} {a}, {b}",), "{0} - {1}"),
@@ -127,32 +133,8 @@ _BY_NAME: dict[str, Operation] = {
         "({0} > 0.0 ? 1.0 : {0} < 0.0 ? -1.0 : {0})",
     ),
     "constpow": Operation(2, (), _call("pow", 2), "pow"),
-    **{
-        name: Operation(2, (), _call(name, 2), name)
-        for name in ("pow", "hypot", "atan2", "fmod", "remainder")
-    },
-    **{
-        name: Operation(1, (), _call(name, 1), name)
-        for name in (
-            "sin",
-            "cos",
-            "tan",
-            "asin",
-            "acos",
-            "atan",
-            "sinh",
-            "cosh",
-            "tanh",
-            "asinh",
-            "acosh",
-            "atanh",
-            "exp",
-            "expm1",
-            "log",
-            "log1p",
-            "erf",
-        )
-    },
+    **{name: Operation(2, (), _call(name, 2), name) for name in _BINARY_FUNCTIONS},
+    **{name: Operation(1, (), _call(name, 1), name) for name in _UNARY_FUNCTIONS},
 }
 
 NAMES: dict[int, str] = {
@@ -188,9 +170,7 @@ class Tape:
 
     @property
     def digest(self) -> str:
-        """Hash of everything the machine code depends on; names do not count, CasADi's operation
-        numbers do.
-        """
+        """Hash of everything the machine code depends on: not names, but operation numbers."""
         shapes = repr(
             (self.input_shapes, self.output_shapes, len(self.nodes), casadi.CasadiMeta.version())
         ).encode()
@@ -200,8 +180,11 @@ class Tape:
 
 
 def read_tape(function: casadi.Function) -> Tape:
-    """List the scalar operations of a CasADi SX function; `InvalidInput` if it is none or has free
-    variables.
+    """Return the scalar operations of a CasADi SX function.
+
+    Raises:
+        InvalidInput: It is no SX function, or has free variables.
+        UnsupportedOperation: It uses an operation without machine code.
     """
     name = function.name()
     if function.class_name() != "SXFunction":
@@ -219,7 +202,9 @@ def read_tape(function: casadi.Function) -> Tape:
         )
     inputs = [function.sparsity_in(i) for i in range(function.n_in())]
     outputs = [function.sparsity_out(i) for i in range(function.n_out())]
-    nodes, results = _walk(function, *([_positions(s) for s in some] for some in (inputs, outputs)))
+    sources = [_positions(sparsity) for sparsity in inputs]
+    targets = [_positions(sparsity) for sparsity in outputs]
+    nodes, results = _walk(function, sources, targets)
     return Tape(
         input_shapes=tuple(s.shape for s in inputs),
         output_shapes=tuple(s.shape for s in outputs),
@@ -236,32 +221,33 @@ def improved(tape: Tape) -> Tape:
     reciprocal: a division costs as much as five to sixteen multiplications, and elimination divides
     whole rows by their pivots.
     """
-    levels = {-1: 0}
+    depth = {-1: 0}  # number of sines on the longest path to a node
     for k, (code, first, second) in enumerate(tape.nodes):
-        levels[k] = (
-            0 if code in (INPUT, CONST) else max(levels[first], levels[second]) + (code in _TURNS)
-        )
+        depth[k] = 0
+        if code not in (INPUT, CONST):
+            depth[k] = max(depth[first], depth[second]) + (code in _SINES)
+    order = sorted(range(len(tape.nodes)), key=lambda k: (depth[k], tape.nodes[k][0] not in _SINES))
     quotients = Counter(divisor for code, _, divisor in tape.nodes if code == _DIV)
     nodes: list[Node] = []
-    place, inverse = {-1: -1}, dict[int, int]()
-    for old in sorted(
-        range(len(tape.nodes)), key=lambda i: (levels[i], tape.nodes[i][0] not in _TURNS)
-    ):
-        code, first, second = tape.nodes[old]
+    place = {-1: -1}  # new index of each node
+    inverse: dict[int, int] = {}  # node of the reciprocal of each divisor
+    for old in order:
+        node = tape.nodes[old]
+        code, first, second = node
         if code == _DIV and quotients[second] > 1:
             if second not in inverse:
                 inverse[second] = len(nodes)
                 nodes.append((_INV, place[second], -1))
-            code, first, second = _MUL, place[first], inverse[second]
+            node = (_MUL, place[first], inverse[second])
         elif code not in (INPUT, CONST):
-            first, second = place[first], place[second]
+            node = (code, place[first], place[second])
         place[old] = len(nodes)
-        nodes.append((code, first, second))
+        nodes.append(node)
     return replace(tape, nodes=nodes, results=[(place[k], i, j) for k, i, j in tape.results])
 
 
 def _positions(pattern: casadi.Sparsity) -> list[int]:
-    """Row-major position of each structural non-zero; CasADi stores them column by column."""
+    """Return the row-major position of each non-zero; CasADi stores them column by column."""
     columns = pattern.size2()
     return [row * columns + column for row, column in zip(*pattern.get_triplet())]
 
@@ -274,8 +260,10 @@ def _walk(
     known: dict[Node, int] = {}
     held = [-1] * function.sz_w()  # node in each work slot
     results: list[Node] = []
-    read, written = function.instruction_input, function.instruction_output
-    for k, code in enumerate(map(function.instruction_id, range(function.n_instructions()))):
+    read = function.instruction_input
+    written = function.instruction_output
+    for k in range(function.n_instructions()):
+        code = function.instruction_id(k)
         if code == _OUTPUT:
             array, entry = written(k)
             results.append((held[read(k)[0]], array, targets[array][entry]))
@@ -285,16 +273,14 @@ def _walk(
             array, entry = read(k)
             node = (INPUT, array, sources[array][entry])
         elif code == CONST:
-            node = (
-                CONST,
-                struct.unpack("<q", struct.pack("<d", function.instruction_constant(k)))[0],
-                -1,
-            )
+            bits = struct.pack("<d", function.instruction_constant(k))
+            node = (CONST, struct.unpack("<q", bits)[0], -1)
         elif code in OPERATIONS:
             operands = [held[i] for i in read(k)[: OPERATIONS[code].operands]]
             if NAMES[code] in COMMUTATIVE:
                 operands.sort()
-            node = (code, operands[0], operands[1] if len(operands) > 1 else -1)
+            first, second = (*operands, -1)[:2]
+            node = (code, first, second)
         elif code in _COPIES:
             held[slot] = held[read(k)[0]]
             continue
@@ -302,8 +288,7 @@ def _walk(
             word = NAMES.get(code, str(code))
             raise UnsupportedOperation(
                 f"function '{function.name()}' uses the operation '{word}', which has no machine "
-                f"code; "
-                "rewrite the expression with elementary operations",
+                "code; rewrite the expression with elementary operations",
                 operation=word,
                 function=function.name(),
             )
