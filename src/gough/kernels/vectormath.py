@@ -58,48 +58,56 @@ class Lines:
     """Collects IR lines whose names share a prefix; each method returns the name of its value."""
 
     def __init__(self, prefix: str, width: int) -> None:
-        self.prefix, self.width = prefix, width
-        self.vector, self.integer, self.truth = (
-            f"<{width} x {kind}>" for kind in ("double", "i64", "i1")
-        )
+        self.prefix = prefix
+        self.width = width
+        self.vector = f"<{width} x double>"
+        self.integer = f"<{width} x i64>"
+        self.truth = f"<{width} x i1>"
         self.text: list[str] = []
 
     def let(self, expression: str) -> str:
+        """Emit the assignment of an expression to a new name."""
         name = f"%{self.prefix}.{len(self.text)}"
         self.text.append(f"  {name} = {expression}")
         return name
 
     def op(self, word: str, a: str, b: str) -> str:
+        """Emit a binary operation on doubles."""
         return self.let(f"{word} {self.vector} {a}, {b}")
 
     def call(self, word: str, *operands: str) -> str:
+        """Emit the call of an LLVM intrinsic."""
         arguments = ", ".join(f"{self.vector} {x}" for x in operands)
         return self.let(f"call {self.vector} @llvm.{word}.v{self.width}f64({arguments})")
 
     def lanes(self, word: str, *operands: str) -> str:
         """Call a function of the C library lane by lane."""
-        return self.let(
-            f"call {self.vector} @lanes_{word}({', '.join(f'{self.vector} {x}' for x in operands)})"
-        )
+        arguments = ", ".join(f"{self.vector} {x}" for x in operands)
+        return self.let(f"call {self.vector} @lanes_{word}({arguments})")
 
     def select(self, condition: str, yes: str, no: str) -> str:
+        """Emit the choice between two vectors, lane by lane."""
         return self.let(f"select {self.truth} {condition}, {self.vector} {yes}, {self.vector} {no}")
 
     def bits(self, x: str) -> str:
+        """Emit the bits of doubles as integers."""
         return self.let(f"bitcast {self.vector} {x} to {self.integer}")
 
     def double(self, bits: str) -> str:
+        """Emit doubles with given bits."""
         return self.let(f"bitcast {self.integer} {bits} to {self.vector}")
 
     def integers(self, word: str, a: str, b: str | int) -> str:
-        return self.let(
-            f"{word} {self.integer} {a}, {f'splat (i64 {b})' if isinstance(b, int) else b}"
-        )
+        """Emit a binary operation on integers; b may be a constant."""
+        second = f"splat (i64 {b})" if isinstance(b, int) else b
+        return self.let(f"{word} {self.integer} {a}, {second}")
 
     def fma(self, a: str, b: str, c: str) -> str:
+        """Emit a b + c, rounded once."""
         return self.call("fma", a, b, c)
 
     def horner(self, z: str, coefficients: tuple[float, ...]) -> str:
+        """Emit a polynomial of z, its coefficients in ascending order."""
         value = splat(coefficients[-1])
         for coefficient in reversed(coefficients[:-1]):
             value = self.fma(z, value, splat(coefficient))
@@ -113,7 +121,8 @@ def sincos(at: Lines, x: str, block: str) -> tuple[str, str]:
     step is exact), then the polynomials of fdlibm on [-pi/4, pi/4]. The lines begin in the basic
     block `block` and end in `<prefix>.join`.
     """
-    v, b = at.vector, at.truth
+    v = at.vector
+    b = at.truth
     large = at.op("fcmp ogt", at.call("fabs", x), splat(SINCOS_LIMIT))
     shifted = at.fma(x, splat(_TWO_OVER_PI), splat(_ROUND))
     k = at.op("fsub", shifted, splat(_ROUND))
@@ -156,8 +165,9 @@ def sincos(at: Lines, x: str, block: str) -> tuple[str, str]:
 
 
 def exp(at: Lines, x: str) -> str:
-    """Emit e^x = 2^k (1 + e^r - 1), k in two halves so that results below the normal range come out
-    right.
+    """Emit e^x = 2^k (1 + e^r - 1).
+
+    k is applied in two halves, so that results below the normal range are correct.
     """
     x = at.call("maximum", at.call("minimum", x, splat(710.0)), splat(-746.0))
     k, rest = _exp_parts(at, x)
