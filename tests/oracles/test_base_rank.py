@@ -171,7 +171,7 @@ def test_draws_that_disagree_are_not_believed(
         return W
 
     monkeypatch.setattr(engine_base, "_sampled", blind)
-    with pytest.raises(NotConverged, match=r"16, 17, 17.*parameters apart") as caught:
+    with pytest.raises(NotConverged, match=r"distinguish 16, 17, 17.*parameters") as caught:
         base_parameters(five_bar)
     assert caught.value.found == [16, 17, 17] * 3
     assert calls == [calls[0]] * 2 + [2 * calls[0]] * 2 + [4 * calls[0]] * 2

@@ -71,13 +71,22 @@ def evaluate_with_repivoting(
         function = unwrap(kernel)(repivoted, **settings)
         suited = np.zeros(len(failed), dtype=bool)
         for k, sample in enumerate(failed):
-            *repeated, check = function(*(x[sample] if x.ndim > 1 else x for x in inputs))
+            *repeated, check = function(*_sample_of(inputs, sample))
             suited[k] = k == 0 or float(check) < ELIMINATION_TOLERANCE
             if suited[k]:
                 for output, replacement in zip(outputs, repeated):
                     output[sample] = np.array(replacement).reshape(output.shape[1:])
         failed = failed[~suited]
     return outputs
+
+
+def _sample_of(inputs: tuple[FloatArray, ...], sample: int) -> list[FloatArray]:
+    """Return the inputs of one sample; those with one dimension are shared by all samples."""
+    selected = list(inputs)
+    for k, array in enumerate(inputs):
+        if array.ndim > 1:
+            selected[k] = array[sample]
+    return selected
 
 
 class ClosedChain:

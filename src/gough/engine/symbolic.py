@@ -271,10 +271,13 @@ class TreeEfforts:
         self, body: str, parameter: Callable[[Parameter], Any], columns: int
     ) -> tuple[ca.SX, ca.SX] | None:
         """Return force and moment on a body about its origin, (3, k) each; None if massless."""
-        inertial = [parameter(Parameter.of(body, kind)) for kind in INERTIAL]
-        if all(number is None for number in inertial):
+        given = [parameter(Parameter.of(body, kind)) for kind in INERTIAL]
+        if all(number is None for number in given):
             return None
-        inertial = [ca.SX(1, columns) if number is None else number for number in inertial]
+        zero = ca.SX(1, columns)
+        inertial: list[Any] = []
+        for number in given:
+            inertial.append(zero if number is None else number)
         m = inertial[0]
         s = ca.sparsify(ca.vertcat(*inertial[1:4]))
         inertia = dict(zip(INERTIA_ENTRIES, inertial[4:]))
