@@ -153,24 +153,24 @@ def test_parameters_that_fade_away_are_counted_alike_by_every_draw() -> None:
 def test_draws_that_disagree_are_not_believed(
     five_bar: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sampled = engine_base._sampled
+    sampled = engine_base._Draw.regressor
     calls: list[int] = []
     looks: list[int] = []
 
-    def blind(model, names, *rest):
+    def blind(draw, motions):
         """Every second draw sees nothing of one parameter; the first motions closed again are no
         draw.
         """
-        W = sampled(model, names, *rest)
+        W = sampled(draw, motions)
         looks.append(len(W))
         if len(looks) % 3 == 0:
             return W
         calls.append(len(W))
         if len(calls) % 2:
-            W[:, :, names.index("left.motor.fv")] = 0.0
+            W[:, :, draw.names.index("left.motor.fv")] = 0.0
         return W
 
-    monkeypatch.setattr(engine_base, "_sampled", blind)
+    monkeypatch.setattr(engine_base._Draw, "regressor", blind)
     with pytest.raises(NotConverged, match=r"distinguish 16, 17, 17.*parameters") as caught:
         base_parameters(five_bar)
     assert caught.value.found == [16, 17, 17] * 3
@@ -194,11 +194,11 @@ def test_the_gap_is_the_one_of_the_scaled_regressor() -> None:
         * [1e-5, 1.0, 1e3, 1.0, 1e4]
         for W in rng.standard_normal((2, 40, 2, 3))
     ]
-    parts, scale = engine_base._equilibrated(draws)
+    parts, scale = engine_base._equilibrate(draws)
     triangle = np.linalg.qr(np.concatenate(parts), mode="r")
-    independent = engine_base._independent(triangle)
+    independent = engine_base._independent(triangle, engine_base.COLUMN_ROUNDING)
     assert independent == [0, 1, 2, 3]
-    base = engine_base._regrouped(
+    base = engine_base._regroup(
         triangle,
         scale,
         independent,
