@@ -70,7 +70,7 @@ def evaluate_with_repivoting(
         repivoted.loops = with_pivots_for(owner.loops, by, inputs[0][failed[0]], int(failed[0]))
         function = unwrap(kernel)(repivoted, **settings)
         suited = np.zeros(len(failed), dtype=bool)
-        for k, sample in enumerate(failed):
+        for k, sample in enumerate(failed.tolist()):
             *repeated, check = function(*_sample_of(inputs, sample))
             suited[k] = k == 0 or float(check) < ELIMINATION_TOLERANCE
             if suited[k]:
