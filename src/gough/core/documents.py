@@ -1,9 +1,9 @@
-"""TOML and JSON: texts of strangers, text for people, and values to the last bit.
+"""Read and write TOML and JSON.
 
-Texts are read by the standard library, after a look at what would hang or crash it: a dotted key of
-thirty thousand parts takes the TOML parser half a minute and gigabytes, deep nesting ends in a
-recursion error, a number of five thousand digits in an error about digits. No file of ours comes
-near these limits.
+Texts are parsed by the standard library. Before that, texts that would make it hang or crash are
+refused: a dotted key of thirty thousand parts takes the TOML parser half a minute and gigabytes of
+memory, deep nesting ends in a recursion error, a number of five thousand digits in an error about
+digits. No file of a robot comes near these limits. Numbers are written to the last bit.
 """
 
 from __future__ import annotations
@@ -23,72 +23,95 @@ import numpy as np
 
 from gough.core.errors import InvalidInput
 
-FORMAT = 2  # of stored results
-LARGEST = 64 * 2**20  # characters; a stored result of a large robot has a few million
-LARGEST_TOML = 4 * 2**20  # characters; people write these
-DEEPEST = 60  # brackets inside brackets, and parts of a dotted key; robot files have five
-DIGITS = 400  # digits of one number; a double has seventeen
+STORED_FORMAT = 2  # of stored results
+MAX_JSON_CHARACTERS = 64 * 2**20  # a stored result of a large robot has a few million
+MAX_TOML_CHARACTERS = 4 * 2**20  # people write these files
+MAX_NESTING = 60  # brackets inside brackets, and parts of a dotted key; robot files have five
+MAX_DIGITS = 400  # of one number; a double has seventeen
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
-_DOTTED = re.compile(rf"(?<![\w\-\"'])[\w\-\"']++(?:\s*+\.\s*+[\w\-\"']++){{{DEEPEST},}}")
-_NUMBER = re.compile(rf"[\d_]{{{DIGITS},}}")
+_DOTTED = re.compile(rf"(?<![\w\-\"'])[\w\-\"']++(?:\s*+\.\s*+[\w\-\"']++){{{MAX_NESTING},}}")
+_LONG_NUMBER = re.compile(rf"[\d_]{{{MAX_DIGITS},}}")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = _parsed(
-        text, tomllib.loads, LARGEST_TOML, {_DOTTED: f"a key with more than {DEEPEST} parts"}
-    )
-    return found
+    """Parse TOML; raises `InvalidInput` if it is not valid, or beyond the limits above."""
+    _check_length(text, MAX_TOML_CHARACTERS)
+    _refuse_match(text, _DOTTED, f"a key with more than {MAX_NESTING} parts")
+    parsed: dict[str, Any] = _parse(text, tomllib.loads)
+    return parsed
 
 
 def parse_json(text: str) -> Any:
-    return _parsed(text, json.loads, LARGEST, {})
+    """Parse JSON; raises `InvalidInput` if it is not valid, or beyond the limits above."""
+    _check_length(text, MAX_JSON_CHARACTERS)
+    return _parse(text, json.loads)
 
 
-def _parsed(
-    text: str, load: Callable[[str], Any], largest: int, bad: Mapping[re.Pattern[str], str]
-) -> Any:
-    def refuse(what: str, position: int) -> None:
-        line = text.count("\n", 0, position) + 1
-        raise InvalidInput(
-            f"{what} in line {line}, column {position - text.rfind(chr(10), 0, position)}"
-        )
-
-    if len(text) > largest:
-        raise InvalidInput(f"{len(text)} characters, expected at most {largest}")
-    for pattern, what in {_NUMBER: f"a number of more than {DIGITS} digits", **bad}.items():
-        if (match := pattern.search(text)) is not None:
-            refuse(what, match.start())
-    depth = 0
-    for bracket in re.finditer(r"[\[{\]}]", _STRING.sub(lambda match: " " * len(match[0]), text)):
-        depth += 1 if bracket[0] in "[{" else -1
-        if depth > DEEPEST:
-            refuse(f"brackets nested more than {DEEPEST} deep", bracket.start())
+def _parse(text: str, parser: Callable[[str], Any]) -> Any:
+    _refuse_match(text, _LONG_NUMBER, f"a number of more than {MAX_DIGITS} digits")
+    _check_nesting(text)
     try:
-        return load(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # TOMLDecodeError is a ValueError; so are dates like 2020-13-01
+        return parser(text)
+    except (ValueError, RecursionError) as error:
+        # TOMLDecodeError is a ValueError; so are dates like 2020-13-01
         raise InvalidInput(str(error)) from error
 
 
+def _check_length(text: str, most: int) -> None:
+    if len(text) > most:
+        raise InvalidInput(f"{len(text)} characters, expected at most {most}")
+
+
+def _refuse_match(text: str, pattern: re.Pattern[str], what: str) -> None:
+    """Raise `InvalidInput` with the position if a pattern is in a text."""
+    match = pattern.search(text)
+    if match is not None:
+        raise _error_at(text, match.start(), what)
+
+
+def _check_nesting(text: str) -> None:
+    """Raise `InvalidInput` if brackets outside of strings are nested too deep."""
+    without_strings = _STRING.sub(lambda match: " " * len(match[0]), text)
+    depth = 0
+    for bracket in re.finditer(r"[\[{\]}]", without_strings):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > MAX_NESTING:
+            what = f"brackets nested more than {MAX_NESTING} deep"
+            raise _error_at(text, bracket.start(), what)
+
+
+def _error_at(text: str, position: int, what: str) -> InvalidInput:
+    line = text.count("\n", 0, position) + 1
+    column = position - text.rfind("\n", 0, position)
+    return InvalidInput(f"{what} in line {line}, column {column}")
+
+
 def toml_text(content: Mapping[str, Any]) -> str:
-    """Return a mapping as TOML: plain values first, then mappings as tables, lists of mappings as
-    arrays of tables.
+    """Return a mapping as TOML.
+
+    Plain values come first, then mappings as tables and lists of mappings as arrays of tables.
     """
-    plain, tables = {}, []
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            tables += ["", f"[{_key(key)}]", *_lines(value)]
-        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-            tables += [line for item in value for line in ("", f"[[{_key(key)}]]", *_lines(item))]
+    simple: dict[str, Any] = {}
+    tables: list[str] = []
+    for key, entry in content.items():
+        if isinstance(entry, Mapping):
+            tables += ["", f"[{_key(key)}]", *_lines(entry)]
+        elif _is_list_of_mappings(entry):
+            for table in entry:
+                tables += ["", f"[[{_key(key)}]]", *_lines(table)]
         else:
-            plain[key] = value
-    return "\n".join([*_lines(plain), *tables]) + "\n"
+            simple[key] = entry
+    return "\n".join([*_lines(simple), *tables]) + "\n"
+
+
+def _is_list_of_mappings(entry: Any) -> bool:
+    if not isinstance(entry, list) or not entry:
+        return False
+    return all(isinstance(table, Mapping) for table in entry)
 
 
 def _lines(content: Mapping[str, Any]) -> list[str]:
-    return [f"{_key(name)} = {toml_value(item)}" for name, item in content.items()]
+    return [f"{_key(name)} = {toml_value(entry)}" for name, entry in content.items()]
 
 
 def _key(name: str) -> str:
@@ -96,7 +119,7 @@ def _key(name: str) -> str:
 
 
 def toml_value(value: object) -> str:
-    """Return a value as it stands behind a key."""
+    """Return a value as TOML, as it is written behind a key."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(_lines(value)) + " }"
     if isinstance(value, list | tuple):
@@ -105,75 +128,88 @@ def toml_value(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         return repr(value)
-    return json.dumps(str(value), ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )  # JSON strings, but TOML bars DEL
+    text = json.dumps(str(value), ensure_ascii=False)
+    return text.replace("\x7f", "\\u007f")  # a JSON string, but TOML does not allow DEL
 
 
 def plain(value: Any) -> Any:
-    """Turn dataclasses, arrays, tuples and mappings into what JSON knows; infinity and NaN become
-    text.
+    """Turn dataclasses, arrays, tuples and mappings into what JSON can hold.
+
+    Infinity and NaN become text.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def restored(kind: Any, value: Any) -> Any:
-    """Undo `plain` for a type: a dataclass, array, tuple, mapping, number, or one of these or None.
-
-    `InvalidInput` where a field is missing, TypeError or ValueError where a value is of another
-    type.
-    """
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        chosen = [item for item in inner if item is not NoneType]
-        return restored(chosen[0], value) if len(chosen) == 1 and value is not None else value
-    if is_dataclass(kind) and isinstance(kind, type):
-        hints = get_type_hints(kind)
-        missing = sorted(field.name for field in fields(kind) if field.name not in value)
-        if missing:
-            raise InvalidInput(
-                f"stored {kind.__name__} lacks {', '.join(missing)}", missing=missing
-            )
-        return kind(
-            **{field.name: restored(hints[field.name], value[field.name]) for field in fields(kind)}
-        )
-    if origin is np.ndarray:
-        return np.array(value, dtype=object).astype(get_args(inner[1])[0])
-    if origin is tuple and isinstance(value, list | tuple):
-        return tuple(restored(inner[0], item) for item in value)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {key: restored(inner[1], item) for key, item in dict(value).items()}
-    if kind is float:
-        return float(value)
-    if (kind in (str, int, bool) and not isinstance(value, kind)) or origin is tuple:
-        raise TypeError(f"{value!r} is no {getattr(kind, '__name__', kind)}")
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value
 
 
+def restored(kind: Any, stored: Any) -> Any:
+    """Undo `plain`.
+
+    Args:
+        kind: A dataclass, array, tuple, mapping, number, text, or one of these or None.
+        stored: What `plain` made of it.
+
+    Raises:
+        InvalidInput: A field of a dataclass is missing.
+        TypeError: A value has another type; also ValueError.
+    """
+    origin = get_origin(kind)
+    inner = get_args(kind)
+    if origin in (Union, UnionType):
+        kinds = [each for each in inner if each is not NoneType]
+        if len(kinds) > 1 or stored is None:
+            return stored
+        return restored(kinds[0], stored)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return _restored_dataclass(kind, stored)
+    if origin is np.ndarray:
+        return np.array(stored, dtype=object).astype(get_args(inner[1])[0])
+    if origin is tuple and isinstance(stored, list | tuple):
+        return tuple(restored(inner[0], entry) for entry in stored)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {key: restored(inner[1], entry) for key, entry in dict(stored).items()}
+    if kind is float:
+        return float(stored)
+    is_wrong = kind in (str, int, bool) and not isinstance(stored, kind)
+    if is_wrong or origin is tuple:
+        raise TypeError(f"{stored!r} is no {getattr(kind, '__name__', kind)}")
+    return stored
+
+
+def _restored_dataclass(kind: type, stored: Mapping[str, Any]) -> Any:
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind)]
+    missing = sorted(name for name in names if name not in stored)
+    if missing:
+        raise InvalidInput(f"stored {kind.__name__} lacks {', '.join(missing)}", missing=missing)
+    return kind(**{name: restored(hints[name], stored[name]) for name in names})
+
+
 def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
-    """Read a stored result and check that it is of the kind asked for."""
+    """Read a stored result and check its kind and its format."""
     try:
         content = parse_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"cannot read '{path}': {error.strerror}", path=path) from error
     except (UnicodeDecodeError, InvalidInput) as error:
         raise InvalidInput(f"'{path}' is not JSON: {error}", path=path) from error
-    found, version = (
-        content.get(key) if isinstance(content, dict) else None for key in ("kind", "format")
-    )
-    if found != kind or version != FORMAT:
+    header = content if isinstance(content, dict) else {}
+    stored_kind = header.get("kind")
+    version = header.get("format")
+    if stored_kind != kind or version != STORED_FORMAT:
         raise InvalidInput(
-            f"'{path}' holds {found!r} in format {version!r}, expected a stored {kind!r} in format "
-            f"{FORMAT}; if another version of Gough wrote it, compute and save it again",
+            f"'{path}' holds {stored_kind!r} in format {version!r}, expected a stored {kind!r} in "
+            f"format {STORED_FORMAT}; if another version of Gough wrote it, compute and save it "
+            "again",
             path=path,
-            kind=found,
+            kind=stored_kind,
         )
     return dict(content)

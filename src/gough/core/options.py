@@ -189,17 +189,17 @@ def members(settings: type[Settings]) -> dict[str, Option | type[Settings]]:
     """Return the fields of settings by name: options, and types of nested settings."""
     cls: Any = settings  # a dataclass, and hashable
     hints = _type_hints(cls)
-    found: dict[str, Option | type[Settings]] = {}
+    by_name: dict[str, Option | type[Settings]] = {}
     for declared in fields(cls):
         hint = hints[declared.name]
         about = declared.metadata.get("about")
         if isinstance(hint, type) and issubclass(hint, Settings):
-            found[declared.name] = hint
+            by_name[declared.name] = hint
         elif about is not None:
-            found[declared.name] = Option(
+            by_name[declared.name] = Option(
                 name=declared.name, hint=hint, default=declared.default, about=about
             )
-    return found
+    return by_name
 
 
 def options_of(settings: type[Settings]) -> dict[str, Option]:

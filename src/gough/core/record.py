@@ -13,7 +13,7 @@ import numpy as np
 
 from gough.core.arrays import frozen
 from gough.core.display import import_optional
-from gough.core.documents import FORMAT, plain, read_json, restored
+from gough.core.documents import STORED_FORMAT, plain, read_json, restored
 from gough.core.errors import InvalidInput
 from gough.core.files import write_json
 
@@ -104,7 +104,7 @@ class StoredRecord(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and strings; nothing is rounded."""
-        return {"kind": self.stored_as, "format": FORMAT, **plain(self)}
+        return {"kind": self.stored_as, "format": STORED_FORMAT, **plain(self)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write strict JSON; an interrupted write leaves no partial file."""

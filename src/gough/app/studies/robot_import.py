@@ -296,8 +296,9 @@ def _with_platform(tree: RobotTree, link: str, description: Description, loops: 
     moving = [k for k in range(6) if speed[k] > MOVES_TOLERANCE * fastest]
     kind, directions = _platform_closure(moving, loops.degrees_of_freedom)
     position = [float(coordinate) for coordinate in pose[:3, 3]]
-    start = tuple(position[k] if k < 3 else 0.0 for k in directions)
-    follower_pose = transform([position[k] if k in directions else 0.0 for k in range(3)])
+    start = tuple([*position, 0.0, 0.0, 0.0][k] for k in directions)
+    translation = np.where(np.isin(range(3), directions), position, 0.0)
+    follower_pose = transform(translation.tolist())
     name = f"{link}_platform"
     follower = Connection(
         name=f"{name}_task",

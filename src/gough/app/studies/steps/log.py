@@ -23,10 +23,10 @@ class LogStep(Step):
     def run(self, progress: Progress) -> Survey:
         """Survey a log, and write a description of it."""
         require_free(self.output, self.force)
-        found = survey(self.file, self._motors())
+        content = survey(self.file, self._motors())
         if self.output is not None:
-            write_text(self.output, found.description())
-        return found
+            write_text(self.output, content.description())
+        return content
 
     def _motors(self) -> list[Motor]:
         if self.robot is None:
