@@ -76,14 +76,14 @@ def test_c_code_needs_no_approximation(
     assert "past[" in plain
 
 
-def test_the_report_shows_friction_over_speed_and_ripple_over_position(
+def test_the_report_shows_friction_over_velocity_and_ripple_over_position(
     model: Model, result: Identification, tmp_path: Path
 ) -> None:
     write_report(model, result, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     for motor in ("left.motor", "right.motor"):
-        assert f"friction over speed [N m], {motor}" in page
-        assert f"efforts over position [N m], {motor}" in page
+        assert f"friction over velocity [N m], {motor}" in page
+        assert f"effort over position [N m], {motor}" in page
 
 
 def test_design_leaves_out_what_depends_on_the_past(model: Model) -> None:
