@@ -24,9 +24,10 @@ from gough.engine.base import base_parameters
 from gough.engine.model import Model
 from gough.excitation import collect_limits, design
 from gough.excitation.design import effort_covariance
-from gough.excitation.problem import DesignProblem, Part, Point
+from gough.excitation.problem import DesignPoint, DesignProblem
 from gough.excitation.search import random_starts
 from gough.excitation.solver import InteriorPoint, interior_point
+from gough.excitation.trajectory_form import TrajectoryForm
 from gough.mechanism import load_robot
 
 PERIOD, HARMONICS, SAMPLES = 3.09, 5, 120
@@ -36,7 +37,7 @@ def build() -> DesignProblem:
     model = Model(load_robot("palida"))
     limits = collect_limits(model)
     base = base_parameters(model, tie_legs=True)
-    part = Part(
+    form = TrajectoryForm(
         harmonics=HARMONICS,
         frequency=1 / PERIOD,
         payload=None,
@@ -47,7 +48,7 @@ def build() -> DesignProblem:
     )
     return DesignProblem(
         model,
-        [part],
+        [form],
         by="task",
         criterion="d",
         base=base,
@@ -60,13 +61,15 @@ def build() -> DesignProblem:
 class Watch:
     """The problem with a clock: remembers when each feasible objective was first seen."""
 
-    def __init__(self, problem: DesignProblem, start: Point) -> None:
+    def __init__(self, problem: DesignProblem, start: DesignPoint) -> None:
         self.problem, self.near = problem, start
         self.began = time.perf_counter()
         self.seen: list[tuple[float, float]] = []
         self.evaluations = 0
 
-    def evaluate(self, variables: np.ndarray, near: Point | None = None) -> Point | None:
+    def evaluate(
+        self, variables: np.ndarray, near: DesignPoint | None = None
+    ) -> DesignPoint | None:
         self.evaluations += 1
         point = self.problem.evaluate(variables, near or self.near)
         if point is not None:
@@ -75,10 +78,10 @@ class Watch:
                 self.seen.append((time.perf_counter() - self.began, point.objective))
         return point
 
-    def gradient(self, point: Point) -> np.ndarray:
+    def gradient(self, point: DesignPoint) -> np.ndarray:
         return self.problem.gradient(point)
 
-    def linearise(self, point: Point):
+    def linearise(self, point: DesignPoint):
         return self.problem.linearise(point)
 
     @property
@@ -97,10 +100,10 @@ class Shared:
     ) -> None:
         self.watch, self.exact, self.step = watch, exact, step
         self.size, self.constraints = size, constraints
-        self.values: dict[bytes, tuple[float, np.ndarray, Point | None]] = {}
+        self.values: dict[bytes, tuple[float, np.ndarray, DesignPoint | None]] = {}
         self.derivatives: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
 
-    def value(self, x: np.ndarray) -> tuple[float, np.ndarray, Point | None]:
+    def value(self, x: np.ndarray) -> tuple[float, np.ndarray, DesignPoint | None]:
         key = x.tobytes()
         if key not in self.values:
             point = self.watch.evaluate(x)
@@ -194,7 +197,7 @@ class Values(ca.Callback):
         return self.slopes
 
 
-def ipopt(watch: Watch, start: Point, exact: bool, iterations: int, seconds: float) -> str:
+def ipopt(watch: Watch, start: DesignPoint, exact: bool, iterations: int, seconds: float) -> str:
     shared = Shared(watch, len(start.variables), start.constraints.size, exact)
     objective, constraints = Values("objective", shared, 0), Values("constraints", shared, 1)
     x = ca.MX.sym("x", shared.size)

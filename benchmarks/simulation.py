@@ -46,12 +46,12 @@ def excitation(model: Model, period: float, reach: float) -> Fourier:
 
 
 def measure_ours(
-    model: Model, tour: Fourier, trials: int, periods: int
+    model: Model, tour: Fourier, variants: int, periods: int
 ) -> tuple[float, float, float]:
     """Return simulated seconds per second for each robot, the loop error and the rms tracking
     error.
     """
-    values = np.tile(model.standard_values(), (trials, 1))
+    values = np.tile(model.standard_values(), (variants, 1))
     draws = 1 + 0.02 * np.random.default_rng(1).standard_normal(values.shape)
     simulate(model, tour, values=values * draws, lead_in=0, periods=1)  # compiles
     start = time.process_time()
@@ -69,7 +69,7 @@ def measure_mujoco(model: Model, step: float, seconds: float) -> tuple[float, fl
     loop error.
     """
     robot = build_mujoco(model, model.mechanism.standard.values, np.zeros(10), step)
-    data = mujoco.MjData(robot)  # stands at home
+    data = mujoco.MjData(robot)  # at rest in the reference configuration
     still = np.zeros((1, model.degrees_of_freedom))
     data.ctrl[:] = model.bias(model.home[None], still)[0]
     count = round(seconds / step)
@@ -98,10 +98,10 @@ def main() -> None:
             model, model.standard_values()[None], np.zeros((1, 10)), run.dead_band, run.q[0, ::50]
         )
         substeps = count_substeps(rate, 1 / RATE)
-        for trials in (1, 8, 20, 64):
-            speed, loop, rms = measure_ours(model, tour, trials, 2)
+        for variants in (1, 8, 20, 64):
+            speed, loop, rms = measure_ours(model, tour, variants, 2)
             print(
-                f"{name:12s}{trials:8d}{substeps:10d}{speed:13.2f}{speed * trials:10.1f}{loop:12.1e}m{rms:11.1e}m"
+                f"{name:12s}{variants:8d}{substeps:10d}{speed:13.2f}{speed * variants:10.1f}{loop:12.1e}m{rms:11.1e}m"
             )
         for steps, word in ((substeps, "same"), (1, "one")):
             speed, loop = measure_mujoco(model, 1e-3 / steps, 1.0)
