@@ -779,7 +779,7 @@ def _on_clean(
     class.
     """
     clean = stage.clean(1, seed).recording
-    part = prepare(stage.model, [clean], result.base, gains=result.gains).parts
+    part = prepare(stage.model, [clean], result.base, gains=result.gains).regressions
     error = float(np.sqrt(np.mean(validate(result.estimate, part).relative ** 2)))
     held: dict[str, list[bool]] = {}
     for noise in range(NOISES):

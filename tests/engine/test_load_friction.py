@@ -203,7 +203,7 @@ def test_a_saved_result_predicts_the_same(
     result.save(tmp_path)
     again = load_identification(tmp_path)
     fitted = again.fitted(unknown)
-    part = prepare(fitted, [other], again.base, processing=again.processing).parts
+    part = prepare(fitted, [other], again.base, processing=again.processing).regressions
     assert validate(again.estimate, part).relative == pytest.approx(
         result.validation.relative, rel=1e-3
     )

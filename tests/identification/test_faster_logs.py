@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gough import Model, Recording, identify, load_robot, payload
-from gough.identification.experiment import processed_as
+from gough.identification.experiment import prepare_with_settings
 from gough.identification.validation import validate_result
 from gough.processing import Processing, raised_cutoff
 
@@ -157,9 +157,11 @@ def test_a_window_that_takes_most_of_one_row_of_one_log_is_narrower(arm: Model) 
     wide = Processing(
         method="time", cutoff=20.0, decimation=1, window=0.06, joints_at_rest=(), dead_band=0.0
     )
-    kept = processed_as(arm, [calm], base, wide, None, None)
+    kept = prepare_with_settings(arm, [calm], base, wide, None, None)
     assert kept.processing.window == 0.06
-    done = processed_as(arm, [calm, replace(busy, position=restless)], base, wide, None, None)
+    done = prepare_with_settings(
+        arm, [calm, replace(busy, position=restless)], base, wide, None, None
+    )
     assert done.processing.window == 0.03
     shares = [each.valid.mean(axis=0) for each in done.processed]
     assert shares[1].argmin() == 0

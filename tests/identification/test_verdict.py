@@ -16,7 +16,7 @@ from gough.engine import Model, base_parameters
 from gough.fitting.estimate import Estimate, Source
 from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.regression import Regression
-from gough.identification.validation import Validation, numerics_of
+from gough.identification.validation import Validation, is_well_conditioned
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.verdict import robot_file as prior
@@ -121,7 +121,7 @@ def test_a_weak_direction_is_no_alarm_where_the_sigmas_show_it(wide: bool, fine:
     own = replace(own, covariance=(covariance + covariance.T) / 2)
     assert own.condition_number > 1e5
     assert (own.relative_std[:2] > 1).all() == wide
-    assert numerics_of(own) == fine
+    assert is_well_conditioned(own) == fine
     assert bool(warn_if_poorly_conditioned(own)) == (not fine)
 
 
@@ -138,9 +138,9 @@ def test_a_weak_parameter_that_claims_to_be_known_is_told_beside_others_that_do_
         estimate([1.0] * 4, [1.0] * 4, condition=float(np.linalg.cond(shape))),
         covariance=root @ root.T,
     )
-    assert numerics_of(own)
-    assert not numerics_of(replace(own, values=np.array([1.0, 1.0, 1e4, 1.0])))
-    assert not numerics_of(replace(own, values=np.array([1e9, 1.0, 1.0, 1.0])))
+    assert is_well_conditioned(own)
+    assert not is_well_conditioned(replace(own, values=np.array([1.0, 1.0, 1e4, 1.0])))
+    assert not is_well_conditioned(replace(own, values=np.array([1e9, 1.0, 1.0, 1.0])))
 
 
 def test_a_row_that_is_predicted_to_one_per_cent_is_not_compared_with_its_fit() -> None:

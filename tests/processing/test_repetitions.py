@@ -19,7 +19,7 @@ def test_rounding_that_comes_back_in_every_period_is_part_of_the_noise(
     """
     noise = replace(five_bar.mechanism.noise, position=1e-5, effort=3e-4, resolution=2e-3)
     base = base_parameters(five_bar)
-    (part,) = prepare(five_bar, [record(five_bar_run, noise=noise, seed=1)], base).parts
+    (part,) = prepare(five_bar, [record(five_bar_run, noise=noise, seed=1)], base).regressions
     assert part.covariance is not None
     left = (part.effort - part.regressor @ base.values(five_bar.values(base.standard)))[
         part.valid.all(axis=1)

@@ -53,7 +53,7 @@ class Experiment:
     recordings: tuple[Recording, ...]
     choice: ProcessingChoice  # the processing of all, and what it was chosen from
     processed: tuple[ProcessedLog, ...]
-    parts: tuple[
+    regressions: tuple[
         Regression, ...
     ]  # with the equations that count, less the efforts of what is `known`
     problem: Regression  # all parts together
@@ -87,9 +87,9 @@ def prepare(
     logs = match_logs(model, recordings, processing)
     choice = choose_processing(model, logs, base, processing, gains=gains)
     done = [process_log(model, log, choice.processing) for log in logs]
-    experiment = assemble(model, recordings, done, base, choice, gains=gains)
+    experiment = build_experiment(model, recordings, done, base, choice, gains=gains)
     window = 0.0 if processing is None else processing.window or 0.0
-    for log, part in zip(experiment.processed, experiment.parts):
+    for log, part in zip(experiment.processed, experiment.regressions):
         if window and part.n_valid.min() * len(part.rows) < 3 * len(part.parameters):
             raise InvalidInput(
                 f"{log.source}: a window of {window} s about reversals leaves {part.n_valid.min()} "
@@ -111,7 +111,7 @@ def match_logs(
 def with_model(experiment: Experiment, model: Model) -> Experiment:
     """Return the experiment with another model of the same geometry, processed as before."""
     done = [process_log(model, log, experiment.processing) for log in matched_logs(experiment)]
-    return assemble(
+    return build_experiment(
         model,
         experiment.recordings,
         done,
@@ -126,7 +126,7 @@ def matched_logs(experiment: Experiment) -> list[MatchedLog]:
     return [log.matched for log in experiment.processed if log.matched is not None]
 
 
-def prepare_unseen(
+def prepare_held_out(
     experiment: Experiment, recordings: Sequence[Recording], *, given: bool = False
 ) -> Experiment:
     """Make logs that are to be predicted ready, processed as those of the experiment that a model
@@ -146,7 +146,7 @@ def prepare_unseen(
             )
         }
     )
-    return processed_as(
+    return prepare_with_settings(
         experiment.model,
         recordings,
         experiment.base,
@@ -157,7 +157,7 @@ def prepare_unseen(
     )
 
 
-def processed_as(
+def prepare_with_settings(
     model: Model,
     recordings: Sequence[Recording],
     base: BaseParameters,
@@ -175,7 +175,7 @@ def processed_as(
         processing = raised_cutoff(model, logs, base, processing, values, gains=gains)
     processed = process_with(model, logs, processing)
     choice = ProcessingChoice(processing=processed[0].settings, rows=model.rows)
-    return assemble(model, recordings, processed, base, choice, gains=gains, known=known)
+    return build_experiment(model, recordings, processed, base, choice, gains=gains, known=known)
 
 
 def process_with(
@@ -202,7 +202,7 @@ def _least_valid_fraction(processed: Sequence[ProcessedLog]) -> float:
     return min(float(log.valid.mean(axis=0).min()) for log in processed)
 
 
-def assemble(
+def build_experiment(
     model: Model,
     recordings: Sequence[Recording],
     processed: Sequence[ProcessedLog],
@@ -228,7 +228,7 @@ def assemble(
         recordings=tuple(recordings),
         choice=choice,
         processed=done,
-        parts=tuple(parts),
+        regressions=tuple(parts),
         problem=parts[0] if len(parts) == 1 else concatenate(parts),
         gains=factors,
         known=known or {},
@@ -245,7 +245,7 @@ def known_effort(part: Regression, known: Mapping[str, float]) -> FloatArray:
 
 
 @one_blas_thread
-def with_information(experiment: Experiment, estimate: Estimate) -> Estimate:
+def add_position_noise_effects(experiment: Experiment, estimate: Estimate) -> Estimate:
     """Return an estimate that knows the information on each parameter over that of position noise
     alone.
 
@@ -260,7 +260,7 @@ def with_information(experiment: Experiment, estimate: Estimate) -> Estimate:
     )
     names = [name for name in estimate.parameters if name in experiment.problem.parameters]
     changes = []
-    for log, part in zip(experiment.processed, experiment.parts):
+    for log, part in zip(experiment.processed, experiment.regressions):
         for block, perturbed in perturbed_pairs(log, rng):
             first = part
             if block is not log:
@@ -377,7 +377,7 @@ class CurrentsProblem(NamedTuple):
             for name, value in zip(estimate.parameters, estimate.values)
             if name.is_gain
         }
-        return assemble(
+        return build_experiment(
             self.model,
             self.recordings,
             self.processed,

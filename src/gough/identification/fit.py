@@ -38,7 +38,7 @@ from gough.identification.estimators import (
     select_estimators,
     selection_estimator,
 )
-from gough.identification.experiment import Experiment, prepare_unseen, with_information
+from gough.identification.experiment import Experiment, add_position_noise_effects, prepare_held_out
 from gough.identification.likelihood import averaged_period
 from gough.identification.prepare_problem import PreparedProblem, prepare_problem
 from gough.identification.problems import (
@@ -50,7 +50,7 @@ from gough.identification.result import Identification, fits_of
 from gough.identification.settings import IdentifySettings
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
-from gough.identification.validation import processed_alike, validate, validate_on
+from gough.identification.validation import validate, validate_on, with_same_filter
 from gough.logs.checks import inspected
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
@@ -182,7 +182,7 @@ def _prepare_held_out(
     """Process the held-out logs as the experiment; None without any, or without known gains."""
     if not held_out or not isinstance(prepared, Experiment):
         return None
-    return prepare_unseen(prepared, held_out, given=settings.processing.cutoff is not None)
+    return prepare_held_out(prepared, held_out, given=settings.processing.cutoff is not None)
 
 
 def _positions_do_not_fit(error: GoughError) -> GoughError:
@@ -257,7 +257,7 @@ def _body_problem(
     if isinstance(problem, GainProblem):
         base = base_parameters(experiment.model, tie_legs=tie_legs)
         unloaded = []
-        for regression, log in zip(experiment.parts, experiment.processed):
+        for regression, log in zip(experiment.regressions, experiment.processed):
             if log.payload is None:
                 unloaded.append(regression)
         problem = concatenate(unloaded).select(base.names)
@@ -353,13 +353,13 @@ def _validate(
                 bodies, terms = physical_parameters(experiment.model, estimate)
             estimate = estimate.estimate
         estimates[key] = estimate
-    estimate = same_filter = with_information(experiment, estimates[name])
+    estimate = same_filter = add_position_noise_effects(experiment, estimates[name])
     estimates[name] = estimate
     validation = validate(estimate)
     fits = fits_of(experiment, estimate.predict)
     experiments = [experiment]
     if held_out is not None:
-        same_filter = processed_alike(experiment, held_out, estimate)
+        same_filter = with_same_filter(experiment, held_out, estimate)
         validation = validate_on(held_out, same_filter, experiment.processing)
         fits += fits_of(held_out, estimate.predict, held_out=True)
         experiments.append(held_out)

@@ -18,7 +18,7 @@ from gough.engine.base import standard_from_base
 from gough.engine.columns import column_names
 from gough.fitting.least_squares import WeightedLeastSquares
 from gough.fitting.regression import Regression
-from gough.identification.experiment import Experiment, assemble
+from gough.identification.experiment import Experiment, build_experiment
 
 STEPS, HALVINGS = 60, 6  # of the search, and of one step of it
 # of -2 log likelihood: a step must win it, which moves parameters by a hundredth of a sigma
@@ -80,7 +80,7 @@ def _around(experiment: Experiment, values: FloatArray) -> tuple[Experiment, flo
         )
         for log in experiment.processed
     ]
-    again = assemble(model, experiment.recordings, logs, base, experiment.choice)
+    again = build_experiment(model, experiment.recordings, logs, base, experiment.choice)
     problem = _linear(again, values)
     squares = (problem.residual(values) ** 2 * problem.valid).sum(axis=0)
     least = EXACT**2 * (problem.effort**2 * problem.valid).sum(axis=0) + TINY

@@ -35,9 +35,9 @@ from gough.identification.validation import Validation
 from gough.mechanism.terms import TERMS, JointState
 from gough.processing import Processing, ProcessingChoice
 
-FORMAT = 3
-PLOTTED = 4000  # samples kept for pictures
-RESULT, FITS = "estimate.json", "fits.npz"
+RESULT_FORMAT = 3
+MAX_PLOTTED_SAMPLES = 4000  # samples kept for pictures
+RESULT_FILE, FITS_FILE = "estimate.json", "fits.npz"
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
 
@@ -61,8 +61,8 @@ def fits_of(
     marked as used.
     """
     fits = []
-    for log, part in zip(experiment.processed, experiment.parts):
-        shown = part.take(slice(None, None, max(1, len(part) // PLOTTED)))
+    for log, part in zip(experiment.processed, experiment.regressions):
+        shown = part.take(slice(None, None, max(1, len(part) // MAX_PLOTTED_SAMPLES)))
         assert shown.time is not None
         assert shown.sample is not None
         known = known_effort(shown, experiment.known)
@@ -279,7 +279,7 @@ class Identification(Record):
         e, constants = self.estimate, self.constants
         known = np.full(len(e), np.nan) if e.information is None else e.information
         found = {
-            "format": FORMAT,
+            "format": RESULT_FORMAT,
             "robot": self.robot,
             "estimator": self.estimator,
             "parameters": [
@@ -384,10 +384,13 @@ class Identification(Record):
         }
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
-        texts = {**(beside or {}), RESULT: json.dumps(self.to_dict() | {"stored": kept}, indent=1)}
+        texts = {
+            **(beside or {}),
+            RESULT_FILE: json.dumps(self.to_dict() | {"stored": kept}, indent=1),
+        }
         write_together(
             folder,
-            {FITS: buffer.getvalue(), **{name: text.encode() for name, text in texts.items()}},
+            {FITS_FILE: buffer.getvalue(), **{name: text.encode() for name, text in texts.items()}},
         )
 
 
@@ -399,9 +402,9 @@ def load_identification(folder: str | Path) -> Identification:
         "the result",
         "the folder that Identification.save or `gough identify -o` wrote",
     )
-    path = Path(folder) / RESULT
+    path = Path(folder) / RESULT_FILE
     try:
-        content = parse_json(locate_written(folder, RESULT).read_text(encoding="utf-8"))
+        content = parse_json(locate_written(folder, RESULT_FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise InvalidInput(
             f"'{path}' does not exist; give the folder that `gough identify -o` wrote"
@@ -409,14 +412,14 @@ def load_identification(folder: str | Path) -> Identification:
     except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidInput(f"'{path}' is not a result of Gough: {error}") from None
     version = content.get("format") if isinstance(content, dict) else None
-    if version != FORMAT:
+    if version != RESULT_FORMAT:
         raise InvalidInput(
-            f"'{path}' has format {version}, expected {FORMAT}; it was written by another version "
-            "of Gough: run the identification again"
+            f"'{path}' has format {version}, expected {RESULT_FORMAT}; it was written by another "
+            "version of Gough: run the identification again"
         )
     try:
         kept, hints = dict(content["stored"]), get_type_hints(Identification)
-        with np.load(locate_written(folder, FITS)) as arrays:
+        with np.load(locate_written(folder, FITS_FILE)) as arrays:
             kept["fits"] = [
                 {**fit, **{name: arrays[f"{k}.{name}"] for name in FIT_ARRAYS}}
                 for k, fit in enumerate(kept["fits"])

@@ -141,7 +141,7 @@ def _pitches(
     row = model.rows.index(joint.name)
     j = model.mechanism.coordinates.index(joint.name)
     positions = []
-    for log, regression in zip(experiment.processed, experiment.parts):
+    for log, regression in zip(experiment.processed, experiment.regressions):
         if regression.sample is not None:
             positions.append(log.motion.q[regression.sample - log.sample[0], j])
     position = np.concatenate(positions)
@@ -185,7 +185,7 @@ def with_candidates(
     fitted = []
     recorded = []
     efforts = []
-    for log, regression in zip(experiment.processed, experiment.parts):
+    for log, regression in zip(experiment.processed, experiment.regressions):
         processed, unfiltered = _log_columns(experiment, log, regression, candidates)
         fitted.append(processed)
         recorded.append(unfiltered.regressor)

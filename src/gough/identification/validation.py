@@ -20,10 +20,10 @@ from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.identification.experiment import (
     Experiment,
-    assemble,
+    build_experiment,
     matched_logs,
+    prepare_with_settings,
     process_with,
-    processed_as,
 )
 from gough.logs.recording import Recording
 from gough.processing import Processing
@@ -32,14 +32,16 @@ from gough.processing.choice import CUTOFF_RATIO
 if TYPE_CHECKING:
     from gough.identification.result import Identification
 
-GOOD, FAIR = (
+GOOD_ERROR, FAIR_ERROR = (
     0.10,
     0.25,
 )  # relative prediction error of the worst row that counts as good and as fair
 # times the error on the identification data: a held-out error beyond does not come from noise of a
 # fit
-WORSE = 1.5
-VISIBLE = 0.01  # of the effort: what an error or a mistake has to be to matter to a prediction
+HELD_OUT_ERROR_RATIO = 1.5
+VISIBLE_FRACTION = (
+    0.01  # of the effort: what an error or a mistake has to be to matter to a prediction
+)
 WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
 
 
@@ -141,7 +143,7 @@ def _effort_word(units: Sequence[str]) -> str:
     return "force or torque"
 
 
-def numerics_of(estimate: Estimate) -> bool:
+def is_well_conditioned(estimate: Estimate) -> bool:
     """Tell whether the digits suffice: a small condition number, or a large one that shows in the
     sigmas.
 
@@ -176,7 +178,7 @@ def validate(
         held_out: Regressions of other recordings, with the estimate's parameters among theirs.
         source: Their names, for the report.
     """
-    numerics = numerics_of(estimate)
+    numerics = is_well_conditioned(estimate)
     if not held_out:
         some, own = np.ones(len(estimate.rows)), estimate.residual_relative
         return Validation(
@@ -217,7 +219,7 @@ def validate(
     worst = relative.max()
     notices = [
         higher_error_notice(row, ratio, "info")
-        for row, ratio in worse_rows(estimate, rows, rms, relative, noise).items()
+        for row, ratio in rows_with_higher_error(estimate, rows, rms, relative, noise).items()
     ]
     return Validation(
         rows=rows,
@@ -226,7 +228,7 @@ def validate(
         relative=relative,
         whiteness=white,
         numerics=numerics,
-        predicts="good" if worst < GOOD else "fair" if worst < FAIR else "poor",
+        predicts="good" if worst < GOOD_ERROR else "fair" if worst < FAIR_ERROR else "poor",
         n_logs=len(held_out),
         notices=ordered(notices),
         source=source,
@@ -247,15 +249,14 @@ def higher_error_notice(joint: str, ratio: float, level: Level) -> Notice:
     )
 
 
-def worse_rows(
+def rows_with_higher_error(
     estimate: Estimate,
     rows: Sequence[str],
     rms: FloatArray,
     relative: FloatArray,
     noise: FloatArray,
 ) -> dict[str, float]:
-    """Return held-out errors over those of the fit where more than `WORSE` and `VISIBLE`, less a
-    power of noise, (r,).
+    """Return the ratio of held-out to fit error of the rows where it is too high, by row.
 
     A row that is predicted to 1 % is not held against model or machine: there a fit of few samples,
     another band or reversals between two samples make such ratios.
@@ -264,7 +265,9 @@ def worse_rows(
     return {
         row: float(error / own[row])
         for row, error, part, known in zip(rows, rms, relative, noise)
-        if row in own and part >= VISIBLE and error**2 - known > (WORSE * own[row]) ** 2
+        if row in own
+        and part >= VISIBLE_FRACTION
+        and error**2 - known > (HELD_OUT_ERROR_RATIO * own[row]) ** 2
     }
 
 
@@ -275,7 +278,7 @@ def validate_on(unseen: Experiment, estimate: Estimate, own: Processing) -> Vali
     Less than an octave, the step of the search, may be a matter of noise.
     """
     found = validate(
-        estimate, unseen.parts, source=", ".join(log.source for log in unseen.recordings)
+        estimate, unseen.regressions, source=", ".join(log.source for log in unseen.recordings)
     )
     used = unseen.processing.cutoff
     if used is None or own.cutoff is None or used < CUTOFF_RATIO * own.cutoff:
@@ -293,10 +296,8 @@ def validate_on(unseen: Experiment, estimate: Estimate, own: Processing) -> Vali
 def validate_result(
     model: Model, result: Identification, recordings: Sequence[Recording]
 ) -> Validation:
-    """Judge an identification on recordings it has not seen; see `unseen_by` for how they are
-    processed.
-    """
-    unseen, estimate = unseen_by(result, model, recordings), result.estimate
+    """Validate an identification on held-out logs, processed by `prepare_for_result`."""
+    unseen, estimate = prepare_for_result(result, model, recordings), result.estimate
     if (
         unseen.processing.cutoff != result.processing.cutoff
     ):  # what it leaves of its own logs there is not known
@@ -304,13 +305,15 @@ def validate_result(
     return validate_on(unseen, estimate, result.processing)
 
 
-def unseen_by(result: Identification, model: Model, recordings: Sequence[Recording]) -> Experiment:
+def prepare_for_result(
+    result: Identification, model: Model, recordings: Sequence[Recording]
+) -> Experiment:
     """Make logs ready that a stored model is to predict; a cut-off that was not given may be
     higher, as they need.
     """
     values = {Parameter(name): value for name, value in result.known.items()}
     values |= dict(zip(result.estimate.parameters, result.estimate.values.tolist()))
-    return processed_as(
+    return prepare_with_settings(
         result.fitted(model),
         recordings,
         result.base,
@@ -321,14 +324,14 @@ def unseen_by(result: Identification, model: Model, recordings: Sequence[Recordi
     )
 
 
-def processed_alike(experiment: Experiment, unseen: Experiment, estimate: Estimate) -> Estimate:
+def with_same_filter(experiment: Experiment, unseen: Experiment, estimate: Estimate) -> Estimate:
     """Return the estimate with what it leaves of its own logs if they are processed as those to be
     predicted.
     """
     if unseen.processing.cutoff == experiment.processing.cutoff:
         return estimate
     processed = process_with(experiment.model, matched_logs(experiment), unseen.processing)
-    again = assemble(
+    again = build_experiment(
         experiment.model,
         experiment.recordings,
         processed,
@@ -338,7 +341,7 @@ def processed_alike(experiment: Experiment, unseen: Experiment, estimate: Estima
         known=experiment.known,
     )
     squares, counts = np.zeros(len(estimate.rows)), np.zeros(len(estimate.rows))
-    for part in again.parts:
+    for part in again.regressions:
         squares += (part.valid * (part.effort - estimate.predict(part)) ** 2).sum(axis=0)
         counts += part.n_valid
     return replace(estimate, residual_rms=np.sqrt(squares / np.maximum(counts, 1)))

@@ -16,7 +16,7 @@ from gough.fitting.regression import Regression
 from gough.identification.diagnosis import Diagnosis
 from gough.identification.experiment import Experiment
 from gough.identification.fit import FittedLogs
-from gough.identification.validation import VISIBLE, Validation, noise_variance
+from gough.identification.validation import VISIBLE_FRACTION, Validation, noise_variance
 from gough.logs.recording import Recording
 from gough.processing.settings import DECIMATION_EDGE
 from gough.verdict import rules
@@ -152,7 +152,7 @@ def apply_rules(
     notices = [
         *rules.warn_if_poorly_conditioned(estimate),
         *rules.warn_if_logs_disagree(estimate),
-        *rules.warn_if_badly_fitted(estimate, noise_bounds(experiment.parts, estimate)),
+        *rules.warn_if_badly_fitted(estimate, noise_bounds(experiment.regressions, estimate)),
         *_prediction_notices(fitted, validation),
         *_misfit_notices(experiment, estimate),
         *_robot_file_notices(experiment, estimate),
@@ -172,7 +172,7 @@ def _prediction_notices(fitted: FittedLogs, validation: Validation) -> list[Noti
     if fitted.held_out is None:
         return rules.warn_if_badly_predicted(validation)
     estimate = fitted.identification.estimate
-    regressions = fitted.held_out.parts
+    regressions = fitted.held_out.regressions
     expected = expected_error(regressions, estimate, known_noise(regressions))
     return [
         *rules.warn_if_badly_predicted(validation, noise_bounds(regressions, estimate)),
@@ -182,7 +182,7 @@ def _prediction_notices(fitted: FittedLogs, validation: Validation) -> list[Noti
 
 def _misfit_notices(experiment: Experiment, estimate: Estimate) -> list[Notice]:
     """Return the notices on residuals beyond the repeatability noise."""
-    misfits = [rules.misfit(regression, estimate) for regression in experiment.parts]
+    misfits = [rules.misfit(regression, estimate) for regression in experiment.regressions]
     known = [misfit for misfit in misfits if misfit is not None]
     return rules.warn_if_residual_exceeds_noise(known, estimate.rows)
 
@@ -199,9 +199,9 @@ def _robot_file_notices(experiment: Experiment, estimate: Estimate) -> list[Noti
 
 def _valid_sample_notices(experiment: Experiment) -> list[Notice]:
     """Return the notices on joints with few valid samples."""
-    n_valid = np.sum([regression.n_valid for regression in experiment.parts], axis=0)
-    samples = sum(len(regression) for regression in experiment.parts)
-    return rules.warn_if_few_samples_are_valid(experiment.parts[0].rows, n_valid, samples)
+    n_valid = np.sum([regression.n_valid for regression in experiment.regressions], axis=0)
+    samples = sum(len(regression) for regression in experiment.regressions)
+    return rules.warn_if_few_samples_are_valid(experiment.regressions[0].rows, n_valid, samples)
 
 
 def warn_if_positions_jump(recordings: Sequence[Recording]) -> list[Notice]:
@@ -239,7 +239,7 @@ def warn_if_a_fault_explains_the_residual(search: Standing, estimate: Estimate) 
         for column, magnitude in zip(suspicion.columns, fit.size):
             shift += search.scores.taken_in(column) * magnitude
         largest = float(np.max(np.abs(shift) / np.maximum(standard_error, 1e-300), initial=0.0))
-        if largest < FAULT_SHIFT and search.effect(suspicion.columns, fit.size) < VISIBLE:
+        if largest < FAULT_SHIFT and search.effect(suspicion.columns, fit.size) < VISIBLE_FRACTION:
             continue
         text = words(suspicion, fit.size, fit.sigma, search.evidence.views[0])
         chance = search.chance(suspicion, fit)
@@ -301,7 +301,7 @@ def _evidence(fitted: FittedLogs) -> Evidence:
         experiment.model,
         experiment.base,
         fitted.identification.estimate,
-        sources(experiment.processed, experiment.parts),
-        () if held_out is None else sources(held_out.processed, held_out.parts),
+        sources(experiment.processed, experiment.regressions),
+        () if held_out is None else sources(held_out.processed, held_out.regressions),
         experiment.known,
     )

@@ -20,13 +20,13 @@ from gough.core.statistics import f_tail
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.identification.validation import (
-    FAIR,
-    GOOD,
+    FAIR_ERROR,
+    GOOD_ERROR,
     WEAK_CONDITION,
     Validation,
     higher_error_notice,
-    numerics_of,
-    worse_rows,
+    is_well_conditioned,
+    rows_with_higher_error,
 )
 from gough.logs.checks import inspected
 from gough.logs.recording import Recording
@@ -48,7 +48,7 @@ MAX_CORRELATION_LAGS = 200  # samples
 
 def warn_if_poorly_conditioned(estimate: Estimate) -> list[Notice]:
     """Warn if the condition number is high and the standard errors do not show it."""
-    if numerics_of(estimate):
+    if is_well_conditioned(estimate):
         return []
     condition = float(estimate.condition_number)
     notice = Notice(
@@ -111,15 +111,17 @@ def error_notices(
     possible = np.sqrt(np.maximum(rms**2 - least**2, 0.0)) / effort
     certain = np.sqrt(np.maximum(rms**2 - most**2, 0.0)) / effort
     worst = int(np.argmax(possible))
-    if possible[worst] >= GOOD:
-        level: Level = "error" if certain.max() >= FAIR else "warning"
+    if possible[worst] >= GOOD_ERROR:
+        level: Level = "error" if certain.max() >= FAIR_ERROR else "warning"
         message = text.format(error=f"{100 * possible[worst]:.1f} %")
-        return [_error_notice(rule, level, rows[worst], message, possible[worst], GOOD)]
+        return [_error_notice(rule, level, rows[worst], message, possible[worst], GOOD_ERROR)]
     noise_fraction = least / effort
     worst = int(np.argmax(noise_fraction))
-    if noise_fraction[worst] >= FAIR:
+    if noise_fraction[worst] >= FAIR_ERROR:
         message = f"noise is {100 * noise_fraction[worst]:.1f} % of the effort, which hides errors"
-        return [_error_notice(rule, "warning", rows[worst], message, noise_fraction[worst], FAIR)]
+        return [
+            _error_notice(rule, "warning", rows[worst], message, noise_fraction[worst], FAIR_ERROR)
+        ]
     return []
 
 
@@ -167,7 +169,9 @@ def warn_if_held_out_error_is_higher(
     if validation.predicts == "not tested":
         return []
     explained = np.zeros(len(validation.rows)) if expected is None else expected**2
-    higher = worse_rows(estimate, validation.rows, validation.rms, validation.relative, explained)
+    higher = rows_with_higher_error(
+        estimate, validation.rows, validation.rms, validation.relative, explained
+    )
     return [higher_error_notice(joint, ratio, "warning") for joint, ratio in higher.items()]
 
 

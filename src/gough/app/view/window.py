@@ -17,7 +17,7 @@ from gough.core.display import import_optional
 from gough.engine import Model, base_parameters
 from gough.identification.experiment import prepare
 from gough.identification.result import Fit, Identification, fits_of
-from gough.identification.validation import unseen_by
+from gough.identification.validation import prepare_for_result
 from gough.logs.recording import Recording
 
 PART_COLOURS = {
@@ -42,7 +42,7 @@ def playback(model: Model, recording: Recording, result: Identification | None =
         result: Predicts the efforts; the values of the robot file by default.
     """
     if result is not None:
-        return fits_of(unseen_by(result, model, [recording]), result.estimate.predict)[0]
+        return fits_of(prepare_for_result(result, model, [recording]), result.estimate.predict)[0]
     payloads = () if recording.payload is None else (recording.payload,)
     base = base_parameters(model, payloads=payloads)
     values = base.values(model.values(base.standard))

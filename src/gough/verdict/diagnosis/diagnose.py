@@ -18,8 +18,8 @@ from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.fitting.scores import PROBABLE
 from gough.identification.diagnosis import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake
-from gough.identification.experiment import prepare, prepare_unseen
-from gough.identification.validation import FAIR, GOOD
+from gough.identification.experiment import prepare, prepare_held_out
+from gough.identification.validation import FAIR_ERROR, GOOD_ERROR
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing
@@ -177,7 +177,7 @@ def diagnose_evidence(
             f"{100 * left:.3g} % of the effort stays unexplained: there is more than the usual "
             f"mistakes"
         ]
-        if left > GOOD
+        if left > GOOD_ERROR
         else []
     )
     if doubtful is not None:
@@ -326,11 +326,11 @@ def evidence_from(
     carried = tuple(dict.fromkeys(r.payload for r in (*logs, *others) if r.payload is not None))
     base = base_parameters(model, tie_legs=settings.tie_legs, payloads=carried)
     experiment = prepare(model, logs, base, processing=settings.processing, gains=settings.gains)
-    known = sources(experiment.processed, experiment.parts)
+    known = sources(experiment.processed, experiment.regressions)
     if not others:
         return evidence_of(model, base, None, known)
-    unseen = prepare_unseen(experiment, others, given=settings.processing.cutoff is not None)
-    return evidence_of(model, base, None, known, sources(unseen.processed, unseen.parts))
+    unseen = prepare_held_out(experiment, others, given=settings.processing.cutoff is not None)
+    return evidence_of(model, base, None, known, sources(unseen.processed, unseen.regressions))
 
 
 def undone_on_recording(recording: Recording, hypothesis: Hypothesis) -> Recording:
@@ -375,7 +375,7 @@ def _made_to_close(
         with suppress(GoughError):
             evidence = evidence_from(model, own, unseen, settings)
             result = try_out(thinned(evidence))
-            if result is not None and result[0] < FAIR:  # else it explains nothing
+            if result is not None and result[0] < FAIR_ERROR:  # else it explains nothing
                 tried.append((*result, hypothesis, evidence))
     if not tried:
         raise error
