@@ -16,7 +16,7 @@ from gough.core.documents import parse_toml
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording, nearest
 from gough.core.units import canonical, conversion, dimension_of, quantity
 from gough.logs.periods import INTERPOLATIONS
-from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, SIGNAL_UNITS
+from gough.logs.recording import JOINT_KINDS, JOINT_SIGNAL_UNITS, KINDS, OTHER_KINDS
 
 DESCRIPTION_FORMAT = 1
 DESCRIPTION_KEYS = {
@@ -320,7 +320,7 @@ def _check_signals(signals: Sequence[Signal], rate: float | None) -> None:
     for signal in signals:
         expected = signal.unit
         if signal.kind in JOINT_KINDS:
-            expected = SIGNAL_UNITS[position_units[signal.name]].get(signal.kind, signal.unit)
+            expected = JOINT_SIGNAL_UNITS[position_units[signal.name]].get(signal.kind, signal.unit)
         if signal.unit != expected:
             raise InvalidRecording(
                 f"joint '{signal.name}' moves in {position_units[signal.name]} but its "

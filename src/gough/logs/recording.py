@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
 OTHER_KINDS = ("pose", "passive", "mocap", "extra")
 KINDS = JOINT_KINDS + OTHER_KINDS
-LARGEST_NUMBER = 1e100  # in a log; the squares of larger ones overflow
+LARGEST_SAMPLE = 1e100  # in a log; the squares of larger ones overflow
 # Units of the signals of a joint by the unit of its position; currents have the one they were
 # recorded in.
-SIGNAL_UNITS = {
+JOINT_SIGNAL_UNITS = {
     "m": {"position": "m", "velocity": "m/s", "reference": "m", "effort": "N"},
     "rad": {"position": "rad", "velocity": "rad/s", "reference": "rad", "effort": "N m"},
 }
@@ -167,7 +167,7 @@ class Recording(Record):
     @property
     def effort_units(self) -> tuple[str, ...]:
         """`N` for joints in m, `N m` for joints in rad."""
-        return tuple(SIGNAL_UNITS[unit]["effort"] for unit in self.position_units)
+        return tuple(JOINT_SIGNAL_UNITS[unit]["effort"] for unit in self.position_units)
 
     @property
     def rate(self) -> float:
@@ -204,7 +204,7 @@ class Recording(Record):
             elif values is not None:
                 units = self.current_units
                 if kind != "current":
-                    units = tuple(SIGNAL_UNITS[unit][kind] for unit in self.position_units)
+                    units = tuple(JOINT_SIGNAL_UNITS[unit][kind] for unit in self.position_units)
                 yield kind, Channels(names=self.joints, units=units, values=values)
 
     def columns(self) -> Iterator[tuple[str, str, FloatArray]]:
@@ -326,7 +326,7 @@ class Recording(Record):
 
 def _check_values(channels: Channels, kind: str, time: FloatArray, source: str) -> None:
     """Raise `InvalidRecording` naming the first value that is not finite, or huge."""
-    bad = ~(np.abs(channels.values) < LARGEST_NUMBER)  # also NaN
+    bad = ~(np.abs(channels.values) < LARGEST_SAMPLE)  # also NaN
     if bad.any():
         i, j = np.argwhere(bad)[0].tolist()
         column = f"{channels.names[j]}.{kind}"

@@ -23,7 +23,7 @@ from gough.core.record import Columns, Record
 from gough.core.units import KNOWN_UNITS, conversion, dimension_of, is_unit
 from gough.logs.description import DESCRIPTION_FORMAT, Description, describe_headers
 from gough.logs.formats import is_folder, table_blocks
-from gough.logs.recording import SIGNAL_UNITS
+from gough.logs.recording import JOINT_SIGNAL_UNITS
 from gough.logs.tables import NUMBER_SIGNS, Table, joined
 
 SURVEY_SAMPLES = 65536  # in a block
@@ -479,7 +479,7 @@ def _with_unit(column: Column, kind: str, motor: Motor) -> Column:
     """Return a column with the unit in its name, or with one guessed from the limits."""
     if column.unit:
         return column._replace(kind=kind)
-    usual = SIGNAL_UNITS[motor.unit].get(kind, UNKNOWN_UNIT)
+    usual = JOINT_SIGNAL_UNITS[motor.unit].get(kind, UNKNOWN_UNIT)
     if kind in ("position", "reference"):
         units = ("m", "mm", "um") if motor.unit == "m" else ("rad", "deg", "mrad")
         usual = next((u for u in units if _fits(column, motor, u)), UNKNOWN_UNIT)
