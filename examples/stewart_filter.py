@@ -19,7 +19,7 @@ from scipy.signal import lfilter
 from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.notices import Notice
-from gough.fitting.estimate import Estimate, Source
+from gough.fitting.estimate import Estimate, UncertaintyComponent
 
 # a parameter counts as observed once its standard deviation fell below this share of the prior's
 OBSERVED = 0.5
@@ -682,6 +682,8 @@ def _report(
         uncertainty="filter",
         notices=tuple(notices),
         sources=(
-            Source(kind="white", std=history.belief.std[3:], degrees_of_freedom=np.asarray(np.inf)),
+            UncertaintyComponent(
+                kind="white", std=history.belief.std[3:], degrees_of_freedom=np.asarray(np.inf)
+            ),
         ),
     )

@@ -11,7 +11,7 @@ from scipy import stats
 from gough.core.documents import restored
 from gough.core.errors import InvalidInput, OutputError
 from gough.core.notices import Notice
-from gough.fitting.estimate import Enclosure, Estimate, Source
+from gough.fitting.estimate import Enclosure, Estimate, UncertaintyComponent
 from gough.fitting.regression import Regression
 
 
@@ -73,7 +73,7 @@ def test_summary_says_what_is_doubtful():
 
 
 def white(*std):
-    return Source(kind="white", std=np.array(std), degrees_of_freedom=np.inf)
+    return UncertaintyComponent(kind="white", std=np.array(std), degrees_of_freedom=np.inf)
 
 
 def test_summary_shows_white_standard_deviations_beside_others():

@@ -112,7 +112,7 @@ def test_intervals_of_all_ten_hold() -> None:
     inside = 0
     for seed in range(60):
         found = fit(problem(W, W @ VALUES + draw(seed, 120)), PRIOR)
-        std = np.sqrt(np.diag(found.spread.covariance))
+        std = np.sqrt(np.diag(found.uncertainty.covariance))
         inside += int((np.abs(found.seen.values - VALUES) < 1.96 * std).sum())
     assert 0.92 < inside / 600 < 0.98
 
@@ -122,14 +122,14 @@ def test_a_motion_without_rotation_shows_no_inertia() -> None:
     found = fit(problem(W, W @ VALUES + draw(0, 120)), PRIOR)
     assert {in_words(INERTIAL, row) for row in found.seen.directions} == set(INERTIAL[4:])
     np.testing.assert_allclose(found.seen.values[:4], VALUES[:4], atol=0.3)
-    np.testing.assert_allclose(np.sqrt(np.diag(found.spread.covariance))[4:], 100.0)
+    np.testing.assert_allclose(np.sqrt(np.diag(found.uncertainty.covariance))[4:], 100.0)
 
 
 def test_standing_still_shows_mass_and_two_moments_only() -> None:
     """Gravity alone: the height of the centre of mass along it stays hidden."""
     W = body_regressor(*np.zeros((3, 50, 3)))
     found = fit(problem(W, W @ VALUES + draw(0, 50)), PRIOR)
-    std = np.sqrt(np.diag(found.spread.covariance))
+    std = np.sqrt(np.diag(found.uncertainty.covariance))
     assert [name for name, s in zip(INERTIAL, std) if s < 50] == ["m", "mx", "my"]
     assert (np.abs(found.seen.values - VALUES)[:3] < 4 * std[:3]).all()
 
@@ -139,12 +139,12 @@ def test_columns_that_noise_alone_fills_are_not_information() -> None:
     W, blur = regressor(400, turning=0.0, blur=0.5), 0.5
     effort = regressor(400, turning=0.0) @ VALUES + 0.05 * draw(0, 400)
     naive = fit(problem(W, effort), PRIOR)
-    wrong = np.abs(naive.seen.values - VALUES) / np.sqrt(np.diag(naive.spread.covariance))
+    wrong = np.abs(naive.seen.values - VALUES) / np.sqrt(np.diag(naive.uncertainty.covariance))
     assert wrong[[4, 6, 9]].min() > 3
     found = fit(problem(W, effort, blurred(blur, 400, 0.0)), PRIOR)
     assert len(found.seen.directions) == 6
     assert (found.seen.ratio(np.eye(10))[4:] < 2).all()
-    std = np.sqrt(np.diag(found.spread.covariance))
+    std = np.sqrt(np.diag(found.uncertainty.covariance))
     assert (np.abs(found.seen.values - VALUES) < 3 * std).all()
     assert (std[4:] > 90).all()
 
@@ -160,7 +160,9 @@ def test_noise_in_the_columns_does_not_attenuate() -> None:
         effort = regressor(300, 0.2) @ VALUES + 0.3 * draw(seed, 300)
         for key, of_noise in (("told", noise), ("not told", None)):
             found = fit(problem(W, effort, of_noise), PRIOR)
-            z[key].append((found.seen.values - VALUES) / np.sqrt(np.diag(found.spread.covariance)))
+            z[key].append(
+                (found.seen.values - VALUES) / np.sqrt(np.diag(found.uncertainty.covariance))
+            )
     assert np.abs(np.mean(z["told"], axis=0)).max() < 0.8
     assert np.abs(np.mean(z["not told"], axis=0)).max() > 3
     assert np.sqrt(np.mean(np.square(z["told"]))) < 1.2
@@ -178,7 +180,7 @@ def test_errors_of_the_unloaded_model_widen_the_intervals() -> None:
         )
         for key, error in (("told", own), ("not told", None)):
             found = fit(problem(W, effort, model_error=error), PRIOR)
-            std = np.sqrt(np.diag(found.spread.covariance))
+            std = np.sqrt(np.diag(found.uncertainty.covariance))
             inside[key] += int((np.abs(found.seen.values - VALUES) < 1.96 * std).sum())
     assert 0.9 < inside["told"] / 300 < 0.99
     assert inside["not told"] / 300 < 0.5
@@ -264,7 +266,9 @@ def test_equations_that_do_not_count_play_no_part() -> None:
         for p in (problem(W, effort), problem(W, spoilt))
     )
     np.testing.assert_allclose(one.seen.values, other.seen.values, rtol=1e-9)
-    assert (np.abs(one.seen.values - VALUES) < 5 * np.sqrt(np.diag(one.spread.covariance))).all()
+    assert (
+        np.abs(one.seen.values - VALUES) < 5 * np.sqrt(np.diag(one.uncertainty.covariance))
+    ).all()
 
 
 def test_effort_without_noise_is_answered_exactly() -> None:

@@ -75,8 +75,8 @@ def test_stretches_and_recordings_survive_merging() -> None:
     whole = concatenate([problem(k) for k in range(5)]).statistics(joint=True)
     assert len(np.unique(merged.recording)) == 5
     one, other = (
-        WeightedLeastSquares(uncertainty="recordings").fit(merged),
-        (WeightedLeastSquares(uncertainty="recordings").fit(whole)),
+        WeightedLeastSquares(uncertainty="logs").fit(merged),
+        (WeightedLeastSquares(uncertainty="logs").fit(whole)),
     )
     assert one.std == pytest.approx(other.std, rel=1e-8)
 

@@ -13,7 +13,7 @@ from gough.app.identify import identify
 from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
-from gough.fitting.estimate import Estimate, Source
+from gough.fitting.estimate import Estimate, UncertaintyComponent
 from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.regression import Regression
 from gough.identification.validation import Validation, is_well_conditioned
@@ -154,8 +154,8 @@ def test_a_row_that_is_predicted_to_one_per_cent_is_not_compared_with_its_fit() 
 def test_logs_that_disagree_are_a_remark() -> None:
     own = estimate([1.0, 2.0], [0.1, 0.2])
     assert warn_if_logs_disagree(own) == []
-    noise = Source(kind="hac", std=own.std / 3, degrees_of_freedom=np.full(2, 9.0))
-    (found,) = warn_if_logs_disagree(replace(own, uncertainty="recordings", sources=(noise,)))
+    noise = UncertaintyComponent(kind="hac", std=own.std / 3, degrees_of_freedom=np.full(2, 9.0))
+    (found,) = warn_if_logs_disagree(replace(own, uncertainty="logs", sources=(noise,)))
     assert (found.rule, found.level) == ("logs disagree", "warning")
     assert found.numbers["ratio"] == pytest.approx(3.0)
     assert "does not generalise from one motion to another" in found.text

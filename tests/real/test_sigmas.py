@@ -39,7 +39,7 @@ def test_halves_of_the_arm_agree_within_what_they_say() -> None:
     assert rms_z(a, b) <= 1.3
     by_noise = np.sqrt(np.mean((a.values - b.values) ** 2 / (a.noise_std**2 + b.noise_std**2)))
     assert by_noise > 1.5  # noise alone would mislead
-    assert a.uncertainty == b.uncertainty == "stretches"
+    assert a.uncertainty == b.uncertainty == "blocks"
 
 
 @pytest.mark.skipif(

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Source(Record):
+class UncertaintyComponent(Record):
     """What one source of uncertainty says.
 
     Args:
         kind: 'white' (noise without memory), 'period' (scatter of repetitions), 'hac' (noise with
-            memory), 'stretches' (leaving stretches of the motion out), 'recordings' (leaving whole
+            memory), 'blocks' (leaving stretches of the motion out), 'logs' (leaving whole
             recordings out), ...
         std, degrees_of_freedom: Of each parameter, (p,).
         count: How many repetitions, stretches or recordings; 0 where that means nothing.
@@ -74,12 +74,12 @@ class EstimateCovariance:
     kind: str
     count: int = 0
     notices: tuple[Notice, ...] = ()
-    sources: tuple[Source, ...] = ()  # all that were asked
+    sources: tuple[UncertaintyComponent, ...] = ()  # all that were asked
 
     @property
-    def source(self) -> Source:
+    def source(self) -> UncertaintyComponent:
         """What is said of each parameter alone."""
-        return Source(
+        return UncertaintyComponent(
             kind=self.kind,
             std=np.sqrt(np.diag(self.covariance)),
             count=self.count,
@@ -138,7 +138,7 @@ class Estimate(StoredRecord):
     condition_number: float
     method: str
     uncertainty: str
-    sources: tuple[Source, ...] = ()
+    sources: tuple[UncertaintyComponent, ...] = ()
     noise_covariance: FloatArray | None = None
     notices: tuple[Notice, ...] = ()
     information: FloatArray | None = None
@@ -195,9 +195,7 @@ class Estimate(StoredRecord):
     @property
     def noise_std(self) -> FloatArray:
         """Standard deviations that noise alone gives, errors of the model left aside, (p,)."""
-        noise = [
-            source.std for source in self.sources if source.kind not in ("stretches", "recordings")
-        ]
+        noise = [source.std for source in self.sources if source.kind not in ("blocks", "logs")]
         return noise[-1] if noise else self.std
 
     @cached_property
@@ -414,7 +412,7 @@ class Estimate(StoredRecord):
         return axes
 
 
-def assemble(
+def build_estimate(
     problem: Problem,
     values: FloatArray,
     spread: EstimateCovariance,

@@ -13,7 +13,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import NotConverged, NotIdentifiable
 from gough.fitting.block_statistics import BlockStatistics
-from gough.fitting.estimate import Estimate, assemble
+from gough.fitting.estimate import Estimate, build_estimate
 from gough.fitting.gain_problem import (
     GainProblem,
     current_maps,
@@ -27,8 +27,8 @@ from gough.fitting.solve import Solution, solve
 from gough.fitting.uncertainty import (
     Influence,
     Uncertainty,
+    estimate_covariance,
     linear_influence,
-    spread,
     useful_samples,
 )
 from gough.fitting.whitening import whiten
@@ -77,12 +77,12 @@ class MaximumLikelihoodGains:
             values, step, noise, freedom = self._gauss_newton(problem, statistics, start)
         except NotIdentifiable as error:  # or a gain ran away until its column hung on the others
             return open_gains(problem, error)
-        found = spread(
+        found = estimate_covariance(
             self._influence(problem, statistics, values, noise, step.root),
             self.uncertainty,
             freedom,
         )
-        return assemble(
+        return build_estimate(
             problem,
             values,
             found,

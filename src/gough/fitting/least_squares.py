@@ -13,11 +13,16 @@ from gough.core.arrays import FloatArray, check_shape, frozen
 from gough.core.errors import InvalidInput
 from gough.core.notices import Notice
 from gough.fitting.block_statistics import BlockStatistics
-from gough.fitting.estimate import Estimate, assemble
+from gough.fitting.estimate import Estimate, build_estimate
 from gough.fitting.problem import LinearProblem, dead_rows, samples_of, statistics_of
 from gough.fitting.row_noise import estimate_row_noise
 from gough.fitting.solve import Solution, solve
-from gough.fitting.uncertainty import Uncertainty, linear_influence, spread, useful_samples
+from gough.fitting.uncertainty import (
+    Uncertainty,
+    estimate_covariance,
+    linear_influence,
+    useful_samples,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +33,7 @@ class LeastSquares:
 
     Args:
         uncertainty: Where standard deviations come from: 'auto', 'white', 'period', 'hac',
-            'stretches' or 'recordings'; see `uncertainty.spread`.
+            'blocks' or 'logs'; see `uncertainty.estimate_covariance`.
     """
 
     uncertainty: Uncertainty = "auto"
@@ -184,8 +189,8 @@ def _estimate(
     influence = linear_influence(
         white, None if sampled is None else sampled.whitened(noise), solution.root, solution.values
     )
-    found = spread(influence, mode, freedom)
-    return assemble(
+    found = estimate_covariance(influence, mode, freedom)
+    return build_estimate(
         problem,
         solution.values,
         found if growth is None else found.grown(growth),

@@ -14,11 +14,16 @@ from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
 from gough.core.notices import Notice
 from gough.core.record import Record
-from gough.fitting.estimate import Estimate, assemble
+from gough.fitting.estimate import Estimate, build_estimate
 from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.regression import Regression
 from gough.fitting.solve import RANK_TOLERANCE, solve
-from gough.fitting.uncertainty import Uncertainty, linear_influence, spread, useful_samples
+from gough.fitting.uncertainty import (
+    Uncertainty,
+    estimate_covariance,
+    linear_influence,
+    useful_samples,
+)
 from gough.fitting.whitening import inverse_root, whiten
 
 
@@ -315,7 +320,7 @@ class FullLikelihood:
             covariance=None,
             replicates=None if white.replicates is None else white.replicates - white.effort + left,
         )
-        found = spread(
+        found = estimate_covariance(
             linear_influence(scores.statistics(), useful_samples(scores, self.uncertainty), root),
             self.uncertainty,
             np.inf,
@@ -348,7 +353,7 @@ class FullLikelihood:
                     numbers={"ratio": float(np.sqrt(consistency))},
                 )
             )
-        estimate = assemble(
+        estimate = build_estimate(
             point.regression,
             point.solution.values,
             found,

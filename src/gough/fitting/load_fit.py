@@ -35,9 +35,9 @@ from gough.fitting.noise_information import OBSERVED
 from gough.fitting.regression import Regression
 from gough.fitting.row_noise import MIN_FREEDOM_PER_ROW, MIN_ROW_CORRELATION_EIGENVALUE
 from gough.fitting.uncertainty import (
+    estimate_covariance,
     linear_influence,
     long_run_covariance,
-    spread,
     useful_samples,
 )
 from gough.fitting.whitening import whiten
@@ -187,7 +187,7 @@ class LoadFit:
 
     seen: Seen
     # covariance of the values with hidden directions and errors of the model, (p, p)
-    spread: EstimateCovariance
+    uncertainty: EstimateCovariance
     model_std: FloatArray  # the part of the unloaded robot's model in the standard deviations, (p,)
     covariance: FloatArray  # noise of the rows, (r, r) [product of the row units]
     # [W y]^T [W y] of the whitened equations, and what noise makes of it, (2, p + 1, p + 1)
@@ -198,9 +198,9 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
     """Find the values of a load that can be as large as `prior_std` (p,), samples weighted by
     `weight` (t,).
 
-    The error of the values is that of noise, by what the residuals show (`spread`), of hidden
-    directions, as large as before, and of the unloaded robot's model E, which enters all samples
-    alike: diag(1 / mu) V^T W^T Sigma^-1 E.
+    The error of the values is that of noise, by what the residuals show (`estimate_covariance`), of
+    hidden directions, as large as before, and of the unloaded robot's model E, which enters all
+    samples alike: diag(1 / mu) V^T W^T Sigma^-1 E.
     """
     data = problem.regression
     weight = np.ones(len(data)) if weight is None else weight
@@ -222,7 +222,7 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
         covariance=covariance,
         grams=grams,
         model_std=np.sqrt((shift**2).sum(axis=1)),
-        spread=replace(
+        uncertainty=replace(
             noise, covariance=noise.covariance + shift @ shift.T + found.hidden @ found.hidden.T
         ),
     )
@@ -247,7 +247,7 @@ def _noise_spread(white: Regression, found: Seen) -> EstimateCovariance:
     influence = linear_influence(
         turned.statistics(), useful_samples(turned, "auto"), np.diag(found.information**-0.5)
     )
-    own = spread(influence, "auto", max(float(white.n_valid.sum()) - q, 1.0))
+    own = estimate_covariance(influence, "auto", max(float(white.n_valid.sum()) - q, 1.0))
     part = found.back**2 * np.diag(own.covariance)
     few = part.sum(axis=1) / np.maximum((part / own.degrees_of_freedom).sum(axis=1), TINY)
     return replace(

@@ -13,12 +13,17 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.notices import Notice
 from gough.core.statistics import robust_scale
-from gough.fitting.estimate import Estimate, assemble
+from gough.fitting.estimate import Estimate, build_estimate
 from gough.fitting.problem import Problem, dead_rows, samples_of, statistics_of
 from gough.fitting.regression import Regression
 from gough.fitting.row_noise import SETTLED_STEP, pooled_degrees_of_freedom
 from gough.fitting.solve import solve
-from gough.fitting.uncertainty import Uncertainty, linear_influence, spread, useful_samples
+from gough.fitting.uncertainty import (
+    Uncertainty,
+    estimate_covariance,
+    linear_influence,
+    useful_samples,
+)
 
 TUNING = {"huber": 1.345, "tukey": 4.685}  # 95 % efficiency under Gaussian noise
 
@@ -146,7 +151,7 @@ class Robust:
             statistics.factors[:, :, :-1] @ solution.root @ solution.root.T
         )
         white = np.einsum("rkp,rkq->pq", half, half)
-        found = spread(
+        found = estimate_covariance(
             linear_influence(
                 statistics, useful_samples(moved, self.uncertainty), solution.root, values
             ),
@@ -167,7 +172,7 @@ class Robust:
             for row, fraction, size, unit in zip(problem.rows, down, scale, problem.row_units)
             if fraction > 0
         ]
-        return assemble(
+        return build_estimate(
             problem,
             values,
             found,

@@ -14,11 +14,11 @@ from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
 from gough.core.notices import Notice
 from gough.fitting.block_statistics import BlockStatistics
-from gough.fitting.estimate import Estimate, EstimateCovariance, assemble
+from gough.fitting.estimate import Estimate, EstimateCovariance, build_estimate
 from gough.fitting.gain_likelihood import MaximumLikelihoodGains
 from gough.fitting.gain_problem import GainProblem, determine_gains, rough_solution
 from gough.fitting.problem import statistics_of
-from gough.fitting.uncertainty import ENOUGH_GROUPS, STRETCHES, Influence
+from gough.fitting.uncertainty import JACKKNIFE_BLOCKS, MIN_GROUPS, Influence
 
 # Standard deviations between two answers to the same data that are not one: errors in the currents
 # only kept 28
@@ -111,7 +111,7 @@ class TotalLeastSquares:
                     advice="trust the latter, which does not depend on how columns are scaled",
                 )
             )
-        return assemble(
+        return build_estimate(
             problem,
             values,
             found,
@@ -202,7 +202,9 @@ def _spread(
     )
     second = factor[:, :p].T @ factor[:, :p] - squares / (n @ n) * np.eye(p)
     moves = np.linalg.solve(second, influence.pieces[0].T).T
-    label = np.arange(len(moves)) if statistics.repeats else statistics.merged_labels(STRETCHES)
+    label = (
+        np.arange(len(moves)) if statistics.repeats else statistics.merged_labels(JACKKNIFE_BLOCKS)
+    )
     loaded = statistics.block_factors[..., -1].any(axis=(1, 2))
     strata = [
         np.array([moves[(label == k) & kind].sum(axis=0) for k in np.unique(label[kind])])
@@ -210,13 +212,13 @@ def _spread(
         if kind.any()
     ]
     count = sum(map(len, strata))
-    if count < ENOUGH_GROUPS or min(map(len, strata)) < 2:
+    if count < MIN_GROUPS or min(map(len, strata)) < 2:
         return replace(white, sources=(white.source,))
     found = EstimateCovariance(
         covariance=np.sum([len(part) * np.cov(part.T) for part in strata], axis=0),
         count=count,
         degrees_of_freedom=np.asarray(float(count - len(strata))),
-        kind="period" if statistics.repeats else "stretches",
+        kind="period" if statistics.repeats else "blocks",
         notices=(
             Notice(
                 rule="standard errors",

@@ -33,24 +33,28 @@ from gough.fitting.problem import Problem
 from gough.fitting.regression import Regression
 from gough.fitting.row_noise import pooled_degrees_of_freedom
 
-Uncertainty = Literal["auto", "white", "period", "hac", "stretches", "recordings"]
-MODES = get_args(Uncertainty)
-ENOUGH_GROUPS = 5  # below this, scatter between groups says too little
+Uncertainty = Literal["auto", "white", "period", "hac", "blocks", "logs"]
+UNCERTAINTY_MODES = get_args(Uncertainty)
+MIN_GROUPS = 5  # below this, scatter between groups says too little
 # below this, one group holds most of what is known of a parameter, and scatter misleads
-ENOUGH_FREEDOM = 2.0
+MIN_GROUP_FREEDOM = 2.0
 # samples below which autocorrelation is not worth estimating: 95 % intervals then cover 92 %
-SHORTEST = 50
-LONGEST = 2000  # samples from which stretches see all memory that noise has, in memory or streamed
+MIN_HAC_SAMPLES = 50
+MAX_HAC_SAMPLES = (
+    2000  # samples from which stretches see all memory that noise has, in memory or streamed
+)
 # parts of the motion left out in turn; measured on six robots, see docs/estimators.md
-STRETCHES = 20
-ENOUGH_STRETCHES = 8  # below this, leaving stretches out says too little
-NEAR_ONE = 1 - 1e-6  # a leverage above this: one group alone determines a parameter
+JACKKNIFE_BLOCKS = 20
+MIN_JACKKNIFE_BLOCKS = 8  # below this, leaving stretches out says too little
+FULL_LEVERAGE = 1 - 1e-6  # a leverage above this: one group alone determines a parameter
 # variance of the estimate without a part over that with it: beyond, the rest does not know it
-HOLLOW = 100.0
-CHANCE = 0.01  # probability of noise alone scattering as much, below which it is more than noise
+MAX_VARIANCE_INFLATION = 100.0
+SURPLUS_PROBABILITY = (
+    0.01  # probability of noise alone scattering as much, below which it is more than noise
+)
 # degrees of freedom that the mean of all parameters is worth beside a parameter's own scatter.
 # Pairs of
-PRIOR = 4.0
+POOLED_FREEDOM = 4.0
 # five logs of a double pendulum against other pairs: rms z 1.5 without it, at worst 2.7; 0.7 and
 # 1.5 with 2 to 4
 
@@ -104,15 +108,15 @@ def linear_influence(
 
 
 def useful_samples(problem: Problem, mode: Uncertainty) -> Regression | None:
-    """Return a problem sample by sample where `spread` looks at samples, else None."""
+    """Return a problem sample by sample where `estimate_covariance` looks at samples, else None."""
     sampled = problem.sampled()
     if sampled is None or mode == "white":
         return None
     plain = sampled.replicates is None and sampled.group is None
-    return None if mode == "auto" and plain and len(sampled) >= LONGEST else sampled
+    return None if mode == "auto" and plain and len(sampled) >= MAX_HAC_SAMPLES else sampled
 
 
-def spread(
+def estimate_covariance(
     influence: Influence,
     mode: Uncertainty,
     freedom: FloatArray | float,
@@ -125,9 +129,9 @@ def spread(
     scatter over groups if there are at least five and no parameter depends on one of them alone;
     else, of fewer than 2000 samples, from the autocorrelation of the residuals; else white. Then it
     leaves out stretches of the motion, and whole recordings where there are several. Where the
-    estimates then scatter more than this noise explains (`CHANCE`, all parameters together or one
-    alone), the surplus is added to the variances, each parameter's own and that of all weighed by
-    their degrees of freedom.
+    estimates then scatter more than this noise explains (`SURPLUS_PROBABILITY`, all
+    parameters together or one alone), the surplus is added to the variances, each
+    parameter's own and that of all weighed by their degrees of freedom.
 
     Args:
         influence: Where the covariance follows from.
@@ -135,9 +139,10 @@ def spread(
         freedom: Degrees of freedom under white noise, (q,) or one number.
         white: Covariance under white noise, (q, q); L L^T by default.
     """
-    if mode not in MODES:
+    if mode not in UNCERTAINTY_MODES:
+        choices = ", ".join(UNCERTAINTY_MODES[:-1])
         raise InvalidInput(
-            f"uncertainty '{mode}' is not known; choose {', '.join(MODES[:-1])} or {MODES[-1]}",
+            f"uncertainty '{mode}' is not known; choose {choices} or {UNCERTAINTY_MODES[-1]}",
             mode=mode,
         )
     white = influence.root @ influence.root.T if white is None else white
@@ -148,7 +153,7 @@ def spread(
     )
     last = _noise(influence, base, mode) if mode in ("auto", "period", "hac") else base
     asked, notices = [base] if last.kind == "white" else [base, last], last.notices
-    for kind in ("stretches", "recordings"):
+    for kind in ("blocks", "logs"):
         labels = _labels(influence.statistics, kind) if mode in ("auto", kind) else None
         if labels is None and mode == kind:
             raise InvalidInput(
@@ -160,7 +165,7 @@ def spread(
             asked.append(level)
             if mode == kind:
                 last = level
-            elif chance < CHANCE:
+            elif chance < SURPLUS_PROBABILITY:
                 last, notices = level, (*notices, *level.notices)
     if last.kind == "white" and len(asked) > 1:
         text = f"noise is taken as white: {asked[1].count} {asked[1].kind} do not contradict it"
@@ -171,13 +176,13 @@ def spread(
 def _noise(influence: Influence, white: EstimateCovariance, mode: str) -> EstimateCovariance:
     """Return what is known of the noise, by repetitions, groups or autocorrelation."""
     sampled, statistics = influence.sampled, influence.statistics
-    memory = sampled is not None and len(sampled) >= SHORTEST
+    memory = sampled is not None and len(sampled) >= MIN_HAC_SAMPLES
     if mode in ("auto", "period"):
         if sampled is not None and sampled.replicates is not None and len(sampled.replicates) > 1:
             return _repetitions(influence, sampled, white, always=mode == "period")
-        found = _groups(influence, white, fewest=2 if mode == "period" else ENOUGH_GROUPS)
+        found = _groups(influence, white, fewest=2 if mode == "period" else MIN_GROUPS)
         if isinstance(found, EstimateCovariance) and (
-            mode == "period" or not memory or found.degrees_of_freedom.min() >= ENOUGH_FREEDOM
+            mode == "period" or not memory or found.degrees_of_freedom.min() >= MIN_GROUP_FREEDOM
         ):
             return found
         if mode == "period":
@@ -187,17 +192,17 @@ def _noise(influence: Influence, white: EstimateCovariance, mode: str) -> Estima
     if mode == "hac" and sampled is None:
         raise InvalidInput(
             "autocorrelated noise needs the samples, which a condensed problem no longer has; "
-            "condense with groups and use uncertainty='period', or 'stretches'"
+            "condense with groups and use uncertainty='period', or 'blocks'"
         )
     if (
         sampled is not None
         and memory
-        and (mode == "hac" or statistics.repeats or len(sampled) < LONGEST)
+        and (mode == "hac" or statistics.repeats or len(sampled) < MAX_HAC_SAMPLES)
     ):
         return _autocorrelated(influence, sampled)
     return (
         white
-        if _labels(statistics, "stretches") is not None
+        if _labels(statistics, "blocks") is not None
         else replace(
             white,
             notices=(
@@ -214,12 +219,14 @@ def _labels(statistics: BlockStatistics, kind: str) -> IntArray | None:
     """Return which stretch or recording each piece belongs to, (u,), or None if there are too
     few.
     """
-    if kind == "stretches" and statistics.repeats:
+    if kind == "blocks" and statistics.repeats:
         return None  # groups repeat one motion: they show its noise, not what the model misses
-    labels = statistics.merged_labels(STRETCHES) if kind == "stretches" else statistics.recording
+    labels = (
+        statistics.merged_labels(JACKKNIFE_BLOCKS) if kind == "blocks" else statistics.recording
+    )
     return (
         labels
-        if len(np.unique(labels)) >= (ENOUGH_STRETCHES if kind == "stretches" else 2)
+        if len(np.unique(labels)) >= (MIN_JACKKNIFE_BLOCKS if kind == "blocks" else 2)
         else None
     )
 
@@ -270,7 +277,7 @@ def _scatter(influence: Influence, labels: IntArray, power: float) -> _Scatter:
     share = np.tensordot(member, share, axes=1)
     leverage, vectors = np.linalg.eigh((share + share.transpose(0, 2, 1)) / 2)
     leverage = np.clip(leverage, 0.0, 1.0)
-    free = leverage < NEAR_ONE
+    free = leverage < FULL_LEVERAGE
     boost = np.where(free, (1 - np.where(free, leverage, 0.0)) ** -power, 0.0)
     worst = np.unravel_index(leverage.argmax(), leverage.shape)[0]
     shifts = (
@@ -311,13 +318,13 @@ def _beyond(
     level = np.diag(noise.covariance)
     ratio = share * (found.shifts**2).sum(axis=0) / np.where(level > 0, level, 1.0)
     expected, freedom = share * found.expected, found.freedom
-    known = (expected < HOLLOW) & (freedom >= 1) & (level > 0)
+    known = (expected < MAX_VARIANCE_INFLATION) & (freedom >= 1) & (level > 0)
     if known.sum() < len(known) / 2:
         return None
     own = np.where(known, freedom, 0.0)
     surplus = np.where(known, ratio - expected, 0.0)
     mean = max(float(own @ surplus / own.sum()), 0.0)
-    growth = 1 + np.maximum((own * surplus + PRIOR * mean) / (own + PRIOR), 0.0)
+    growth = 1 + np.maximum((own * surplus + POOLED_FREEDOM * mean) / (own + POOLED_FREEDOM), 0.0)
     single = ratio[known] / expected[known]
     together = float(own[known] @ single / own.sum())
     correlation = noise.covariance[np.ix_(known, known)] / np.sqrt(
@@ -332,7 +339,7 @@ def _beyond(
     worst = min(f_tail(*each) for each in zip(single, own[known], below))
     chance = min(f_tail(together, found.together(weight), pooled), worst * len(single))
     times = np.sqrt(float(own @ growth / own.sum()))
-    if kind == "stretches":
+    if kind == "blocks":
         text = (
             f"estimates differ between {count} blocks of the motion more than noise explains "
             f"(errors of the model): standard errors are {times:.2g} times those of the noise"
@@ -345,7 +352,7 @@ def _beyond(
         )
     return EstimateCovariance(
         covariance=noise.covariance * np.sqrt(np.outer(growth, growth)),
-        degrees_of_freedom=own + PRIOR,
+        degrees_of_freedom=own + POOLED_FREEDOM,
         kind=kind,
         count=count,
         notices=(_standard_errors(text),),
@@ -374,7 +381,11 @@ def _repetitions(
             np.einsum("ktr,trq->ktq", deviation, slopes[own], optimize=True) @ influence.root.T
         )
     counts = [len(shifts) for shifts in runs]
-    few = not always and sum(k - 1 for k in counts) < ENOUGH_GROUPS - 1 and len(problem) >= SHORTEST
+    few = (
+        not always
+        and sum(k - 1 for k in counts) < MIN_GROUPS - 1
+        and len(problem) >= MIN_HAC_SAMPLES
+    )
     covariances, freedoms, lags = [], [], 0
     for k, shifts in zip(counts, runs):
         total, freedom = (
@@ -429,7 +440,7 @@ def _groups(
     if count < fewest:
         return f"there are {count} groups, expected at least {fewest}"
     found = _scatter(influence, np.arange(count), 0.5)
-    if found.leverage > NEAR_ONE:
+    if found.leverage > FULL_LEVERAGE:
         part = np.abs(found.weakest) / np.linalg.norm(influence.root, axis=1)
         return f"one group alone determines {statistics.parameters[int(np.argmax(part))]}"
     covariance, notices = _full_rank(found.shifts.T @ found.shifts, white.covariance, count - 1)

@@ -21,7 +21,7 @@ from gough.core.options import Settings, merge_settings, nested, option, with_se
 from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model
 from gough.engine.columns import column_names
-from gough.fitting.estimate import Estimate, Source, assemble
+from gough.fitting.estimate import Estimate, UncertaintyComponent, build_estimate
 from gough.fitting.load_fit import (
     History,
     LoadFit,
@@ -391,7 +391,7 @@ class _Sought(NamedTuple):
         found = fit(asked, prior, weight)
         if self.known:
             return found, prior
-        known = float(found.spread.covariance[0, 0] - (found.seen.hidden[0] ** 2).sum())
+        known = float(found.uncertainty.covariance[0, 0] - (found.seen.hidden[0] ** 2).sum())
         growth = np.sqrt(max(known, 0.0)) / max(float(np.linalg.norm(found.seen.root[0])), TINY)
         for _ in range(PASSES):
             so_far = seen(found.grams[0], found.grams[1], prior)
@@ -406,20 +406,23 @@ class _Sought(NamedTuple):
         """Return the load of a fit of the unknowns, and of how large these can be."""
         values, covariance = (
             self.fixed + self.map @ found.seen.values,
-            self.map @ found.spread.covariance @ self.map.T,
+            self.map @ found.uncertainty.covariance @ self.map.T,
         )
-        part = self.map**2 * np.diag(found.spread.covariance)
-        freedom = np.min(np.where(part > 0, found.spread.degrees_of_freedom, np.inf), axis=1)
-        source = Source(
+        part = self.map**2 * np.diag(found.uncertainty.covariance)
+        freedom = np.min(np.where(part > 0, found.uncertainty.degrees_of_freedom, np.inf), axis=1)
+        source = UncertaintyComponent(
             kind="model",
             std=np.sqrt(self.map**2 @ found.model_std**2),
             degrees_of_freedom=np.asarray(np.inf),
         )
-        estimate = assemble(
+        estimate = build_estimate(
             problem.regression,
             values,
             replace(
-                found.spread, covariance=covariance, degrees_of_freedom=freedom, sources=(source,)
+                found.uncertainty,
+                covariance=covariance,
+                degrees_of_freedom=freedom,
+                sources=(source,),
             ),
             method="load beyond the unloaded robot",
             condition_number=float("nan"),

@@ -67,7 +67,7 @@ def warn_if_logs_disagree(estimate: Estimate) -> list[Notice]:
 
     The standard errors were then computed from the scatter between logs, which is wider.
     """
-    if estimate.uncertainty != "recordings":
+    if estimate.uncertainty != "logs":
         return []
     widening = estimate.std / np.maximum(estimate.noise_std, 1e-300)
     ratio = float(np.sqrt(np.mean(widening**2)))

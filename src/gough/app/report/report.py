@@ -35,8 +35,8 @@ UNCERTAINTY_SOURCES = {
     "period": "the scatter of repetitions",
     "hac": "autocorrelated residuals",
     "white": "white noise",
-    "stretches": "a block jackknife",
-    "recordings": "a jackknife of the logs",
+    "blocks": "a block jackknife",
+    "logs": "a jackknife of the logs",
 }
 # Headline and colour of the prediction, by `Validation.predicts`.
 PREDICTION_HEADLINES = {

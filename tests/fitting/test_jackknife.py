@@ -13,7 +13,7 @@ import pytest
 from gough.core.errors import InvalidInput
 from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
 from gough.fitting.regression import Regression, block_statistics, concatenate
-from gough.fitting.uncertainty import PRIOR, STRETCHES
+from gough.fitting.uncertainty import JACKKNIFE_BLOCKS, POOLED_FREEDOM
 
 TRUTH = np.array([1.0, -2.0, 0.5, 3.0])
 
@@ -55,28 +55,30 @@ def make(
 
 def test_stretches_are_left_out_exactly_as_by_solving_again() -> None:
     problem = make(rows=1, missed=0.5)
-    found = LeastSquares(uncertainty="stretches").fit(problem)
+    found = LeastSquares(uncertainty="blocks").fit(problem)
     X, y = problem.regressor[:, 0], problem.effort[:, 0]
     P = np.linalg.inv(X.T @ X)
     x, H = P @ X.T @ y, X @ P @ X.T
     noise = np.sum((y - X @ x) ** 2) / (160 - 4) * np.diag(P)
     # 160 samples are 20 pieces of 8: each a stretch
     shifts, maps = [], []
-    for part in np.split(np.arange(160), STRETCHES):
+    for part in np.split(np.arange(160), JACKKNIFE_BLOCKS):
         rest = np.setdiff1d(np.arange(160), part)
         shifts.append(np.linalg.lstsq(X[rest], y[rest], rcond=None)[0] - x)
         inside = np.linalg.inv(np.eye(len(part)) - H[np.ix_(part, part)])
         maps.append(-P @ X[part].T @ inside @ (np.eye(160) - H)[part])  # shift = map @ noise
-    share = (STRETCHES - 1) / STRETCHES
+    share = (JACKKNIFE_BLOCKS - 1) / JACKKNIFE_BLOCKS
     ratio = share * np.sum(np.square(shifts), axis=0) / noise
     gram = np.einsum("gkt,hkt->kgh", maps, maps) / np.diag(P)[:, None, None]
     expected = share * np.einsum("kgg->k", gram)
     freedom = np.einsum("kgg->k", gram) ** 2 / np.einsum("kgh,kgh->k", gram, gram)
     surplus = ratio - expected
     mean = max(freedom @ surplus / freedom.sum(), 0.0)
-    growth = 1 + np.maximum((freedom * surplus + PRIOR * mean) / (freedom + PRIOR), 0.0)
+    growth = 1 + np.maximum(
+        (freedom * surplus + POOLED_FREEDOM * mean) / (freedom + POOLED_FREEDOM), 0.0
+    )
     np.testing.assert_allclose(found.std, np.sqrt(noise * growth), rtol=1e-9)
-    np.testing.assert_allclose(found.degrees_of_freedom, freedom + PRIOR, rtol=1e-9)
+    np.testing.assert_allclose(found.degrees_of_freedom, freedom + POOLED_FREEDOM, rtol=1e-9)
     assert growth.max() > 1.5
 
 
@@ -97,7 +99,7 @@ def test_streamed_and_in_memory_give_the_same_standard_deviations(
     a = estimator.fit(whole)
     for size in (7, 611):
         b = estimator.fit(block_statistics(whole.blocks(size), joint=True))
-        assert b.uncertainty == a.uncertainty == ("stretches" if missed else "white")
+        assert b.uncertainty == a.uncertainty == ("blocks" if missed else "white")
         np.testing.assert_allclose(b.values, a.values, rtol=1e-9)
         np.testing.assert_allclose(b.std, a.std, rtol=1e-7)
         np.testing.assert_allclose(b.degrees_of_freedom, a.degrees_of_freedom, rtol=1e-7)
@@ -120,7 +122,7 @@ def test_model_error_shows_between_halves_and_is_in_the_standard_deviations() ->
     for motion in range(12):
         whole = make(t=4800, missed=0.6, motion=motion)
         a, b = (WeightedLeastSquares().fit(part) for part in whole.blocks(2400))
-        assert a.uncertainty == b.uncertainty == "stretches"
+        assert a.uncertainty == b.uncertainty == "blocks"
         noise.append((a.values - b.values) / np.hypot(a.white_std, b.white_std))
         honest.append((a.values - b.values) / np.hypot(a.std, b.std))
     assert np.sqrt(np.mean(np.square(noise))) > 2
@@ -164,14 +166,14 @@ def test_recordings_that_disagree_are_said_and_their_mean_is_covered() -> None:
         low, high = found.interval().T
         inside.append((low < TRUTH) & (high > TRUTH))
     assert said == 60
-    assert found.uncertainty == "recordings"
+    assert found.uncertainty == "logs"
     assert 0.9 <= np.mean(inside) <= 0.995
 
 
 def test_recordings_of_one_robot_are_not_said_to_disagree() -> None:
     found = WeightedLeastSquares().fit(concatenate([make(3, t=400, motion=k) for k in range(5)]))
     assert not any("generalise" in str(notice) for notice in found.notices)
-    assert [source.kind for source in found.sources] == ["white", "stretches", "recordings"]
+    assert [source.kind for source in found.sources] == ["white", "blocks", "logs"]
     assert [source.count for source in found.sources] == [0, 20, 5]
 
 
@@ -196,7 +198,7 @@ def test_a_parameter_that_one_recording_alone_shows_keeps_its_deviation() -> Non
         for p in parts
     ]
     loud = WeightedLeastSquares().fit(concatenate(spoilt))
-    assert loud.uncertainty == "recordings"
+    assert loud.uncertainty == "logs"
     assert (loud.std[:3] > 10 * loud.white_std[:3]).all()
     assert np.isfinite(loud.std[3])
 
@@ -213,18 +215,18 @@ def test_pieces_hold_whole_groups_and_never_two_recordings() -> None:
     np.testing.assert_allclose(
         grams, np.einsum("rkc,rkd->rcd", found.factors, found.factors), atol=1e-9
     )
-    assert "stretches" not in {
+    assert "blocks" not in {
         source.kind for source in LeastSquares().fit(found).sources
     }  # groups repeat a motion
 
 
 def test_sources_that_are_not_there_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="enough recordings"):
-        LeastSquares(uncertainty="recordings").fit(make())
-    with pytest.raises(InvalidInput, match="enough stretches"):
-        LeastSquares(uncertainty="stretches").fit(make(t=40))
+    with pytest.raises(InvalidInput, match="enough logs"):
+        LeastSquares(uncertainty="logs").fit(make())
+    with pytest.raises(InvalidInput, match="enough blocks"):
+        LeastSquares(uncertainty="blocks").fit(make(t=40))
     two = concatenate([make(), make(1, motion=1)])
-    assert LeastSquares(uncertainty="recordings").fit(two).uncertainty == "recordings"
+    assert LeastSquares(uncertainty="logs").fit(two).uncertainty == "logs"
 
 
 def test_repetitions_of_several_recordings_are_scattered_recording_by_recording() -> None:
