@@ -181,7 +181,8 @@ def undocumented_fields(node: ast.ClassDef, lines: list[str]) -> Iterator[tuple[
         beside = lines[entry.lineno - 1 : entry.end_lineno]
         above = lines[entry.lineno - 2].lstrip()
         commented = above.startswith("#") or any("#" in line for line in beside)
-        declared = entry.value is not None and "option(" in ast.unparse(entry.value)
+        default = "" if entry.value is None else ast.unparse(entry.value)
+        declared = any(word in default for word in ("option(", "nested(", "_argument("))
         obvious = name in ("rows", "row_units", "parameters", "units", "name", "source", "joints")
         if not (name.startswith("_") or commented or declared or obvious or name in docstring):
             yield entry.lineno, name

@@ -18,7 +18,7 @@ class Notice:
     """One thing the user should know."""
 
     rule: str  # a fixed word or two to select by: "held-out error", "clock", "wrong sign"
-    level: Level
+    level: Level  # info, warning or error
     where: str = ""  # the joint, log, channel or parameter it is about; "" if none
     # what is the case, with numbers and units; names from files as they are: escape it in markup
     text: str

@@ -38,7 +38,7 @@ class About:
     """Properties of an option beside its name, type and default."""
 
     help: str  # a sentence
-    unit: str = ""
+    unit: str = ""  # SI; empty if there is none
     least: float | None = None  # the number must be at least this
     above: float | None = None  # the number must be above this
     # the words to choose from, where a registry holds them
@@ -55,7 +55,7 @@ class Option:
     name: str
     hint: Any  # its type
     default: Any  # `REQUIRED` if the option must be given
-    about: About
+    about: About  # help, unit and limits
 
     @property
     def kinds(self) -> tuple[Any, ...]:

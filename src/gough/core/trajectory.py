@@ -192,7 +192,7 @@ class Fourier(Trajectory):
     x_i(t) = x0_i + sum_k (mu_ki sin(k w t) - nu_ki cos(k w t)) / (k w),  w = 2 pi frequency.
     """
 
-    kind: ClassVar[str] = "fourier"
+    kind: ClassVar[str] = "fourier"  # in files
 
     frequency: float  # [Hz]
     offset: FloatArray  # x0, (c,) [m or rad]
@@ -316,7 +316,7 @@ class Sampled(Trajectory):
     whose derivatives are the velocities.
     """
 
-    kind: ClassVar[str] = "sampled"
+    kind: ClassVar[str] = "sampled"  # in files
 
     time: FloatArray  # ascending from 0, (t,) [s]
     position: FloatArray  # (t, c) [m or rad]
@@ -452,7 +452,7 @@ class Eased(Trajectory):
     later. Before the start and after the end it does not move.
     """
 
-    kind: ClassVar[str] = "eased"
+    kind: ClassVar[str] = "eased"  # in files
 
     base: Trajectory  # whose path it follows
     ramp: float  # time to reach full speed, at most the duration of the base [s]

@@ -29,8 +29,8 @@ class Limit:
     # velocity and angular velocity; empty for the regularity.
     name: str
     lower: float  # in SI units; for the regularity of its logarithm
-    upper: float
-    unit: str
+    upper: float  # largest value that is allowed [unit]
+    unit: str  # of the limited quantity
 
     @property
     def centre(self) -> float:

@@ -31,7 +31,7 @@ TRANSMITTED_EFFORT_STEPS = 4
 class TransmittedEffort:
     """The efforts that motors transmit to joints with load-dependent friction."""
 
-    mechanism: Mechanism
+    mechanism: Mechanism  # with load-dependent friction
     independent: Sequence[int]  # index of the joint whose equation is each row, (m,)
     parameters: FloatArray  # standard parameters that regressors compute the efforts from, (p,)
 

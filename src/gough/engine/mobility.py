@@ -25,7 +25,7 @@ from gough.mechanism.types import Closure, Mechanism
 # Ratio of singular values of K_D below which a configuration along a motion is singular.
 SINGULAR_RATIO = 1e-9
 # The same for the reference configuration, and relative tolerance of ranks.
-RANK_TOLERANCE = 1e-7
+MOBILITY_RANK_TOLERANCE = 1e-7
 # Number of configurations near the reference at which the rank of K is compared.
 NEIGHBOUR_DRAWS = 24
 # Distance of these from the reference. [rad or lengths of the robot]
@@ -118,7 +118,7 @@ def _determines_the_rest(loops: Loops, task: list[int]) -> bool:
 
 
 def _rank(matrix: FloatArray) -> int:
-    return int(np.linalg.matrix_rank(matrix, rtol=RANK_TOLERANCE)) if matrix.size else 0
+    return int(np.linalg.matrix_rank(matrix, rtol=MOBILITY_RANK_TOLERANCE)) if matrix.size else 0
 
 
 def _explore(loops: Loops) -> tuple[FloatArray, int]:
@@ -249,7 +249,7 @@ def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
     dependent = [i for i in range(n) if i not in candidates]
     partition = Partition(candidates, dependent, [], ())
     margin = replace(loops, partitions={by: partition}).margin(loops.home, by)
-    if not margin > RANK_TOLERANCE:
+    if not margin > MOBILITY_RANK_TOLERANCE:
         kind = "Type-1 (platform locked, motors move)"
         if by == "actuated":
             kind = "Type-2 (motors locked, platform moves)"
@@ -310,7 +310,7 @@ def _refuse_immobile_motor(loops: Loops, motors: list[int]) -> None:
     """
     for q in loops.neighbours:
         speed = np.linalg.norm(loops.free_motions(q), axis=0)
-        motors = [i for i in motors if not speed[i] > RANK_TOLERANCE]
+        motors = [i for i in motors if not speed[i] > MOBILITY_RANK_TOLERANCE]
         if not motors:
             return
     mechanism = loops.mechanism

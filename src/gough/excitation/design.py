@@ -114,7 +114,7 @@ class Design(Record):
     """Trajectories that keep all limits, and how good they are."""
 
     trajectories: tuple[Fourier, ...]  # one per run
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...]  # one for each trajectory
     # The criterion at the controller's samples over all periods of all runs, with the exact sign of
     # the velocity.
     value: float
@@ -126,7 +126,7 @@ class Design(Record):
     base: BaseParameters  # the parameters it informs about
     evaluations: int  # of objective and constraints
     seconds: float  # compilation included
-    settings: DesignSettings
+    settings: DesignSettings  # of the design
     # Objective after each step of the best start, on the coarse grid; its logarithm unless d.
     history: tuple[float, ...]
     stopped: bool = False  # the search was interrupted; this is the best so far

@@ -41,9 +41,9 @@ class DesignPoint:
     """The problem evaluated at one set of variables at which the loops close."""
 
     variables: FloatArray  # (x,)
-    trajectories: tuple[TrajectoryPoint, ...]
+    trajectories: tuple[TrajectoryPoint, ...]  # at this point
     constraints: FloatArray  # of all trajectories, one after the other, (t, o)
-    objective: float
+    objective: float  # criterion, to be minimised
     # Derivatives of the objective by the whitened regressor of each trajectory, (t, a, b).
     regressor_gradients: list[FloatArray]
 

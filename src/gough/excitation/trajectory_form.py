@@ -21,13 +21,13 @@ class TrajectoryForm:
     is free.
     """
 
-    harmonics: int
+    harmonics: int  # of the Fourier series
     frequency: float  # fundamental; the start of the search if it is free [Hz]
-    payload: str | None
+    payload: str | None  # name of the payload; None without one
     weight: float  # number of controller samples per grid sample, over all periods
     samples: int  # grid points per period
     at_rest: bool  # zero velocity and acceleration at the start of each period
-    free_frequency: bool
+    free_frequency: bool  # whether the fundamental frequency is searched for
 
     @cached_property
     def coefficient_map(self) -> FloatArray:

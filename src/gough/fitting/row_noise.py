@@ -144,7 +144,7 @@ def _weights_notice(text: str) -> Notice:
 class RowNoise:
     """A covariance of the rows, the solution that it gives, and what follows from both."""
 
-    statistics: BlockStatistics
+    statistics: BlockStatistics  # of the rows
     row_groups: tuple[JointFactor, ...]  # rows that may be correlated side by side, or each alone
     covariance: FloatArray  # (r, r) [product of the row units]
     deficient: bool = False  # accept parameters that the equations do not determine

@@ -62,7 +62,7 @@ SHORTEST_AXIS = 1e-9  # shorter ones have no direction
 class Description:
     """A robot file and where its names come from."""
 
-    text: str
+    text: str  # the robot file
     coordinates: dict[str, tuple[str, ...]]  # in the robot file, by the joint's name in the source
     bodies: dict[str, Place]  # body that a link is part of, and its pose there, by link
     notes: tuple[str, ...]  # what was ignored or assumed

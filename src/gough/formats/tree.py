@@ -76,9 +76,9 @@ class Connection:
     placement: FloatArray = field(default_factory=_identity)
     after: FloatArray = field(default_factory=_identity)
     start: tuple[float, ...] = ()  # coordinates from which the loops are assembled [m or rad]
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = field(default_factory=Limits)  # of the motion
     values: Mapping[str, float] = field(default_factory=dict)  # coefficients of joint terms
-    actuated: bool = False
+    actuated: bool = False  # whether a motor drives it
     gain: float | None = None
 
 
@@ -89,9 +89,9 @@ class Loop:
     name: str
     kind: str
     frames: tuple[Place, ...] = ()
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)  # of joint terms by name
     coefficients: Mapping[str, float] = field(default_factory=dict)  # by joint
-    constant: float = 0.0
+    constant: float = 0.0  # of the coupling
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,10 +101,10 @@ class RobotTree:
     name: str
     format: str  # of the file: `URDF`
     root: str  # the link that does not move
-    links: tuple[Link, ...]
+    links: tuple[Link, ...]  # the bodies
     joints: tuple[Connection, ...]
     loops: tuple[Loop, ...] = ()
-    gravity: Vector = (0.0, 0.0, -9.81)
+    gravity: Vector = (0.0, 0.0, -9.81)  # in the base frame [m/s2]
     task: tuple[str, ...] = ()  # joints that are coordinates of a platform, in order
     # motors have rotor inertia and friction even where the file has no values
     usual_terms: bool = True

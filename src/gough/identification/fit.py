@@ -63,8 +63,8 @@ Problem = LinearProblem | GainProblem
 class FittedLogs:
     """A fitted model with the logs it was fitted to and those it was validated on."""
 
-    identification: Identification
-    experiment: Experiment
+    identification: Identification  # the result
+    experiment: Experiment  # the logs it was fitted to
     held_out: Experiment | None  # processed as the experiment
     # the estimate with the residuals of the experiment at the filter of the held-out logs
     estimate_same_filter: Estimate

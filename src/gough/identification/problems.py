@@ -61,10 +61,10 @@ class AveragedPeriodProblem:
 class RobotBodyProblem:
     """A linear problem, an estimate of it, and the bodies of the robot behind it."""
 
-    model: Model
-    base: BaseParameters
-    regression: LinearProblem
-    start: Estimate
+    model: Model  # the robot
+    base: BaseParameters  # its base parameters
+    regression: LinearProblem  # the linear problem
+    start: Estimate  # an estimate of it
 
     @property
     def prior(self) -> ParameterTable:
@@ -78,10 +78,10 @@ class RobotBodyProblem:
 class SimulatedLogs:
     """The robot and its logs, with a simulation of the closed loop along each of them."""
 
-    model: Model
-    base: BaseParameters
-    regression: LinearProblem
-    recordings: Sequence[Recording]
+    model: Model  # the robot
+    base: BaseParameters  # its base parameters
+    regression: LinearProblem  # the linear problem
+    recordings: Sequence[Recording]  # the logs
 
     def simulate(self, values: Mapping[str, float], /, **settings: Any) -> Sequence[Any]:
         """Return a simulation of each log with these base parameters; needs `gough.virtual`.

@@ -54,8 +54,8 @@ Groups = Sequence[Sequence[int]]  # of columns; those of a group share their coe
 class TermStep:
     """One term that predicts better."""
 
-    label: str
-    terms: tuple[str, ...]
+    label: str  # name of the term in tables
+    terms: tuple[str, ...]  # names in robot files
     joints: tuple[str, ...]  # motors that get it
     tied: bool  # one coefficient for all motors
     constants: Mapping[str, Mapping[str, float]]  # by motor and name, SI

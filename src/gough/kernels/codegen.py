@@ -18,8 +18,8 @@ from gough.kernels.tape import CONST, INPUT, INTRINSICS, LIBRARY, OPERATIONS, Sh
 from gough.kernels.vectormath import VECTORISED, Lines, sincos
 
 PART_LENGTH = 500  # operations in one function; longer ones compile more slowly and run no faster
-_SIN = casadi.OP_SIN
-_COS = casadi.OP_COS
+_SIN_OPCODE = casadi.OP_SIN
+_COS_OPCODE = casadi.OP_COS
 
 
 def generate(tape: Tape, width: int) -> tuple[str, int]:
@@ -354,14 +354,14 @@ class _Parts:
         b = self._operand(second)
         at = Lines(f"t{v}", self.width)
         operation = OPERATIONS[op]
-        if op in (_SIN, _COS):
+        if op in (_SIN_OPCODE, _COS_OPCODE):
             sine, cosine = sincos(at, a, self.block)
             self.lines += at.text
             self.block = f"t{v}.join"
-            self.names[v] = sine if op == _SIN else cosine
+            self.names[v] = sine if op == _SIN_OPCODE else cosine
             if v not in self.twins:
                 return [v]
-            self.names[self.twins[v]] = cosine if op == _SIN else sine
+            self.names[self.twins[v]] = cosine if op == _SIN_OPCODE else sine
             return [v, self.twins[v]]
         if operation.lines:
             words = {
@@ -389,10 +389,10 @@ class _Parts:
 
 def _sine_pairs(tape: Tape) -> dict[int, int]:
     """Return the nodes of sine and cosine of the same angle: the later one by the earlier one."""
-    cosines = {angle: v for v, (op, angle, _) in enumerate(tape.nodes) if op == _COS}
+    cosines = {angle: v for v, (op, angle, _) in enumerate(tape.nodes) if op == _COS_OPCODE}
     pairs: dict[int, int] = {}
     for v, (op, angle, _) in enumerate(tape.nodes):
-        if op == _SIN and angle in cosines:
+        if op == _SIN_OPCODE and angle in cosines:
             cosine = cosines[angle]
             pairs[min(v, cosine)] = max(v, cosine)
     return pairs

@@ -83,7 +83,7 @@ def _one(
 def _divide(a: Bundle, b: Bundle) -> Bundle:
     """Return the quotient a / b."""
     ratio = a.within / b.within
-    by_numerator = _times(_ONE / b.within, a.slope)
+    by_numerator = _times(_INTERVAL_ONE / b.within, a.slope)
     by_denominator = _times(-(ratio / b.within), b.slope)
     return Bundle(ratio, a.centre / b.centre, _plus(by_numerator, by_denominator))
 
@@ -93,12 +93,12 @@ def _sign(x: Interval) -> Interval:
     return Interval(np.where(x.lower >= 0, 1.0, -1.0), np.where(x.upper <= 0, -1.0, 1.0))
 
 
-_ONE = Interval.point(np.ones(1))
+_INTERVAL_ONE = Interval.point(np.ones(1))
 _TWO = Interval.point(np.full(1, 2.0))
 RULES: dict[str, Callable[..., Bundle]] = {
     "add": lambda a, b: Bundle(a.within + b.within, a.centre + b.centre, _plus(a.slope, b.slope)),
     "sub": lambda a, b: Bundle(
-        a.within - b.within, a.centre - b.centre, _plus(a.slope, _times(-_ONE, b.slope))
+        a.within - b.within, a.centre - b.centre, _plus(a.slope, _times(-_INTERVAL_ONE, b.slope))
     ),
     "mul": lambda a, b: Bundle(
         a.within * b.within,
@@ -106,11 +106,11 @@ RULES: dict[str, Callable[..., Bundle]] = {
         _plus(_times(b.within, a.slope), _times(a.within, b.slope)),
     ),
     "div": _divide,
-    "neg": _one(lambda x: -x, lambda x: -_ONE),
+    "neg": _one(lambda x: -x, lambda x: -_INTERVAL_ONE),
     "twice": _one(lambda x: _TWO * x, lambda x: _TWO),
     "sq": _one(square, lambda x: _TWO * x),
-    "inv": _one(lambda x: _ONE / x, lambda x: -(_ONE / square(x))),
-    "sqrt": _one(root, lambda x: _ONE / (_TWO * root(x))),
+    "inv": _one(lambda x: _INTERVAL_ONE / x, lambda x: -(_INTERVAL_ONE / square(x))),
+    "sqrt": _one(root, lambda x: _INTERVAL_ONE / (_TWO * root(x))),
     "fabs": _one(absolute, _sign),
     "sin": _one(sine, cosine),
     "cos": _one(cosine, lambda x: -sine(x)),

@@ -163,8 +163,8 @@ class Tape:
             element.
     """
 
-    input_shapes: tuple[Shape, ...]
-    output_shapes: tuple[Shape, ...]
+    input_shapes: tuple[Shape, ...]  # of the function
+    output_shapes: tuple[Shape, ...]  # of the function
     nodes: list[Node]
     results: list[Node]
 

@@ -99,12 +99,12 @@ class Description:
 
     joints: tuple[str, ...]
     signals: tuple[Signal, ...]  # ordered by kind, positions first, then as the joints
-    payload: str | None = None
+    payload: str | None = None  # name of the payload that is carried
     rate: float | None = None  # of an even clock to resample to [Hz]
     period: float | None = None  # of the motion [s]
     period_samples: int | None = None  # the same in samples
-    decimal: str = "."
-    thousands: str = ""
+    decimal: str = "."  # decimal sign of numbers
+    thousands: str = ""  # thousands sign of numbers
     skip: int = 0  # lines above the table
     start: float = 0.0  # of the samples that are kept, after the first one [s]
     stop: float = math.inf  # [s]

@@ -506,11 +506,11 @@ class RecordingSource:
     """
 
     joints: tuple[str, ...]
-    position_units: tuple[str, ...]
-    period_samples: int | None
-    payload: str | None
+    position_units: tuple[str, ...]  # by joint
+    period_samples: int | None  # samples of a period; None without one
+    payload: str | None  # name of the payload that is carried
     source: str  # name of the file
-    path: Path
+    path: Path  # of the file
     description: Description  # how the file is read
 
     @cached_property

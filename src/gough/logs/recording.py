@@ -38,9 +38,9 @@ JOINT_SIGNAL_UNITS = {
 class Channels(Record):
     """Named columns sampled together, (t, k); `channels["name"]` is one of them."""
 
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the channels
     units: tuple[str, ...]
-    values: FloatArray
+    values: FloatArray  # (t, c), in their units
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +86,7 @@ class Recording(Record):
     # other channels (a temperature, ...), as recorded
     extra: Channels = field(default_factory=lambda: NO_CHANNELS)
     period_samples: int | None = None  # of a periodic motion
-    payload: str | None = None
+    payload: str | None = None  # name of the payload that is carried; None without one
     source: str = "recording"  # where the samples come from, for messages
     notices: tuple[Notice, ...] = ()  # what the user should know about the samples
     inspected: bool = False  # the notices of `checks.inspect` are among `notices`

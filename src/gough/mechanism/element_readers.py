@@ -64,7 +64,7 @@ class Scope:
     base: Frame = BASE_FRAME  # what `base` means here
     inner: frozenset[str]  # bodies defined in this scope, as written
     outer: frozenset[str] = frozenset()  # bodies of the top level, usable inside a leg
-    terms: TermsByWord = field(default_factory=dict)
+    terms: TermsByWord = field(default_factory=dict)  # joint terms by their word in the file
 
     def full(self, name: str) -> str:
         """Return the full name of an element of this scope: `leg1.rod`."""

@@ -98,7 +98,7 @@ class Node:
     kind: str  # number, name, call, lag, + - * / ^, or neg
     # number: (value, dimension); name or call: the word; lag: its index in the expression
     value: Any = None
-    operands: tuple[Node, ...] = ()
+    operands: tuple[Node, ...] = ()  # of the operation
     position: int = 0  # of its first character in the text
 
     def walk(self) -> Iterator[Node]:

@@ -64,8 +64,8 @@ class Constant:
     # `time`, `length`, ..., `joint position` or `joint velocity`; empty if not known
     dimension: str = ""
     fit: bool = False  # estimated from the data, between `low` and `high`
-    low: float = -math.inf
-    high: float = math.inf
+    low: float = -math.inf  # smallest value that is searched
+    high: float = math.inf  # largest value that is searched
 
     @property
     def unit(self) -> str:
@@ -78,8 +78,8 @@ class JointState:
     """What a term may depend on, as arrays of numbers or as symbolic expressions."""
 
     q: Any  # [m or rad]
-    qd: Any
-    qdd: Any
+    qd: Any  # velocity [m/s or rad/s]
+    qdd: Any  # acceleration [m/s2 or rad/s2]
     sign: Any  # of the velocity: linear inside the dead band, smooth while optimising
     math: Any  # `sin cos tan exp log sqrt tanh fabs fmin fmax floor` of NumPy or CasADi
     # state of another joint by its name in the expression
@@ -102,7 +102,7 @@ class JointTerm:
     # of the coefficient at (prismatic, revolute) joints; derived from the expression if empty
     units: tuple[str, str] = ("", "")
     expression: str  # linear in the acceleration
-    constants: Mapping[str, Constant] = field(default_factory=dict)
+    constants: Mapping[str, Constant] = field(default_factory=dict)  # by name
     # recorded channels it depends on -> value where a log has none
     channels: Mapping[str, float] = field(default_factory=dict)
     # terms of a family share their constants, `family.constant`; by default the term's name

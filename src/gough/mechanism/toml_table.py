@@ -75,7 +75,7 @@ def _matching(value: object, declared: Key) -> Key:
 class TomlTable:
     """One TOML table and its place in the file."""
 
-    data: Mapping[str, Any]
+    data: Mapping[str, Any]  # content of the table
     place: str  # in errors: `[[leg.joint]] 'alpha' of leg1`
     file: str
     # factor to SI of a plain number, by dimension

@@ -41,9 +41,9 @@ class Limits:
     """Bounds of an actuated joint or a task coordinate, SI; None means unlimited."""
 
     position: tuple[float, float] | None = None  # lowest and highest [m or rad]
-    velocity: float | None = None
-    acceleration: float | None = None
-    effort: float | None = None
+    velocity: float | None = None  # largest [m/s or rad/s]
+    acceleration: float | None = None  # largest [m/s2 or rad/s2]
+    effort: float | None = None  # largest [N or N m]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,14 +55,14 @@ class Joint(Record):
     """
 
     name: str  # in full: `leg1.slider`; also that of its coordinate
-    kind: Kind
+    kind: Kind  # revolute or prismatic
     parent: str  # body it sits on
     child: str  # body it carries
     placement: Placement = IDENTITY_PLACEMENT  # from the parent's frame to the joint frame at q = 0
     axis: Axis | Vector = "z"  # of the joint frame
     actuated: bool = False  # it has a motor
     virtual: bool = False  # a task coordinate of the platform: no real joint, no terms
-    limits: Limits = Limits()
+    limits: Limits = Limits()  # of the motion
     terms: tuple[str, ...] = ()  # by name; see `Mechanism.known_terms`
     values: Mapping[str, float] = field(default_factory=dict)  # a-priori coefficients of terms, SI
     gain: float | None = None  # effort per recorded current or voltage; None if efforts are logged
@@ -118,7 +118,7 @@ class Closure(Record):
     name: str  # in full: `leg1.tip`
     kind: str
     a: Frame | None = None  # both frames, or none: see `ClosureKind.frames`
-    b: Frame | None = None
+    b: Frame | None = None  # second frame
     values: Mapping[str, float] = field(default_factory=dict)  # e.g. the `length` of a rod [SI]
     coefficients: Mapping[str, float] = field(default_factory=dict)  # of coordinates, by joint name
     constant: float = 0.0  # added to the weighted sum of coordinates
@@ -159,7 +159,7 @@ class Transmission(Record):
     matrix: FloatArray  # B, (k, k) [rad or m, per rad or m]
     # whether log columns named after the joints are of the joints or of the motors
     positions: Literal["joints", "motors"] = "joints"
-    efforts: Literal["joints", "motors"] = "joints"
+    efforts: Literal["joints", "motors"] = "joints"  # which efforts are recorded
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -227,10 +227,10 @@ class Mechanism(Record):
     # parameters that are equal across legs: tied name -> parameters of the legs
     ties: Mapping[Parameter, tuple[Parameter, ...]] = field(default_factory=dict)
     redundant: bool = False  # more motors than degrees of freedom are intended
-    noise: Noise = Noise()
+    noise: Noise = Noise()  # of the virtual robot's sensors
     # terms of this robot; they replace registered ones of the same name
     custom_terms: Mapping[str, JointTerm] = field(default_factory=dict)
-    title: str = ""
+    title: str = ""  # one line for people
     reference: str = ""  # where the robot and its numbers come from
     source: str = ""  # file it was read from
 

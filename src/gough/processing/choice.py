@@ -79,7 +79,7 @@ class Candidate:
     """Settings that were tried, with the relative error of each row on samples not fitted to."""
 
     cutoff: float | None  # [Hz]
-    decimation: int
+    decimation: int  # one in so many samples is kept
     window: float  # [s]
     errors: tuple[float, ...]  # (r,) [1]
 

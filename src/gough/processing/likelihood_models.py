@@ -150,7 +150,7 @@ def _covariance_of_mean(repetitions: FloatArray, valid: BoolArray) -> FloatArray
 class AveragedPeriod:
     """The averaged period of a log of efforts, with the robot and its parameters."""
 
-    model: Model
+    model: Model  # the robot
     processed: ProcessedLog  # averaged, in efforts
     base: BaseParameters  # columns of the regressions
 

@@ -134,8 +134,8 @@ def report_negative_values(estimate: Estimate, base: BaseParameters, prior: Prio
 class Factors:
     """Ratios of well-determined values to those of the robot file, (k,) each."""
 
-    names: tuple[str, ...]
-    ratio: FloatArray
+    names: tuple[str, ...]  # of the parameters
+    ratio: FloatArray  # estimate over the robot file's value
     reach: FloatArray  # error of ln(ratio) that noise explains
 
 

@@ -32,7 +32,7 @@ BANDWIDTH_PER_RATE = 0.1  # bandwidth by default over the controller's rate [rad
 class RobotModel(Record):
     """The inverse dynamics inside a controller, physically consistent or not."""
 
-    model: Model
+    model: Model  # the robot that the controller assumes
     values: FloatArray | None = None  # standard parameters, (p,); a priori by default
     load: FloatArray | None = None  # compensated payload, (10 l,); none by default
     # Band in which Coulomb compensation is linear; that of the simulated friction by default.

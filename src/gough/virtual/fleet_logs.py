@@ -64,7 +64,7 @@ class VirtualFleet:
 
     model: Model  # the robot without scatter
     days: int = 30  # drifts are over this time
-    faults: FleetFaults = field(default_factory=FleetFaults)
+    faults: FleetFaults = field(default_factory=FleetFaults)  # that the virtual fleet has
     seconds: float = 5.0  # length of a log [s]
     rate: float = 400.0  # sampling rate [Hz]
     seed: int = 0  # of the random generator

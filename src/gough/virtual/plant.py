@@ -24,7 +24,7 @@ MIN_INTEGRATOR_STEP = 2e-5  # a smaller one is refused as too expensive [s]
 class PlantSettings(Record):
     """What a plant is built from; k variants of a robot advance together."""
 
-    model: Model
+    model: Model  # the robot
     values: FloatArray  # standard parameters of each variant, (k, p)
     load: FloatArray  # payload of each variant, (k, 10 l), see `Model.load`
     # Half-width of the band in which Coulomb friction grows linearly, (n,). [m/s or rad/s]

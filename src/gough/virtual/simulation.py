@@ -71,7 +71,7 @@ class Simulation(Record):
     such delay.
     """
 
-    model: Model
+    model: Model  # the robot
     plant: str  # its name
     controller: str  # its name
     time: FloatArray  # (t,) [s]
@@ -86,7 +86,7 @@ class Simulation(Record):
     payloads: tuple[str | None, ...]  # of each variant
     period_samples: int | None  # samples of one period, if the motion repeats
     saturated: FloatArray  # number of samples at which a motor was at its limit, (k, a)
-    settings: Settings
+    settings: Settings  # of the simulation
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -115,9 +115,9 @@ class Plot:
     """
 
     left: float  # in the units of the picture, like the three below
-    top: float
-    width: float
-    height: float
+    top: float  # of the plot area [px]
+    width: float  # [px]
+    height: float  # [px]
     x: tuple[float, float]  # values at the left and right edge
     y: tuple[float, float]  # values at the lower and upper edge
 

@@ -42,7 +42,7 @@ class Step(Settings):
 class WrittenFiles:
     """Files a step wrote, with text and JSON to print."""
 
-    files: Sequence[Path]
+    files: Sequence[Path]  # that were written
     facts: Mapping[str, Any] | None = None  # JSON to print; the names of the files by default
     lines: Sequence[str] = ()  # text to print before the names of the files
     next_command: str = ""  # a command that takes the file as its argument

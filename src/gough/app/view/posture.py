@@ -42,7 +42,7 @@ class Slider:
     index: int  # of the coordinate
     low: float  # [m or rad]
     high: float  # [m or rad]
-    unit: str
+    unit: str  # of the coordinate
 
 
 class Posture:
