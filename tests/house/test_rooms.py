@@ -6,8 +6,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parents[2] / "src" / "gough"
 
 # The layers, lowest first; a package may import packages of lower layers and itself.
@@ -56,8 +54,12 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_point_down(path: Path) -> None:
+def test_imports_point_down() -> None:
+    for path in FILES:
+        _check_imports_point_down(path)
+
+
+def _check_imports_point_down(path: Path) -> None:
     room = room_of(path)
     if room in ("__init__", "__main__"):
         return
@@ -83,10 +85,12 @@ def is_program(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if not is_command_line(p)], ids=lambda p: str(p.relative_to(SOURCE))
-)
-def test_only_the_command_line_prints_or_exits(path: Path) -> None:
+def test_only_the_command_line_prints_or_exits() -> None:
+    for path in [p for p in FILES if not is_command_line(p)]:
+        _check_only_the_command_line_prints_or_exits(path)
+
+
+def _check_only_the_command_line_prints_or_exits(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     tree.body = [node for node in tree.body if not is_program(node)]
     for node in ast.walk(tree):
@@ -104,12 +108,12 @@ def test_only_the_command_line_prints_or_exits(path: Path) -> None:
             assert not {"pickle", "dill"} & {alias.name for alias in node.names}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in FILES if not is_command_line(p) and p != HELP_OF_COMMANDS],
-    ids=lambda p: str(p.relative_to(SOURCE)),
-)
-def test_the_library_does_not_speak_of_the_command_line(path: Path) -> None:
+def test_the_library_does_not_speak_of_the_command_line() -> None:
+    for path in [p for p in FILES if not is_command_line(p) and p != HELP_OF_COMMANDS]:
+        _check_the_library_does_not_speak_of_the_command_line(path)
+
+
+def _check_the_library_does_not_speak_of_the_command_line(path: Path) -> None:
     """Messages name an option as `cutoff`; the command line says --cutoff.
 
     Docstrings may show a command.
