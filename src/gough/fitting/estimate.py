@@ -1,5 +1,4 @@
-"""What estimators return: an `Estimate` with its covariance, or an `Enclosure`, which is a box and
-not a Gaussian.
+"""Results of estimators: an `Estimate` with its covariance, or an `Enclosure` with bounds.
 
 Drive gains and payload parameters are ordinary named parameters here (`leg1.slider.gain`,
 `payload.m`), so one type serves every estimator.
@@ -37,48 +36,44 @@ from gough.fitting.regression import Regression
 if TYPE_CHECKING:
     from gough.fitting.problem import Problem
 
+STRONG_CORRELATION = 0.95  # of two estimates, above which a notice names them
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UncertaintyComponent(Record):
-    """What one source of uncertainty says.
+    """Standard errors of the parameters from one source of uncertainty.
 
-    Args:
-        kind: 'white' (noise without memory), 'period' (scatter of repetitions), 'hac' (noise with
-            memory), 'blocks' (leaving stretches of the motion out), 'logs' (leaving whole
-            recordings out), ...
-        std, degrees_of_freedom: Of each parameter, (p,).
-        count: How many repetitions, stretches or recordings; 0 where that means nothing.
+    The kinds are 'white' (white noise), 'period' (scatter between repetitions), 'hac'
+    (autocorrelated noise), 'blocks' (block jackknife over the motion) and 'logs' (jackknife over
+    whole logs).
     """
 
     kind: str
-    std: FloatArray
-    degrees_of_freedom: FloatArray
-    count: int = 0
+    std: FloatArray  # standard error of each parameter, (p,)
+    degrees_of_freedom: FloatArray  # of each standard error, (p,)
+    count: int = 0  # number of repetitions, blocks or logs; 0 for the other kinds
 
     def __post_init__(self) -> None:
-        freedom = np.broadcast_to(
-            np.asarray(self.degrees_of_freedom, dtype=float), np.shape(self.std)
-        )
+        freedom = np.asarray(self.degrees_of_freedom, dtype=float)
+        freedom = np.broadcast_to(freedom, np.shape(self.std))
         object.__setattr__(self, "degrees_of_freedom", freedom)
         super().__post_init__()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EstimateCovariance:
-    """Covariance of the estimation error, (p, p), degrees of freedom behind each variance, (p,),
-    and where from.
-    """
+    """Covariance of the estimation error, and the source of uncertainty it comes from."""
 
-    covariance: FloatArray
-    degrees_of_freedom: FloatArray
-    kind: str
+    covariance: FloatArray  # (p, p)
+    degrees_of_freedom: FloatArray  # of each variance, (p,)
+    kind: str  # as in `UncertaintyComponent`
     count: int = 0
     notices: tuple[Notice, ...] = ()
-    sources: tuple[UncertaintyComponent, ...] = ()  # all that were asked
+    sources: tuple[UncertaintyComponent, ...] = ()  # all that were evaluated
 
     @property
     def source(self) -> UncertaintyComponent:
-        """What is said of each parameter alone."""
+        """Standard errors of the single parameters."""
         return UncertaintyComponent(
             kind=self.kind,
             std=np.sqrt(np.diag(self.covariance)),
@@ -86,7 +81,7 @@ class EstimateCovariance:
             degrees_of_freedom=self.degrees_of_freedom,
         )
 
-    def grown(self, factor: FloatArray) -> EstimateCovariance:
+    def inflated(self, factor: FloatArray) -> EstimateCovariance:
         """Return the same with the variances of the parameters times a factor, (p,)."""
         root = np.sqrt(factor)
         return replace(
@@ -98,64 +93,39 @@ class EstimateCovariance:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate(StoredRecord):
-    """Parameter values with their covariance and the residual they leave.
-
-    Args:
-        parameters, units, values: (p,).
-        covariance: Of the estimation error, (p, p). [product of the units]
-        rows, row_units: Names and units of the equation rows, (r,).
-        residual_rms, residual_mean: Per row, (r,); a mean that was condensed away is not a number.
-            [row unit]
-        residual_relative: rms residual / rms effort per row, (r,). [1]
-        samples: Samples behind the estimate.
-        n_valid: Number of valid equations of each row, (r,); all by default.
-        degrees_of_freedom: Behind each standard deviation, (p,) or one number; sets the quantile of
-            `interval`.
-        condition_number: Of the whitened regressor with columns of unit length. [1]
-        method: Which estimator, e.g. 'weighted least squares'.
-        uncertainty: Which source decides the covariance, e.g. 'period'.
-        sources: What each source says, the one that decides among them.
-        noise_covariance: Of the rows, (r, r), or None. [product of the row units]
-        notices: What the estimator reports; those about single parameters are in
-            `parameter_notices`.
-        information: On each parameter over that of position noise alone, (p,), or None where it was
-            not looked at; not a number for drive gains. [1]
-    """
+    """Parameter values with their covariance, and the residual of the fit."""
 
     stored_as: ClassVar[str] = "estimate"
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
-    values: FloatArray
-    covariance: FloatArray
-    rows: tuple[str, ...]
+    values: FloatArray  # (p,)
+    covariance: FloatArray  # of the estimation error, (p, p) [product of the units]
+    rows: tuple[str, ...]  # names of the joint equations
     row_units: tuple[str, ...]
-    residual_rms: FloatArray
-    residual_relative: FloatArray
+    residual_rms: FloatArray  # (r,) [row unit]
+    residual_relative: FloatArray  # rms residual / rms effort, (r,) [1]
+    # Mean of the residual; not a number if the statistics do not hold it, (r,) [row unit]
     residual_mean: FloatArray = field(default_factory=lambda: np.empty(0))
-    samples: int
+    samples: int  # used by the estimate
+    # Valid equations of each row; all samples by default, (r,)
     n_valid: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    degrees_of_freedom: FloatArray
-    condition_number: float
-    method: str
-    uncertainty: str
-    sources: tuple[UncertaintyComponent, ...] = ()
-    noise_covariance: FloatArray | None = None
-    notices: tuple[Notice, ...] = ()
+    degrees_of_freedom: FloatArray  # of each standard error, (p,) or one number; for `interval`
+    condition_number: float  # of the whitened regressor with columns of unit length [1]
+    method: str  # name of the estimator, e.g. 'weighted least squares'
+    uncertainty: str  # source of the covariance, e.g. 'period'; see `UncertaintyComponent`
+    sources: tuple[UncertaintyComponent, ...] = ()  # all sources that were evaluated
+    noise_covariance: FloatArray | None = None  # of the rows, (r, r) [product of the row units]
+    notices: tuple[Notice, ...] = ()  # of the estimator; see also `parameter_notices`
+    # Signal-to-noise ratio of the regressor columns under position noise, or None if it was not
+    # computed; not a number for drive gains, (p,) [1]
     information: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        p, r = len(self.parameters), len(self.rows)
-        freedom = np.broadcast_to(np.asarray(self.degrees_of_freedom, dtype=float), (p,))
-        means = self.residual_mean if len(self.residual_mean) else np.full(r, np.nan)
-        n_valid = self.n_valid if len(self.n_valid) else np.full(r, self.samples)
-        for name, array in (
-            ("degrees_of_freedom", freedom),
-            ("residual_mean", means),
-            ("n_valid", n_valid),
-        ):
-            object.__setattr__(self, name, array)
+        self._fill_defaults()
         super().__post_init__()
         object.__setattr__(self, "parameters", unique(self.parameters, self.units))
+        p = len(self.parameters)
+        r = len(self.rows)
         check_shapes(
             self,
             values=(p,),
@@ -176,6 +146,16 @@ class Estimate(StoredRecord):
                 "degrees of freedom must be positive", degrees_of_freedom=self.degrees_of_freedom
             )
 
+    def _fill_defaults(self) -> None:
+        """Set the fields whose default depends on the number of parameters or rows."""
+        freedom = np.asarray(self.degrees_of_freedom, dtype=float)
+        freedom = np.broadcast_to(freedom, (len(self.parameters),))
+        object.__setattr__(self, "degrees_of_freedom", freedom)
+        if not len(self.residual_mean):
+            object.__setattr__(self, "residual_mean", np.full(len(self.rows), np.nan))
+        if not len(self.n_valid):
+            object.__setattr__(self, "n_valid", np.full(len(self.rows), self.samples))
+
     def __len__(self) -> int:
         return len(self.parameters)
 
@@ -184,19 +164,25 @@ class Estimate(StoredRecord):
 
     @cached_property
     def std(self) -> FloatArray:
-        """Standard deviations, (p,)."""
+        """Standard errors, (p,)."""
         return frozen(np.sqrt(np.diag(self.covariance)))
 
     @property
     def white_std(self) -> FloatArray | None:
-        """Standard deviations under noise without memory, for comparison, (p,), or None."""
-        return next((source.std for source in self.sources if source.kind == "white"), None)
+        """Standard errors under white noise, for comparison, (p,), or None."""
+        for source in self.sources:
+            if source.kind == "white":
+                return source.std
+        return None
 
     @property
     def noise_std(self) -> FloatArray:
-        """Standard deviations that noise alone gives, errors of the model left aside, (p,)."""
-        noise = [source.std for source in self.sources if source.kind not in ("blocks", "logs")]
-        return noise[-1] if noise else self.std
+        """Standard errors that noise alone gives, without errors of the model, (p,)."""
+        noise_std = self.std
+        for source in self.sources:
+            if source.kind not in ("blocks", "logs"):
+                noise_std = source.std
+        return noise_std
 
     @cached_property
     def relative_std(self) -> FloatArray:
@@ -205,12 +191,14 @@ class Estimate(StoredRecord):
 
     @cached_property
     def relative_noise_std(self) -> FloatArray:
-        """noise_std / |value|, (p,): by this BG13 choose what a model needs. [1]"""
+        """noise_std / |value|, (p,): BG13 select parameters by this ratio. [1]"""
         return self._relative(self.noise_std)
 
     def _relative(self, std: FloatArray) -> FloatArray:
-        size = np.abs(self.values)
-        return frozen(np.divide(std, size, out=np.full_like(size, np.inf), where=size > 0))
+        magnitude = np.abs(self.values)
+        ratio = np.full_like(magnitude, np.inf)
+        np.divide(std, magnitude, out=ratio, where=magnitude > 0)
+        return frozen(ratio)
 
     @cached_property
     def correlation(self) -> FloatArray:
@@ -222,77 +210,72 @@ class Estimate(StoredRecord):
 
     @cached_property
     def correlation_condition(self) -> float:
-        """Condition number of the correlation matrix: AH09's measure of how far the data support
-        the structure.
-        """
-        return float(np.linalg.cond(self.correlation)) if len(self) else 1.0
+        """Condition number of the correlation matrix, AH09's measure of a supported structure."""
+        if not len(self):
+            return 1.0
+        return float(np.linalg.cond(self.correlation))
 
     @cached_property
     def parameter_notices(self) -> tuple[Notice, ...]:
-        """On parameters not observed, near zero, known to over 30 %, or correlated over 0.95."""
+        """Notices on parameters not observed, near zero, poorly known or strongly correlated."""
         notices: list[Notice] = []
         if self.information is not None:
             notices += not_observed(self.parameters, self.information)
-        near_zero = np.abs(self.values) < SIGNIFICANT_T * self.std
-        if near_zero.any():
-            names = [name for name, near in zip(self.parameters, near_zero) if near]
-            notices.append(
-                Notice(
-                    rule="near zero",
-                    level="info",
-                    where=", ".join(names),
-                    text=f"not significantly different from zero (|t| < {SIGNIFICANT_T:g})",
-                )
-            )
-        poor = [
-            f"{name} ({100 * std:.0f} %)"
-            for name, std, near in zip(self.parameters, self.relative_std, near_zero)
-            if std > POORLY_KNOWN_RATIO and not near
-        ]
-        if poor:
-            notices.append(
-                Notice(
-                    rule="poorly known",
-                    level="info",
-                    where=", ".join(poor),
-                    text=f"relative standard error over {100 * POORLY_KNOWN_RATIO:.0f} %",
-                )
-            )
-        for i, j in zip(*np.nonzero(np.triu(np.abs(self.correlation), 1) > 0.95)):
+        near_zero: list[str] = []
+        poorly_known: list[str] = []
+        for name, value, std, ratio in zip(
+            self.parameters, self.values, self.std, self.relative_std
+        ):
+            if abs(value) < SIGNIFICANT_T * std:
+                near_zero.append(name)
+            elif ratio > POORLY_KNOWN_RATIO:
+                poorly_known.append(f"{name} ({100 * ratio:.0f} %)")
+        if near_zero:
+            text = f"not significantly different from zero (|t| < {SIGNIFICANT_T:g})"
+            where = ", ".join(near_zero)
+            notices.append(Notice(rule="near zero", level="info", where=where, text=text))
+        if poorly_known:
+            text = f"relative standard error over {100 * POORLY_KNOWN_RATIO:.0f} %"
+            where = ", ".join(poorly_known)
+            notices.append(Notice(rule="poorly known", level="info", where=where, text=text))
+        return (*notices, *self._correlation_notices())
+
+    def _correlation_notices(self) -> list[Notice]:
+        """Return a notice for each pair of strongly correlated parameters."""
+        notices = []
+        strong = np.triu(np.abs(self.correlation), 1) > STRONG_CORRELATION
+        for i, j in np.argwhere(strong):
+            correlation = float(self.correlation[i, j])
             notices.append(
                 Notice(
                     rule="correlation",
                     level="info",
                     where=f"{self.parameters[i]} and {self.parameters[j]}",
-                    text="hardly distinguishable: correlation of the estimates "
-                    f"{self.correlation[i, j]:.3f}",
-                    numbers={"correlation": float(self.correlation[i, j])},
+                    text=f"hardly distinguishable: correlation of the estimates {correlation:.3f}",
+                    numbers={"correlation": correlation},
                 )
             )
-        return tuple(notices)
+        return notices
 
     def interval(self, level: float = 0.95) -> FloatArray:
-        """Return confidence intervals [lower, upper], (p, 2), from Student's t with
-        `degrees_of_freedom`.
-        """
+        """Return confidence intervals [lower, upper] by Student's t, (p, 2)."""
         if not 0 < level < 1:
             raise InvalidInput(
                 f"confidence level is {level}, expected between 0 and 1, e.g. 0.95", level=level
             )
-        reach = student_quantile(0.5 + level / 2, self.degrees_of_freedom) * self.std
-        return np.stack([self.values - reach, self.values + reach], axis=1)
+        half_width = student_quantile(0.5 + level / 2, self.degrees_of_freedom) * self.std
+        return np.stack([self.values - half_width, self.values + half_width], axis=1)
 
     def select(self, parameters: Sequence[str]) -> Estimate:
-        """Return the estimate of some parameters, in the given order; the others stay
-        marginalised.
-        """
+        """Return the estimate of some parameters, in the given order; others are marginalised."""
         keep = [index_of(self.parameters, name) for name in parameters]
-        sources = (
-            replace(
-                source, std=source.std[keep], degrees_of_freedom=source.degrees_of_freedom[keep]
-            )
-            for source in self.sources
-        )
+        sources = []
+        for source in self.sources:
+            freedom = source.degrees_of_freedom[keep]
+            sources.append(replace(source, std=source.std[keep], degrees_of_freedom=freedom))
+        information = self.information
+        if information is not None:
+            information = information[keep]
         return replace(
             self,
             parameters=tuple(self.parameters[i] for i in keep),
@@ -301,14 +284,14 @@ class Estimate(StoredRecord):
             covariance=self.covariance[np.ix_(keep, keep)],
             degrees_of_freedom=self.degrees_of_freedom[keep],
             sources=tuple(sources),
-            information=None if self.information is None else self.information[keep],
+            information=information,
         )
 
     def predict(self, regression: Regression) -> FloatArray:
-        """Return the effort the estimate predicts, (t, r). [row unit]
+        """Return the predicted effort, (t, r). [row unit]
 
-        Parameters the regression has and the estimate lacks count as zero (they were eliminated);
-        drive gains do not enter an effort.
+        Parameters of the regression that the estimate lacks are zero (they were eliminated); drive
+        gains do not enter an effort.
         """
         keep = [i for i, name in enumerate(self.parameters) if not name.is_gain]
         columns = [index_of(regression.parameters, self.parameters[i]) for i in keep]
@@ -320,69 +303,57 @@ class Estimate(StoredRecord):
         Args:
             notices: List the notices too.
         """
-        extra = [
-            (f"{source.kind} std", [f"{std:.3g}" for std in source.std])
-            for source in self.sources
-            if source.kind != self.uncertainty
-        ]
-        if self.information is not None:
-            extra.append(("over noise", [f"{ratio:.2g}" for ratio in self.information]))
-        header = [
-            "parameter",
-            "value",
-            "std",
-            "std/|value|",
-            "unit",
-            *(title for title, _ in extra),
-        ]
+        freedom = _range_text(self.degrees_of_freedom)
         lines = [
-            [
-                name,
-                *rounded(value, std),
-                relative(value, std),
-                unit,
-                *(cells[k] for _, cells in extra),
-            ]
-            for k, (name, value, std, unit) in enumerate(
-                zip(self.parameters, self.values, self.std, self.units)
-            )
-        ]
-        residual = [
-            [
-                row,
-                f"{rms:.4g}",
-                f"{100 * ratio:.3g} %",
-                f"{mean:.3g}",
-                unit,
-                f"{count}",
-                f"{100 * count / max(self.samples, 1):.0f} %",
-            ]
-            for row, rms, ratio, mean, unit, count in zip(
-                self.rows,
-                self.residual_rms,
-                self.residual_relative,
-                self.residual_mean,
-                self.row_units,
-                self.n_valid,
-            )
-        ]
-        text = [
             f"{self.method}: {len(self)} parameters from {self.samples} samples of "
             f"{len(self.rows)} rows",
-            f"standard deviations: {self.uncertainty}, {_range(self.degrees_of_freedom)} degrees "
-            f"of freedom",
+            f"standard deviations: {self.uncertainty}, {freedom} degrees of freedom",
             f"condition number {self.condition_number:.4g}, of the correlation matrix "
             f"{self.correlation_condition:.4g}",
             "",
-            text_table(header, lines),
+            self._parameter_table(),
             "",
-            text_table(
-                ["row", "rms residual", "of effort", "mean", "unit", "samples", "counts"], residual
-            ),
+            self._residual_table(),
         ]
         if notices:
-            text += _notice_section((*self.notices, *self.parameter_notices))
-        return "\n".join(text)
+            lines += _notice_section((*self.notices, *self.parameter_notices))
+        return "\n".join(lines)
+
+    def _parameter_table(self) -> str:
+        """Return values and standard errors as a text table."""
+        header = ["parameter", "value", "std", "std/|value|", "unit"]
+        lines = []
+        for name, value, std, unit in zip(self.parameters, self.values, self.std, self.units):
+            lines.append([name, *rounded(value, std), relative(value, std), unit])
+        for source in self.sources:
+            if source.kind != self.uncertainty:
+                header.append(f"{source.kind} std")
+                for line, std in zip(lines, source.std):
+                    line.append(f"{std:.3g}")
+        if self.information is not None:
+            header.append("over noise")
+            for line, ratio in zip(lines, self.information):
+                line.append(f"{ratio:.2g}")
+        return text_table(header, lines)
+
+    def _residual_table(self) -> str:
+        """Return the residual of each row as a text table."""
+        lines = []
+        for j, row in enumerate(self.rows):
+            valid_fraction = self.n_valid[j] / max(self.samples, 1)
+            lines.append(
+                [
+                    row,
+                    f"{self.residual_rms[j]:.4g}",
+                    f"{100 * self.residual_relative[j]:.3g} %",
+                    f"{self.residual_mean[j]:.3g}",
+                    self.row_units[j],
+                    f"{self.n_valid[j]}",
+                    f"{100 * valid_fraction:.0f} %",
+                ]
+            )
+        header = ["row", "rms residual", "of effort", "mean", "unit", "samples", "valid"]
+        return text_table(header, lines)
 
     def table(self) -> Columns:
         """Return value, std, relative std and unit by parameter."""
@@ -395,16 +366,18 @@ class Estimate(StoredRecord):
         }
 
     def plot(self) -> Any:
-        """Draw each value over its standard deviation, with two of them to both sides; returns the
-        axes.
+        """Draw each value over its standard error, with two of them to both sides.
+
+        Returns:
+            The axes of matplotlib.
         """
         axes = stacked_axes(
-            ["parameters over their standard deviation"],
+            ["parameters over their standard error"],
             0.25 * len(self) + 0.6,
-            along="value / sigma",
+            along="value / standard error",
         )[0]
-        size = self.values / np.where(self.std > 0, self.std, 1.0)
-        axes.errorbar(size, range(len(self)), xerr=SIGNIFICANT_T, fmt="o")
+        t_ratio = self.values / np.where(self.std > 0, self.std, 1.0)
+        axes.errorbar(t_ratio, range(len(self)), xerr=SIGNIFICANT_T, fmt="o")
         axes.axvline(0.0, color="k", linewidth=0.8)
         axes.set_xscale("symlog", linthresh=10.0)
         axes.set_yticks(range(len(self)), self.parameters)
@@ -415,59 +388,51 @@ class Estimate(StoredRecord):
 def build_estimate(
     problem: Problem,
     values: FloatArray,
-    spread: EstimateCovariance,
+    uncertainty: EstimateCovariance,
     *,
     method: str,
     condition_number: float,
     noise_covariance: FloatArray | None = None,
     notices: Iterable[Notice] = (),
 ) -> Estimate:
-    """Return the estimate of a problem: the one way results come together."""
-    left = problem.residual_statistics(values)
+    """Return the estimate of a problem from values (p,) and their covariance."""
+    residual = problem.residual_statistics(values)
     return Estimate(
         parameters=problem.parameters,
         units=problem.units,
         values=values,
-        covariance=spread.covariance,
+        covariance=uncertainty.covariance,
         rows=problem.rows,
         row_units=problem.row_units,
-        residual_rms=left.rms,
-        residual_relative=left.relative,
-        residual_mean=left.mean,
-        samples=left.samples,
-        n_valid=left.n_valid,
-        degrees_of_freedom=spread.degrees_of_freedom,
+        residual_rms=residual.rms,
+        residual_relative=residual.relative,
+        residual_mean=residual.mean,
+        samples=residual.samples,
+        n_valid=residual.n_valid,
+        degrees_of_freedom=uncertainty.degrees_of_freedom,
         condition_number=condition_number,
         method=method,
-        uncertainty=spread.kind,
-        sources=spread.sources,
+        uncertainty=uncertainty.kind,
+        sources=uncertainty.sources,
         noise_covariance=noise_covariance,
-        notices=(*notices, *spread.notices),
+        notices=(*notices, *uncertainty.notices),
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Enclosure(StoredRecord):
-    """A box that contains every parameter vector consistent with the stated error bounds.
-
-    Args:
-        parameters, units, lower, upper: (p,); bounds may be infinite.
-        method: E.g. 'interval Gauss-Seidel'.
-        certificate: What the guarantee rests on, as plain numbers, strings and lists (error bound,
-            dual gap, ...).
-        notices: E.g. that the guarantee is conditional.
-        settings: How it was found, enough to find it again.
-    """
+    """A box that contains every parameter vector consistent with the stated error bounds."""
 
     stored_as: ClassVar[str] = "enclosure"
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
-    lower: FloatArray
-    upper: FloatArray
-    method: str
+    lower: FloatArray  # may be infinite, (p,)
+    upper: FloatArray  # may be infinite, (p,)
+    method: str  # e.g. 'interval Gauss-Seidel'
+    # Assumptions of the guarantee (error bound, dual gap, ...): plain numbers, strings and lists
     certificate: Mapping[str, Any] = field(default_factory=dict)
-    notices: tuple[Notice, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()  # e.g. that the guarantee is conditional
+    settings: Mapping[str, Any] = field(default_factory=dict)  # enough to repeat the computation
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "certificate", plain(self.certificate))
@@ -495,13 +460,13 @@ class Enclosure(StoredRecord):
         return frozen(self.upper - self.lower)
 
     def contains(self, values: ArrayLike | Mapping[str, float]) -> bool:
-        """Say whether a parameter vector, (p,) in the order here or by name, lies in the box."""
+        """Return whether a parameter vector, (p,) in this order or by name, lies in the box."""
         return bool(self.inside(values).all())
 
     def inside(
         self, values: ArrayLike | Mapping[str, float]
     ) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Say for each parameter whether its value lies within its bounds, (p,)."""
+        """Return for each parameter whether its value lies within its bounds, (p,)."""
         if isinstance(values, Mapping):
             values = [values[name] for name in self.parameters]
         point = np.asarray(values, dtype=float)
@@ -519,44 +484,51 @@ class Enclosure(StoredRecord):
 
     def summary(self) -> str:
         """Return the box as plain text with its certificate and notices."""
+        bounds = []
+        for i, name in enumerate(self.parameters):
+            lower = f"{self.lower[i]:.6g}"
+            upper = f"{self.upper[i]:.6g}"
+            bounds.append([name, lower, upper, f"{self.width[i]:.3g}", self.units[i]])
+        certificate = []
+        for key, fact in self.certificate.items():
+            if fact not in ([], None, "") and not isinstance(fact, dict):
+                text = shorten(_fact_text(fact), 100)
+                certificate.append(f"  {key.replace('_', ' ')}: {text}")
         lines = [
-            [name, f"{low:.6g}", f"{high:.6g}", f"{width:.3g}", unit]
-            for name, low, high, width, unit in zip(
-                self.parameters, self.lower, self.upper, self.width, self.units
-            )
+            f"{self.method}: box of {len(self)} parameters",
+            "",
+            text_table(["parameter", "lower", "upper", "width", "unit"], bounds),
         ]
-        certificate = [
-            f"  {key.replace('_', ' ')}: {shorten(_short(value), 100)}"
-            for key, value in self.certificate.items()
-            if value not in ([], None, "") and not isinstance(value, dict)
-        ]
-        return "\n".join(
-            [
-                f"{self.method}: box of {len(self)} parameters",
-                "",
-                text_table(["parameter", "lower", "upper", "width", "unit"], lines),
-                *(["", "Certificate", *certificate] if certificate else []),
-                *_notice_section(self.notices),
-            ]
-        )
+        if certificate:
+            lines += ["", "Certificate", *certificate]
+        lines += _notice_section(self.notices)
+        return "\n".join(lines)
 
 
-def _short(value: Any) -> str:
-    """Return a fact of a certificate in words; numbers of the JSON are not rounded, these are."""
-    if isinstance(value, list):
-        return ", ".join(dict.fromkeys(_short(item) for item in value))
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def _fact_text(fact: Any) -> str:
+    """Return a fact of a certificate as text, with numbers rounded."""
+    if isinstance(fact, list):
+        texts = [_fact_text(entry) for entry in fact]
+        return ", ".join(dict.fromkeys(texts))
+    if isinstance(fact, float):
+        return f"{fact:.3g}"
+    return str(fact)
 
 
-def _range(values: FloatArray) -> str:
+def _range_text(values: FloatArray) -> str:
     """Return '12' or '3.2 to 12'."""
-    low, high = (f"{edge:.4g}" for edge in (values.min(initial=np.inf), values.max(initial=0.0)))
-    return low if low == high else f"{low} to {high}"
+    lowest = f"{values.min(initial=np.inf):.4g}"
+    highest = f"{values.max(initial=0.0):.4g}"
+    if lowest == highest:
+        return lowest
+    return f"{lowest} to {highest}"
 
 
 def _notice_section(notices: Sequence[Notice]) -> list[str]:
     """Return the lines of a summary that list notices; none without any."""
-    return ["", "Notices", *notice_lines(ordered(notices))] if notices else []
+    if not notices:
+        return []
+    return ["", "Notices", *notice_lines(ordered(notices))]
 
 
 def unique(names: Sequence[str], units: Sequence[str]) -> tuple[Parameter, ...]:

@@ -193,7 +193,7 @@ def _estimate(
     return build_estimate(
         problem,
         solution.values,
-        found if growth is None else found.grown(growth),
+        found if growth is None else found.inflated(growth),
         method=method,
         condition_number=solution.condition_number,
         notices=(*notices, *dead_rows(white)),

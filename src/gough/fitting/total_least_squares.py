@@ -201,7 +201,7 @@ def _spread(
         jacobian=compatible / sigma[:, None, None],
     )
     second = factor[:, :p].T @ factor[:, :p] - squares / (n @ n) * np.eye(p)
-    moves = np.linalg.solve(second, influence.pieces[0].T).T
+    moves = np.linalg.solve(second, influence.by_block.score.T).T
     label = (
         np.arange(len(moves)) if statistics.repeats else statistics.merged_labels(JACKKNIFE_BLOCKS)
     )
