@@ -1,5 +1,6 @@
-"""Least squares, with row weights, and with the full covariance of the rows (BG13 (24)-(28), AH09
-(9)-(10)).
+"""Least squares: plain, with row weights, and with the covariance of the rows.
+
+BG13 (24)-(28), AH09 (9)-(10).
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from gough.fitting.uncertainty import (
 
 @dataclass(frozen=True, kw_only=True)
 class LeastSquares:
-    """Minimise |W chi - y|^2 over all rows alike; BG13 (24)-(27).
+    """Minimise |W chi - y|^2 with equal weights of all rows; BG13 (24)-(27).
 
-    Rows of different noise or unit deserve `WeightedLeastSquares`.
+    Use `WeightedLeastSquares` for rows of different noise or unit.
 
     Args:
-        uncertainty: Where standard deviations come from: 'auto', 'white', 'period', 'hac',
+        uncertainty: Source of the standard errors: 'auto', 'white', 'period', 'hac',
             'blocks' or 'logs'; see `uncertainty.estimate_covariance`.
     """
 
@@ -42,31 +43,34 @@ class LeastSquares:
         """Return the estimate of a regression or its block statistics."""
         statistics = statistics_of(problem)
         solution = solve(statistics.factors, statistics.parameters)
-        free = float(statistics.equations.sum() - len(statistics.parameters))
-        rounding = max(
-            1e-15 * float(np.linalg.norm(statistics.factors[:, :, -1])), 1e-30
-        )  # keeps weights finite
-        noise = (
-            np.eye(len(statistics.rows)) * max(solution.residual_norm, rounding) ** 2 / free
-        )  # BG13 (26)
+        freedom = float(statistics.equations.sum() - len(statistics.parameters))
+        effort_norm = float(np.linalg.norm(statistics.factors[:, :, -1]))
+        rounding = max(1e-15 * effort_norm, 1e-30)  # keeps the weights finite
+        variance = max(solution.residual_norm, rounding) ** 2 / freedom  # BG13 (26)
+        noise = np.eye(len(statistics.rows)) * variance
         return _estimate(
-            problem, statistics.whitened(noise), self.uncertainty, noise, free, "least squares"
+            problem,
+            statistics.whitened(noise),
+            uncertainty=self.uncertainty,
+            noise=noise,
+            freedom=freedom,
+            method="least squares",
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedLeastSquares:
-    """Least squares with each row divided by its own noise, found from its residual; BG13 (28).
+    """Least squares with each row divided by its noise, estimated from its residual; BG13 (28).
 
-    sigma_j^2 = |W_j chi - y_j|^2 / (n_j - h_j) with n_j the equations of row j that count and h_j
-    its share in the fitted parameters (sum_j h_j = p): the weights are unbiased. Departure: BG13
+    sigma_j^2 = |W_j chi - y_j|^2 / (n_j - h_j) with n_j the valid equations of row j and h_j its
+    fraction of the fitted parameters (sum_j h_j = p): the weights are unbiased. Departure: BG13
     weights once; here the weights are iterated until they agree with the solution they give, see
     `estimate_row_noise`.
 
     Args:
-        iterations: Most passes.
-        tolerance: Relative change of the noise that ends them; None runs all passes (1 pass is
-            BG13's estimator).
+        iterations: Maximum number of iterations.
+        tolerance: Relative change of the noise that ends them; None runs all iterations (one
+            iteration is BG13's estimator).
         uncertainty: As in `LeastSquares`.
     """
 
@@ -76,16 +80,15 @@ class WeightedLeastSquares:
 
     def fit(self, problem: LinearProblem) -> Estimate:
         """Return the estimate of a regression or its block statistics."""
-        return _iterated(problem, self, full=False, method="weighted least squares")
+        return _fit_with_estimated_noise(problem, self, full=False, method="weighted least squares")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GaussMarkov:
-    """Least squares with the covariance between rows taken into account; AH09 (9)-(10).
+    """Least squares weighted by the covariance of the rows; AH09 (9)-(10).
 
     chi = (sum_s W_s^T Sigma_s^-1 W_s)^-1 sum_s W_s^T Sigma_s^-1 y_s, computed by whitening each
-    sample and QR. Where equations of a sample do not count, Sigma_s is the covariance of those that
-    do.
+    sample and QR. Sigma_s is the covariance of the valid equations of a sample.
 
     Args:
         covariance: Of the rows' noise: (r, r), or (t, r, r) per sample, or 'estimated' from the
@@ -109,42 +112,41 @@ class GaussMarkov:
             )
 
     def fit(self, problem: LinearProblem) -> Estimate:
-        """Return the estimate of a regression, or of a problem condensed with `joint=True`."""
-        covariance = (
-            getattr(problem, "covariance", None) if self.covariance is None else self.covariance
-        )
+        """Return the estimate of a regression, or of block statistics with `joint=True`."""
+        covariance = self.covariance
+        if covariance is None:
+            covariance = getattr(problem, "covariance", None)
         if covariance is None or isinstance(covariance, str):
-            return _iterated(
-                problem,
-                self,
-                full=True,
-                method="Gauss-Markov",
-                notices=(
-                    Notice(
-                        rule="weights",
-                        level="info",
-                        text="covariance of the joint equations estimated from the residuals",
-                    ),
-                ),
+            notice = Notice(
+                rule="weights",
+                level="info",
+                text="covariance of the joint equations estimated from the residuals",
+            )
+            return _fit_with_estimated_noise(
+                problem, self, full=True, method="Gauss-Markov", notices=(notice,)
             )
         if covariance.ndim == 2:
             check_shape(covariance, (len(problem.rows),) * 2, "covariance of the rows")
-            joint = bool(np.any(covariance - np.diag(np.diag(covariance))))
-            white = statistics_of(problem, joint=joint).whitened(covariance)
+            correlated = bool(np.any(covariance - np.diag(np.diag(covariance))))
+            white = statistics_of(problem, joint=correlated).whitened(covariance)
         else:
-            white = (
-                samples_of(
-                    problem,
-                    "a covariance per sample needs the samples (or whiten blocks before condensing "
-                    "them, and give the identity)",
-                )
-                .whitened(covariance)
-                .statistics()
+            samples = samples_of(
+                problem,
+                "a covariance per sample needs the samples (or whiten blocks before forming their "
+                "statistics, and give the identity)",
             )
-        return _estimate(problem, white, self.uncertainty, covariance, np.inf, "Gauss-Markov")
+            white = samples.whitened(covariance).statistics()
+        return _estimate(
+            problem,
+            white,
+            uncertainty=self.uncertainty,
+            noise=covariance,
+            freedom=np.inf,
+            method="Gauss-Markov",
+        )
 
 
-def _iterated(
+def _fit_with_estimated_noise(
     problem: LinearProblem,
     settings: WeightedLeastSquares | GaussMarkov,
     *,
@@ -152,48 +154,71 @@ def _iterated(
     method: str,
     notices: tuple[Notice, ...] = (),
 ) -> Estimate:
+    """Estimate the noise of the rows from the residuals, and the parameters with it.
+
+    Args:
+        problem: Regression or block statistics.
+        settings: Iterations, tolerance and source of the standard errors.
+        full: Estimate the covariance between rows too, not only their variances.
+        method: Name of the estimator.
+        notices: To report besides those of the noise.
+    """
     statistics = statistics_of(problem, joint=full)
-    found = estimate_row_noise(
+    noise = estimate_row_noise(
         statistics, full=full, iterations=settings.iterations, tolerance=settings.tolerance
     )
-    freedom, growth = found.freedom_and_inflation()
+    freedom, inflation = noise.freedom_and_inflation()
     return _estimate(
         problem,
-        statistics.whitened(found.covariance),
-        "white" if found.exact else settings.uncertainty,
-        found.covariance,
-        freedom,
-        method,
-        (*notices, *found.notices),
-        growth,
-        found.solution,
+        statistics.whitened(noise.covariance),
+        uncertainty="white" if noise.exact else settings.uncertainty,
+        noise=noise.covariance,
+        freedom=freedom,
+        method=method,
+        notices=(*notices, *noise.notices),
+        inflation=inflation,
+        solution=noise.solution,
     )
 
 
 def _estimate(
     problem: LinearProblem,
     white: BlockStatistics,
-    mode: Uncertainty,
+    *,
+    uncertainty: Uncertainty,
     noise: FloatArray,
     freedom: FloatArray | float,
     method: str,
     notices: tuple[Notice, ...] = (),
-    growth: FloatArray | None = None,
+    inflation: FloatArray | None = None,
     solution: Solution | None = None,
 ) -> Estimate:
-    """Assemble the estimate from whitened factors and the solution they give; variances grow by
-    `growth`, (p,).
+    """Return the estimate from whitened statistics.
+
+    Args:
+        problem: Regression or block statistics.
+        white: Statistics of the whitened problem.
+        uncertainty: Source of the standard errors.
+        noise: Covariance of the rows, (r, r) or (t, r, r).
+        freedom: Degrees of freedom under white noise, (p,) or one number.
+        method: Name of the estimator.
+        notices: To report.
+        inflation: Factor of the variances because the noise is estimated, (p,).
+        solution: Of the whitened equations, if it is known already.
     """
-    solution = solution or solve(white.factors, white.parameters)
-    sampled = useful_samples(problem, mode)
-    influence = linear_influence(
-        white, None if sampled is None else sampled.whitened(noise), solution.root, solution.values
-    )
-    found = estimate_covariance(influence, mode, freedom)
+    if solution is None:
+        solution = solve(white.factors, white.parameters)
+    sampled = useful_samples(problem, uncertainty)
+    if sampled is not None:
+        sampled = sampled.whitened(noise)
+    influence = linear_influence(white, sampled, solution.root, solution.values)
+    covariance = estimate_covariance(influence, uncertainty, freedom)
+    if inflation is not None:
+        covariance = covariance.inflated(inflation)
     return build_estimate(
         problem,
         solution.values,
-        found if growth is None else found.inflated(growth),
+        covariance,
         method=method,
         condition_number=solution.condition_number,
         notices=(*notices, *dead_rows(white)),

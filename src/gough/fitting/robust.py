@@ -1,6 +1,4 @@
-"""Regression that bad samples cannot pull away: Huber and Tukey by iteratively reweighted least
-squares.
-"""
+"""Robust regression: Huber and Tukey by iteratively reweighted least squares."""
 
 from __future__ import annotations
 
@@ -25,25 +23,25 @@ from gough.fitting.uncertainty import (
     useful_samples,
 )
 
-TUNING = {"huber": 1.345, "tukey": 4.685}  # 95 % efficiency under Gaussian noise
+# Residual over scale where a loss bends; 95 % efficiency under Gaussian noise
+LOSS_TUNING = {"huber": 1.345, "tukey": 4.685}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Robust:
-    """Minimise sum_j sum_s rho((y - W chi) / scale_j) with scale_j = median |residual of row j| /
-    0.6745, iterated.
+    """Minimise sum_j sum_s rho((y - W chi) / scale_j) by reweighted least squares.
 
-    Each pass solves least squares with rows divided by their scale and samples weighted by psi(u) /
-    u. Huber weighs residuals beyond `tuning` down, Tukey removes them (started from Huber, as its
-    criterion has several minima). `notices` report how much was downweighted. Source:
-    Huber and Ronchetti, Robust Statistics, ch. 7;
-    departure: one scale per row.
+    scale_j = median |residual of row j| / 0.6745. Each iteration solves least squares with rows
+    divided by their scale and samples weighted by psi(u) / u. Huber's loss downweights residuals
+    beyond `tuning`, Tukey's removes them (started from Huber, as its criterion has several minima).
+    Notices report the fraction. Source: Huber and Ronchetti, Robust Statistics, ch. 7; departure:
+    one scale per row.
 
     Args:
         loss: 'huber' or 'tukey'.
         tuning: Residual, in scales, where weighting begins (Huber) or ends (Tukey); None for 95 %
             efficiency.
-        iterations: Most passes.
+        iterations: Maximum number of iterations.
         tolerance: Change of the fitted effort, in scales, that ends them.
         uncertainty: As in `LeastSquares`; 'white' is Huber's covariance for independent errors.
     """
@@ -56,11 +54,11 @@ class Robust:
 
     def fit(self, problem: Problem) -> Estimate:
         """Return the estimate of a regression; weights per sample need the samples."""
-        if self.loss not in TUNING:
+        if self.loss not in LOSS_TUNING:
             raise InvalidInput(
                 f"loss '{self.loss}' is not known; choose huber or tukey", loss=self.loss
             )
-        tuning = TUNING[self.loss] if self.tuning is None else self.tuning
+        tuning = LOSS_TUNING[self.loss] if self.tuning is None else self.tuning
         if not tuning > 0 or self.iterations < 1:
             raise InvalidInput(
                 f"tuning is {tuning} and iterations {self.iterations}, expected positive numbers",
@@ -70,9 +68,9 @@ class Robust:
         values = solve(statistics_of(samples).factors, samples.parameters).values
         notices: tuple[Notice, ...] = ()
         if self.loss == "tukey":
-            values, notices = self._iterate(samples, values, "huber", TUNING["huber"])
-        values, last = self._iterate(samples, values, self.loss, tuning)
-        return self._report(samples, values, tuning, (*notices, *last))
+            values, notices = self._iterate(samples, values, "huber", LOSS_TUNING["huber"])
+        values, loss_notices = self._iterate(samples, values, self.loss, tuning)
+        return self._estimate(samples, values, tuning, (*notices, *loss_notices))
 
     def _iterate(
         self,
@@ -81,16 +79,16 @@ class Robust:
         loss: str,
         tuning: float,
     ) -> tuple[FloatArray, tuple[Notice, ...]]:
-        """Return the values, and a notice if they still move by more than `SETTLED_STEP` standard
-        deviations.
-        """
-        data = problem.stacked()
+        """Return the values, and a notice if they still move by `SETTLED_STEP` standard errors."""
+        stacked = problem.stacked()
         for _ in range(self.iterations):
             scale = row_scale(problem, values)
-            rows = np.sqrt(weight(problem.residual(values) / scale, loss, tuning)) / scale
-            solution = solve(data * rows[:, :, None], problem.parameters)
-            step, values = solution.values - values, solution.values
-            change = (np.abs(data[:, :, :-1] @ step) / scale).max()
+            scaled_residual = problem.residual(values) / scale
+            root_weight = np.sqrt(weight(scaled_residual, loss, tuning)) / scale
+            solution = solve(stacked * root_weight[:, :, None], problem.parameters)
+            step = solution.values - values
+            values = solution.values
+            change = (np.abs(stacked[:, :, :-1] @ step) / scale).max()
             if change < self.tolerance:
                 return values, ()
         moved = float((np.abs(step) / np.linalg.norm(solution.root, axis=1)).max())
@@ -106,94 +104,99 @@ class Robust:
         )
         return values, (notice,)
 
-    def _report(
+    def _estimate(
         self, problem: Regression, values: FloatArray, tuning: float, notices: tuple[Notice, ...]
     ) -> Estimate:
-        """Covariance from pseudo residuals psi(u) / sqrt(slope), rows sqrt(slope) / scale: their
-        scores are the same.
+        """Return the estimate with the covariance of its pseudo residuals.
 
-        slope_j = mean of psi'(u) over row j. For independent errors the variance of a pseudo
-        residual is Huber's k^2 mean(psi^2) n / (n - h_j) / slope_j with k = 1 + (h_j / n) var(psi')
-        / slope_j^2.
+        Rows sqrt(slope_j) / scale_j with the pseudo residuals psi(u) / sqrt(slope_j) have the same
+        scores, slope_j = mean of psi'(u) over row j. For independent errors the variance of a
+        pseudo residual is Huber's k^2 mean(psi^2) n / (n - h_j) / slope_j with
+        k = 1 + (h_j / n) var(psi') / slope_j^2.
         """
-        count, scale = np.maximum(problem.n_valid, 1), row_scale(problem, values)
+        n_valid = np.maximum(problem.n_valid, 1)
+        scale = row_scale(problem, values)
         u = problem.residual(values) / scale
         derivative = np.where(problem.valid, slope(u, self.loss, tuning), 0.0)
-        mean = np.where(problem.n_valid > 0, derivative.sum(axis=0) / count, 1.0)
-        if not (mean > 0).all():
-            bad = problem.rows[int(np.argmin(mean))]
+        mean_slope = np.where(problem.n_valid > 0, derivative.sum(axis=0) / n_valid, 1.0)
+        if not (mean_slope > 0).all():
+            row = problem.rows[int(np.argmin(mean_slope))]
             raise NotIdentifiable(
-                f"almost all samples of row '{bad}' are beyond {tuning:g} scales; raise the tuning",
-                row=bad,
+                f"almost all samples of row '{row}' are beyond {tuning:g} scales; raise the tuning",
+                row=row,
             )
-        rows = np.sqrt(mean) / scale
-        regressor, pseudo = (
-            problem.regressor * rows[:, None],
-            u * weight(u, self.loss, tuning) / np.sqrt(mean),
-        )
-        moved = replace(
+        row_factor = np.sqrt(mean_slope) / scale
+        regressor = problem.regressor * row_factor[:, None]
+        pseudo_residual = u * weight(u, self.loss, tuning) / np.sqrt(mean_slope)
+        linear = replace(
             problem,
             regressor=regressor,
-            effort=regressor @ values + pseudo,
+            effort=regressor @ values + pseudo_residual,
             covariance=None,
             replicates=None,
         )
-        statistics = moved.statistics()
+        statistics = linear.statistics()
         solution = solve(statistics.factors, problem.parameters)
-        share = (
-            np.linalg.norm(statistics.factors[:, :, :-1] @ solution.root, axis=(1, 2)) ** 2
-        )  # h_j
-        varying = (derivative**2).sum(axis=0) / count - mean**2
-        k = 1 + share / count * np.maximum(varying, 0.0) / mean**2
-        free = np.maximum(statistics.equations - share, 0.5)
-        variance = k**2 * (pseudo**2).sum(axis=0) / free
-        half = np.sqrt(variance)[:, None, None] * (
-            statistics.factors[:, :, :-1] @ solution.root @ solution.root.T
-        )
-        white = np.einsum("rkp,rkq->pq", half, half)
-        found = estimate_covariance(
-            linear_influence(
-                statistics, useful_samples(moved, self.uncertainty), solution.root, values
-            ),
+        projected = statistics.factors[:, :, :-1] @ solution.root
+        leverage = np.linalg.norm(projected, axis=(1, 2)) ** 2  # h_j
+        slope_variance = (derivative**2).sum(axis=0) / n_valid - mean_slope**2
+        k = 1 + leverage / n_valid * np.maximum(slope_variance, 0.0) / mean_slope**2
+        freedom = np.maximum(statistics.equations - leverage, 0.5)
+        variance = k**2 * (pseudo_residual**2).sum(axis=0) / freedom
+        half = np.sqrt(variance)[:, None, None] * (projected @ solution.root.T)
+        sampled = useful_samples(linear, self.uncertainty)
+        covariance = estimate_covariance(
+            linear_influence(statistics, sampled, solution.root, values),
             self.uncertainty,
-            pooled_degrees_of_freedom((half**2).sum(axis=1), free),
-            white,
+            pooled_degrees_of_freedom((half**2).sum(axis=1), freedom),
+            white=np.einsum("rkp,rkq->pq", half, half),
         )
-        down = (np.abs(u) > tuning).sum(axis=0) / count
-        word = "downweighted" if self.loss == "huber" else "removed"
-        outliers = [
-            Notice(
-                rule="outliers",
-                level="info",
-                where=row,
-                text=f"{100 * fraction:.1f} % beyond {tuning:g} x {size:.3g} {unit} {word}",
-                numbers={"fraction": fraction},
-            )
-            for row, fraction, size, unit in zip(problem.rows, down, scale, problem.row_units)
-            if fraction > 0
-        ]
+        outliers = self._outlier_notices(problem, u, scale, tuning)
         return build_estimate(
             problem,
             values,
-            found,
+            covariance,
             method=f"robust ({self.loss})",
             noise_covariance=np.diag(scale**2),
             condition_number=solution.condition_number,
             notices=(*notices, *outliers, *dead_rows(statistics)),
         )
 
+    def _outlier_notices(
+        self, problem: Regression, u: FloatArray, scale: FloatArray, tuning: float
+    ) -> list[Notice]:
+        """Return a notice for each row with residuals u beyond the tuning, (t, r) in scales."""
+        n_valid = np.maximum(problem.n_valid, 1)
+        fractions = (np.abs(u) > tuning).sum(axis=0) / n_valid
+        verb = "downweighted" if self.loss == "huber" else "removed"
+        notices = []
+        for j, fraction in enumerate(fractions):
+            if fraction > 0:
+                limit = f"{tuning:g} x {scale[j]:.3g} {problem.row_units[j]}"
+                notices.append(
+                    Notice(
+                        rule="outliers",
+                        level="info",
+                        where=problem.rows[j],
+                        text=f"{100 * fraction:.1f} % beyond {limit} {verb}",
+                        numbers={"fraction": fraction},
+                    )
+                )
+        return notices
+
 
 def weight(u: FloatArray, loss: str, tuning: float) -> FloatArray:
     """Return psi(u) / u: Huber min(1, c / |u|), Tukey (1 - (u / c)^2)^2 inside c, else 0."""
-    size = np.abs(u)
+    magnitude = np.abs(u)
     if loss == "huber":
-        return np.where(size > tuning, tuning / np.maximum(size, tuning), 1.0)
-    return np.where(size < tuning, (1 - (u / tuning) ** 2) ** 2, 0.0)
+        return np.where(magnitude > tuning, tuning / np.maximum(magnitude, tuning), 1.0)
+    return np.where(magnitude < tuning, (1 - (u / tuning) ** 2) ** 2, 0.0)
 
 
 def slope(u: FloatArray, loss: str, tuning: float) -> FloatArray:
-    """Return psi'(u): Huber 1 inside c, else 0; Tukey (1 - v)(1 - 5 v) with v = (u / c)^2 inside c,
-    else 0.
+    """Return psi'(u), zero outside the tuning c.
+
+    Inside it is 1 for Huber, and (1 - v)(1 - 5 v) with v = (u / c)^2 for Tukey.
     """
     if loss == "huber":
         return (np.abs(u) <= tuning).astype(float)
@@ -202,14 +205,16 @@ def slope(u: FloatArray, loss: str, tuning: float) -> FloatArray:
 
 
 def row_scale(problem: Regression, values: FloatArray) -> FloatArray:
-    """Return the noise scale of each row, median |residual| / 0.6745, not below 1e-8 of its largest
-    effort, (r,).
+    """Return the noise scale of each row, (r,).
+
+    median |residual| / 0.6745, not below 1e-8 of the largest effort of any term in the row.
     """
-    size = (np.abs(problem.stacked()) * np.append(np.abs(values), 1.0)).max(
-        axis=(0, 2), initial=0.0
-    )
-    found = [
-        float(robust_scale(row[there])) if there.any() else 0.0
-        for row, there in zip(problem.residual(values).T, problem.valid.T)
-    ]
-    return np.maximum(found, np.where(size > 0, 1e-8 * size, 1.0))
+    term_effort = np.abs(problem.stacked()) * np.append(np.abs(values), 1.0)
+    largest_effort = term_effort.max(axis=(0, 2), initial=0.0)
+    residual = problem.residual(values)
+    scale = np.zeros(len(problem.rows))
+    for j in range(len(scale)):
+        valid = problem.valid[:, j]
+        if valid.any():
+            scale[j] = robust_scale(residual[valid, j])
+    return np.maximum(scale, np.where(largest_effort > 0, 1e-8 * largest_effort, 1.0))
