@@ -82,7 +82,7 @@ def test_a_window_that_leaves_too_little_is_refused(
     five_bar: Model, five_bar_log: Recording
 ) -> None:
     with pytest.raises(
-        InvalidInput, match=r"window of 10\.0 s about reversals leaves 0 of \d+ samples"
+        InvalidInput, match=r"window of 10\.0 s around reversals keeps 0 of \d+ samples"
     ):
         identify(five_bar, [five_bar_log], window=10.0)
 

@@ -1,12 +1,10 @@
-"""Recordings made ready for estimation: one processing for all, one problem of all, of efforts or
-of currents.
-"""
+"""Processed logs of a robot with their joint regression, in efforts or in currents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,25 +42,26 @@ N_PERTURBATIONS = 4
 PERTURBED_SAMPLES = 20000
 
 
+# A log needs so many valid equations for each parameter where the user gives the window.
+MIN_EQUATIONS_PER_PARAMETER = 3
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Experiment:
-    """Logs of a robot, and all that became of them on the way to an estimate."""
+    """Processed logs of a robot with the regression of each and of all."""
 
     model: Model
     base: BaseParameters
     recordings: tuple[Recording, ...]
-    choice: ProcessingChoice  # the processing of all, and what it was chosen from
+    choice: ProcessingChoice  # the processing of all logs, and the candidates it was chosen from
     processed: tuple[ProcessedLog, ...]
-    regressions: tuple[
-        Regression, ...
-    ]  # with the equations that count, less the efforts of what is `known`
-    problem: Regression  # all parts together
-    gains: Mapping[
-        str, float
-    ]  # of drives that were used, by joint; empty where efforts were recorded
-    known: Mapping[str, float] = field(
-        default_factory=dict
-    )  # payload parameters that were measured
+    # of each log, with its valid mask; the effort of `known` parameters is subtracted
+    regressions: tuple[Regression, ...]
+    problem: Regression  # the regressions of all logs concatenated
+    # drive gains that were used, by joint; empty where efforts were recorded
+    gains: Mapping[str, float]
+    # measured payload parameters, by full name
+    known: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def processing(self) -> Processing:
@@ -79,25 +78,29 @@ def prepare(
     processing: Processing | None = None,
     gains: Mapping[str, float] | None = None,
 ) -> Experiment:
-    """Choose one processing for all recordings where it is not complete, and build their joint
-    regression.
-    """
+    """Choose one processing for all logs where it is not complete, and build their regression."""
     if not recordings:
         raise InvalidInput("there is no recording to identify from")
     logs = match_logs(model, recordings, processing)
     choice = choose_processing(model, logs, base, processing, gains=gains)
-    done = [process_log(model, log, choice.processing) for log in logs]
-    experiment = build_experiment(model, recordings, done, base, choice, gains=gains)
-    window = 0.0 if processing is None else processing.window or 0.0
-    for log, part in zip(experiment.processed, experiment.regressions):
-        if window and part.n_valid.min() * len(part.rows) < 3 * len(part.parameters):
+    processed = [process_log(model, log, choice.processing) for log in logs]
+    experiment = build_experiment(model, recordings, processed, base, choice, gains=gains)
+    if processing is not None and processing.window:
+        _check_window(experiment, processing.window)
+    return experiment
+
+
+def _check_window(experiment: Experiment, window: float) -> None:
+    """Raise if the exclusion window given by the user excludes too much of a log."""
+    for log, block in zip(experiment.processed, experiment.regressions):
+        fewest = block.n_valid.min()
+        needed = MIN_EQUATIONS_PER_PARAMETER * len(block.parameters)
+        if fewest * len(block.rows) < needed:
             raise InvalidInput(
-                f"{log.source}: a window of {window} s about reversals leaves {part.n_valid.min()} "
-                f"of "
-                f"{len(part)} samples; give a shorter one, or 0 to keep all",
+                f"{log.source}: an exclusion window of {window} s around reversals keeps {fewest} "
+                f"of {len(block)} samples; give a shorter one, or 0 to keep all",
                 window=window,
             )
-    return experiment
 
 
 def match_logs(
@@ -110,11 +113,12 @@ def match_logs(
 
 def with_model(experiment: Experiment, model: Model) -> Experiment:
     """Return the experiment with another model of the same geometry, processed as before."""
-    done = [process_log(model, log, experiment.processing) for log in matched_logs(experiment)]
+    logs = matched_logs(experiment)
+    processed = [process_log(model, log, experiment.processing) for log in logs]
     return build_experiment(
         model,
         experiment.recordings,
-        done,
+        processed,
         experiment.base,
         experiment.choice,
         gains=experiment.gains or None,
@@ -129,23 +133,22 @@ def matched_logs(experiment: Experiment) -> list[MatchedLog]:
 def prepare_held_out(
     experiment: Experiment, recordings: Sequence[Recording], *, given: bool = False
 ) -> Experiment:
-    """Make logs that are to be predicted ready, processed as those of the experiment that a model
-    is found from.
+    """Process held-out logs with the settings of the experiment.
 
-    Only the cut-off may be higher, unless it was given: what a faster motion loses to it is no
-    error of the model.
+    Only the cut-off may be higher: what the filter removes of a faster motion is no error of the
+    model.
+
+    Args:
+        experiment: The logs that the model is identified from.
+        recordings: The held-out logs.
+        given: The user has set the cut-off: it is kept.
     """
-    names, known = experiment.problem.parameters, experiment.known
-    values = (
-        None
-        if given
-        else {
-            name: value + known.get(name, 0.0)
-            for name, value in zip(
-                names, weighted_fit(experiment.problem.statistics()).values.tolist()
-            )
-        }
-    )
+    values = None
+    if not given:
+        fitted = weighted_fit(experiment.problem.statistics()).values.tolist()
+        values = dict(zip(experiment.problem.parameters, fitted))
+        for name in values:
+            values[name] += experiment.known.get(name, 0.0)
     return prepare_with_settings(
         experiment.model,
         recordings,
@@ -153,7 +156,7 @@ def prepare_held_out(
         experiment.processing,
         values,
         experiment.gains or None,
-        known,
+        experiment.known,
     )
 
 
@@ -166,9 +169,17 @@ def prepare_with_settings(
     gains: Mapping[str, float] | None,
     known: Mapping[str, float] | None = None,
 ) -> Experiment:
-    """Process logs with the settings of others, and a cut-off with which values predict them best.
+    """Process logs with the settings of others, and build their regression.
 
-    A window around reversals that would exclude half of a row is made narrower.
+    Args:
+        model: The robot.
+        recordings: The logs.
+        base: Base parameters, the columns of the regression.
+        processing: Settings of the other logs.
+        values: Parameters of the model: the cut-off is raised to that with which they predict the
+            logs best. None to keep the cut-off.
+        gains: Drive gains by joint, for logs with currents.
+        known: Measured payload parameters, by full name.
     """
     logs = match_logs(model, recordings, processing)
     if values is not None:
@@ -183,8 +194,8 @@ def process_with(
 ) -> list[ProcessedLog]:
     """Process logs with the settings of others.
 
-    A window around reversals that would exclude half of a row of logs which reverse more often is
-    made narrower, for all of them.
+    An exclusion window that would remove more than half of a joint's equations, as these logs
+    reverse more often, is halved for all of them until it does not.
     """
     processed = [process_log(model, log, settings) for log in logs]
     slowest = min(log.rate for log in logs)
@@ -198,7 +209,7 @@ def process_with(
 
 
 def _least_valid_fraction(processed: Sequence[ProcessedLog]) -> float:
-    """Return the smallest fraction of valid equations of a row of a log."""
+    """Return the smallest fraction of valid equations of a joint in any log."""
     return min(float(log.valid.mean(axis=0).min()) for log in processed)
 
 
@@ -212,102 +223,124 @@ def build_experiment(
     gains: Mapping[str, float] | None = None,
     known: Mapping[str, float] | None = None,
 ) -> Experiment:
-    """Build the joint regression of processed recordings."""
-    done, factors = in_efforts(model, processed, gains)
-    parts = [regression(model, log, base) for log in done]
-    if any(part.replicates is not None for part in parts):
-        values = weighted_fit(concatenate(parts).statistics()).values
-        parts = [
-            with_position_noise(model, log, part, base, values) for log, part in zip(done, parts)
-        ]
+    """Build the regression of processed logs, with currents turned into efforts."""
+    logs, used_gains = in_efforts(model, processed, gains)
+    regressions = [regression(model, log, base) for log in logs]
+    if any(block.replicates is not None for block in regressions):
+        values = weighted_fit(concatenate(regressions).statistics()).values
+        for k, log in enumerate(logs):
+            regressions[k] = with_position_noise(model, log, regressions[k], base, values)
     if known:
-        parts = [replace(part, effort=part.effort - known_effort(part, known)) for part in parts]
+        for k, block in enumerate(regressions):
+            effort = block.effort - known_effort(block, known)
+            regressions[k] = replace(block, effort=effort)
+    problem = regressions[0]
+    if len(regressions) > 1:
+        problem = concatenate(regressions)
     return Experiment(
         model=model,
         base=base,
         recordings=tuple(recordings),
         choice=choice,
-        processed=done,
-        regressions=tuple(parts),
-        problem=parts[0] if len(parts) == 1 else concatenate(parts),
-        gains=factors,
+        processed=logs,
+        regressions=tuple(regressions),
+        problem=problem,
+        gains=used_gains,
         known=known or {},
     )
 
 
-def known_effort(part: Regression, known: Mapping[str, float]) -> FloatArray:
+def known_effort(block: Regression, known: Mapping[str, float]) -> FloatArray:
     """Return the effort of known payload parameters, (t, r). [row unit]"""
-    total = np.zeros(part.effort.shape)
-    for name, value in known.items():
-        if name in part.parameters:
-            total += part.regressor[:, :, part.parameters.index(name)] * value
-    return total
+    effort = np.zeros(block.effort.shape)
+    for name, parameter in known.items():
+        if name in block.parameters:
+            effort += block.regressor[:, :, block.parameters.index(name)] * parameter
+    return effort
 
 
 @one_blas_thread
 def add_position_noise_effects(experiment: Experiment, estimate: Estimate) -> Estimate:
-    """Return an estimate that knows the information on each parameter over that of position noise
-    alone.
+    """Add the effects of position noise to an estimate: signal-to-noise ratio and attenuation.
 
-    What that noise takes from the values is not taken back, as its size is a guess on real logs: it
-    widens the sigmas. Drive gains among the parameters have no such figure.
+    `information` becomes the signal-to-noise ratio of each regressor column. The values are not
+    corrected for attenuation, as the noise of real logs is not known exactly: the standard errors
+    are widened by it instead. Drive gains among the parameters have neither.
     """
-    model, rng = experiment.model, np.random.default_rng(0)
-    noise = (
-        estimate.residual_rms
-        if estimate.noise_covariance is None
-        else np.sqrt(np.diag(estimate.noise_covariance))
-    )
+    noise = estimate.residual_rms
+    if estimate.noise_covariance is not None:
+        noise = np.sqrt(np.diag(estimate.noise_covariance))
     names = [name for name in estimate.parameters if name in experiment.problem.parameters]
-    changes = []
-    for log, part in zip(experiment.processed, experiment.regressions):
-        for block, perturbed in perturbed_pairs(log, rng):
-            first = part
-            if block is not log:
-                first = regression(model, replace(block, current=False), experiment.base)
-            again = regression(model, replace(perturbed, current=False), experiment.base)
-            change = replace(first, regressor=again.regressor - first.regressor).select(names)
-            scale = np.sqrt(len(part) / len(first) / N_PERTURBATIONS)
-            changes.append(whitened_rows(change, noise) * scale)
-    rows, every = whitened_rows(experiment.problem.select(names), noise), np.concatenate(changes)
+    rows = whitened_rows(experiment.problem.select(names), noise)
+    changes = _regressor_changes(experiment, names, noise)
     place = [index_of(estimate.parameters, name) for name in names]
-    information, taken = np.full(len(estimate), np.nan), np.zeros(len(estimate))
-    information[place] = information_over_noise(rows, every, names)
-    taken[place] = attenuation(rows, every, estimate.values[place], names)
-    estimate, share = (
-        replace(estimate, information=information),
-        np.abs(taken) / np.maximum(estimate.std, TINY),
-    )
-    worst = int(np.argmax(share))
-    if share[worst] < NEGLIGIBLE_ATTENUATION:
+    information = np.full(len(estimate), np.nan)
+    information[place] = information_over_noise(rows, changes, names)
+    bias = np.zeros(len(estimate))
+    bias[place] = attenuation(rows, changes, estimate.values[place], names)
+    return _widened_by(replace(estimate, information=information), bias)
+
+
+def _regressor_changes(
+    experiment: Experiment, names: Sequence[Parameter], noise: FloatArray
+) -> FloatArray:
+    """Return the whitened change of the regressor by position noise, for all logs, (k, p)."""
+    rng = np.random.default_rng(0)
+    changes = []
+    for log, whole in zip(experiment.processed, experiment.regressions):
+        for block, perturbed in perturbed_pairs(log, rng):
+            before = whole
+            if block is not log:
+                before = _regression_as_recorded(experiment, block)
+            after = _regression_as_recorded(experiment, perturbed)
+            change = replace(before, regressor=after.regressor - before.regressor).select(names)
+            scale = np.sqrt(len(whole) / len(before) / N_PERTURBATIONS)
+            changes.append(whitened_rows(change, noise) * scale)
+    return np.concatenate(changes)
+
+
+def _regression_as_recorded(experiment: Experiment, log: ProcessedLog) -> Regression:
+    """Return the regression of a log whose currents, if any, need not be efforts."""
+    return regression(experiment.model, replace(log, current=False), experiment.base)
+
+
+def _widened_by(estimate: Estimate, bias: FloatArray) -> Estimate:
+    """Return the estimate with standard errors widened by an attenuation bias, (p,).
+
+    Nothing changes if the bias is negligible beside the standard errors.
+    """
+    ratio = np.abs(bias) / np.maximum(estimate.std, TINY)
+    worst = int(np.argmax(ratio))
+    if ratio[worst] < NEGLIGIBLE_ATTENUATION:
         return estimate
     notices = estimate.notices
-    if share[worst] > 1:
+    if ratio[worst] > 1:
         notice = Notice(
             rule="attenuation",
             level="info",
             where=estimate.parameters[worst],
-            text=f"position noise lowers it, and others, by about {taken[worst]:.2g}: more than "
+            text=f"position noise lowers it, and others, by about {bias[worst]:.2g}: more than "
             "the standard error, which is widened by that",
             advice="a lower cut-off or repetitions help",
         )
         notices = (*notices, notice)
+    sources = []
+    for source in estimate.sources:
+        sources.append(replace(source, std=np.hypot(source.std, bias)))
     return replace(
         estimate,
-        covariance=estimate.covariance + np.outer(taken, taken),
+        covariance=estimate.covariance + np.outer(bias, bias),
         notices=notices,
-        sources=tuple(
-            replace(source, std=np.hypot(source.std, taken)) for source in estimate.sources
-        ),
+        sources=tuple(sources),
     )
 
 
 def perturbed_pairs(
     log: ProcessedLog, rng: np.random.Generator
 ) -> Iterator[tuple[ProcessedLog, ProcessedLog]]:
-    """Yield `N_PERTURBATIONS` blocks of a log, without and with more noise of the positions.
+    """Yield `N_PERTURBATIONS` blocks of a log, each without and with added position noise.
 
-    A log that is short or averaged is one block.
+    A log that is short or averaged over its periods is one block, perturbed several times.
     """
     matched = log.matched
     assert matched is not None
@@ -325,65 +358,64 @@ def perturbed_pairs(
 def in_efforts(
     model: Model, processed: Sequence[ProcessedLog], gains: Mapping[str, float] | None = None
 ) -> tuple[tuple[ProcessedLog, ...], dict[str, float]]:
-    """Return recordings with currents turned into efforts, and the drive gains used; none without
-    currents.
-    """
-    factors = drive_gains(model, gains) if any(log.current for log in processed) else {}
-    vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
-    return tuple(log.with_gains(vector) for log in processed), factors
+    """Turn currents into efforts, and return the drive gains used; none without currents."""
+    used_gains = {}
+    if any(log.current for log in processed):
+        used_gains = drive_gains(model, gains)
+    gain_vector = np.array([used_gains.get(name, 1.0) for name in model.mechanism.actuated])
+    return tuple(log.with_gains(gain_vector) for log in processed), used_gains
 
 
 def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return a drive gain for every motor: given ones, else the robot file's; raises if one is
-    missing or wrong.
+    """Return the drive gain of every motor: the given one, else that of the robot file.
+
+    Raises:
+        InvalidInput: A gain is not positive, or given for a joint that is no motor.
+        InvalidRecording: The gain of a motor is not known.
     """
-    motors, found = model.mechanism.actuated, nominal_gains(model, gains)
+    motors = model.mechanism.actuated
+    gain_by_motor = nominal_gains(model, gains)
     for name in gains or {}:
         if name not in motors:
             raise InvalidInput(f"drive gain for '{name}', which is no motor{nearest(name, motors)}")
     for name in motors:
-        if name not in found:
+        if name not in gain_by_motor:
             raise InvalidRecording(
                 f"the log holds currents but the drive gain of '{name}' is not known; give 'gain' "
-                f"in the robot file, "
-                "or identify the gains from an unloaded log and one with a weighed payload"
+                "in the robot file, or identify the gains from an unloaded log and one with a "
+                "weighed payload"
             )
-        if not found[name] > 0:
+        if not gain_by_motor[name] > 0:
             raise InvalidInput(
-                f"the drive gain of '{name}' is {found[name]}, expected a positive number"
+                f"the drive gain of '{name}' is {gain_by_motor[name]}, expected a positive number"
             )
-    return found
+    return gain_by_motor
 
 
 class CurrentsProblem(NamedTuple):
-    """Logs with currents, and the problem that they state: an `Experiment` as long as the drive
-    gains are not known.
-    """
+    """Logs with currents and their problem: an `Experiment` whose drive gains are not yet known."""
 
     model: Model
     base: BaseParameters
-    recordings: list[Recording]
+    recordings: list[Recording]  # unloaded logs, then loaded ones
     choice: ProcessingChoice
     processed: list[ProcessedLog]
     problem: GainProblem
-    known: Mapping[str, float]
+    known: Mapping[str, float]  # measured payload parameters, by full name
 
     def in_efforts(self, estimate: Estimate, nominal: Mapping[str, float]) -> Experiment:
-        """Return the logs in efforts, with drive gains that were found, or nominal ones that the
-        data do not tell.
-        """
-        found = {
-            name.owner: float(value)
-            for name, value in zip(estimate.parameters, estimate.values)
-            if name.is_gain
-        }
+        """Return the logs in efforts, with the estimated drive gains, else the nominal ones."""
+        gains = dict(nominal)
+        for name, gain in zip(estimate.parameters, estimate.values.tolist()):
+            if name.is_gain:
+                gains[name.owner] = gain
         return build_experiment(
             self.model,
             self.recordings,
             self.processed,
             self.base,
             self.choice,
-            gains={**nominal, **found},
+            gains=gains,
             known=self.known,
         )
 
@@ -391,44 +423,59 @@ class CurrentsProblem(NamedTuple):
 def payload_of(
     model: Model, loaded: Sequence[Recording], text: str | None
 ) -> tuple[str | None, dict[str, float] | None]:
-    """Return the payload that loaded logs carry, and what was measured of it, by kind, if that is
-    said.
+    """Return the name of the payload of loaded logs, and its measured parameters by kind, if any.
 
     Args:
+        model: The robot.
+        loaded: Logs with the payload.
         text: A name of the robot file, measured values (`mass=1.983`), both (`disc:m=1.983,mx=0`),
             or None.
     """
-    name, _, rest = (text or "").partition(":")
-    if "=" in name:
-        name, rest = "", text or ""
-    measured = {}
-    for item in filter(None, rest.split(",")):
-        key, _, value = item.partition("=")
-        try:
-            measured["m" if key.strip() == "mass" else key.strip()] = float(value)
-        except ValueError:
-            raise InvalidInput(
-                f"payload '{text}': '{item}' is not name=number, e.g. mass=1.983"
-            ) from None
-    if not all(np.isfinite(list(measured.values()))):
-        raise InvalidInput(f"payload '{text}' has a number that is not finite")
+    name, measured = _parse_payload(text or "")
     if text is not None and not loaded:
         raise InvalidInput(
-            f"'{text}' is what the loaded logs carry, and there are none; give them with `loaded`"
+            f"'{text}' is the payload of the loaded logs, and there are none; give them with "
+            "`loaded`"
         )
     if name:
         return model.mechanism.payload(name).name, measured or None
-    named = sorted({r.payload for r in loaded if r.payload is not None})
+    named = sorted({log.payload for log in loaded if log.payload is not None})
     if len(named) > 1:
         raise InvalidInput(
             f"the loaded logs carry different payloads: {', '.join(named)}; identify one by one"
         )
-    if loaded and not named:
+    if named:
+        return named[0], measured or None
+    if loaded:
+        choices = ", ".join(payload.name for payload in model.mechanism.payloads)
         raise InvalidInput(
             "the loaded logs do not say which payload they carry; name it with `payload`, one of: "
-            f"{', '.join(p.name for p in model.mechanism.payloads) or '(the robot file has none)'}"
+            f"{choices or '(the robot file has none)'}"
         )
-    return named[0] if named else None, measured or None
+    return None, measured or None
+
+
+def _parse_payload(text: str) -> tuple[str, dict[str, float]]:
+    """Split `name:kind=number,...` into the name and the numbers by kind; each may be missing."""
+    name, _, assignments = text.partition(":")
+    if "=" in name:
+        name = ""
+        assignments = text
+    measured = {}
+    for assignment in filter(None, assignments.split(",")):
+        kind, _, number = assignment.partition("=")
+        kind = kind.strip()
+        if kind == "mass":
+            kind = "m"
+        try:
+            measured[kind] = float(number)
+        except ValueError:
+            raise InvalidInput(
+                f"payload '{text}': '{assignment}' is not name=number, e.g. mass=1.983"
+            ) from None
+    if not all(np.isfinite(list(measured.values()))):
+        raise InvalidInput(f"payload '{text}' has a number that is not finite")
+    return name, measured
 
 
 def check_currents(recordings: Sequence[Recording], loaded: Sequence[Recording]) -> None:
@@ -436,8 +483,7 @@ def check_currents(recordings: Sequence[Recording], loaded: Sequence[Recording])
     if not recordings or not loaded:
         raise InvalidInput(
             "drive gains need logs without payload and logs with a known one: `loaded`, and "
-            "`payload` "
-            "to name it"
+            "`payload` to name it"
         )
     for record in (*recordings, *loaded):
         if record.current is None:
@@ -455,23 +501,23 @@ def check_currents(recordings: Sequence[Recording], loaded: Sequence[Recording])
 def known_payload(
     model: Model, name: str, measured: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """Return known parameters of a payload by full name (`payload.calibration.m`): measured, or the
-    robot file's.
+    """Return the known parameters of a payload by full name, e.g. `payload.calibration.m`.
+
+    They are the measured ones, or without any those that the robot file says are known.
     """
     payload = model.mechanism.payload(name)
-    values = (
-        {p: float(payload.values.get(p, 0.0)) for p in payload.known}
-        if measured is None
-        else dict(measured)
-    )
-    for parameter in values:
-        if parameter not in INERTIAL:
-            raise InvalidInput(f"no payload parameter '{parameter}'{nearest(parameter, INERTIAL)}")
+    if measured is None:
+        values = {kind: float(payload.values.get(kind, 0.0)) for kind in payload.known}
+    else:
+        values = dict(measured)
+    for kind in values:
+        if kind not in INERTIAL:
+            raise InvalidInput(f"no payload parameter '{kind}'{nearest(kind, INERTIAL)}")
     if not values.get("m", 1.0) > 0:
         raise InvalidInput(
             f"the payload mass is {values['m']} kg; a payload of zero mass sets no scale: weigh it"
         )
-    return {Parameter.of_payload(name, p): v for p, v in values.items()}
+    return {Parameter.of_payload(name, kind): known for kind, known in values.items()}
 
 
 def match_currents(
@@ -492,65 +538,91 @@ def currents_problem(
     processing: Processing | None = None,
     matched: Sequence[MatchedLog] | None = None,
 ) -> CurrentsProblem:
-    """Build BG13 (33) from unloaded and loaded logs with currents, and known payload parameters by
-    full name.
+    """Build the problem of drive gains and parameters, BG13 (33), from logs with currents.
 
-    A robot with more motors than degrees of freedom is taken without decimation: its motors share
-    the load of a row in a way that changes from sample to sample.
+    A robot with more motors than degrees of freedom is not decimated: the fractions of the load
+    that its motors bear change from sample to sample.
 
     Args:
+        model: The robot.
+        recordings: Logs without payload.
+        loaded: Logs with the known payload.
+        known: Known payload parameters, by full name.
+        base: Base parameters.
+        processing: Settings; what they leave open is chosen.
         matched: Unloaded and loaded logs as `match_currents` matched them before.
     """
-    count, shared, every = len(recordings), model.loops.redundant, [*recordings, *loaded]
-    logs = match_currents(model, every, processing) if matched is None else matched
+    all_recordings = [*recordings, *loaded]
+    logs = matched
+    if logs is None:
+        logs = match_currents(model, all_recordings, processing)
     choice = choose_processing(model, logs, base, processing)
-    done = [process_log(model, log, choice.processing) for log in logs]
-    parts = [
-        regression(model, replace(log, current=False), base, decimate=not shared) for log in done
-    ]
-    # Of robots whose rows are not motors the unit is that of the first motor.
-    lookup = dict(zip(recordings[0].joints, recordings[0].current_units))
-    units = tuple(lookup.get(name, recordings[0].current_units[0]) for name in model.rows)
-    robot = [n for n in base.names if n.payload is None]
-    whole = [*robot, *(n for n in base.names if n.payload is not None)]
-    unloaded, mounted = (
-        concatenate(
-            [
-                replace(part.select(names), row_units=units, replicates=None, covariance=None)
-                for part in own
-            ]
-        )
-        for own, names in ((parts[:count], robot), (parts[count:], whole))
-    )
-    sharing: dict[str, Any] = {}
-    # the motors' currents, (t, a), and their levers on the rows, (t, r, a), at the samples of each
-    # part
-    if shared:
-        each = []
-        for log, part in zip(done, parts):
-            assert part.sample is not None
-            at = part.sample - log.sample[0]
-            maps = model.kinematics.closure_map(log.motion.q[at])[:, list(model.actuated)]
-            each.append((log.effort[at], maps.transpose(0, 2, 1)))
-        currents, levers = (
-            (
-                np.concatenate([pair[k] for pair in each[:count]]),
-                np.concatenate([pair[k] for pair in each[count:]]),
-            )
-            for k in range(2)
-        )
+    processed = [process_log(model, log, choice.processing) for log in logs]
+    redundant = model.loops.redundant
+    regressions = []
+    for log in processed:
+        in_currents = replace(log, current=False)
+        regressions.append(regression(model, in_currents, base, decimate=not redundant))
+
+    n_unloaded = len(recordings)
+    units = _current_units(model, recordings[0])
+    robot_names = [name for name in base.names if name.payload is None]
+    payload_names = [name for name in base.names if name.payload is not None]
+    unloaded = _joined(regressions[:n_unloaded], robot_names, units)
+    mounted = _joined(regressions[n_unloaded:], [*robot_names, *payload_names], units)
+    mounted_known = {name: known[name] for name in known if name in mounted.parameters}
+    if redundant:
+        currents, levers = _motor_currents(model, processed, regressions)
         motors = model.mechanism.actuated
-        sharing = {
-            "motors": motors,
-            "motor_units": [model.mechanism.joint(name).effort_unit for name in motors],
-            "currents": currents,
-            "effort_map": levers,
-        }
-    problem = gain_problem(
-        unloaded,
-        mounted,
-        {n: v for n, v in known.items() if n in mounted.parameters},
-        effort_units=model.row_units,
-        **sharing,
-    )
-    return CurrentsProblem(model, base, every, choice, done, problem, known)
+        problem = gain_problem(
+            unloaded,
+            mounted,
+            mounted_known,
+            effort_units=model.row_units,
+            motors=motors,
+            motor_units=[model.mechanism.joint(name).effort_unit for name in motors],
+            currents=_split(currents, n_unloaded),
+            effort_map=_split(levers, n_unloaded),
+        )
+    else:
+        problem = gain_problem(unloaded, mounted, mounted_known, effort_units=model.row_units)
+    return CurrentsProblem(model, base, all_recordings, choice, processed, problem, known)
+
+
+def _current_units(model: Model, recording: Recording) -> tuple[str, ...]:
+    """Return the current unit of each row; that of the first motor where a row is no motor."""
+    unit_by_joint = dict(zip(recording.joints, recording.current_units))
+    first_unit = recording.current_units[0]
+    return tuple(unit_by_joint.get(name, first_unit) for name in model.rows)
+
+
+def _joined(
+    regressions: Sequence[Regression], names: Sequence[Parameter], units: tuple[str, ...]
+) -> Regression:
+    """Concatenate some columns of regressions of currents, without their repetitions."""
+    blocks = []
+    for block in regressions:
+        columns = block.select(names)
+        blocks.append(replace(columns, row_units=units, replicates=None, covariance=None))
+    return concatenate(blocks)
+
+
+def _motor_currents(
+    model: Model, processed: Sequence[ProcessedLog], regressions: Sequence[Regression]
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Return the motors' currents, (t, a), and their levers on the rows, (t, r, a), by log."""
+    currents = []
+    levers = []
+    for log, block in zip(processed, regressions):
+        assert block.sample is not None
+        samples = block.sample - log.sample[0]
+        closure_map = model.kinematics.closure_map(log.motion.q[samples])
+        motor_map = closure_map[:, list(model.actuated)]
+        currents.append(log.effort[samples])
+        levers.append(motor_map.transpose(0, 2, 1))
+    return currents, levers
+
+
+def _split(arrays: Sequence[FloatArray], n_unloaded: int) -> tuple[FloatArray, FloatArray]:
+    """Concatenate arrays of the unloaded logs, and those of the loaded ones."""
+    return np.concatenate(arrays[:n_unloaded]), np.concatenate(arrays[n_unloaded:])
