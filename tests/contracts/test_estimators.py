@@ -393,7 +393,7 @@ def test_settings_and_problems_that_make_no_sense_give_no_numbers() -> None:
             estimator.fit(problem.take(slice(0, 0)))
     with pytest.raises(InvalidInput, match="iterations 0"):
         Robust(iterations=0).fit(problem)
-    with pytest.raises(InvalidInput, match="no samples left"):
+    with pytest.raises(InvalidInput, match="no valid samples"):
         validate(LeastSquares().fit(problem), [problem.take(slice(0, 0))])
 
 

@@ -1,4 +1,4 @@
-"""Does the model predict recordings it has not seen?"""
+"""Validate an estimate: conditioning, and prediction of held-out logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.display import POORLY_KNOWN_RATIO, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
@@ -32,35 +32,32 @@ from gough.processing.choice import CUTOFF_RATIO
 if TYPE_CHECKING:
     from gough.identification.result import Identification
 
-GOOD_ERROR, FAIR_ERROR = (
-    0.10,
-    0.25,
-)  # relative prediction error of the worst row that counts as good and as fair
-# times the error on the identification data: a held-out error beyond does not come from noise of a
-# fit
+# Relative prediction error of the worst joint below which a prediction is good, and fair.
+GOOD_ERROR = 0.10
+FAIR_ERROR = 0.25
+# A held-out error above so many times the error on the identification data is not due to noise.
 HELD_OUT_ERROR_RATIO = 1.5
-VISIBLE_FRACTION = (
-    0.01  # of the effort: what an error or a mistake has to be to matter to a prediction
-)
-WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
+# Errors and faults below this fraction of the effort do not matter to a prediction.
+VISIBLE_FRACTION = 0.01
+MIN_EFFORT_DIVISOR = 1e-300  # where a joint has no effort
+WEAK_CONDITION = 1e4  # condition number above which digits are in doubt
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation(Record):
-    """Prediction of recordings not used for identification, by row, (r,)."""
+    """Prediction errors of logs that were not used for identification, by row, (r,)."""
 
     rows: tuple[str, ...]
     row_units: tuple[str, ...]
     rms: FloatArray  # of the prediction error [row unit]
-    relative: FloatArray  # to the rms effort of the equations that count
-    # p-value of the Ljung-Box test that the residual is white; small means structure is left
-    whiteness: FloatArray
-    numerics: bool  # the estimate is numerically sound
+    relative: FloatArray  # rms error over rms effort of the valid equations
+    whiteness: FloatArray  # p-value of the Ljung-Box test that the residual is white
+    numerics: bool  # the estimate is well conditioned
     predicts: str  # held-out data: 'good', 'fair', 'poor', or 'not tested' without any
     notices: tuple[Notice, ...]  # about the prediction, in their order
-    source: str  # which recordings
-    relative_all: FloatArray  # to the effort of all equations, near reversals too
-    share: FloatArray  # of each row that counts
+    source: str  # names of the held-out logs
+    relative_all: FloatArray  # the same of all equations, near reversals too
+    share: FloatArray  # fraction of the equations that is valid
     n_logs: int = 0  # held-out logs
 
     @property
@@ -94,14 +91,16 @@ class Validation(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        lines = [dict(zip(self.table(), line)) for line in zip(*self.table().values())]
-        rows = {
-            line.pop("row"): {
-                name: None if value != value else value if name == "unit" else float(value)
-                for name, value in line.items()
-            }
-            for line in lines
-        }
+        table = self.table()
+        rows = {}
+        for k, row in enumerate(self.rows):
+            figures: dict[str, Any] = {}
+            for name, column in table.items():
+                if name == "unit":
+                    figures[name] = column[k]
+                elif name != "row":
+                    figures[name] = None if np.isnan(column[k]) else float(column[k])
+            rows[row] = figures
         return {
             "rows": rows,
             "numerics": self.numerics,
@@ -113,25 +112,23 @@ class Validation(Record):
 
     def summary(self, *, notices: bool = True) -> str:
         """Return the validation as plain text, with its notices if wanted."""
-        lines = [
-            [
+        header = ["row", "rms error", "of effort", "of all samples", "counts", "white?", "unit"]
+        cells = []
+        for k, row in enumerate(self.rows):
+            line = [
                 row,
-                f"{rms:.4g}",
-                f"{100 * relative:.2f} %",
-                f"{100 * every:.2f} %",
-                f"{100 * share:.0f} %",
-                f"{white:.2g}",
-                unit,
+                f"{self.rms[k]:.4g}",
+                f"{100 * self.relative[k]:.2f} %",
+                f"{100 * self.relative_all[k]:.2f} %",
+                f"{100 * self.share[k]:.0f} %",
+                f"{self.whiteness[k]:.2g}",
+                self.row_units[k],
             ]
-            for row, rms, relative, every, share, white, unit in zip(*self.table().values())
-        ]
-        table = text_table(
-            ["row", "rms error", "of effort", "of all samples", "counts", "white?", "unit"], lines
-        )
-        lines_of_notices = notice_lines(self.notices) if notices else []
-        return "\n".join(
-            [self.headline, "", table, *([""] if lines_of_notices else []), *lines_of_notices]
-        )
+            cells.append(line)
+        lines = [self.headline, "", text_table(header, cells)]
+        if notices and self.notices:
+            lines += ["", *notice_lines(self.notices)]
+        return "\n".join(lines)
 
 
 def _effort_word(units: Sequence[str]) -> str:
@@ -144,97 +141,117 @@ def _effort_word(units: Sequence[str]) -> str:
 
 
 def is_well_conditioned(estimate: Estimate) -> bool:
-    """Tell whether the digits suffice: a small condition number, or a large one that shows in the
-    sigmas.
+    """Return whether an estimate is well conditioned, or its standard errors show where not.
 
-    sqrt((R^-1)_jj), R the correlation of the estimate, is how many times the others raise the sigma
-    of parameter j; the largest is at least the condition number over p. Beyond 1e4 a parameter
-    rests on one part in 1e4 of the effort: nothing to trust, unless its sigma of over 30 % says
-    that nothing is known of it.
+    sqrt((R^-1)_jj), R the correlation of the estimate, is the factor by which the other parameters
+    raise the standard error of parameter j; the largest is at least the condition number over p.
+    Above 1e4 a parameter depends on 1e-4 of the effort and cannot be trusted, unless its standard
+    error of over 30 % shows that it is not known.
     """
-    found = estimate.condition_number
-    if found < WEAK_CONDITION or not np.isfinite(found):
-        return bool(found < WEAK_CONDITION)
+    condition = estimate.condition_number
+    if condition < WEAK_CONDITION:
+        return True
+    if not np.isfinite(condition):
+        return False
     power, axes = np.linalg.eigh(estimate.correlation)
-    raised = np.sqrt((axes**2 / np.maximum(power, np.finfo(float).eps)).sum(axis=1))
-    weak = raised >= min(found / len(estimate), WEAK_CONDITION)
+    power = np.maximum(power, np.finfo(float).eps)
+    inflation = np.sqrt((axes**2 / power).sum(axis=1))
+    weak = inflation >= min(condition / len(estimate), WEAK_CONDITION)
     return bool(weak.any() and (estimate.relative_std[weak] > POORLY_KNOWN_RATIO).all())
 
 
-def noise_variance(part: Regression) -> FloatArray:
+def noise_variance(block: Regression) -> FloatArray:
     """Return the known noise variance of each row, zero if unknown, (r,). [row unit squared]"""
-    if part.covariance is None:
-        return np.zeros(len(part.rows))
-    diagonal = np.diagonal(part.covariance, axis1=-2, axis2=-1)
-    return np.asarray(diagonal if diagonal.ndim == 1 else diagonal.mean(axis=0))
+    if block.covariance is None:
+        return np.zeros(len(block.rows))
+    diagonal = np.diagonal(block.covariance, axis1=-2, axis2=-1)
+    if diagonal.ndim > 1:  # one covariance for each sample
+        diagonal = diagonal.mean(axis=0)
+    return np.asarray(diagonal)
 
 
 def validate(
     estimate: Estimate, held_out: Sequence[Regression] = (), *, source: str = ""
 ) -> Validation:
-    """Judge an estimate: numerics from itself, prediction from recordings it has not seen.
+    """Validate an estimate: its conditioning, and its prediction of held-out logs.
 
     Args:
-        held_out: Regressions of other recordings, with the estimate's parameters among theirs.
+        estimate: The estimate.
+        held_out: Regressions of other logs, with the estimate's parameters among theirs.
         source: Their names, for the report.
     """
-    numerics = is_well_conditioned(estimate)
     if not held_out:
-        some, own = np.ones(len(estimate.rows)), estimate.residual_relative
-        return Validation(
-            rows=estimate.rows,
-            row_units=estimate.row_units,
-            rms=estimate.residual_rms,
-            relative=own,
-            relative_all=own,
-            share=some,
-            whiteness=np.nan * some,
-            numerics=numerics,
-            predicts="not tested",
-            notices=(),
-            source="identification data",
-        )
+        return _not_validated(estimate)
     rows = held_out[0].rows
-    if any(part.rows != rows for part in held_out):
+    if any(block.rows != rows for block in held_out):
         raise InvalidInput("the held-out recordings are of different robots: their rows differ")
-    if not all(len(part) for part in held_out):
+    if not all(len(block) for block in held_out):
         raise InvalidInput(
-            "a held-out recording has no samples left to judge by; is the window about reversals "
-            "too "
-            "wide?"
+            "a held-out recording has no valid samples; is the exclusion window around reversals "
+            "too wide?"
         )
-    each = [part.effort - estimate.predict(part) for part in held_out]
-    left, effort = np.concatenate(each), np.concatenate([part.effort for part in held_out])
-    counts = np.concatenate([part.valid for part in held_out])
-    rms, size = (
-        np.sqrt((counts * x**2).sum(axis=0) / np.maximum(counts.sum(axis=0), 1))
-        for x in (left, effort)
-    )
-    relative = rms / np.maximum(size, 1e-300)
-    every = np.sqrt((left**2).sum(axis=0) / np.maximum((effort**2).sum(axis=0), 1e-300))
-    white = np.min([ljung_box(own, part.mask) for own, part in zip(each, held_out)], axis=0)
-    # Held-out data averaged over fewer periods are noisier: what their noise explains is not held
-    # against them.
-    noise = np.mean([noise_variance(part) for part in held_out], axis=0)
-    worst = relative.max()
-    notices = [
-        higher_error_notice(row, ratio, "info")
-        for row, ratio in rows_with_higher_error(estimate, rows, rms, relative, noise).items()
-    ]
+    residuals = [block.effort - estimate.predict(block) for block in held_out]
+    residual = np.concatenate(residuals)
+    effort = np.concatenate([block.effort for block in held_out])
+    valid = np.concatenate([block.valid for block in held_out])
+    rms = _valid_rms(residual, valid)
+    relative = rms / np.maximum(_valid_rms(effort, valid), MIN_EFFORT_DIVISOR)
+    effort_squares = np.maximum((effort**2).sum(axis=0), MIN_EFFORT_DIVISOR)
+    relative_all = np.sqrt((residual**2).sum(axis=0) / effort_squares)
+    whiteness = []
+    for block, block_residual in zip(held_out, residuals):
+        whiteness.append(ljung_box(block_residual, block.mask))
+    # Held-out data averaged over fewer periods are noisier: that noise is no error of the model.
+    noise = np.mean([noise_variance(block) for block in held_out], axis=0)
+    higher = rows_with_higher_error(estimate, rows, rms, relative, noise)
+    notices = [higher_error_notice(row, ratio, "info") for row, ratio in higher.items()]
     return Validation(
         rows=rows,
         row_units=held_out[0].row_units,
         rms=rms,
         relative=relative,
-        whiteness=white,
-        numerics=numerics,
-        predicts="good" if worst < GOOD_ERROR else "fair" if worst < FAIR_ERROR else "poor",
+        whiteness=np.min(whiteness, axis=0),
+        numerics=is_well_conditioned(estimate),
+        predicts=_grade(relative.max()),
         n_logs=len(held_out),
         notices=ordered(notices),
         source=source,
-        relative_all=every,
-        share=counts.mean(axis=0),
+        relative_all=relative_all,
+        share=valid.mean(axis=0),
     )
+
+
+def _not_validated(estimate: Estimate) -> Validation:
+    """Return the validation without held-out logs, with the errors on the identification data."""
+    n_rows = len(estimate.rows)
+    return Validation(
+        rows=estimate.rows,
+        row_units=estimate.row_units,
+        rms=estimate.residual_rms,
+        relative=estimate.residual_relative,
+        relative_all=estimate.residual_relative,
+        share=np.ones(n_rows),
+        whiteness=np.full(n_rows, np.nan),
+        numerics=is_well_conditioned(estimate),
+        predicts="not tested",
+        notices=(),
+        source="identification data",
+    )
+
+
+def _valid_rms(values: FloatArray, valid: BoolArray) -> FloatArray:
+    """Return the rms over the valid equations of each row, (r,)."""
+    n_valid = np.maximum(valid.sum(axis=0), 1)
+    return np.asarray(np.sqrt((valid * values**2).sum(axis=0) / n_valid))
+
+
+def _grade(error: float) -> str:
+    """Return the grade of a relative prediction error."""
+    if error < GOOD_ERROR:
+        return "good"
+    if error < FAIR_ERROR:
+        return "fair"
+    return "poor"
 
 
 def higher_error_notice(joint: str, ratio: float, level: Level) -> Notice:
@@ -256,83 +273,93 @@ def rows_with_higher_error(
     relative: FloatArray,
     noise: FloatArray,
 ) -> dict[str, float]:
-    """Return the ratio of held-out to fit error of the rows where it is too high, by row.
+    """Return the ratio of held-out error to fit error where it is too high, by row.
 
-    A row that is predicted to 1 % is not held against model or machine: there a fit of few samples,
-    another band or reversals between two samples make such ratios.
+    Rows predicted to better than `VISIBLE_FRACTION` are omitted: a fit of few samples, another
+    filter or reversals between two samples cause such ratios there.
+
+    Args:
+        estimate: The estimate, with the error of its fit.
+        rows: Rows of the held-out logs, r.
+        rms: Held-out error, (r,). [row unit]
+        relative: The same over the rms effort, (r,).
+        noise: Noise variance of the held-out logs, which is subtracted, (r,). [row unit squared]
     """
-    own = dict(zip(estimate.rows, estimate.residual_rms))
-    return {
-        row: float(error / own[row])
-        for row, error, part, known in zip(rows, rms, relative, noise)
-        if row in own
-        and part >= VISIBLE_FRACTION
-        and error**2 - known > (HELD_OUT_ERROR_RATIO * own[row]) ** 2
-    }
+    fit_rms = dict(zip(estimate.rows, estimate.residual_rms))
+    ratios = {}
+    for k, row in enumerate(rows):
+        if row not in fit_rms or relative[k] < VISIBLE_FRACTION:
+            continue
+        if rms[k] ** 2 - noise[k] > (HELD_OUT_ERROR_RATIO * fit_rms[row]) ** 2:
+            ratios[row] = float(rms[k] / fit_rms[row])
+    return ratios
 
 
-def validate_on(unseen: Experiment, estimate: Estimate, own: Processing) -> Validation:
-    """Judge an estimate on logs made ready; says so if their cut-off is well above that of those
-    identified from.
+def validate_on(held_out: Experiment, estimate: Estimate, fitted_with: Processing) -> Validation:
+    """Validate an estimate on processed held-out logs.
 
-    Less than an octave, the step of the search, may be a matter of noise.
+    A notice reports a cut-off that is at least an octave, the step of its search, above that of
+    the identification logs; less may be due to noise.
+
+    Args:
+        held_out: The held-out logs.
+        estimate: The estimate.
+        fitted_with: Processing of the identification logs.
     """
-    found = validate(
-        estimate, unseen.regressions, source=", ".join(log.source for log in unseen.recordings)
-    )
-    used = unseen.processing.cutoff
-    if used is None or own.cutoff is None or used < CUTOFF_RATIO * own.cutoff:
-        return found
+    source = ", ".join(log.source for log in held_out.recordings)
+    validation = validate(estimate, held_out.regressions, source=source)
+    cutoff = held_out.processing.cutoff
+    if cutoff is None or fitted_with.cutoff is None or cutoff < CUTOFF_RATIO * fitted_with.cutoff:
+        return validation
     notice = Notice(
         rule="cut-off",
         level="info",
         text=f"the held-out logs move faster than the cut-off of the identification logs, "
-        f"{own.cutoff:.3g} Hz, passes: they are predicted with {used:.3g} Hz",
-        numbers={"cutoff": used},
+        f"{fitted_with.cutoff:.3g} Hz, passes: they are predicted with {cutoff:.3g} Hz",
+        numbers={"cutoff": cutoff},
     )
-    return replace(found, notices=ordered((*found.notices, notice)))
+    return replace(validation, notices=ordered((*validation.notices, notice)))
 
 
 def validate_result(
     model: Model, result: Identification, recordings: Sequence[Recording]
 ) -> Validation:
     """Validate an identification on held-out logs, processed by `prepare_for_result`."""
-    unseen, estimate = prepare_for_result(result, model, recordings), result.estimate
-    if (
-        unseen.processing.cutoff != result.processing.cutoff
-    ):  # what it leaves of its own logs there is not known
+    held_out = prepare_for_result(result, model, recordings)
+    estimate = result.estimate
+    if held_out.processing.cutoff != result.processing.cutoff:
+        # The residual of the identification logs at this cut-off is not known.
         estimate = replace(estimate, residual_rms=np.full(len(estimate.rows), np.nan))
-    return validate_on(unseen, estimate, result.processing)
+    return validate_on(held_out, estimate, result.processing)
 
 
 def prepare_for_result(
     result: Identification, model: Model, recordings: Sequence[Recording]
 ) -> Experiment:
-    """Make logs ready that a stored model is to predict; a cut-off that was not given may be
-    higher, as they need.
-    """
-    values = {Parameter(name): value for name, value in result.known.items()}
-    values |= dict(zip(result.estimate.parameters, result.estimate.values.tolist()))
+    """Process logs that a stored model is to predict; the cut-off is raised unless it was given."""
+    values = None
+    if result.settings.get("cutoff") is None:
+        values = {Parameter(name): known for name, known in result.known.items()}
+        values |= dict(zip(result.estimate.parameters, result.estimate.values.tolist()))
     return prepare_with_settings(
         result.fitted(model),
         recordings,
         result.base,
         result.processing,
-        None if result.settings.get("cutoff") is not None else values,
+        values,
         result.gains,
         result.known,
     )
 
 
-def with_same_filter(experiment: Experiment, unseen: Experiment, estimate: Estimate) -> Estimate:
-    """Return the estimate with what it leaves of its own logs if they are processed as those to be
-    predicted.
-    """
-    if unseen.processing.cutoff == experiment.processing.cutoff:
+def with_same_filter(experiment: Experiment, held_out: Experiment, estimate: Estimate) -> Estimate:
+    """Return the estimate with the residual of its own logs at the filter of the held-out logs."""
+    if held_out.processing.cutoff == experiment.processing.cutoff:
         return estimate
-    processed = process_with(experiment.model, matched_logs(experiment), unseen.processing)
-    again = build_experiment(
-        experiment.model,
+    model = experiment.model
+    processed = process_with(model, matched_logs(experiment), held_out.processing)
+    refiltered = build_experiment(
+        model,
         experiment.recordings,
         processed,
         experiment.base,
@@ -340,8 +367,7 @@ def with_same_filter(experiment: Experiment, unseen: Experiment, estimate: Estim
         gains=experiment.gains or None,
         known=experiment.known,
     )
-    squares, counts = np.zeros(len(estimate.rows)), np.zeros(len(estimate.rows))
-    for part in again.regressions:
-        squares += (part.valid * (part.effort - estimate.predict(part)) ** 2).sum(axis=0)
-        counts += part.n_valid
-    return replace(estimate, residual_rms=np.sqrt(squares / np.maximum(counts, 1)))
+    residual = [block.effort - estimate.predict(block) for block in refiltered.regressions]
+    valid = [block.valid for block in refiltered.regressions]
+    rms = _valid_rms(np.concatenate(residual), np.concatenate(valid))
+    return replace(estimate, residual_rms=rms)
