@@ -22,6 +22,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.display import text_table
+from gough.core.documents import plain
 from gough.core.errors import GoughError
 from gough.core.names import Parameter
 from gough.core.notices import Notice
@@ -168,11 +169,19 @@ class FittedConstants:
     units: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
 
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the documented JSON form."""
+        document = {}
+        for name, constant in self.values.items():
+            std = plain(self.std[name])
+            document[name] = {"value": constant, "std": std, "unit": self.units[name]}
+        return document
+
     def summary(self) -> str:
-        rows = [
-            [name, f"{value:.6g}", f"{self.std[name]:.3g}", self.units[name]]
-            for name, value in self.values.items()
-        ]
+        """Return the constants as plain text."""
+        rows = []
+        for name, constant in self.values.items():
+            rows.append([name, f"{constant:.6g}", f"{self.std[name]:.3g}", self.units[name]])
         return "Constants of joint terms\n" + text_table(["constant", "value", "std", "unit"], rows)
 
 

@@ -153,7 +153,7 @@ def fit_logs(
         notices += _changed_parameters(elimination)
         history = _elimination_steps(elimination)
     for name, failure in run.errors.items():
-        text = f"not possible: {failure}"
+        text = f"was not possible: {failure}"
         notices.append(Notice(rule="estimator", level="info", where=name, text=text))
     uses = {"identification": recordings, "loaded": loaded, "validation": held_out}
     identification = replace(

@@ -1,6 +1,4 @@
-"""The outcome of an identification: parameters, what they were found from, and how well they
-predict.
-"""
+"""The result of an identification: parameters, their validation, and how they were found."""
 
 from __future__ import annotations
 
@@ -35,93 +33,90 @@ from gough.identification.validation import Validation
 from gough.mechanism.terms import TERMS, JointState
 from gough.processing import Processing, ProcessingChoice
 
-RESULT_FORMAT = 3
-MAX_PLOTTED_SAMPLES = 4000  # samples kept for pictures
-RESULT_FILE, FITS_FILE = "estimate.json", "fits.npz"
+RESULT_FORMAT = 3  # version of the stored files
+MAX_PLOTTED_SAMPLES = 4000  # of each log, kept for plots
+RESULT_FILE = "estimate.json"
+FITS_FILE = "fits.npz"
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
+MAX_FORMULA_CHARS = 100  # of a regrouped parameter in the summary
+FRICTION_PLOT_POINTS = 401
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit(Record):
-    """Measured and predicted efforts of one recording, for pictures, (t, r). [row unit]"""
+    """Measured and predicted efforts of one log, thinned for plots, (t, r). [row unit]"""
 
-    label: str  # `identification` or `held-out`, with the recording's name
+    label: str  # `identification` or `held-out`, with the log's name
     held_out: bool
-    time: FloatArray
+    time: FloatArray  # (t,) [s]
     measured: FloatArray
     predicted: FloatArray
-    q: FloatArray  # all coordinates, (t, n), for the moving picture [m or rad]
-    used: BoolArray  # for the estimate or its validation; those near reversals were not
+    q: FloatArray  # all coordinates, for the animation, (t, n) [m or rad]
+    used: BoolArray  # valid equations; those near velocity reversals are not, (t, r)
 
 
 def fits_of(
     experiment: Experiment, predict: Callable[[Regression], FloatArray], *, held_out: bool = False
 ) -> tuple[Fit, ...]:
-    """Return measured and predicted efforts of each log, thinned, with the equations that count
-    marked as used.
-    """
+    """Return measured and predicted efforts of each log, thinned for plots."""
+    use = "held-out" if held_out else "identification"
     fits = []
-    for log, part in zip(experiment.processed, experiment.regressions):
-        shown = part.take(slice(None, None, max(1, len(part) // MAX_PLOTTED_SAMPLES)))
+    for log, block in zip(experiment.processed, experiment.regressions):
+        step = max(1, len(block) // MAX_PLOTTED_SAMPLES)
+        shown = block.take(slice(None, None, step))
         assert shown.time is not None
         assert shown.sample is not None
         known = known_effort(shown, experiment.known)
-        fits.append(
-            Fit(
-                label=f"{'held-out' if held_out else 'identification'}: {log.source}",
-                held_out=held_out,
-                time=shown.time,
-                measured=shown.effort + known,
-                predicted=predict(shown) + known,
-                q=log.motion.q[shown.sample - log.sample[0]],
-                used=shown.valid,
-            )
+        fit = Fit(
+            label=f"{use}: {log.source}",
+            held_out=held_out,
+            time=shown.time,
+            measured=shown.effort + known,
+            predicted=predict(shown) + known,
+            q=log.motion.q[shown.sample - log.sample[0]],
+            used=shown.valid,
         )
+        fits.append(fit)
     return tuple(fits)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Identification(Record):
-    """Parameters of a robot with uncertainty, validation and what led to them."""
+    """Parameters of a robot with their uncertainty and validation, and how they were found."""
 
     robot: str  # name, or path of its file
     estimator: str  # which of `estimates` is the result
     estimate: Estimate  # base parameters, and drive gains and payload parameters if asked
     base: BaseParameters
-    tied: bool  # legs were
+    tied: bool  # parameters of equal legs were
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
-    enclosures: Mapping[str, Enclosure] = field(default_factory=dict)  # guaranteed boxes by name
+    # guaranteed interval enclosures, by name
+    enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
     validation: Validation
     # all that the user should know: errors, warnings, info
     notices: tuple[Notice, ...] = ()
     # faults that explain the residual, where there are warnings or errors
     diagnosis: Diagnosis | None = None
-    nominal_gains: Mapping[str, float] = field(
-        default_factory=dict
-    )  # that turned currents into efforts, by joint
-    known: Mapping[str, float] = field(
-        default_factory=dict
-    )  # payload parameters, from which gains were found
-    bodies: Mapping[str, tuple[float, ...]] = field(
-        default_factory=dict
-    )  # possible ones [kg, kg m, kg m2]
-    joint_terms: Mapping[str, float] = field(default_factory=dict)  # coefficients that go with them
+    # drive gains that turned currents into efforts, by joint
+    nominal_gains: Mapping[str, float] = field(default_factory=dict)
+    # measured payload parameters from which drive gains were identified, by full name
+    known: Mapping[str, float] = field(default_factory=dict)
+    # physically consistent inertial parameters by body [kg, kg m, kg m2]
+    bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    # coefficients of joint terms estimated with them
+    joint_terms: Mapping[str, float] = field(default_factory=dict)
     constants: FittedConstants = field(default_factory=FittedConstants)
     fits: tuple[Fit, ...] = ()
-    quality: Mapping[str, Mapping[str, float]] = field(
-        default_factory=dict
-    )  # figures of the data by log
-    history: tuple[str, ...] = ()  # of the choice of essential parameters, in words
-    settings: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # every option: the same logs give the same result
-    choice: ProcessingChoice | None = None  # how logs were processed, and what that was chosen from
+    # figures of the data by log
+    quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    history: tuple[str, ...] = ()  # steps of the choice of essential parameters, in words
+    # every option: the same logs give the same result
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    choice: ProcessingChoice | None = None  # processing of the logs and its candidates
     logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names by use
     digests: Mapping[str, str] = field(default_factory=dict)  # SHA-256 by the names in `quality`
     structures: ModelChoice | None = None
-    beside: tuple[
-        str, ...
-    ] = ()  # names of the files that were saved with it: the robot file, a study
+    beside: tuple[str, ...] = ()  # names of the files saved with it: the robot file, a study
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "notices", ordered(self.notices))
@@ -141,7 +136,10 @@ class Identification(Record):
     @property
     def headline(self) -> str:
         """Robot, level and prediction in one sentence, with the rules that warn."""
-        rules = [n.rule for n in self.notices if n.level != "info" and n.rule != "not validated"]
+        rules = []
+        for notice in self.notices:
+            if notice.level != "info" and notice.rule != "not validated":
+                rules.append(notice.rule)
         sentence = f"{self.robot}: {self.level.upper()} - {self.validation.headline}"
         if rules:
             sentence += f"; see {', '.join(dict.fromkeys(rules))}"
@@ -153,77 +151,81 @@ class Identification(Record):
 
     def plot(self) -> Any:
         """Draw measured and predicted efforts, a panel for each log and row; returns the axes."""
-        shown = [(fit, j) for fit in self.fits for j in range(len(self.estimate.rows))]
-        axes = stacked_axes(
-            [
-                f"{fit.label}: {self.estimate.rows[j]} [{self.estimate.row_units[j]}]"
-                for fit, j in shown
-            ],
-            1.5,
-            share=False,
-        )
-        for each, (fit, j) in zip(axes, shown):
-            each.plot(fit.time, fit.measured[:, j], color="0.6", label="measured")
-            each.plot(fit.time, fit.predicted[:, j], linewidth=1, label="predicted")
-            each.plot(
-                fit.time, fit.measured[:, j] - fit.predicted[:, j], linewidth=0.7, label="residual"
-            )
-        for each in axes[:1]:
-            each.legend(loc="upper right", fontsize="small")
+        titles = []
+        panels = []
+        for fit in self.fits:
+            for k, row in enumerate(self.estimate.rows):
+                titles.append(f"{fit.label}: {row} [{self.estimate.row_units[k]}]")
+                panels.append((fit, k))
+        axes = stacked_axes(titles, 1.5, share=False)
+        for axis, (fit, k) in zip(axes, panels):
+            measured = fit.measured[:, k]
+            predicted = fit.predicted[:, k]
+            axis.plot(fit.time, measured, color="0.6", label="measured")
+            axis.plot(fit.time, predicted, linewidth=1, label="predicted")
+            axis.plot(fit.time, measured - predicted, linewidth=0.7, label="residual")
+        for axis in axes[:1]:
+            axis.legend(loc="upper right", fontsize="small")
         return axes
 
     def plot_friction(self, robot: Robot | None = None, *, speed: float = 1.0) -> Any:
-        """Draw the friction of each joint over its velocity, with two standard deviations; returns
-        the axes.
+        """Draw the friction of each joint over its velocity; returns the axes.
 
-        Terms that depend on other joints are left out; lags are settled. A robot is needed where
-        its file has terms of its own. `speed` is the largest velocity. [m/s or rad/s]
+        The band is two standard errors. Terms that depend on other joints are omitted; internal
+        states are in equilibrium.
+
+        Args:
+            robot: Needed where the robot file has terms of its own.
+            speed: Largest velocity. [m/s or rad/s]
         """
-        known = TERMS if robot is None else as_model(robot).mechanism.terms
-        friction = {
-            name: term for name, term in known.items() if term.dissipative and not term.other_joints
-        }
-        qd = np.linspace(-speed, speed, 401)
+        terms = TERMS if robot is None else as_model(robot).mechanism.terms
+        qd = np.linspace(-speed, speed, FRICTION_PLOT_POINTS)
+        rest = np.zeros(len(qd))
         state = JointState(
-            q=0 * qd, qd=qd, qdd=0 * qd, sign=np.sign(qd), math=np, constants=self.constants.values
+            q=rest, qd=qd, qdd=rest, sign=np.sign(qd), math=np, constants=self.constants.values
         )
-        joints: dict[str, list[int]] = {}
+        columns_of: dict[str, list[int]] = {}
         for k, name in enumerate(self.estimate.parameters):
-            if not name.is_gain and name.kind in friction:
-                joints.setdefault(name.owner, []).append(k)
-        axes = stacked_axes(
-            [f"{joint}: friction" for joint in joints], 1.6, along="velocity [m/s or rad/s]"
-        )
-        for each, columns in zip(axes, joints.values()):
-            W = np.column_stack(
-                [friction[self.estimate.parameters[k].kind].value(state) + 0 * qd for k in columns]
-            )
-            effort = W @ self.estimate.values[columns]
-            std = np.sqrt(
-                np.einsum("ti,ij,tj->t", W, self.estimate.covariance[np.ix_(columns, columns)], W)
-            )
-            each.plot(qd, effort)
-            each.fill_between(qd, effort - 2 * std, effort + 2 * std, alpha=0.3)
+            if name.is_gain or name.kind not in terms:
+                continue
+            if terms[name.kind].dissipative and not terms[name.kind].other_joints:
+                columns_of.setdefault(name.owner, []).append(k)
+        titles = [f"{joint}: friction" for joint in columns_of]
+        axes = stacked_axes(titles, 1.6, along="velocity [m/s or rad/s]")
+        for axis, columns in zip(axes, columns_of.values()):
+            regressor = np.zeros((len(qd), len(columns)))
+            for column, k in enumerate(columns):
+                kind = self.estimate.parameters[k].kind
+                regressor[:, column] = terms[kind].value(state)
+            effort = regressor @ self.estimate.values[columns]
+            covariance = self.estimate.covariance[np.ix_(columns, columns)]
+            std = np.sqrt(np.einsum("ti,ij,tj->t", regressor, covariance, regressor))
+            axis.plot(qd, effort)
+            axis.fill_between(qd, effort - 2 * std, effort + 2 * std, alpha=0.3)
         return axes
 
     @property
     def drive_gains(self) -> dict[str, dict[str, float]]:
-        """Identified gains with standard deviations by joint, or the nominal ones without."""
-        found = {
-            name.owner: {"value": float(v), "std": float(s)}
-            for name, v, s in zip(self.estimate.parameters, self.estimate.values, self.estimate.std)
-            if name.is_gain
-        }
-        return found or {name: {"value": float(v)} for name, v in self.nominal_gains.items()}
+        """Identified gains with standard errors by joint, or the nominal ones without."""
+        gains = {}
+        for k, name in enumerate(self.estimate.parameters):
+            if name.is_gain:
+                gains[name.owner] = self._value_and_std(k)
+        if gains:
+            return gains
+        return {name: {"value": float(gain)} for name, gain in self.nominal_gains.items()}
 
     @property
     def payload(self) -> dict[Parameter, dict[str, float]]:
-        """Identified payload parameters by name."""
-        return {
-            name: {"value": float(v), "std": float(s)}
-            for name, v, s in zip(self.estimate.parameters, self.estimate.values, self.estimate.std)
-            if name.payload is not None
-        }
+        """Identified payload parameters with standard errors by name."""
+        parameters = {}
+        for k, name in enumerate(self.estimate.parameters):
+            if name.payload is not None:
+                parameters[name] = self._value_and_std(k)
+        return parameters
+
+    def _value_and_std(self, k: int) -> dict[str, float]:
+        return {"value": float(self.estimate.values[k]), "std": float(self.estimate.std[k])}
 
     @property
     def gains(self) -> dict[str, float] | None:
@@ -236,83 +238,61 @@ class Identification(Record):
         return Processing() if self.choice is None else self.choice.processing
 
     def processing_with(self, asked: Processing) -> Processing:
-        """Return how other logs of the robot are to be processed: as these were, but for what is
-        asked for.
-        """
-        usual, own = Processing(), self.processing
-        given = {
-            f.name: getattr(asked, f.name)
-            for f in fields(asked)
-            if getattr(asked, f.name) != getattr(usual, f.name)
-        }
-        if {"cutoff", "method"} & set(given):  # decimation, window and dead bands follow these
-            own = replace(usual, method=own.method, cutoff=own.cutoff)
-        return replace(own, **given)
+        """Return the processing for other logs of the robot: as of these, but for what is asked."""
+        default = Processing()
+        used = self.processing
+        given = {}
+        for option in fields(asked):
+            wanted = getattr(asked, option.name)
+            if wanted != getattr(default, option.name):
+                given[option.name] = wanted
+        if "cutoff" in given or "method" in given:
+            # decimation, exclusion window and dead bands depend on these
+            used = replace(default, method=used.method, cutoff=used.cutoff)
+        return replace(used, **given)
 
     def fitted(self, model: Model) -> Model:
-        """Return the robot with the constants of joint terms that were found, and with its
-        transmitted efforts.
-        """
+        """Return the robot with the fitted constants of joint terms and the transmitted efforts."""
         known = model.mechanism.constants
-        if any(known[name].value != value for name, value in self.constants.values.items()):
+        if any(known[name].value != fitted for name, fitted in self.constants.values.items()):
             model = Model(model.mechanism.with_constants(self.constants.values))
         if not model.mechanism.load_dependent:
             return model
         return model.with_transmitted_effort(self.standard(model))
 
     def standard(self, model: Model) -> FloatArray:
-        """Return standard parameters (p,) with the same efforts as the estimate: base values on
-        their own columns.
+        """Return standard parameters with the same efforts as the estimate, (p,).
 
-        They are not physical body by body (use the `feasible` estimate for that), but exact for the
+        Each base value is given to the standard parameter of its column. They are not physically
+        consistent body by body (use the `feasible` estimate for that), but give exactly the
         model's efforts.
         """
-        own = {
-            name: value
-            for name, value in zip(self.estimate.parameters, self.estimate.values)
-            if name.payload is None and not name.is_gain
-        }
-        return standard_from_base(model, self.base.select(own), np.array(list(own.values())))[0]
+        names = []
+        values = []
+        for name, estimated in zip(self.estimate.parameters, self.estimate.values):
+            if name.payload is None and not name.is_gain:
+                names.append(name)
+                values.append(estimated)
+        return standard_from_base(model, self.base.select(names), np.array(values))[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        e, constants = self.estimate, self.constants
-        known = np.full(len(e), np.nan) if e.information is None else e.information
-        found = {
+        document = {
             "format": RESULT_FORMAT,
             "robot": self.robot,
             "estimator": self.estimator,
-            "parameters": [
-                {
-                    "name": n,
-                    "value": float(v),
-                    "std": float(s),
-                    "unit": u,
-                    "information_over_noise": None
-                    if not np.isfinite(known[k])
-                    else float(known[k]),
-                    "std_by_source": {source.kind: float(source.std[k]) for source in e.sources},
-                }
-                for k, (n, v, s, u) in enumerate(zip(e.parameters, e.values, e.std, e.units))
-            ],
-            "uncertainty": e.uncertainty,
+            "parameters": [self._parameter_dict(k) for k in range(len(self.estimate))],
+            "uncertainty": self.estimate.uncertainty,
             "drive_gains": self.drive_gains,
             "payload": self.payload,
-            "residual": {
-                row: {
-                    "rms": float(a),
-                    "relative": float(b),
-                    "share": int(count) / max(e.samples, 1),
-                }
-                for row, a, b, count in zip(e.rows, e.residual_rms, e.residual_relative, e.n_valid)
-            },
+            "residual": self._residual_dict(),
             "validation": self.validation.to_dict(),
             "level": self.level,
             "headline": self.headline,
             "notices": [notice.to_dict() for notice in self.notices],
             "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
             "tied": self.tied,
-            "quality": {k: dict(v) for k, v in self.quality.items()},
+            "quality": {log: dict(figures) for log, figures in self.quality.items()},
             "history": list(self.history),
             "regrouping": self.base.regrouping(),
             "settings": dict(self.settings),
@@ -321,77 +301,91 @@ class Identification(Record):
             "logs": {use: list(names) for use, names in self.logs.items()},
             "digests": dict(self.digests),
         }
-        if constants.values:
-            found["constants"] = {
-                name: {
-                    "value": value,
-                    "std": plain(constants.std[name]),
-                    "unit": constants.units[name],
-                }
-                for name, value in constants.values.items()
+        if self.constants.values:
+            document["constants"] = self.constants.to_dict()
+        if self.structures is not None:
+            document["structures"] = self.structures.to_dict()
+        return document
+
+    def _parameter_dict(self, k: int) -> dict[str, Any]:
+        """Return the JSON form of one parameter."""
+        estimate = self.estimate
+        information = None
+        if estimate.information is not None and np.isfinite(estimate.information[k]):
+            information = float(estimate.information[k])
+        return {
+            "name": estimate.parameters[k],
+            **self._value_and_std(k),
+            "unit": estimate.units[k],
+            "information_over_noise": information,
+            "std_by_source": {source.kind: float(source.std[k]) for source in estimate.sources},
+        }
+
+    def _residual_dict(self) -> dict[str, Any]:
+        """Return the JSON form of the residual of the identification logs, by row."""
+        estimate = self.estimate
+        samples = max(estimate.samples, 1)
+        residual = {}
+        for k, row in enumerate(estimate.rows):
+            residual[row] = {
+                "rms": float(estimate.residual_rms[k]),
+                "relative": float(estimate.residual_relative[k]),
+                "share": int(estimate.n_valid[k]) / samples,
             }
-        return (
-            found if self.structures is None else found | {"structures": self.structures.to_dict()}
-        )
+        return residual
 
     def summary(self) -> str:
         """Return the result as plain text, headline and notices first."""
-        parts = [self.headline, *notice_lines(self.notices)]
+        lines = [self.headline, *notice_lines(self.notices)]
         if self.diagnosis is not None:
-            parts += ["", self.diagnosis.summary()]
-        parts += ["", self.estimate.summary(notices=False)]
+            lines += ["", self.diagnosis.summary()]
+        lines += ["", self.estimate.summary(notices=False)]
         if self.constants.values:
-            parts += ["", self.constants.summary()]
+            lines += ["", self.constants.summary()]
         if self.choice is not None:
-            lines = self.choice.summary().splitlines()
-            parts += ["", "Data and processing", *(f"  {line}" for line in lines)]
+            lines += ["", "Data and processing"]
+            lines += [f"  {line}" for line in self.choice.summary().splitlines()]
         if self.validation.predicts != "not tested":
-            parts += ["", "Held-out data", self.validation.summary(notices=False)]
-        combined = {
-            name: formula
-            for name, formula in self.base.regrouping().items()
-            if name in self.estimate.parameters and " " in formula
-        }
-        if combined:
-            parts += [
-                "",
-                "Combinations, not parameters of one body or joint alone:",
-                *(f"  {name} = {shorten(formula, 100)}" for name, formula in combined.items()),
-            ]
+            lines += ["", "Held-out data", self.validation.summary(notices=False)]
+        combinations = []
+        for name, formula in self.base.regrouping().items():
+            if name in self.estimate.parameters and " " in formula:
+                combinations.append(f"  {name} = {shorten(formula, MAX_FORMULA_CHARS)}")
+        if combinations:
+            lines += ["", "Combinations, not parameters of one body or joint alone:"]
+            lines += combinations
         if self.history:
-            parts += [
-                "",
-                "Choice of essential parameters:",
-                *(f"  {line}" for line in self.history),
-            ]
+            lines += ["", "Choice of essential parameters:"]
+            lines += [f"  {line}" for line in self.history]
         if self.structures is not None:
-            parts += ["", self.structures.summary()]
-        return "\n".join(parts)
+            lines += ["", self.structures.summary()]
+        return "\n".join(lines)
 
     def save(self, folder: str | Path, *, beside: Mapping[str, str] | None = None) -> None:
-        """Write `estimate.json` (all estimates, base parameters, notices) and `fits.npz` into an
-        existing folder.
+        """Write `estimate.json` (estimates, notices) and `fits.npz` into an existing folder.
 
-        Text files `beside`, by name, belong to the result; all appear together.
+        Args:
+            folder: Where to write; all files appear together.
+            beside: Text files that belong to the result, by name.
         """
-        kept = {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.name != "fits"}
-        kept["beside"] = [*(beside or {})]
-        kept["fits"] = [{"label": fit.label, "held_out": fit.held_out} for fit in self.fits]
-        arrays = {
-            f"{k}.{name}": getattr(fit, name)
-            for k, fit in enumerate(self.fits)
-            for name in FIT_ARRAYS
-        }
+        texts = dict(beside or {})
+        stored = {}
+        for entry in fields(self):
+            if entry.name != "fits":
+                stored[entry.name] = plain(getattr(self, entry.name))
+        stored["beside"] = list(texts)
+        stored["fits"] = [{"label": fit.label, "held_out": fit.held_out} for fit in self.fits]
+        texts[RESULT_FILE] = json.dumps(self.to_dict() | {"stored": stored}, indent=1)
+        arrays = {}
+        for k, fit in enumerate(self.fits):
+            for name in FIT_ARRAYS:
+                arrays[f"{k}.{name}"] = getattr(fit, name)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
-        texts = {
-            **(beside or {}),
-            RESULT_FILE: json.dumps(self.to_dict() | {"stored": kept}, indent=1),
-        }
-        write_together(
-            folder,
-            {FITS_FILE: buffer.getvalue(), **{name: text.encode() for name, text in texts.items()}},
-        )
+        files = {FITS_FILE: buffer.getvalue()}
+        for name, text in texts.items():
+            files[name] = text.encode()
+        write_together(folder, files)
 
 
 def load_identification(folder: str | Path) -> Identification:
@@ -418,15 +412,16 @@ def load_identification(folder: str | Path) -> Identification:
             "version of Gough: run the identification again"
         )
     try:
-        kept, hints = dict(content["stored"]), get_type_hints(Identification)
+        stored = dict(content["stored"])
         with np.load(locate_written(folder, FITS_FILE)) as arrays:
-            kept["fits"] = [
-                {**fit, **{name: arrays[f"{k}.{name}"] for name in FIT_ARRAYS}}
-                for k, fit in enumerate(kept["fits"])
-            ]
-        return Identification(
-            **{name: restored(hint, kept[name]) for name, hint in hints.items() if name in kept}
-        )
+            for k, fit in enumerate(stored["fits"]):
+                for name in FIT_ARRAYS:
+                    fit[name] = arrays[f"{k}.{name}"]
+        entries = {}
+        for name, hint in get_type_hints(Identification).items():
+            if name in stored:
+                entries[name] = restored(hint, stored[name])
+        return Identification(**entries)
     except (
         KeyError,
         TypeError,

@@ -91,16 +91,16 @@ class Validation(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        table = self.table()
         rows = {}
         for k, row in enumerate(self.rows):
-            figures: dict[str, Any] = {}
-            for name, column in table.items():
-                if name == "unit":
-                    figures[name] = column[k]
-                elif name != "row":
-                    figures[name] = None if np.isnan(column[k]) else float(column[k])
-            rows[row] = figures
+            rows[row] = {
+                "rms": _number_or_none(self.rms[k]),
+                "relative": _number_or_none(self.relative[k]),
+                "relative_all": _number_or_none(self.relative_all[k]),
+                "share": _number_or_none(self.share[k]),
+                "whiteness": _number_or_none(self.whiteness[k]),
+                "unit": self.row_units[k],
+            }
         return {
             "rows": rows,
             "numerics": self.numerics,
@@ -129,6 +129,11 @@ class Validation(Record):
         if notices and self.notices:
             lines += ["", *notice_lines(self.notices)]
         return "\n".join(lines)
+
+
+def _number_or_none(figure: float) -> float | None:
+    """Return a number for JSON, None for NaN."""
+    return None if np.isnan(figure) else float(figure)
 
 
 def _effort_word(units: Sequence[str]) -> str:
