@@ -1,15 +1,14 @@
-"""Constants of joint terms that are not linear, found by variable projection.
+"""Fit constants of joint terms that are not linear, by variable projection.
 
 With constants c and coefficients chi the efforts are W(c) chi. For given c the best chi is linear,
 so the search is over c alone (Golub and Pereyra): with r = y - W chi, orthogonal to W, and D =
 (dW/dc) chi,
 
-    d|r|^2 / dc = -2 D^T r exactly,    step = (D^T P D)^-1 D^T r,    P the projection off the
-    columns of W,
+    d|r|^2 / dc = -2 D^T r exactly,    step = (D^T P D)^-1 D^T r,
 
-which is Kaufman's Gauss-Newton step: that of the joint least-squares problem [W D]. The same
-columns D beside W give the covariance of constants and coefficients together, by whichever rule an
-estimator has for it.
+where P projects onto the complement of the columns of W. This is Kaufman's Gauss-Newton step, that
+of the joint least-squares problem [W D]. Fitting [W D] also gives the covariance of constants and
+coefficients together, with any estimator.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from gough.core.notices import Notice
 from gough.engine import Model
 from gough.engine.columns import column_names
 from gough.engine.internal_states import COMPLEX_STEP_MATH, integrate_internal_states, joint_state
+from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import Estimate
 from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.problem import Estimator
@@ -38,23 +38,30 @@ from gough.mechanism.types import Mechanism
 from gough.processing import ProcessedLog
 from gough.processing.decimation import decimated
 
-STEPS, HALVINGS = 60, 12  # of a search, and of one step of it; it converges in a few, or not at all
-CLOSE = 1e-9  # of a constant: a step below ends the search
-# a constant without bounds is sought within this factor of its start, a pitch within 2
-SPREAD = 10.0
-STARTS, WAVES = (
-    7,
-    400,
-)  # tries along one constant; of a pitch four for each wave on the way, at most so many
-VAGUE = 0.5  # of a constant: with a larger standard deviation the data do not determine it
-STEP = 1e-30  # of a constant, along the imaginary axis: derivatives are exact to rounding
+CONSTANT_SEARCH_STEPS = 60  # most Gauss-Newton steps; a search converges in a few, or not at all
+MAX_CONSTANT_HALVINGS = 12  # of one step
+CONSTANT_STEP_TOLERANCE = 1e-9  # relative step that ends the search
+# A constant without bounds is searched within this factor of its start value.
+CONSTANT_RANGE_FACTOR = 10.0
+PITCH_RANGE_FACTOR = 2.0  # the same for the pitch of a periodic term
+CONSTANT_GRID_POINTS = 7  # start values along one constant
+GRID_POINTS_PER_WAVE = 4  # start values of a pitch, for each wave along the motion
+MAX_PITCH_GRID_POINTS = 400
+# A constant whose relative standard error is larger is not determined by the data.
+UNDETERMINED_CONSTANT_RATIO = 0.5
+BOUND_TOLERANCE = 1e-6  # of the range: a constant so close to its bound is at the bound
+COMPLEX_CONSTANT_STEP = 1e-30  # imaginary; derivatives are exact to rounding
+CONSTANT_RCOND = 1e-10  # of the columns with constants
+STEP_RCOND = 1e-8  # of the derivatives by the constants
 
 
 class TermColumns:
-    """Joint terms along one processed log, of a model or the same robot with more terms, the
-    mechanism.
+    """Regressor columns of joint terms along one processed log.
 
     Args:
+        model: The robot that the log was processed with.
+        mechanism: The same robot, perhaps with more terms.
+        processed: The log.
         members: Standard parameters of each column, tied ones summed.
         maps: The closure map of the log's samples, (t, n, m), if it is known already.
     """
@@ -67,21 +74,25 @@ class TermColumns:
         members: Sequence[Sequence[Parameter]],
         maps: FloatArray | None = None,
     ) -> None:
-        self._model, self._mechanism, self._log, self._members = (
-            model,
-            mechanism,
-            processed,
-            members,
-        )
-        whole = model.kinematics.closure_map(processed.motion.q) if maps is None else maps
-        joints = {mechanism.coordinates.index(name.owner) for group in members for name in group}
-        self._maps = {j: np.ascontiguousarray(whole[:, j]) for j in joints}
-        kept, known = len(model.mechanism.internal_states), processed.motion.extra_inputs
-        self._channels = (
-            {} if known is None else dict(zip(model.mechanism.channels, known[:, kept:].T))
-        )
+        self._model = model
+        self._mechanism = mechanism
+        self._log = processed
+        self._members = members
+        motion = processed.motion
+        if maps is None:
+            maps = model.kinematics.closure_map(motion.q)
+        self._maps = {}
+        for group in members:
+            for name in group:
+                j = mechanism.coordinates.index(name.owner)
+                self._maps[j] = np.ascontiguousarray(maps[:, j])
+        self._channels = {}
+        if motion.extra_inputs is not None:
+            n_states = len(model.mechanism.internal_states)
+            channels = motion.extra_inputs[:, n_states:].T
+            self._channels = dict(zip(model.mechanism.channels, channels))
         transmitted = model.transmitted_effort(
-            processed.motion,
+            motion,
             processed.dead_band,
             joints=mechanism.load_dependent,
             payload=processed.payload,
@@ -90,11 +101,10 @@ class TermColumns:
 
     def at(self, constants: Mapping[str, Any], math: Any = np) -> Any:
         """Return the columns before decimation, (t, r, k), at values of constants by full name."""
-        mechanism, motion, band = self._mechanism, self._log.motion, self._log.dead_band
-        known = integrate_internal_states(
-            mechanism,
-            motion,
-            band,
+        states = integrate_internal_states(
+            self._mechanism,
+            self._log.motion,
+            self._log.dead_band,
             channels=self._channels,
             periodic=self._log.periodic,
             constants=constants,
@@ -102,24 +112,31 @@ class TermColumns:
         )[0]
         columns = []
         for group in self._members:
-            total: Any = 0.0
+            column: Any = 0.0
             for name in group:
-                j = mechanism.coordinates.index(name.owner)
-                state = joint_state(
-                    mechanism,
-                    motion,
-                    j,
-                    band,
-                    term=name.kind,
-                    extra_inputs=known,
-                    constants=constants,
-                    math=math,
-                )
-                state = replace(state, effort=self._efforts.get(j, 0.0))
-                value = np.broadcast_to(mechanism.terms[name.kind].value(state), (len(motion),))
-                total = total + self._maps[j] * value[:, None]
-            columns.append(total)
+                column = column + self._term_effort(name, states, constants, math)
+            columns.append(column)
         return np.stack(columns, axis=2)
+
+    def _term_effort(
+        self, name: Parameter, states: Any, constants: Mapping[str, Any], math: Any
+    ) -> Any:
+        """Return the effort of a term with coefficient one, projected to the rows, (t, r)."""
+        motion = self._log.motion
+        j = self._mechanism.coordinates.index(name.owner)
+        state = joint_state(
+            self._mechanism,
+            motion,
+            j,
+            self._log.dead_band,
+            term=name.kind,
+            extra_inputs=states,
+            constants=constants,
+            math=math,
+        )
+        state = replace(state, effort=self._efforts.get(j, 0.0))
+        effort = self._mechanism.terms[name.kind].value(state)
+        return self._maps[j] * np.broadcast_to(effort, (len(motion),))[:, None]
 
     def regressor(self, constants: Mapping[str, float]) -> FloatArray:
         """Return the columns as a regression of the log has them, (s, r, k)."""
@@ -127,24 +144,25 @@ class TermColumns:
 
     def with_derivatives(self, constants: Mapping[str, float], names: Sequence[str]) -> FloatArray:
         """Return the columns and their derivatives by constants, (1 + c, s, r, k)."""
-        parts = [np.real(self.at(constants))]
+        blocks = [np.real(self.at(constants))]
         for name in names:
-            stepped = {**constants, name: constants[name] + 1j * STEP}
-            parts.append(np.imag(self.at(stepped, COMPLEX_STEP_MATH)) / STEP)
-        flat = self.processed(np.concatenate(parts, axis=2))
-        return np.stack(np.split(flat, len(parts), axis=2))
+            stepped = {**constants, name: constants[name] + 1j * COMPLEX_CONSTANT_STEP}
+            columns = self.at(stepped, COMPLEX_STEP_MATH)
+            blocks.append(np.imag(columns) / COMPLEX_CONSTANT_STEP)
+        flat = self.processed(np.concatenate(blocks, axis=2))
+        return np.stack(np.split(flat, len(blocks), axis=2))
 
     def processed(self, columns: FloatArray) -> FloatArray:
-        """Return columns after what the processing does to a regressor."""
-        log, model = self._log, self._model
+        """Decimate columns as the regressor of the log is, (s, r, k)."""
+        log = self._log
         if log.decimation == 1:
             return columns
         names = tuple(Parameter(f"column{k}") for k in range(columns.shape[2]))
         whole = Regression(
             regressor=columns,
             effort=np.zeros(columns.shape[:2]),
-            rows=model.rows,
-            row_units=model.row_units,
+            rows=self._model.rows,
+            row_units=self._model.row_units,
             parameters=names,
             units=("1",) * len(names),
             time=log.motion.time,
@@ -152,20 +170,20 @@ class TermColumns:
             mask=log.valid,
             group=log.group,
         )
-        parts = decimated([whole], log.decimation, periodic=log.periodic)
-        return np.concatenate([part.regressor for part in parts])
+        blocks = decimated([whole], log.decimation, periodic=log.periodic)
+        return np.concatenate([block.regressor for block in blocks])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedConstants:
-    """Constants of joint terms found from data, by full name (`stribeck.speed`), SI.
+    """Constants of joint terms fitted to data, by full name (`stribeck.speed`), SI.
 
-    A standard error is infinite where data do not determine a constant; notices name those that
-    ran to a bound, too.
+    A standard error is infinite where the data do not determine a constant; notices name these and
+    the constants at a bound.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
-    std: Mapping[str, float] = field(default_factory=dict)
+    std: Mapping[str, float] = field(default_factory=dict)  # standard errors
     units: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
 
@@ -186,150 +204,176 @@ class FittedConstants:
 
 
 class ConstantSearch:
-    """Variable projection of an experiment, over constants of its robot by full name."""
+    """Search for constants of a robot's joint terms, by full name, that fit an experiment best.
+
+    Equations are weighted as in weighted least squares. The columns without constants are projected
+    out of efforts and other columns once.
+    """
 
     def __init__(self, experiment: Experiment, names: Sequence[str]) -> None:
-        self._mechanism, self.names = experiment.model.mechanism, tuple(names)
-        model, problem, terms = experiment.model, experiment.problem, self._mechanism.terms
-        families = {Parameter(name).owner for name in names}
+        self._mechanism = experiment.model.mechanism
+        self.names = tuple(names)
+        model = experiment.model
+        problem = experiment.problem
         heads = dict(zip(experiment.base.names, column_names(experiment.base)))
-        own = [heads[name] for name in problem.parameters]
-        self.free = [
-            k
-            for k, head in enumerate(own)
-            if head.kind in terms and terms[head.kind].family in families
-        ]
-        members = [model.resolve(own[k]) for k in self.free]
-        self._logs = [
-            TermColumns(model, self._mechanism, log, members) for log in experiment.processed
-        ]
-        weight = np.ones(len(problem.rows))
-        for _ in range(5):  # rows weigh by what they leave, as in weighted least squares
-            self._weight = (problem.valid * weight).reshape(-1, 1)
-            W, y = self._stack(problem.regressor), problem.effort.reshape(-1) * self._weight[:, 0]
-            left = y - W @ np.linalg.lstsq(W, y, rcond=1e-12)[0]
-            rms = np.sqrt(
-                (left.reshape(-1, len(weight)) ** 2).sum(axis=0) / np.maximum(problem.n_valid, 1)
-            )
-            weight = weight / np.maximum(rms, 1e-9 * np.abs(y).max() + np.finfo(float).tiny)
-        self._weight = (problem.valid * weight).reshape(-1, 1)
-        self._basis = np.linalg.qr(self._stack(np.delete(problem.regressor, self.free, axis=2)))[0]
-        self._y = self._off(problem.effort[:, :, None])[:, 0]
+        families = {Parameter(name).owner for name in names}
+        self.free = []  # columns that depend on the constants
+        members = []
+        for k, name in enumerate(problem.parameters):
+            term = self._mechanism.terms.get(heads[name].kind)
+            if term is not None and term.family in families:
+                self.free.append(k)
+                members.append(model.resolve(heads[name]))
+        self._logs = []
+        for log in experiment.processed:
+            self._logs.append(TermColumns(model, self._mechanism, log, members))
+        row_weight = np.sqrt(weighted_fit(problem.statistics()).weights)
+        self._weight = np.where(problem.valid, row_weight, 0.0).reshape(-1, 1)
+        linear = np.delete(problem.regressor, self.free, axis=2)
+        self._basis = np.linalg.qr(self._stack(linear))[0]
+        self._y = self._project(problem.effort[:, :, None])[:, 0]
 
     def _stack(self, columns: FloatArray) -> FloatArray:
+        """Return columns, (s, r, k), stacked and weighted, (s r, k)."""
         return np.asarray(columns.reshape(-1, columns.shape[2]) * self._weight)
 
-    def _off(self, columns: FloatArray) -> FloatArray:
-        """Return columns, (s, r, k), stacked and weighed, less what the columns without constants
-        explain of them.
-        """
+    def _project(self, columns: FloatArray) -> FloatArray:
+        """Return columns stacked, without what the columns free of constants explain of them."""
         stacked = self._stack(columns)
         return np.asarray(stacked - self._basis @ (self._basis.T @ stacked))
 
     def cost(self, at: Mapping[str, float]) -> float:
-        """Return the weighted squares that constants leave."""
-        C = self._off(np.concatenate([log.regressor(at) for log in self._logs]))
-        return float(((self._y - C @ np.linalg.lstsq(C, self._y, rcond=1e-10)[0]) ** 2).sum())
+        """Return the weighted squared residual with given constants."""
+        columns = self._project(np.concatenate([log.regressor(at) for log in self._logs]))
+        chi = _least_squares(columns, self._y)
+        return float(((self._y - columns @ chi) ** 2).sum())
 
     def derivative(self, at: Mapping[str, float]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return D, (s, r, c), what is left, and the columns with constants, both as `cost` has
-        them.
-        """
-        parts = np.concatenate([log.with_derivatives(at, self.names) for log in self._logs], axis=1)
-        C = self._off(parts[0])
-        chi = np.linalg.lstsq(C, self._y, rcond=1e-10)[0]
-        return np.moveaxis(parts[1:] @ chi, 0, 2), self._y - C @ chi, C
+        """Return D, (s, r, c), and, projected as in `cost`, the residual and the columns."""
+        blocks = [log.with_derivatives(at, self.names) for log in self._logs]
+        stacked = np.concatenate(blocks, axis=1)
+        columns = self._project(stacked[0])
+        chi = _least_squares(columns, self._y)
+        return np.moveaxis(stacked[1:] @ chi, 0, 2), self._y - columns @ chi, columns
 
     def step(self, at: Mapping[str, float]) -> FloatArray:
-        """Return the Gauss-Newton step of the constants, relative to their size, (c,)."""
-        D, left, C = self.derivative(at)
-        D = self._off(D) * np.array([abs(at[name]) or 1.0 for name in self.names])
-        off = D - C @ np.linalg.lstsq(C, D, rcond=1e-10)[0]
-        return np.asarray(np.linalg.lstsq(off, left, rcond=1e-8)[0])
+        """Return the Gauss-Newton step of the constants, relative to their magnitude, (c,)."""
+        derivative, residual, columns = self.derivative(at)
+        scale = np.array([_magnitude(at[name]) for name in self.names])
+        derivative = self._project(derivative) * scale
+        projected = derivative - columns @ _least_squares(columns, derivative)
+        return np.asarray(np.linalg.lstsq(projected, residual, rcond=STEP_RCOND)[0])
 
     def bounds(self, name: str) -> tuple[float, float]:
-        """Return between what a constant is sought."""
-        constant, factor = self._mechanism.constants[name], 2.0 if self._wavy(name) else SPREAD
-        low, high = (
-            sorted((constant.value / factor, constant.value * factor))
-            if constant.value
-            else (-1.0, 1.0)
-        )
-        return (
-            low if constant.low == -np.inf else constant.low,
-            high if constant.high == np.inf else constant.high,
-        )
+        """Return the range in which a constant is searched."""
+        constant = self._mechanism.constants[name]
+        factor = PITCH_RANGE_FACTOR if self._is_pitch(name) else CONSTANT_RANGE_FACTOR
+        low = -1.0
+        high = 1.0
+        if constant.value:
+            low, high = sorted((constant.value / factor, constant.value * factor))
+        if constant.low != -np.inf:
+            low = constant.low
+        if constant.high != np.inf:
+            high = constant.high
+        return low, high
 
-    def _wavy(self, name: str) -> bool:
-        return any(
-            term.is_periodic_in(key)
-            for term in self._mechanism.terms.values()
-            for key in term.constants
-            if f"{term.family}.{key}" == name
-        )
+    def _is_pitch(self, name: str) -> bool:
+        """Return whether a constant is the pitch of a periodic term."""
+        for term in self._mechanism.terms.values():
+            for key in term.constants:
+                if f"{term.family}.{key}" == name and term.is_periodic_in(key):
+                    return True
+        return False
 
-    def grid(self, name: str, reach: float) -> FloatArray:
-        """Return values of a constant to start from: close enough for a wave over a reach of
-        position.
+    def grid(self, name: str, travel: float) -> FloatArray:
+        """Return start values of a constant; those of a pitch resolve each wave over the travel.
+
+        Args:
+            name: Full name of the constant.
+            travel: Largest range of position of a motor in the logs. [m or rad]
         """
         low, high = self.bounds(name)
-        if self._wavy(name) and low > 0:
-            count = int(np.clip(4 * reach * (1 / low - 1 / high), STARTS, WAVES))
-            return np.asarray(1 / np.linspace(1 / high, 1 / low, count))
-        return np.geomspace(low, high, STARTS) if low > 0 else np.linspace(low, high, STARTS)
+        if low <= 0:
+            return np.linspace(low, high, CONSTANT_GRID_POINTS)
+        if not self._is_pitch(name):
+            return np.geomspace(low, high, CONSTANT_GRID_POINTS)
+        n_points = GRID_POINTS_PER_WAVE * travel * (1 / low - 1 / high)
+        n_points = int(np.clip(n_points, CONSTANT_GRID_POINTS, MAX_PITCH_GRID_POINTS))
+        return np.asarray(1 / np.linspace(1 / high, 1 / low, n_points))
 
     def descend(self, at: Mapping[str, float]) -> tuple[float, dict[str, float]]:
-        """Return squares left and constants after Gauss-Newton steps, halved while they do not
-        help.
-        """
-        now, cost = dict(at), self.cost(at)
-        for _ in range(STEPS):
-            change = np.clip(self.step(now), -0.5, 1.0)
-            for halving in range(HALVINGS):
-                trial = {
-                    name: float(
-                        np.clip(
-                            now[name] + d * 0.5**halving * (abs(now[name]) or 1.0),
-                            *self.bounds(name),
-                        )
-                    )
-                    for name, d in zip(self.names, change)
-                }
-                fresh = self.cost(trial)
-                if fresh < cost:
+        """Return cost and constants after Gauss-Newton steps, halved until the cost decreases."""
+        constants = dict(at)
+        cost = self.cost(at)
+        for _ in range(CONSTANT_SEARCH_STEPS):
+            step = np.clip(self.step(constants), -0.5, 1.0)
+            for halving in range(MAX_CONSTANT_HALVINGS):
+                moved = self._moved(constants, step * 0.5**halving)
+                moved_cost = self.cost(moved)
+                if moved_cost < cost:
                     break
             else:
-                return cost, now
-            moved = max(
-                abs(trial[name] - now[name]) / (abs(now[name]) or 1.0) for name in self.names
-            )
-            now, cost = trial, fresh
-            if moved < CLOSE:
+                return cost, constants
+            changes = []
+            for name in self.names:
+                change = abs(moved[name] - constants[name])
+                changes.append(change / _magnitude(constants[name]))
+            constants = moved
+            cost = moved_cost
+            if max(changes) < CONSTANT_STEP_TOLERANCE:
                 break
-        return cost, now
+        return cost, constants
+
+    def _moved(self, constants: Mapping[str, float], step: FloatArray) -> dict[str, float]:
+        """Return constants after a relative step, (c,), within their bounds."""
+        moved = {}
+        for name, change in zip(self.names, step):
+            constant = constants[name] + change * _magnitude(constants[name])
+            moved[name] = float(np.clip(constant, *self.bounds(name)))
+        return moved
+
+
+def _least_squares(columns: FloatArray, target: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.lstsq(columns, target, rcond=CONSTANT_RCOND)[0])
+
+
+def _magnitude(constant: float) -> float:
+    """Return the scale of a constant: its magnitude, one if it is zero."""
+    return abs(constant) or 1.0
 
 
 def fit_constants(experiment: Experiment) -> dict[str, float]:
-    """Return the constants of a robot's terms that explain an experiment best, by full name; none
-    if none is free.
+    """Return the constants of joint terms that fit an experiment best, by full name.
 
-    Each is tried over its bounds while the others stay, densely where it is the pitch of a wave;
-    the best start and the robot file's are then improved together.
+    Only those that the robot file declares to be fitted. Each is varied over a grid while the
+    others are fixed; the best point and the values of the robot file are then improved by
+    Gauss-Newton steps of all constants together.
     """
     constants = experiment.model.mechanism.constants
     start = {name: constant.value for name, constant in constants.items() if constant.fit}
     if not start:
         return {}
-    search, motors = ConstantSearch(experiment, tuple(start)), list(experiment.model.actuated)
-    reach = max(
-        float(np.ptp(log.motion.q[:, motors], axis=0).max()) for log in experiment.processed
-    )
+    search = ConstantSearch(experiment, tuple(start))
+    motors = list(experiment.model.actuated)
+    travel = 0.0
+    for log in experiment.processed:
+        travel = max(travel, float(np.ptp(log.motion.q[:, motors], axis=0).max()))
     best = dict(start)
     for name in start:
-        tried = [best[name], *search.grid(name, reach).tolist()]
-        best[name] = min(tried, key=lambda value: search.cost({**best, name: value}))
-    found = [search.descend(at) for at in ([best] if best == start else [best, start])]
-    return min(found, key=lambda pair: pair[0])[1]
+        lowest_cost = search.cost(best)
+        for candidate in search.grid(name, travel).tolist():
+            varied = {**best, name: candidate}
+            cost = search.cost(varied)
+            if cost < lowest_cost:
+                lowest_cost = cost
+                best = varied
+    cost, fitted = search.descend(best)
+    if best != start:
+        cost_from_start, fitted_from_start = search.descend(start)
+        if cost_from_start < cost:
+            return fitted_from_start
+    return fitted
 
 
 def with_constants(
@@ -339,64 +383,85 @@ def with_constants(
     estimates: Mapping[str, Estimate],
     values: Mapping[str, float],
 ) -> tuple[dict[str, Estimate], FittedConstants]:
-    """Return estimates whose covariance knows that constants were found from the same data, and the
-    constants.
+    """Return estimates whose covariance includes that of the fitted constants, and the constants.
 
-    The robot of the experiment has these values. Their standard deviations are those of the first
-    estimator; where there is none, because drive gains were sought, those of Gauss-Markov, as if
-    the gains were known.
+    Standard errors of the constants are those of the first estimator; without any, because drive
+    gains were identified, those of Gauss-Markov, as if the gains were known.
+
+    Args:
+        experiment: Logs of the robot with the fitted constants.
+        problem: Its regression, or some columns of it.
+        estimators: Estimators by name.
+        estimates: Estimates of the problem by the name of their estimator.
+        values: The fitted constants, by full name.
     """
-    search, units = (
-        ConstantSearch(experiment, tuple(values)),
-        {name: experiment.model.mechanism.constants[name].unit for name in values},
-    )
-    D, sound, notices = search.derivative(values)[0], [], []
-    for k, (name, value) in enumerate(values.items()):
-        low, high = search.bounds(name)
-        at_bound = min(value - low, high - value) <= 1e-6 * (high - low)
-        if at_bound or not np.abs(D[:, :, k]).max() > 0:
-            why = f"ran to its bound {value:.4g}" if at_bound else "has no effect on the efforts"
-            text = (
-                f"the constant {why} {units[name]}; the data do not determine it, and standard "
-                "errors of its term's coefficients hold for this value only"
-            )
-            notices.append(Notice(rule="constant", level="info", where=name, text=text))
-        else:
-            sound.append(k)
-    names = tuple(Parameter(search.names[k]) for k in sound)
-    wide = replace(
+    constants = experiment.model.mechanism.constants
+    units = {name: constants[name].unit for name in values}
+    search = ConstantSearch(experiment, tuple(values))
+    derivative = search.derivative(values)[0]
+    determined = []
+    notices = []
+    for k, name in enumerate(values):
+        reason = _why_undetermined(values[name], search.bounds(name), derivative[:, :, k])
+        if not reason:
+            determined.append(k)
+            continue
+        text = (
+            f"the constant {reason} {units[name]}; the data do not determine it, and standard "
+            "errors of its term's coefficients hold for this value only"
+        )
+        notices.append(Notice(rule="constant", level="info", where=name, text=text))
+    names = tuple(Parameter(search.names[k]) for k in determined)
+    extended = replace(
         problem,
-        regressor=np.concatenate([problem.regressor, D[:, :, sound]], axis=2),
+        regressor=np.concatenate([problem.regressor, derivative[:, :, determined]], axis=2),
         parameters=(*problem.parameters, *names),
         units=(*problem.units, *(units[name] or "1" for name in names)),
     )
-    made, std = dict(estimates), dict.fromkeys(values, np.inf)
-    for name in estimates or ("",):
+    joint_fits: dict[str, Estimate] = {}
+    for key in estimates or ("",):
+        estimator = estimators[key] if key else GaussMarkov()
         try:
-            joint = (estimators[name] if name else GaussMarkov()).fit(wide)
+            joint_fits[key] = estimator.fit(extended)
         except GoughError as error:
             text = f"standard errors hold for these constants, as if they were known: {error}"
-            notices.append(Notice(rule="standard errors", level="info", where=name, text=text))
-            continue
-        own = joint.select(problem.parameters)
-        if name:
-            made[name] = replace(
-                estimates[name],
-                covariance=own.covariance,
-                sources=own.sources,
-                degrees_of_freedom=own.degrees_of_freedom,
-                uncertainty=own.uncertainty,
-            )
+            notices.append(Notice(rule="standard errors", level="info", where=key, text=text))
+    widened = dict(estimates)
+    for key in estimates:
+        if key in joint_fits:
+            joint = joint_fits[key].select(problem.parameters)
+            widened[key] = _with_covariance_of(estimates[key], joint)
+    std = dict.fromkeys(values, np.inf)
+    for joint in joint_fits.values():
         if np.inf in std.values():
-            std |= {
-                constant: float(joint.std[len(problem.parameters) + k])
-                for k, constant in enumerate(names)
-            }
+            std |= dict(zip(names, joint.std[len(problem.parameters) :].tolist()))
     for name in names:
-        if std[name] > VAGUE * abs(values[name]):
+        if std[name] > UNDETERMINED_CONSTANT_RATIO * abs(values[name]):
             text = (
                 f"the constant is {values[name]:.4g} +- {std[name]:.2g} {units[name]}: the data "
                 "hardly determine it"
             )
             notices.append(Notice(rule="constant", level="info", where=name, text=text))
-    return made, FittedConstants(values=dict(values), std=std, notices=tuple(notices), units=units)
+    fitted = FittedConstants(values=dict(values), std=std, notices=tuple(notices), units=units)
+    return widened, fitted
+
+
+def _why_undetermined(constant: float, bounds: tuple[float, float], derivative: FloatArray) -> str:
+    """Return why the data do not determine a constant, empty if they may."""
+    low, high = bounds
+    if min(constant - low, high - constant) <= BOUND_TOLERANCE * (high - low):
+        return f"ran to its bound {constant:.4g}"
+    if not np.abs(derivative).max() > 0:
+        return "has no effect on the efforts"
+    return ""
+
+
+def _with_covariance_of(estimate: Estimate, other: Estimate) -> Estimate:
+    """Return an estimate with the covariance of another one of the same parameters."""
+    return replace(
+        estimate,
+        covariance=other.covariance,
+        sources=other.sources,
+        degrees_of_freedom=other.degrees_of_freedom,
+        uncertainty=other.uncertainty,
+    )
