@@ -181,8 +181,8 @@ def test_constants_and_drive_gains_are_found_together(monkeypatch: pytest.Monkey
     found = result.constants
     assert abs(found.values["stribeck.speed"] - 0.3) < 3 * found.std["stribeck.speed"] < 0.3
     # The problem is that of the constants found, also if turns end before these settle.
-    module = import_module("gough.identification.fit")
-    monkeypatch.setattr(module, "TURNS", 1)
+    module = import_module("gough.identification.prepare_problem")
+    monkeypatch.setattr(module, "MAX_CONSTANT_ROUNDS", 1)
     currents, values = module._posed(
         with_speed(SPEED),
         logs[:1],

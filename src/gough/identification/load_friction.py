@@ -20,10 +20,11 @@ from gough.fitting.least_squares import WeightedLeastSquares
 from gough.fitting.regression import Regression
 from gough.identification.experiment import Experiment, build_experiment
 
-STEPS, HALVINGS = 60, 6  # of the search, and of one step of it
-# of -2 log likelihood: a step must win it, which moves parameters by a hundredth of a sigma
-WORTH = 1e-4
-EXACT = 1e-8  # of the efforts: smaller errors are rounding
+LOAD_FRICTION_STEPS = 60  # most Gauss-Newton steps
+MAX_LOAD_FRICTION_HALVINGS = 6  # of one step
+# A step must lower -2 log likelihood by this: parameters then move by 0.01 standard errors.
+MIN_LIKELIHOOD_GAIN = 1e-4
+EFFORT_ROUNDING = 1e-8  # of the effort: smaller residuals are rounding
 
 
 def linearise_load_friction(experiment: Experiment) -> Experiment:
@@ -33,61 +34,66 @@ def linearise_load_friction(experiment: Experiment) -> Experiment:
     Steps are halved until the likelihood increases: full ones may alternate for ever where efforts
     change their sign.
     """
-    mechanism, base = experiment.model.mechanism, experiment.base
+    mechanism = experiment.model.mechanism
     if not mechanism.load_dependent:
         return experiment
-    plain = [
-        k
-        for k, head in enumerate(column_names(base))
-        if head.kind not in mechanism.terms or not mechanism.terms[head.kind].load_dependent
-    ]
-    values = np.zeros(len(base))
-    values[plain] = _fitted(experiment.problem.select([base.names[k] for k in plain]))
-    found, cost = _around(experiment, values)
-    for _ in range(STEPS):
-        step = _fitted(found.problem) - values
-        for k in range(HALVINGS):
-            trial, fresh = _around(experiment, values + step / 2**k)
-            if fresh < cost - WORTH:
+    values = _fit_without_load_friction(experiment)
+    best, cost = _linearise_at(experiment, values)
+    for _ in range(LOAD_FRICTION_STEPS):
+        step = _fit(best.problem) - values
+        for halving in range(MAX_LOAD_FRICTION_HALVINGS):
+            moved_values = values + step / 2**halving
+            moved, moved_cost = _linearise_at(experiment, moved_values)
+            if moved_cost < cost - MIN_LIKELIHOOD_GAIN:
                 break
         else:
-            return found
-        found, cost, values = trial, fresh, values + step / 2**k
+            return best
+        best = moved
+        cost = moved_cost
+        values = moved_values
     raise NotConverged(
-        f"load-dependent friction of '{mechanism.name}' does not settle in {STEPS} steps; is its "
-        "coefficient below one? `gough diagnose` looks for other causes"
+        f"load-dependent friction of '{mechanism.name}' does not converge in "
+        f"{LOAD_FRICTION_STEPS} steps; is its coefficient below one? `gough diagnose` looks for "
+        "other causes"
     )
 
 
-def _fitted(problem: Regression) -> FloatArray:
+def _fit(problem: Regression) -> FloatArray:
+    """Return the weighted least-squares values, (p,)."""
     return WeightedLeastSquares(uncertainty="white").fit(problem).values
 
 
-def _around(experiment: Experiment, values: FloatArray) -> tuple[Experiment, float]:
-    """Return robot, logs and linear problem around values, (p,), and what these are worth: -2 log
-    likelihood.
-    """
+def _fit_without_load_friction(experiment: Experiment) -> FloatArray:
+    """Return base values fitted without the load-dependent terms, which are zero, (p,)."""
+    terms = experiment.model.mechanism.terms
+    names = experiment.base.names
+    columns = []
+    for k, head in enumerate(column_names(experiment.base)):
+        if head.kind not in terms or not terms[head.kind].load_dependent:
+            columns.append(k)
+    values = np.zeros(len(names))
+    values[columns] = _fit(experiment.problem.select([names[k] for k in columns]))
+    return values
+
+
+def _linearise_at(experiment: Experiment, values: FloatArray) -> tuple[Experiment, float]:
+    """Return the experiment linearised at base values, (p,), and -2 log likelihood of these."""
     base = experiment.base
     parameters, _ = standard_from_base(experiment.model, base, values)
     model = experiment.model.with_transmitted_effort(parameters)
-    logs = [
-        replace(
-            log,
-            model=model,
-            motion=model.with_internal_states(
-                log.motion, log.dead_band, periodic=log.periodic, payload=log.payload
-            )[0],
+    logs = []
+    for log in experiment.processed:
+        motion, *_ = model.with_internal_states(
+            log.motion, log.dead_band, periodic=log.periodic, payload=log.payload
         )
-        for log in experiment.processed
-    ]
-    again = build_experiment(model, experiment.recordings, logs, base, experiment.choice)
-    problem = _linear(again, values)
+        logs.append(replace(log, model=model, motion=motion))
+    rebuilt = build_experiment(model, experiment.recordings, logs, base, experiment.choice)
+    problem = _linear_problem(rebuilt, values)
     squares = (problem.residual(values) ** 2 * problem.valid).sum(axis=0)
-    least = EXACT**2 * (problem.effort**2 * problem.valid).sum(axis=0) + TINY
-    return (
-        replace(again, problem=problem, gains=experiment.gains),
-        float(problem.n_valid @ np.log(np.maximum(squares, least))),
-    )
+    effort_squares = (problem.effort**2 * problem.valid).sum(axis=0)
+    rounding = EFFORT_ROUNDING**2 * effort_squares + TINY
+    cost = float(problem.n_valid @ np.log(np.maximum(squares, rounding)))
+    return replace(rebuilt, problem=problem, gains=experiment.gains), cost
 
 
 def refuse_load_friction(model: Model, what: str) -> None:
@@ -96,17 +102,20 @@ def refuse_load_friction(model: Model, what: str) -> None:
         joint = model.mechanism.joints[model.mechanism.load_dependent[0]].name
         raise InvalidInput(
             f"friction of '{joint}' depends on the effort it transmits, which is not linear: "
-            f"{what} "
-            "cannot be found with it; leave the term out of the robot file",
+            f"{what} cannot be found with it; leave the term out of the robot file",
             joint=joint,
         )
 
 
-def _linear(experiment: Experiment, values: FloatArray) -> Regression:
+def _linear_problem(experiment: Experiment, values: FloatArray) -> Regression:
     """Return the problem J chi = y + s around values, (p,)."""
     model = experiment.model
     problem = experiment.problem
     columns = [model.resolve(name) for name in column_names(experiment.base)]
     jacobian, shift = model.transmitted.linearise(problem.regressor, values, columns)
-    again = None if problem.replicates is None else problem.replicates + shift
-    return replace(problem, regressor=jacobian, effort=problem.effort + shift, replicates=again)
+    replicates = problem.replicates
+    if replicates is not None:
+        replicates = replicates + shift
+    return replace(
+        problem, regressor=jacobian, effort=problem.effort + shift, replicates=replicates
+    )

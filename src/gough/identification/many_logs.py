@@ -1,4 +1,4 @@
-"""Logs that do not fit in memory: processing chosen on a sample of them, and the same for all."""
+"""Choose the processing of many logs, too many for memory, on a sample of them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing, in_robot_order
 from gough.processing.many_logs import Bad, Job, open_log
 
-SAMPLE = 8  # logs that processing is chosen from, spread over all by name
-SHOWN = 100_000  # samples of a long log that are looked at
+PROCESSING_SAMPLE_LOGS = 8  # logs that processing is chosen on, evenly spaced by name
+MAX_SAMPLED_LENGTH = 100_000  # samples of a long log that are read for that
 
 
 @dataclass(frozen=True, kw_only=True)
 class FactorSettings(Settings):
-    """How many logs are condensed, and where."""
+    """How sufficient statistics of many logs are computed, and where they are stored."""
 
     factors: str | None = option(
         None,
@@ -50,27 +50,35 @@ class FactorSettings(Settings):
 def looked_at(log: str) -> Recording:
     """Return a log, or the beginning of one that is long."""
     source = open_log(log)
-    return next(source.blocks(SHOWN)) if isinstance(source, RecordingSource) else source
+    if isinstance(source, RecordingSource):
+        return next(source.blocks(MAX_SAMPLED_LENGTH))
+    return source
 
 
-def sample_of(model: Model, logs: Sequence[str], count: int = SAMPLE) -> list[Recording]:
-    """Return logs of the robot spread over all by name, the beginning of long ones; others are
-    passed by.
+def sample_of(
+    model: Model, logs: Sequence[str], count: int = PROCESSING_SAMPLE_LOGS
+) -> list[Recording]:
+    """Return some logs of the robot, evenly spaced by name; only the beginning of long ones.
+
+    Logs that cannot be used are replaced by others.
     """
-    paths, found, problem = sorted(set(logs)), dict[int, Recording](), ""
-    first = np.unique(np.round(np.linspace(0, len(paths) - 1, count)).astype(int)).tolist()
-    for k in dict.fromkeys([*first, *range(len(paths))]):
+    paths = sorted(set(logs))
+    spaced = np.round(np.linspace(0, len(paths) - 1, count)).astype(int)
+    order = dict.fromkeys([*np.unique(spaced).tolist(), *range(len(paths))])
+    sample: dict[int, Recording] = {}
+    first_error = ""
+    for k in order:
         try:
             log = looked_at(paths[k])
             in_robot_order(log, model)
-            found[k] = log
+            sample[k] = log
         except (GoughError, OSError) as error:
-            problem = problem or str(error)
-        if len(found) == min(count, len(paths)):
+            first_error = first_error or str(error)
+        if len(sample) == min(count, len(paths)):
             break
-    if not found:
-        raise InvalidRecording(f"none of {len(paths)} logs can be used; the first: {problem}")
-    return [found[k] for k in sorted(found)]
+    if not sample:
+        raise InvalidRecording(f"none of {len(paths)} logs can be used; the first: {first_error}")
+    return [sample[k] for k in sorted(sample)]
 
 
 def frozen_job(
@@ -83,9 +91,7 @@ def frozen_job(
     tie_legs: bool = False,
     joint: bool = False,
 ) -> Job:
-    """Return how all logs are statistics: with the processing chosen on a sample, then the same for
-    every log.
-    """
+    """Choose the processing on a sample of logs, and return the job that uses it for every log."""
     payloads = tuple(dict.fromkeys(log.payload for log in sample if log.payload is not None))
     base = base_parameters(model, tie_legs=tie_legs, payloads=payloads)
     choice = choose_processing(model, sample, base, processing, gains=gains)
