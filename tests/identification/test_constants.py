@@ -183,15 +183,12 @@ def test_constants_and_drive_gains_are_found_together(monkeypatch: pytest.Monkey
     # The problem is that of the constants found, also if turns end before these settle.
     module = import_module("gough.identification.prepare_problem")
     monkeypatch.setattr(module, "MAX_CONSTANT_ROUNDS", 1)
-    currents, values = module._posed(
+    prepared = module.prepare_problem(
         with_speed(SPEED),
         logs[:1],
         logs[1:],
         module.IdentifySettings(),
         {"gain_ml": MaximumLikelihoodGains(nominal={})},
     )
-    assert (
-        currents.model.mechanism.constants["stribeck.speed"].value
-        == values["stribeck.speed"]
-        != 0.1
-    )
+    speed = prepared.constants["stribeck.speed"]
+    assert prepared.logs.model.mechanism.constants["stribeck.speed"].value == speed != 0.1
