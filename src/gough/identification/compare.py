@@ -1,6 +1,4 @@
-"""Which parameters differ between results: a machine before and after repair, two robots of a kind,
-two payloads.
-"""
+"""Compare the parameters of results: before and after a repair, two robots, two payloads."""
 
 from __future__ import annotations
 
@@ -24,7 +22,20 @@ from gough.identification.result import Identification
 from gough.identification.validation import validate_result
 from gough.logs.recording import Recording
 
-MOST_ROWS = 40  # of the printed table; JSON and page have all
+MAX_PRINTED_DIFFERENCES = 40  # rows of the printed table; JSON and page have all
+EXACT_DIFFERENCE = 1e-12  # relative: values without standard errors that differ less are equal
+DIFFERENCE_COLUMNS = (
+    "name",
+    "result",
+    "first",
+    "first_std",
+    "value",
+    "std",
+    "p_corrected",
+    "differs",
+    "unit",
+)
+PRINTED_COLUMNS = ("sigma", "other", "sigma", "change", "sigmas", "p, all", "unit")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,70 +55,77 @@ class CompareSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One parameter of another result, by its label, beside that of the first.
-
-    `p` is the chance of a difference this large if there is none, for this parameter alone;
-    `p_corrected` that of the largest of all the differences tested together (Holm).
-    """
+    """One parameter of another result beside that of the first."""
 
     name: Parameter
     unit: str
-    result: str
-    first: float
-    first_std: float
-    value: float
-    std: float
-    p: float
-    p_corrected: float = 1.0
-    differs: bool = False
+    result: str  # label of the other result
+    first: float  # value of the first result
+    first_std: float  # its standard error
+    value: float  # value of the other result
+    std: float  # its standard error
+    p: float  # p-value of no difference, for this parameter alone
+    p_corrected: float = 1.0  # the same for all parameters tested together (Holm)
+    differs: bool = False  # `p_corrected` is below the level
 
     @property
     def change(self) -> float:
-        """Difference over the first value, or over twice its sigma where that is larger: it may as
-        well be zero. [1]
+        """Relative difference. [1]
+
+        It is relative to the first value, or to twice its standard error where that is larger, as
+        the value may then be zero.
         """
-        size = max(abs(self.first), 2 * self.first_std)
-        return abs(self.value - self.first) / size if size else np.inf
+        scale = max(abs(self.first), 2 * self.first_std)
+        if not scale:
+            return np.inf
+        return abs(self.value - self.first) / scale
 
     @property
     def sigmas(self) -> float:
-        """Difference over its standard deviation. [1]"""
-        spread = float(np.hypot(self.std, self.first_std))
-        return (self.value - self.first) / spread if spread else np.inf
+        """Difference over its standard error. [1]"""
+        std = float(np.hypot(self.std, self.first_std))
+        if not std:
+            return np.inf
+        return (self.value - self.first) / std
+
+    def cells(self) -> list[str]:
+        """Return its row of the printed table."""
+        mark = " *" if self.differs else ""
+        return [
+            self.name,
+            self.result,
+            *rounded(self.first, self.first_std),
+            *rounded(self.value, self.std),
+            f"{100 * self.change:.1f} %",
+            f"{self.sigmas:+.1f}",
+            f"{self.p_corrected:.2g}{mark}",
+            self.unit,
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison(Record):
-    """Results beside the first of them."""
+    """Parameters and prediction errors of results, compared with the first of them."""
 
-    labels: tuple[str, ...]
-    differences: tuple[Difference, ...]  # those least likely by chance first
-    together: Mapping[
-        str, float | None
-    ]  # chance of all of a result; None with too few degrees of freedom to tell
+    labels: tuple[str, ...]  # of the results
+    differences: tuple[Difference, ...]  # lowest p-value first
+    # p-value of no difference in any parameter; None with too few degrees of freedom
+    together: Mapping[str, float | None]
     errors: Mapping[str, Mapping[str, float]]  # of prediction, worst row, by label and log [1]
-    failures: tuple[str, ...]  # what is beyond the thresholds, in words
+    failures: tuple[str, ...]  # exceeded thresholds, in words
     notices: tuple[Notice, ...]  # in their order
-    level: float
+    level: float  # false-alarm probability
 
     def table(self) -> Columns:
         """Return the differences by parameter."""
-        names = (
-            "name",
-            "result",
-            "first",
-            "first_std",
-            "value",
-            "std",
-            "p_corrected",
-            "differs",
-            "unit",
-        )
-        return {name: [getattr(d, name) for d in self.differences] for name in names}
+        columns = {}
+        for name in DIFFERENCE_COLUMNS:
+            columns[name] = [getattr(difference, name) for difference in self.differences]
+        return columns
 
     @property
     def passed(self) -> bool:
-        """Nothing is beyond the thresholds."""
+        """No threshold is exceeded."""
         return not self.failures
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,72 +137,39 @@ class Comparison(Record):
             "notices": [notice.to_dict() for notice in self.notices],
             "together": dict(self.together),
             "differences": [asdict(d) for d in self.differences],
-            "errors": {label: dict(found) for label, found in self.errors.items()},
+            "errors": {label: dict(by_log) for label, by_log in self.errors.items()},
         }
 
     def summary(self) -> str:
         """Return the comparison as plain text, the answer first."""
-        named = [d for d in self.differences if d.differs]
-        answer = (
-            f"{len(named)} of {len(self.differences)} parameters differ beyond chance"
-            if named
-            else f"no parameter differs beyond chance ({len(self.differences)} compared)"
-        )
-        lines = [f"{answer}: {' / '.join(self.labels)}", ""]
-        lines.append(
-            text_table(
-                [
-                    "parameter",
-                    "result",
-                    self.labels[0],
-                    "sigma",
-                    "other",
-                    "sigma",
-                    "change",
-                    "sigmas",
-                    "p, all",
-                    "unit",
-                ],
-                [
-                    [
-                        d.name,
-                        d.result,
-                        *rounded(d.first, d.first_std),
-                        *rounded(d.value, d.std),
-                        f"{100 * d.change:.1f} %",
-                        f"{d.sigmas:+.1f}",
-                        f"{d.p_corrected:.2g}{' *' if d.differs else ''}",
-                        d.unit,
-                    ]
-                    for d in self.differences[:MOST_ROWS]
-                ],
-            )
-        )
-        if len(self.differences) > MOST_ROWS:
-            lines.append(f"and {len(self.differences) - MOST_ROWS} more that differ less")
-        lines += [
-            "",
-            *(
-                f"{label}, all parameters together: "
-                + ("too few degrees of freedom to tell" if p is None else f"p = {p:.2g}")
-                for label, p in self.together.items()
-            ),
-        ]
+        count = len(self.differences)
+        n_different = sum(difference.differs for difference in self.differences)
+        answer = f"no parameter differs beyond chance ({count} compared)"
+        if n_different:
+            answer = f"{n_different} of {count} parameters differ beyond chance"
+        header = ["parameter", "result", self.labels[0], *PRINTED_COLUMNS]
+        rows = [difference.cells() for difference in self.differences[:MAX_PRINTED_DIFFERENCES]]
+        lines = [f"{answer}: {' / '.join(self.labels)}", "", text_table(header, rows)]
+        if count > MAX_PRINTED_DIFFERENCES:
+            lines.append(f"and {count - MAX_PRINTED_DIFFERENCES} more that differ less")
+        lines.append("")
+        for label, p in self.together.items():
+            text = "too few degrees of freedom to tell" if p is None else f"p = {p:.2g}"
+            lines.append(f"{label}, all parameters together: {text}")
         if any(self.errors.values()):
-            logs = list(next(iter(self.errors.values())))
-            lines += [
-                "",
-                "Prediction error on the worst row",
-                text_table(
-                    ["result", *logs],
-                    [
-                        [label, *(f"{100 * found[log]:.1f} %" for log in logs)]
-                        for label, found in self.errors.items()
-                    ],
-                ),
-            ]
-        lines += ["", *notice_lines(self.notices)] if self.notices else []
-        return "\n".join([*lines, *(f"failed: {words}" for words in self.failures)])
+            lines += ["", "Prediction error on the worst row", self._error_table()]
+        if self.notices:
+            lines += ["", *notice_lines(self.notices)]
+        lines += [f"failed: {text}" for text in self.failures]
+        return "\n".join(lines)
+
+    def _error_table(self) -> str:
+        """Return the prediction errors by result and log as a table."""
+        logs = list(next(iter(self.errors.values())))
+        rows = []
+        for label, by_log in self.errors.items():
+            rows.append([label, *(f"{100 * by_log[log]:.1f} %" for log in logs)])
+        return text_table(["result", *logs], rows)
 
 
 @with_settings(CompareSettings)
@@ -196,98 +181,61 @@ def compare(
     labels: Sequence[str] | None = None,
     **options: Any,
 ) -> Comparison:
-    """Tell which parameters of results differ, and how each model predicts each log.
+    """Test which parameters of results differ, and predict each log with each model.
 
     Every result is compared with the first. For a parameter that both have, with the same
     regrouping,
 
         t = (b - a) / sqrt(s_a^2 + s_b^2)
 
-    is Student's with the degrees of freedom of Welch and Satterthwaite. Holm's correction holds the
-    chance that any is named at `level` when none differs, whatever their correlation. All
-    differences d of a result together are Hotelling's d^T (C_a + C_b)^-1 d.
+    is Student's with the degrees of freedom of Welch and Satterthwaite. With Holm's correction the
+    probability of naming any parameter when none differs is at most `level`, whatever their
+    correlation. All differences d of a result together are Hotelling's d^T (C_a + C_b)^-1 d.
 
     Args:
         results: Robot and identification of each, of robots with the same structure.
         recordings: Logs that each model is to predict, processed as its own were.
+        settings: Thresholds; single options may be given by name instead.
         labels: Of the results; their numbers by default.
+        options: Settings by name.
     """
     settings = merge_settings(CompareSettings, settings, options)
-    words = (
-        tuple(labels)
-        if labels is not None
-        else tuple(f"result {k + 1}" for k in range(len(results)))
-    )
-    if len(results) < 2 or len(set(words)) != len(results):
+    if labels is None:
+        labels = [f"result {k + 1}" for k in range(len(results))]
+    if len(results) < 2 or len(set(labels)) != len(results):
         raise InvalidInput(
-            f"{len(results)} results with labels {', '.join(words)}: expected two or more, each "
-            f"with a "
-            "label of its own"
+            f"{len(results)} results with labels {', '.join(labels)}: expected two or more, each "
+            "with a label of its own"
         )
     _, first = results[0]
-    differences, together = list[Difference](), {}
     notices = []
-    for label, (_, result) in zip(words, results):
-        if any(n.level != "info" and n.rule != "not validated" for n in result.notices):
-            text = f"its own level is {result.level}; differences may come from a fault in its logs"
-            notices.append(Notice(rule="level", level="info", where=label, text=text))
-    for label, (_, other) in zip(words[1:], results[1:]):
-        formulas = [result.base.regrouping() for result in (first, other)]
-        common = [
-            name
-            for name in other.estimate.parameters
-            if name in first.estimate.parameters and formulas[0].get(name) == formulas[1].get(name)
-        ]
-        strange = [name for name in other.estimate.parameters if name not in common]
+    for label, (_, result) in zip(labels, results):
+        notices += _level_notices(label, result)
+    differences: list[Difference] = []
+    together = {}
+    for label, (_, other) in zip(labels[1:], results[1:]):
+        common = _common_parameters(first, other)
         if not common:
             raise InvalidInput(
-                f"'{words[0]}' ({first.robot}) and '{label}' ({other.robot}) have no parameter in "
+                f"'{labels[0]}' ({first.robot}) and '{label}' ({other.robot}) have no parameter in "
                 "common; compare results of robots with the same structure"
             )
-        if strange:
-            text = (
-                f"{len(strange)} parameters have no equal in {words[0]} and are not compared: "
-                f"{join_names(strange)}"
-            )
-            notices.append(Notice(rule="not compared", level="info", where=label, text=text))
-        shared = set(first.logs.get("identification", ())) & set(
-            other.logs.get("identification", ())
-        )
-        if shared:
-            text = (
-                f"the log {min(shared)} is behind both results; the test takes them as independent"
-            )
-            notices.append(Notice(rule="same log", level="info", where=label, text=text))
-        a, b = (result.estimate.select(common) for result in (first, other))
-        together[label] = _together(a, b)
-        chances = _chances(a, b)
-        differences += [
-            Difference(
-                name=name,
-                unit=a.units[k],
-                result=label,
-                first=float(a.values[k]),
-                first_std=float(a.std[k]),
-                value=float(b.values[k]),
-                std=float(b.std[k]),
-                p=float(chances[k]),
-            )
-            for k, name in enumerate(common)
-        ]
-    corrected = holm(np.array([d.p for d in differences])).tolist()
-    differences = [
-        replace(d, p_corrected=p, differs=p < settings.level)
-        for d, p in zip(differences, corrected)
-    ]
-    errors = {
-        label: {
-            log.source: float(validate_result(model, result, [log]).relative.max())
-            for log in recordings
-        }
-        for label, (model, result) in zip(words, results)
-    }
+        notices += _pair_notices(labels[0], first, label, other, common)
+        first_estimate = first.estimate.select(common)
+        other_estimate = other.estimate.select(common)
+        together[label] = _joint_p_value(first_estimate, other_estimate)
+        differences += _differences(label, first_estimate, other_estimate)
+    corrected = holm(np.array([difference.p for difference in differences])).tolist()
+    for k, p in enumerate(corrected):
+        differences[k] = replace(differences[k], p_corrected=p, differs=p < settings.level)
+    errors: dict[str, dict[str, float]] = {}
+    for label, (model, result) in zip(labels, results):
+        errors[label] = {}
+        for log in recordings:
+            validation = validate_result(model, result, [log])
+            errors[label][log.source] = float(validation.relative.max())
     return Comparison(
-        labels=words,
+        labels=tuple(labels),
         differences=tuple(sorted(differences, key=lambda d: (d.p, -abs(d.sigmas)))),
         together=together,
         errors=errors,
@@ -297,36 +245,101 @@ def compare(
     )
 
 
-def _chances(first: Estimate, other: Estimate) -> FloatArray:
-    """Return the chance of each difference this large, (p,); 1 where both are known exactly and
-    equal.
-    """
-    gap, variances = np.abs(other.values - first.values), np.stack([first.std, other.std]) ** 2
+def _level_notices(label: str, result: Identification) -> list[Notice]:
+    """Report that a result has warnings or errors of its own."""
+    for notice in result.notices:
+        if notice.level != "info" and notice.rule != "not validated":
+            text = f"its own level is {result.level}; differences may come from a fault in its logs"
+            return [Notice(rule="level", level="info", where=label, text=text)]
+    return []
+
+
+def _common_parameters(first: Identification, other: Identification) -> list[Parameter]:
+    """Return parameters that both results have, with the same regrouping."""
+    first_formula = first.base.regrouping()
+    other_formula = other.base.regrouping()
+    common = []
+    for name in other.estimate.parameters:
+        same_formula = first_formula.get(name) == other_formula.get(name)
+        if name in first.estimate.parameters and same_formula:
+            common.append(name)
+    return common
+
+
+def _pair_notices(
+    first_label: str,
+    first: Identification,
+    label: str,
+    other: Identification,
+    common: Sequence[Parameter],
+) -> list[Notice]:
+    """Report parameters that are not compared, and a log that both results were found from."""
+    notices = []
+    omitted = [name for name in other.estimate.parameters if name not in common]
+    if omitted:
+        text = (
+            f"{len(omitted)} parameters have no equal in {first_label} and are not compared: "
+            f"{join_names(omitted)}"
+        )
+        notices.append(Notice(rule="not compared", level="info", where=label, text=text))
+    first_logs = set(first.logs.get("identification", ()))
+    shared = first_logs & set(other.logs.get("identification", ()))
+    if shared:
+        text = f"the log {min(shared)} is behind both results; the test takes them as independent"
+        notices.append(Notice(rule="same log", level="info", where=label, text=text))
+    return notices
+
+
+def _differences(label: str, first: Estimate, other: Estimate) -> list[Difference]:
+    """Return the differences of two estimates of the same parameters."""
+    p_values = _p_values(first, other)
+    differences = []
+    for k, name in enumerate(first.parameters):
+        difference = Difference(
+            name=name,
+            unit=first.units[k],
+            result=label,
+            first=float(first.values[k]),
+            first_std=float(first.std[k]),
+            value=float(other.values[k]),
+            std=float(other.std[k]),
+            p=float(p_values[k]),
+        )
+        differences.append(difference)
+    return differences
+
+
+def _p_values(first: Estimate, other: Estimate) -> FloatArray:
+    """Return the p-value of each difference, (p,); 1 where both are known exactly and equal."""
+    difference = np.abs(other.values - first.values)
+    variances = np.stack([first.std, other.std]) ** 2
     total = variances.sum(axis=0)
-    parts = variances / np.where(total > 0, total, 1.0)
-    lost = (parts**2 / np.stack([first.degrees_of_freedom, other.degrees_of_freedom])).sum(axis=0)
-    freedom = np.divide(1.0, lost, out=np.full(len(lost), np.inf), where=lost > 0)
-    tail = 2 * student_tail(gap / np.sqrt(np.where(total > 0, total, 1.0)), freedom)
-    return np.where(total > 0, tail, gap <= 1e-12 * np.abs(first.values))
+    exact = total <= 0
+    divisor = np.where(exact, 1.0, total)
+    freedoms = np.stack([first.degrees_of_freedom, other.degrees_of_freedom])
+    inverse_freedom = ((variances / divisor) ** 2 / freedoms).sum(axis=0)
+    freedom = np.full(len(total), np.inf)
+    np.divide(1.0, inverse_freedom, out=freedom, where=inverse_freedom > 0)
+    p_values = 2 * student_tail(difference / np.sqrt(divisor), freedom)
+    equal = difference <= EXACT_DIFFERENCE * np.abs(first.values)
+    return np.where(exact, equal, p_values)
 
 
-def _together(first: Estimate, other: Estimate) -> float | None:
-    """Return the chance of all differences together, or None where the covariances have too few
-    degrees of freedom.
-    """
-    count, freedom = (
-        len(first),
-        float(min(first.degrees_of_freedom.min(), other.degrees_of_freedom.min())),
-    )
-    spread = first.covariance + other.covariance
-    scale = np.sqrt(np.diag(spread))
-    if freedom <= count or not (scale > 0).all():
+def _joint_p_value(first: Estimate, other: Estimate) -> float | None:
+    """Return the p-value of all differences together; None with too few degrees of freedom."""
+    count = len(first)
+    freedom = float(min(first.degrees_of_freedom.min(), other.degrees_of_freedom.min()))
+    covariance = first.covariance + other.covariance
+    std = np.sqrt(np.diag(covariance))
+    if freedom <= count or not (std > 0).all():
         return None
-    gap = (other.values - first.values) / scale
-    square = float(gap @ np.linalg.pinv(spread / np.outer(scale, scale), hermitian=True) @ gap)
+    difference = (other.values - first.values) / std
+    precision = np.linalg.pinv(covariance / np.outer(std, std), hermitian=True)
+    square = float(difference @ precision @ difference)
     if not np.isfinite(freedom):
         return f_tail(square / count, count, np.inf)
-    return f_tail(square * (freedom - count + 1) / (count * freedom), count, freedom - count + 1)
+    remaining = freedom - count + 1
+    return f_tail(square * remaining / (count * freedom), count, remaining)
 
 
 def _failures(
@@ -334,17 +347,20 @@ def _failures(
     errors: Mapping[str, Mapping[str, float]],
     settings: CompareSettings,
 ) -> Iterator[str]:
-    for d in differences:
-        if settings.change is not None and d.differs and d.change > settings.change:
-            yield (
-                f"{d.name} of {d.result} differs by {100 * d.change:.1f} % (p = "
-                f"{d.p_corrected:.2g}), allowed are "
-                f"{100 * settings.change:g} %"
-            )
-    for label, each in errors.items():
-        for log, error in each.items():
-            if settings.error is not None and not error <= settings.error:
+    """Yield the thresholds that are exceeded, in words."""
+    if settings.change is not None:
+        for difference in differences:
+            if difference.differs and difference.change > settings.change:
                 yield (
-                    f"{label} predicts {log} to {100 * error:.1f} %, allowed are "
-                    f"{100 * settings.error:g} %"
+                    f"{difference.name} of {difference.result} differs by "
+                    f"{100 * difference.change:.1f} % (p = {difference.p_corrected:.2g}), allowed "
+                    f"are {100 * settings.change:g} %"
                 )
+    if settings.error is not None:
+        for label, by_log in errors.items():
+            for log, error in by_log.items():
+                if not error <= settings.error:
+                    yield (
+                        f"{label} predicts {log} to {100 * error:.1f} %, allowed are "
+                        f"{100 * settings.error:g} %"
+                    )
