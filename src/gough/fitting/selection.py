@@ -1,5 +1,6 @@
-"""Choosing the model: which parameters the data carry, which friction, which legs are alike, which
-answers disagree.
+"""Model selection: essential parameters, model structures, weak directions, tied parameters.
+
+Also the comparison of several estimates of the same parameters.
 """
 
 from __future__ import annotations
@@ -18,35 +19,36 @@ from gough.core.statistics import f_tail
 from gough.fitting.estimate import Enclosure, Estimate
 from gough.fitting.problem import Estimator, LinearProblem, Problem, tie_parameters
 
-LEVEL = 0.05  # of the F-test
-WEAKEST = 5  # directions listed
-MENTIONED = 0.3  # share of a direction from which a parameter is named
+TIE_TEST_LEVEL = 0.05  # significance level of the F-test
+MAX_WEAK_DIRECTIONS = 5  # listed by `weak_directions`
+MIN_NAMED_COMPONENT = 0.3  # of a direction of unit length, from which a parameter is named
+HELD_OUT_TIE_RATIO = 1.01  # held-out errors within this ratio of the best are equal
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EliminationStep:
-    """One model on the way down: what was removed to get here, its estimate, and how it
-    predicts.
-    """
+    """One model of the elimination, with its estimate and held-out error."""
 
-    removed: str | None  # before this step; None for the full model
+    removed: str | None  # parameter removed before this step; None for the full model
     estimate: Estimate
-    ratio: float  # largest over smallest relative standard deviation
-    held_out: FloatArray | None  # relative error of each row on data not used, (r,)
+    ratio: float  # largest over smallest relative standard error
+    held_out: FloatArray | None  # relative error of each row on held-out data, (r,)
 
     @property
     def held_out_error(self) -> float | None:
         """Root mean square over the rows of the relative held-out error."""
-        return None if self.held_out is None else float(np.sqrt(np.mean(self.held_out**2)))
+        if self.held_out is None:
+            return None
+        return float(np.sqrt(np.mean(self.held_out**2)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Elimination:
-    """The way from all base parameters to the essential ones."""
+    """Steps from all base parameters to the essential ones."""
 
     steps: tuple[EliminationStep, ...]  # first the full model
-    ratio: float  # what the ratio of relative standard deviations was to fall below
-    reached: bool  # whether it did
+    ratio: float  # bound of the largest over the smallest relative standard error
+    reached: bool  # whether the last model is below the bound
 
     @property
     def estimate(self) -> Estimate:
@@ -55,31 +57,39 @@ class Elimination:
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """What was eliminated, in that order."""
+        """Eliminated parameters, in that order."""
         return tuple(step.removed for step in self.steps if step.removed is not None)
 
     @property
     def stop(self) -> int:
-        """Step to stop at: the smallest model whose held-out error is within 1 % of the best; the
-        last without it.
+        """Index of the smallest model with a held-out error within 1 % of the best.
+
+        Without held-out data it is the last one.
         """
-        errors = [step.held_out_error for step in self.steps]
-        known = [error for error in errors if error is not None]
-        return max(
-            (i for i, error in enumerate(known) if error <= 1.01 * min(known)),
-            default=len(errors) - 1,
-        )
+        errors = []
+        for step in self.steps:
+            if step.held_out_error is not None:
+                errors.append(step.held_out_error)
+        if not errors:
+            return len(self.steps) - 1
+        threshold = HELD_OUT_TIE_RATIO * min(errors)
+        return max(i for i, error in enumerate(errors) if error <= threshold)
 
 
 @one_blas_thread
 def essential_parameters(
     problem: Problem, estimator: Estimator, ratio: float = 10.0, *, held_out: Problem | None = None
 ) -> Elimination:
-    """Remove the parameter of largest relative standard deviation and estimate again, until max /
-    min < ratio (BG13).
+    """Remove parameters of large relative standard error until max / min < ratio (BG13).
 
-    Drive gains are never removed. The prediction error of data that were held out is recorded at
-    every step.
+    The parameter of largest relative standard error is removed, and the others are estimated again.
+    Drive gains are never removed.
+
+    Args:
+        problem: With all parameters.
+        estimator: Used at every step.
+        ratio: Bound of the largest over the smallest relative standard error.
+        held_out: Data whose prediction error is recorded at every step.
     """
     if not ratio > 1:
         raise InvalidInput(
@@ -90,40 +100,42 @@ def essential_parameters(
     names = list(problem.parameters)
     while True:
         estimate = estimator.fit(problem.select(names))
-        spread = estimate.relative_noise_std
-        steps.append(
-            EliminationStep(
-                removed=removed,
-                estimate=estimate,
-                ratio=float(spread.max() / spread.min()),
-                held_out=None if held_out is None else held_out_error(estimate, held_out),
-            )
+        relative_std = estimate.relative_noise_std
+        prediction_error = None
+        if held_out is not None:
+            prediction_error = held_out_error(estimate, held_out)
+        step = EliminationStep(
+            removed=removed,
+            estimate=estimate,
+            ratio=float(relative_std.max() / relative_std.min()),
+            held_out=prediction_error,
         )
-        reached = steps[-1].ratio < ratio
-        free = [
-            (relative, name)
-            for name, relative in zip(estimate.parameters, spread)
-            if not name.is_gain
-        ]
-        if reached or not free or len(names) == 1:
+        steps.append(step)
+        reached = step.ratio < ratio
+        removable = []
+        for name, ratio_of_name in zip(estimate.parameters, relative_std):
+            if not name.is_gain:
+                removable.append((ratio_of_name, name))
+        if reached or not removable or len(names) == 1:
             return Elimination(steps=tuple(steps), ratio=ratio, reached=reached)
-        removed = max(free)[1]
+        removed = max(removable)[1]
         names.remove(removed)
 
 
 def held_out_error(estimate: Estimate, held_out: Problem) -> FloatArray:
-    """Return rms of the prediction error over rms of the effort, per row, on data not used, (r,).
+    """Return rms prediction error / rms effort of each row on held-out data, (r,).
 
-    For a `GainProblem` the estimate's own gains turn currents into efforts.
+    For a `GainProblem` the gains of the estimate convert currents into efforts.
     """
-    table = dict(zip(estimate.parameters, estimate.values))
-    part = held_out.select(estimate.parameters)
-    missing = [name for name in part.parameters if name not in table]
-    if missing:
-        raise InvalidInput(
-            f"the estimate has no {missing[0]}; fix it in the held-out problem: held_out.fix(...)"
-        )
-    return part.residual_statistics(np.array([table[name] for name in part.parameters])).relative
+    values_by_name = dict(zip(estimate.parameters, estimate.values))
+    problem = held_out.select(estimate.parameters)
+    for name in problem.parameters:
+        if name not in values_by_name:
+            raise InvalidInput(
+                f"the estimate has no {name}; fix it in the held-out problem: held_out.fix(...)"
+            )
+    values = np.array([values_by_name[name] for name in problem.parameters])
+    return problem.residual_statistics(values).relative
 
 
 Structure = Sequence[str | Sequence[str]]
@@ -131,15 +143,13 @@ Structure = Sequence[str | Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StructureResult:
-    """One structure of the comparison: its estimate, or why there is none; held-out error per row,
-    (r,), or None.
-    """
+    """Estimate of one structure of a comparison, or the reason why there is none."""
 
     name: str
     parameters: tuple[str, ...]
     estimate: Estimate | None
-    held_out: FloatArray | None
-    reason: str = ""
+    held_out: FloatArray | None  # relative error of each row on held-out data, (r,)
+    reason: str = ""  # why there is no estimate
 
 
 def compare_structures(
@@ -149,8 +159,7 @@ def compare_structures(
     *,
     held_out: LinearProblem | None = None,
 ) -> dict[str, StructureResult]:
-    """Estimate each structure and compare by the condition of the correlation matrix (AH09 (11))
-    and held-out error.
+    """Estimate each structure, to compare condition numbers (AH09 (11)) and held-out errors.
 
     A structure is a list of parameter names; a tuple of names inside it is tied to one parameter
     (`("leg1.fv", "leg2.fv")` becomes `leg*.fv`). A structure the data cannot determine is listed
@@ -158,62 +167,86 @@ def compare_structures(
     """
     results = {}
     for name, structure in structures.items():
-        groups: dict[str, tuple[str, ...]] = {}
-        for item in structure:
-            if not isinstance(item, str):
-                label = tied_name(item)
-                groups[" = ".join(item) if label in groups else label] = tuple(item)
-        flat = [n for item in structure for n in ((item,) if isinstance(item, str) else item)]
-        part = tie_parameters(problem.select(flat), groups)
-        estimate, error, reason = None, None, ""
+        names, groups = _names_and_groups(structure)
+        reduced = tie_parameters(problem.select(names), groups)
+        estimate = None
+        error = None
+        reason = ""
         try:
-            estimate = estimator.fit(part)
+            estimate = estimator.fit(reduced)
             if held_out is not None:
-                error = held_out_error(estimate, tie_parameters(held_out.select(flat), groups))
-        except NotIdentifiable as why:
-            reason = str(why)
+                error = held_out_error(estimate, tie_parameters(held_out.select(names), groups))
+        except NotIdentifiable as exception:
+            reason = str(exception)
         results[name] = StructureResult(
-            name=name, parameters=part.parameters, estimate=estimate, held_out=error, reason=reason
+            name=name,
+            parameters=reduced.parameters,
+            estimate=estimate,
+            held_out=error,
+            reason=reason,
         )
     return results
 
 
+def _names_and_groups(structure: Structure) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """Return all parameters of a structure, and its tied ones by the name of their tie."""
+    names: list[str] = []
+    groups: dict[str, tuple[str, ...]] = {}
+    for entry in structure:
+        if isinstance(entry, str):
+            names.append(entry)
+            continue
+        names.extend(entry)
+        label = tied_name(entry)
+        if label in groups:
+            label = " = ".join(entry)
+        groups[label] = tuple(entry)
+    return names, groups
+
+
 @dataclass(frozen=True, kw_only=True)
 class WeakDirection:
-    """A combination of parameters the data hardly see, with its singular value relative to the
-    largest.
-    """
+    """A combination of parameters with little effect on the efforts."""
 
-    relative: float
-    direction: str
+    relative: float  # singular value over the largest
+    direction: str  # e.g. `0.71 a - 0.70 b`
 
 
 def weak_directions(problem: Problem) -> tuple[WeakDirection, ...]:
-    """Return the directions in parameter space that act least on the efforts, the weakest first; at
-    rank loss too.
+    """Return the directions in parameter space with the least effect, the weakest first.
 
-    Rows are divided by their rms effort and columns by their length, so the answer does not depend
-    on units.
+    Rows are divided by their rms effort and columns by their length, so that units do not matter.
+    The problem may be rank-deficient.
     """
     statistics = problem.statistics()
-    effort = np.linalg.norm(statistics.factors[:, :, -1], axis=1)
-    stacked = np.concatenate(
-        statistics.factors[:, :, :-1] / np.where(effort > 0, effort, 1.0)[:, None, None]
-    )
-    scale = np.linalg.norm(stacked, axis=0)
-    values, rows = np.linalg.svd(stacked / np.where(scale > 0, scale, 1.0))[1:]
-    found = []
-    for value, row in list(zip(values, rows))[: -WEAKEST - 1 : -1]:
-        main = [i for i in np.argsort(-np.abs(row)) if abs(row[i]) >= MENTIONED]
-        signs = np.sign(row) * np.sign(row[main[0]]) if main else row
-        words = " ".join(
-            f"{'+' if signs[i] > 0 else '-'} {abs(row[i]):.2f} {statistics.parameters[i]}"
-            for i in main
+    effort_norm = np.linalg.norm(statistics.factors[:, :, -1], axis=1)
+    row_scale = np.where(effort_norm > 0, effort_norm, 1.0)
+    stacked = np.concatenate(statistics.factors[:, :, :-1] / row_scale[:, None, None])
+    column_norm = np.linalg.norm(stacked, axis=0)
+    scaled = stacked / np.where(column_norm > 0, column_norm, 1.0)
+    _, singular_values, vectors = np.linalg.svd(scaled)
+    weakest_first = np.arange(len(singular_values))[::-1]
+    directions = []
+    for k in weakest_first[:MAX_WEAK_DIRECTIONS]:
+        directions.append(
+            WeakDirection(
+                relative=float(singular_values[k] / singular_values[0]),
+                direction=_direction_text(vectors[k], statistics.parameters),
+            )
         )
-        found.append(
-            WeakDirection(relative=float(value / values[0]), direction=words.removeprefix("+ "))
-        )
-    return tuple(found)
+    return tuple(directions)
+
+
+def _direction_text(vector: FloatArray, parameters: Sequence[str]) -> str:
+    """Return the large components of a direction of unit length, the largest first and positive."""
+    terms = []
+    order = np.argsort(-np.abs(vector))
+    first_sign = np.sign(vector[order[0]])
+    for i in order:
+        if abs(vector[i]) >= MIN_NAMED_COMPONENT:
+            sign = "+" if vector[i] * first_sign > 0 else "-"
+            terms.append(f"{sign} {abs(vector[i]):.2f} {parameters[i]}")
+    return " ".join(terms).removeprefix("+ ")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,113 +254,128 @@ class Symmetry:
     """F-test of parameters being equal, e.g. one kind of friction over all legs."""
 
     name: str
-    f: float
-    constraints: float
-    degrees_of_freedom: float
-    p: float
+    f: float  # test statistic
+    constraints: float  # number of equalities tested
+    degrees_of_freedom: float  # of the denominator
+    p: float  # probability of a larger f if the parameters are equal
 
     @property
     def differ(self) -> bool:
-        """Equality is rejected."""
-        return self.p < LEVEL
+        """Whether equality is rejected."""
+        return self.p < TIE_TEST_LEVEL
 
 
 def tie_test(estimate: Estimate, groups: Sequence[Sequence[str]]) -> tuple[Symmetry, ...]:
     """Test whether the parameters of each group are equal, and last all groups together.
 
     With C the differences to the first member, T = (C chi)^T (C P C^T)^-1 (C chi), k constraints
-    and d degrees of freedom behind P: F = T / k under white noise (the usual F-test of tied against
+    and d degrees of freedom of P: F = T / k under white noise (the usual F-test of tied against
     free), and Hotelling's F = T (d - k + 1) / (k d) where P is a scatter matrix.
     """
     if not groups or any(len(group) < 2 for group in groups):
         raise InvalidInput("a tie test needs groups of at least two parameters")
-    blocks = []
+    identity = np.eye(len(estimate))
+    tests = []
+    constraints = []
     for group in groups:
-        first, *others = (index_of(estimate.parameters, name) for name in group)
-        blocks.append(np.eye(len(estimate))[others] - np.eye(len(estimate))[first])
-    return tuple(
-        _f_test(name, estimate, rows)
-        for name, rows in zip(
-            (*map(tied_name, groups), "all together"), (*blocks, np.concatenate(blocks))
-        )
-    )
+        members = [index_of(estimate.parameters, name) for name in group]
+        differences = identity[members[1:]] - identity[members[0]]
+        tests.append(_f_test(tied_name(group), estimate, differences))
+        constraints.append(differences)
+    tests.append(_f_test("all together", estimate, np.concatenate(constraints)))
+    return tuple(tests)
 
 
-def _f_test(name: str, estimate: Estimate, rows: FloatArray) -> Symmetry:
-    k, involved = len(rows), np.any(rows != 0, axis=0)
-    d = float(estimate.degrees_of_freedom[involved].min())
-    difference = rows @ estimate.values
-    scale = np.sqrt(np.diag(rows @ estimate.covariance @ rows.T))
-    unit = rows / scale[:, None]
-    total = float(
-        difference
-        / scale
-        @ np.linalg.solve(unit @ estimate.covariance @ unit.T, difference / scale)
-    )
-    if estimate.uncertainty == "white" or d < 3 * len(
-        estimate
-    ):  # then correlations are those of white noise
-        f = total / k
+def _f_test(name: str, estimate: Estimate, constraints: FloatArray) -> Symmetry:
+    """Test constraints @ values = 0, constraints (k, p)."""
+    k = len(constraints)
+    involved = np.any(constraints != 0, axis=0)
+    freedom = float(estimate.degrees_of_freedom[involved].min())
+    std = np.sqrt(np.diag(constraints @ estimate.covariance @ constraints.T))
+    scaled = constraints / std[:, None]
+    difference = constraints @ estimate.values / std
+    correlation = scaled @ estimate.covariance @ scaled.T
+    statistic = float(difference @ np.linalg.solve(correlation, difference))
+    # With few degrees of freedom the correlations are those of white noise.
+    if estimate.uncertainty == "white" or freedom < 3 * len(estimate):
+        f = statistic / k
     else:
-        f, d = total * (d - k + 1) / (k * d), d - k + 1
-    if not d >= 1:
+        f = statistic * (freedom - k + 1) / (k * freedom)
+        freedom = freedom - k + 1
+    if not freedom >= 1:
         raise InvalidInput(
-            f"{k} constraints but {d:.3g} degrees of freedom; test fewer at once or use more "
-            f"periods"
+            f"{k} constraints but {freedom:.3g} degrees of freedom; test fewer at once or use more "
+            "periods"
         )
-    return Symmetry(name=name, f=f, constraints=float(k), degrees_of_freedom=d, p=f_tail(f, k, d))
+    return Symmetry(
+        name=name,
+        f=f,
+        constraints=float(k),
+        degrees_of_freedom=freedom,
+        p=f_tail(f, k, freedom),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Disagreement:
-    """Two answers that hardly can both be right; `distance` in joint standard deviations, infinite
-    for boxes.
-    """
+    """Two results for a parameter that contradict each other."""
 
     parameter: str
-    first: str
-    second: str
-    distance: float
+    first: str  # label of one result
+    second: str  # label of the other
+    distance: float  # in joint standard errors; infinite if one of them is a box
     reason: str
 
 
 def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) -> list[Disagreement]:
-    """Return which of several answers, by label, contradict each other.
+    """Return which of several results, by label, contradict each other.
 
-    Two estimates disagree when they differ by more than `sigmas` joint standard deviations
+    Two estimates disagree when they differ by more than `sigmas` joint standard errors
     sqrt(s1^2 + s2^2); an estimate and a box when the value lies outside; two boxes when they do not
-    meet. Estimates from the same data are correlated, so the first test is lenient.
+    overlap. Estimates from the same data are correlated, so the first test is lenient.
     """
     if not results or not sigmas > 0:
         raise InvalidInput("comparing needs at least one result and a positive number of sigmas")
-    found = []
-    for name in dict.fromkeys(name for result in results.values() for name in result.parameters):
-        having = [
-            (label, *_range(result, name))
-            for label, result in results.items()
-            if name in result.parameters
-        ]
-        for (first, a, b, std), (second, c, d, other) in combinations(having, 2):
-            gap, joint = max(a - d, c - b, 0.0), np.hypot(std, other)  # infinite with a box
-            distance = float(gap / joint) if 0 < joint < np.inf else np.inf if gap > 0 else 0.0
-            reason = f"{distance:.1f} joint standard deviations apart"
-            if np.isinf(joint):
-                boxes = np.isinf(std) and np.isinf(other)
-                reason = (
-                    f"{'the boxes are apart' if boxes else 'the value is outside the box'} by "
-                    f"{gap:.3g}"
-                )
+    names: dict[str, None] = {}  # an ordered set
+    for result in results.values():
+        names.update(dict.fromkeys(result.parameters))
+    disagreements = []
+    for name in names:
+        labels = [label for label, result in results.items() if name in result.parameters]
+        for first, second in combinations(labels, 2):
+            distance, reason = _distance(results[first], results[second], name)
             if distance > sigmas:
-                found.append(
+                disagreements.append(
                     Disagreement(
                         parameter=name, first=first, second=second, distance=distance, reason=reason
                     )
                 )
-    return found
+    return disagreements
 
 
-def _range(result: Estimate | Enclosure, name: str) -> tuple[float, float, float]:
-    """Return lower and upper value, and the standard deviation, infinite of a box."""
+def _distance(
+    first: Estimate | Enclosure, second: Estimate | Enclosure, name: str
+) -> tuple[float, str]:
+    """Return the distance of two results in joint standard errors, and its description."""
+    first_lower, first_upper, first_std = _bounds_and_std(first, name)
+    second_lower, second_upper, second_std = _bounds_and_std(second, name)
+    gap = max(first_lower - second_upper, second_lower - first_upper, 0.0)
+    joint_std = np.hypot(first_std, second_std)  # infinite with a box
+    if 0 < joint_std < np.inf:
+        distance = float(gap / joint_std)
+    elif gap > 0:
+        distance = np.inf
+    else:
+        distance = 0.0
+    if np.isinf(first_std) and np.isinf(second_std):
+        return distance, f"the boxes are apart by {gap:.3g}"
+    if np.isinf(joint_std):
+        return distance, f"the value is outside the box by {gap:.3g}"
+    return distance, f"{distance:.1f} joint standard deviations apart"
+
+
+def _bounds_and_std(result: Estimate | Enclosure, name: str) -> tuple[float, float, float]:
+    """Return lower and upper value, and the standard error, which is infinite for a box."""
     if isinstance(result, Enclosure):
         return (*result[name], np.inf)
     return result[name], result[name], float(result.std[result.parameters.index(name)])

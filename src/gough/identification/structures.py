@@ -104,7 +104,13 @@ class ModelChoice:
 
     def _symmetry_table(self) -> str:
         """Return the F-tests of equal legs as a table."""
-        header = ["parameter", "F", "degrees of freedom", "p", f"at level {selection.LEVEL:g}"]
+        header = [
+            "parameter",
+            "F",
+            "degrees of freedom",
+            "p",
+            f"at level {selection.TIE_TEST_LEVEL:g}",
+        ]
         rows = []
         for test in self.symmetry:
             row = [
