@@ -15,7 +15,7 @@ from gough.core.errors import InvalidInput
 from gough.core.names import INERTIAL
 from gough.engine import Model
 from gough.identification import Identification
-from gough.identification.payload import _possible, payload
+from gough.identification.payload import _physically_consistent, payload
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.mechanism.types import Payload
@@ -175,7 +175,7 @@ def test_a_load_that_cannot_be_is_called_impossible(five_bar: Model, loaded: Sim
 def test_rounding_below_zero_in_a_covariance_makes_no_load_impossible() -> None:
     point = np.array([1.0, *np.zeros(9)])
     with np.errstate(invalid="ignore"):
-        assert _possible(point, -1e-40 * np.eye(10), reach=0.5)
+        assert _physically_consistent(point, -1e-40 * np.eye(10), reach=0.5)
 
 
 def test_another_load_in_the_middle_is_dated(five_bar: Model, loaded: Simulation) -> None:

@@ -1,4 +1,4 @@
-"""From logs of a loaded robot to the equations of its load."""
+"""Build the regression of a load from logs of the loaded robot."""
 
 from __future__ import annotations
 
@@ -22,60 +22,81 @@ from gough.processing import MatchedLog, ProcessedLog, Processing, regression
 from gough.processing.likelihood_models import period_motions
 from gough.processing.processed_log import process_log
 
+# The scatter of few periods is not a reliable covariance: white noise is taken instead if there are
+# fewer degrees of freedom than so many for each parameter.
+MIN_PERIOD_FREEDOM = 3
+
 
 class Unloaded(NamedTuple):
-    """What is known of the robot without its load."""
+    """The model of the robot without its load."""
 
     base: BaseParameters
-    values: FloatArray
-    covariance: (
-        FloatArray  # of the errors of these values and, after them, of drive gains, (b + g, b + g)
-    )
-    gains: tuple[tuple[str, float], ...]  # that were identified, by motor, in that order
-    standard: Mapping[str, float]  # parameters with the same efforts, by name
+    values: FloatArray  # of the base parameters, (b,)
+    # of the errors of these values and, after them, of drive gains, (b + g, b + g)
+    covariance: FloatArray
+    gains: tuple[tuple[str, float], ...]  # identified ones by motor, in that order
+    standard: Mapping[str, float]  # standard parameters with the same efforts, by name
 
 
 def unloaded_robot(
     model: Model, result: Identification | None, values: FloatArray | None
 ) -> Unloaded:
-    """Return the robot as identified, or as given or the robot file's, which are taken as exact."""
+    """Return the robot as identified, or with values that are taken as exact.
+
+    Args:
+        model: The robot.
+        result: Its identification without load.
+        values: Standard parameters, (p,); the robot file's by default.
+    """
     names = model.mechanism.standard.names
     if result is None or values is not None:
-        table = dict(zip(names, (model.standard_values() if values is None else values).tolist()))
+        if values is None:
+            values = model.standard_values()
+        standard = dict(zip(names, values.tolist()))
         base = base_parameters(model)
         return Unloaded(
-            base,
-            base.values([table[name] for name in base.standard]),
-            np.zeros((len(base), len(base))),
-            (),
-            table,
+            base=base,
+            values=base.values([standard[name] for name in base.standard]),
+            covariance=np.zeros((len(base), len(base))),
+            gains=(),
+            standard=standard,
         )
-    e = result.estimate
-    own = [k for k, name in enumerate(e.parameters) if name.payload is None and not name.is_gain]
-    gains = [k for k, name in enumerate(e.parameters) if name.is_gain]
+    estimate = result.estimate
+    robot = []
+    motors = []
+    for k, name in enumerate(estimate.parameters):
+        if name.is_gain:
+            motors.append(k)
+        elif name.payload is None:
+            robot.append(k)
+    columns = [*robot, *motors]
+    gains = [(estimate.parameters[k].owner, float(estimate.values[k])) for k in motors]
     return Unloaded(
-        result.base.select([e.parameters[k] for k in own]),
-        e.values[own],
-        _alike(e)[np.ix_([*own, *gains], [*own, *gains])],
-        tuple((e.parameters[k].owner, float(e.values[k])) for k in gains),
-        dict(zip(names, result.standard(model).tolist())),
+        base=result.base.select([estimate.parameters[k] for k in robot]),
+        values=estimate.values[robot],
+        covariance=_evenly_inflated(estimate)[np.ix_(columns, columns)],
+        gains=tuple(gains),
+        standard=dict(zip(names, result.standard(model).tolist())),
     )
 
 
-def _alike(estimate: Estimate) -> FloatArray:
-    """Return a covariance that is wider than that of noise by one factor for all parameters, (p,
-    p).
+def _evenly_inflated(estimate: Estimate) -> FloatArray:
+    """Return the covariance of noise times one inflation factor for all parameters, (p, p).
 
-    Errors of parameters that the data cannot tell apart cancel in the efforts. Where variances were
-    widened one by one (by stretches, recordings, or the scatter of few repetitions), they no longer
-    do: that is taken back and the mean taken instead. On a real hexapod the part of the model in a
-    load's mass is 0.1 kg so, and 74 kg otherwise.
+    Errors of nearly collinear parameters cancel in the efforts. They no longer do where variances
+    were inflated one by one (by blocks, logs, or the scatter of few repetitions): the mean factor
+    is used instead. On a real hexapod the model's contribution to the standard error of a load's
+    mass is 0.1 kg with it, and 74 kg without.
     """
-    kinds = {source.kind: source for source in estimate.sources}
-    narrow, few = estimate.noise_std, kinds.get("period")
-    if few is not None and "white" in kinds and few.count - 1 < 3 * len(estimate):
-        narrow = kinds["white"].std
-    ratio = np.divide(estimate.std, narrow, out=np.ones(len(estimate)), where=narrow > 0)
+    components = {component.kind: component for component in estimate.sources}
+    noise_std = estimate.noise_std
+    period = components.get("period")
+    white = components.get("white")
+    if period is not None and white is not None:
+        few_periods = period.count - 1 < MIN_PERIOD_FREEDOM * len(estimate)
+        noise_std = white.std if few_periods else noise_std
+    ratio = np.ones(len(estimate))
+    np.divide(estimate.std, noise_std, out=ratio, where=noise_std > 0)
     return np.asarray(estimate.covariance / np.outer(ratio, ratio) * np.mean(ratio**2))
 
 
@@ -86,106 +107,115 @@ def load_problem(
     unloaded: Unloaded,
     gains: Mapping[str, float] | None,
 ) -> LoadProblem:
-    """Return the equations of the load, effort minus that of the unloaded robot, of logs processed
-    alike.
+    """Return the regression of the load: the effort minus that of the unloaded robot.
 
-    Periods that are to be averaged stand one after the other, each with its own motion, low-passed
-    as the mean one is, and its own effort: what changes in time is seen, and what differs between
-    periods is noise.
+    Periods that are averaged elsewhere follow one another, each with its own motion, low-passed as
+    the mean one is, and its own effort: a change in time is visible, and differences between
+    periods are noise.
+
+    Args:
+        model: The robot.
+        logs: Logs with the load.
+        settings: Processing of all logs.
+        unloaded: The model of the unloaded robot.
+        gains: Drive gains by joint, for logs with currents.
     """
-    rng, names = np.random.default_rng(0), (*column_names(unloaded.base), *LOAD_PARAMETERS)
-
-    def carrying(log: ProcessedLog) -> ProcessedLog:
-        """Return a log in efforts that carries the load, whatever payload it names."""
-        in_effort = in_efforts(model, [log], gains)[0][0]
-        return replace(in_effort, payload=LOAD_PARAMETERS[0].payload)
-
-    parts, errors, noise = [], [], np.zeros(())
+    rng = np.random.default_rng(0)
+    names = (*column_names(unloaded.base), *LOAD_PARAMETERS)
+    blocks = []
+    errors = []
+    noise = np.zeros(())
     for log in logs:
         processed = process_log(model, log, settings)
-        done = carrying(processed)
-        every, doubt = _standing(model, done, _in_time(model, done, names), unloaded)
-        parts.append(_beyond(every, unloaded))
-        errors.append(np.concatenate([_model_error(every, unloaded), doubt], axis=2))
-        # What noise of the positions makes of [W y], over samples, for pairs of rows, (r, r, 11,
-        # 11).
-        periods = processed.periods if processed.periodic else 1  # noise of a single one
+        carrying = _carrying(model, processed, gains)
+        whole = _in_time(model, carrying, names)
+        whole, friction = _with_joints_at_rest(model, carrying, whole, unloaded)
+        blocks.append(_beyond(whole, unloaded))
+        errors.append(np.concatenate([_model_error(whole, unloaded), friction], axis=2))
+        # Squares of the change of [W y] by position noise, for pairs of rows, (r, r, 11, 11).
+        n_periods = processed.periods if processed.periodic else 1  # noise of a single one
+        used_rows = (whole.n_valid > 0)[:, None]
         for pair in perturbed_pairs(processed, rng):
-            first, again = (
-                _beyond(
-                    regression(model, replace(carrying(each), repetitions=None), names), unloaded
-                )
-                for each in pair
-            )
-            change = (again.stacked() - first.stacked()) * (every.n_valid > 0)[:, None]
-            share = len(every) / len(change) / N_PERTURBATIONS * periods
-            noise = noise + share * np.einsum("tic,tjd->ijcd", change, change, optimize=True)
+            stacked = []
+            for block in pair:
+                single = replace(_carrying(model, block, gains), repetitions=None)
+                stacked.append(_beyond(regression(model, single, names), unloaded).stacked())
+            change = (stacked[1] - stacked[0]) * used_rows
+            scale = len(whole) / len(change) / N_PERTURBATIONS * n_periods
+            noise = noise + scale * np.einsum("tic,tjd->ijcd", change, change, optimize=True)
     width = max(error.shape[2] for error in errors)
-    errors = [np.pad(error, ((0, 0), (0, 0), (0, width - error.shape[2]))) for error in errors]
-    data = parts[0] if len(parts) == 1 else concatenate(parts)
+    for k, error in enumerate(errors):
+        errors[k] = np.pad(error, ((0, 0), (0, 0), (0, width - error.shape[2])))
+    data = blocks[0]
+    if len(blocks) > 1:
+        data = concatenate(blocks)
     return LoadProblem(regression=data, noise=noise / len(data), model_error=np.concatenate(errors))
 
 
-def _in_time(model: Model, done: ProcessedLog, names: Sequence[Parameter]) -> Regression:
-    """Return the equations of robot and load, those of averaged periods one after the other, each a
-    group.
-    """
-    if done.average is None or done.cutoff is None or done.repetitions is None:
-        return regression(model, done, names)
-    parts = []
-    for k, (motion, effort) in enumerate(zip(period_motions(model, done), done.repetitions)):
-        part = regression(
-            model, replace(done, motion=motion, effort=effort, repetitions=None), names
-        )
-        parts.append(replace(part, group=np.full(len(part), k), recording=None))
-    return replace(concatenate(parts), recording=None)
+def _carrying(model: Model, log: ProcessedLog, gains: Mapping[str, float] | None) -> ProcessedLog:
+    """Return a log in efforts that carries the load, whatever payload it names."""
+    (log_in_efforts,), _ = in_efforts(model, [log], gains)
+    return replace(log_in_efforts, payload=LOAD_PARAMETERS[0].payload)
 
 
-def _beyond(every: Regression, unloaded: Unloaded) -> Regression:
-    """Return the equations of the load alone: the effort beyond that of the unloaded robot."""
-    b, p = len(unloaded.values), len(LOAD_PARAMETERS)
+def _in_time(model: Model, log: ProcessedLog, names: Sequence[Parameter]) -> Regression:
+    """Return the regression of robot and load, with each averaged period as a group."""
+    if log.average is None or log.cutoff is None or log.repetitions is None:
+        return regression(model, log, names)
+    blocks = []
+    for k, motion in enumerate(period_motions(model, log)):
+        period = replace(log, motion=motion, effort=log.repetitions[k], repetitions=None)
+        block = regression(model, period, names)
+        blocks.append(replace(block, group=np.full(len(block), k), recording=None))
+    return replace(concatenate(blocks), recording=None)
+
+
+def _beyond(whole: Regression, unloaded: Unloaded) -> Regression:
+    """Return the regression of the load alone: the effort beyond that of the unloaded robot."""
+    b = len(unloaded.values)
+    p = len(LOAD_PARAMETERS)
     matrix = np.zeros((b + p + 1, p + 1))
     matrix[b:, :] = np.eye(p + 1)
     matrix[:b, p] = -unloaded.values
-    return every.transform(matrix, LOAD_PARAMETERS, [name.unit for name in LOAD_PARAMETERS])
+    return whole.transform(matrix, LOAD_PARAMETERS, [name.unit for name in LOAD_PARAMETERS])
 
 
-def _model_error(every: Regression, unloaded: Unloaded) -> FloatArray:
-    """Return the efforts that errors of the unloaded robot's parameters and drive gains make, (t,
-    r, b + g).
-    """
-    scale = np.sqrt(np.maximum(np.diag(unloaded.covariance), np.finfo(float).tiny))
-    size, axes = np.linalg.eigh(unloaded.covariance / np.outer(scale, scale))
-    root = scale[:, None] * axes * np.sqrt(np.maximum(size, 0.0))
-    b, columns = len(unloaded.values), np.zeros((*every.effort.shape, len(unloaded.covariance)))
-    columns[:, :, :b] = -every.regressor[:, :, :b]
+def _model_error(whole: Regression, unloaded: Unloaded) -> FloatArray:
+    """Return efforts by independent errors of the unloaded model and drive gains, (t, r, b + g)."""
+    std = np.sqrt(np.maximum(np.diag(unloaded.covariance), np.finfo(float).tiny))
+    eigenvalues, axes = np.linalg.eigh(unloaded.covariance / np.outer(std, std))
+    root = std[:, None] * axes * np.sqrt(np.maximum(eigenvalues, 0.0))
+    b = len(unloaded.values)
+    columns = np.zeros((*whole.effort.shape, len(unloaded.covariance)))
+    columns[:, :, :b] = -whole.regressor[:, :, :b]
     for k, (motor, gain) in enumerate(unloaded.gains):
-        if motor in every.rows:
-            row = every.rows.index(motor)
-            columns[:, row, b + k] = every.effort[:, row] / gain
+        if motor in whole.rows:
+            row = whole.rows.index(motor)
+            columns[:, row, b + k] = whole.effort[:, row] / gain
     return np.asarray(columns @ root)
 
 
-def _standing(
-    model: Model, done: ProcessedLog, every: Regression, unloaded: Unloaded
+def _with_joints_at_rest(
+    model: Model, log: ProcessedLog, whole: Regression, unloaded: Unloaded
 ) -> tuple[Regression, FloatArray]:
-    """Let rows count that never do because joints stand, and return the friction that may hold
-    there, (t, r, k).
+    """Make rows valid that never are as joints are at rest, and return their friction, (t, r, k).
 
-    Friction of a joint at rest is anything up to +-f, the same all the time: f / sqrt(3) of
-    standard deviation. That is what gravity is read with on a robot that stands.
+    Coulomb friction of a joint at rest is constant within +-f: its standard deviation is
+    f / sqrt(3). With that uncertainty gravity is measured on a robot at rest.
     """
-    never, columns = every.n_valid == 0, []
-    if every.mask is None or not never.any():
-        return every, np.zeros((*every.effort.shape, 0))
-    own = model.kinematics.closure_map(done.motion.q.mean(axis=0, keepdims=True))[0]
+    never_valid = whole.n_valid == 0
+    if whole.mask is None or not never_valid.any():
+        return whole, np.zeros((*whole.effort.shape, 0))
+    mean_position = log.motion.q.mean(axis=0, keepdims=True)
+    closure_map = model.kinematics.closure_map(mean_position)[0]
+    columns = []
     for j, joint in enumerate(model.mechanism.joints):
         for name in joint.terms:
             jump = model.mechanism.terms[name].coulomb
             if jump:
-                size = jump * abs(unloaded.standard.get(f"{joint.name}.{name}", 0.0)) / np.sqrt(3.0)
-                columns.append(np.where(never, own[j] * size, 0.0))
-    doubt = np.array(columns).reshape(len(columns), len(never)).T
-    return replace(every, mask=every.mask | never), np.broadcast_to(
-        doubt, (len(every), *doubt.shape)
-    )
+                coefficient = abs(unloaded.standard.get(f"{joint.name}.{name}", 0.0))
+                std = jump * coefficient / np.sqrt(3.0)
+                columns.append(np.where(never_valid, closure_map[j] * std, 0.0))
+    friction = np.array(columns).reshape(len(columns), len(never_valid)).T
+    at_all_samples = np.broadcast_to(friction, (len(whole), *friction.shape))
+    return replace(whole, mask=whole.mask | never_valid), at_all_samples

@@ -1,4 +1,4 @@
-"""The load a robot carries: what logs show of it, how surely, and when it changes."""
+"""Identify the load of a robot whose own model is known, and when the load changes."""
 
 from __future__ import annotations
 
@@ -44,146 +44,147 @@ from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing, raised_cutoff
 
-# a parameter is observed once its standard deviation is below this share of what a load can have
-HALF = 0.5
-FEWEST = 3  # samples for each parameter, below which nothing of a stretch is left out
-SIGMAS = 2.0  # by which a load must miss what bodies can be, to be called impossible
-# until the heaviest load and what is hidden of it agree: to a thousandth, if that is less than 4/5
-PASSES = 30
-POWER = np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])  # of length in the units of a load's parameters
+# A parameter is observed if its standard error is below this fraction of the largest it can be.
+OBSERVED_LOAD_FRACTION = 0.5
+# Samples near a change are omitted if so many for each parameter remain.
+MIN_SAMPLES_PER_LOAD_PARAMETER = 3
+# A load is physically inconsistent if it violates a condition by so many standard errors.
+INCONSISTENT_SIGMAS = 2.0
+# Iterations of the heaviest load and its unobserved mass: to 1e-3 if they contract by 4/5 each.
+HEAVIEST_LOAD_ITERATIONS = 30
+HEAVIEST_LOAD_SIGMAS = 3.0  # standard errors added to the mass for the heaviest load
+# Without a weighed mass: so many times the load whose weight is the largest effort.
+MAX_LOAD_RATIO = 10.0
+# power of length in the units of a load's parameters
+LENGTH_POWER = np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Load:
     """A load's ten inertial parameters about the platform frame, over some time."""
 
-    # of those not observed zero, as uncertain as a load can be; information is over that, too
+    # unobserved parameters are 0 with the prior standard deviation
     estimate: Estimate
-    observed: tuple[bool, ...]  # which of them the motion shows, or were given, (10,)
-    hidden: tuple[str, ...]  # combinations that the motion does not show, in words
-    physical: bool  # some body has such parameters, as far as the standard deviations tell
+    observed: tuple[bool, ...]  # which parameters the motion determines, or were given, (10,)
+    hidden: tuple[str, ...]  # combinations that the motion does not determine, in words
+    physical: bool  # physically consistent within the standard errors
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the parameters in the documented JSON form."""
-        e = self.estimate
-        assert e.information is not None
+        estimate = self.estimate
+        assert estimate.information is not None
         figures = {
-            "value": e.values,
-            "std": e.std,
-            "model_std": e.sources[-1].std,
-            "interval": e.interval(),
+            "value": estimate.values,
+            "std": estimate.std,
+            "model_std": estimate.sources[-1].std,
+            "interval": estimate.interval(),
         }
-        return [
-            {
+        parameters = []
+        for k, name in enumerate(estimate.parameters):
+            parameter: dict[str, Any] = {
                 "name": name.kind,
-                "unit": unit,
-                "observed": seen,
-                "information": float(e.information[k]),
+                "unit": estimate.units[k],
+                "observed": self.observed[k],
+                "information": float(estimate.information[k]),
             }
-            | {key: figure[k].tolist() if seen else None for key, figure in figures.items()}
-            for k, (name, unit, seen) in enumerate(zip(e.parameters, e.units, self.observed))
-        ]
+            for key, figure in figures.items():
+                parameter[key] = figure[k].tolist() if self.observed[k] else None
+            parameters.append(parameter)
+        return parameters
 
     def __str__(self) -> str:
-        mass = rounded(float(self.estimate.values[0]), float(self.estimate.std[0]))
-        return f"m {mass[0]} +- {mass[1]} kg" if self.observed[0] else "m not observed"
+        if not self.observed[0]:
+            return "m not observed"
+        mass, std = rounded(float(self.estimate.values[0]), float(self.estimate.std[0]))
+        return f"m {mass} +- {std} kg"
 
 
 class Change(NamedTuple):
-    """Another load from some time on, on the clock of a log, and how well that is known. [s]"""
+    """A change of the load at some time of a log."""
 
-    log: str
-    time: float
-    within: float
+    log: str  # its name
+    time: float  # on the clock of the log [s]
+    within: float  # uncertainty of the time [s]
     before: Load
     after: Load  # until the next change
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PayloadResult(Record):
-    """What a robot carries, in the end if that has changed."""
+    """The load of a robot, after the last change if there are any."""
 
-    robot: str
+    robot: str  # its name
     load: Load
     changes: tuple[Change, ...]
-    history: History  # what was known of it in the course of the logs
+    history: History  # the estimate in the course of the logs
     processing: Processing  # of the logs
     notices: tuple[Notice, ...]  # in their order
     settings: PayloadSettings
 
     @property
     def estimate(self) -> Estimate:
-        """Values with standard deviations of what it carries."""
+        """Values of the load with standard errors."""
         return self.load.estimate
 
     @property
     def unobserved(self) -> tuple[str, ...]:
-        """Parameters the motion does not show."""
-        return tuple(
-            name for name, seen in zip(self.estimate.parameters, self.load.observed) if not seen
-        )
+        """Parameters that the motion does not determine."""
+        names = []
+        for name, observed in zip(self.estimate.parameters, self.load.observed):
+            if not observed:
+                names.append(name)
+        return tuple(names)
 
     def table(self) -> Columns:
         """Return the load by parameter."""
         rows = self.load.to_list()
-        return {
-            name: [row[name] for row in rows]
-            for name in ("name", "value", "std", "unit", "observed")
-        }
+        columns = {}
+        for name in ("name", "value", "std", "unit", "observed"):
+            columns[name] = [row[name] for row in rows]
+        return columns
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
+        changes = []
+        for change in self.changes:
+            loads = {"before": change.before.to_list(), "after": change.after.to_list()}
+            changes.append(change._asdict() | loads)
+        history = dict(zip(INERTIAL, self.history.values.T.tolist()))
         return {
             "robot": self.robot,
             "samples": self.estimate.samples,
             "parameters": self.load.to_list(),
             "physical": self.load.physical,
             "unobserved_combinations": list(self.load.hidden),
-            "changes": [
-                c._asdict() | {"before": c.before.to_list(), "after": c.after.to_list()}
-                for c in self.changes
-            ],
-            "history": {"time": self.history.time.tolist()}
-            | dict(zip(INERTIAL, self.history.values.T.tolist())),
+            "changes": changes,
+            "history": {"time": self.history.time.tolist(), **history},
             "processing": self.processing.to_dict(),
             "notices": [notice.to_dict() for notice in self.notices],
         }
 
     def summary(self) -> str:
-        """Return the load as plain text, then the combinations the motion does not show, changes
-        and notices.
-        """
-        rows = [
-            [
-                p["name"],
-                *(
-                    (*rounded(p["value"], p["std"]), p["unit"], "yes")
-                    if p["observed"]
-                    else ("-", "-", p["unit"], "not observed")
-                ),
-                f"{p['information']:.2g}",
-            ]
-            for p in self.load.to_list()
+        """Return the load as plain text, with unobserved combinations, changes and notices."""
+        rows = []
+        for parameter in self.load.to_list():
+            figures = ["-", "-", parameter["unit"], "not observed"]
+            if parameter["observed"]:
+                number, std = rounded(parameter["value"], parameter["std"])
+                figures = [number, std, parameter["unit"], "yes"]
+            rows.append([parameter["name"], *figures, f"{parameter['information']:.2g}"])
+        lines = [
+            f"{self.robot}: load about the platform frame, from {self.estimate.samples} samples",
+            text_table(["parameter", "value", "std", "unit", "seen?", "over noise"], rows),
         ]
-        return "\n".join(
-            [
-                f"{self.robot}: load about the platform frame, from {self.estimate.samples} "
-                f"samples",
-                text_table(["parameter", "value", "std", "unit", "seen?", "over noise"], rows),
-                *(
-                    f"not seen on this motion: {text}"
-                    for text in self.load.hidden
-                    if text not in INERTIAL
-                ),
-                *(
-                    f"the load changes at {c.time:.4g} +- {c.within:.2g} s in {c.log}: {c.before} "
-                    f"before, "
-                    f"{str(c.after).removeprefix('m ')} after"
-                    for c in self.changes
-                ),
-                *notice_lines(self.notices),
-            ]
-        )
+        for combination in self.load.hidden:
+            if combination not in INERTIAL:
+                lines.append(f"not seen on this motion: {combination}")
+        for change in self.changes:
+            after = str(change.after).removeprefix("m ")
+            lines.append(
+                f"the load changes at {change.time:.4g} +- {change.within:.2g} s in {change.log}: "
+                f"{change.before} before, {after} after"
+            )
+        return "\n".join([*lines, *notice_lines(self.notices)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,16 +202,14 @@ class PayloadSettings(Settings):
     reach: float | None = option(
         None,
         "How far it may extend from the platform's origin; the size of the robot by default. With "
-        "the mass it "
-        "says what first moments and inertias a load can have at all.",
+        "the mass it says what first moments and inertias a load can have at all.",
         unit="m",
         above=0,
     )
     forgetting: float | None = option(
         None,
         "Memory: what is older counts 1 / e. By default all that was recorded since the load last "
-        "changed "
-        "counts alike.",
+        "changed counts alike.",
         unit="s",
         above=0,
     )
@@ -218,13 +217,14 @@ class PayloadSettings(Settings):
 
     @property
     def place(self) -> FloatArray | None:
-        """Where the centre of mass is, (3,), if that is known. [m]"""
+        """Position of the centre of mass, (3,), if it is known. [m]"""
         if self.at is None:
             return None
+        coordinates: Sequence[str | float] = self.at
+        if isinstance(self.at, str):
+            coordinates = self.at.split(",")
         try:
-            place = np.array(
-                [float(x) for x in (self.at.split(",") if isinstance(self.at, str) else self.at)]
-            )
+            place = np.array([float(coordinate) for coordinate in coordinates])
         except ValueError:
             place = np.zeros(0)
         if len(place) != 3 or not np.isfinite(place).all():
@@ -244,9 +244,10 @@ def payload(
     gains: Mapping[str, float] | None = None,
     **options: Any,
 ) -> PayloadResult:
-    """Find the load of a robot whose own model is known, on any trajectory.
+    """Identify the load of a robot whose own model is known, on any trajectory.
 
     Args:
+        model: The robot, also by name or path.
         recordings: Logs with the load, one after the other.
         settings: What is known of it; single options may be given by name instead.
         result: Identification of the unloaded robot: its parameters with their covariance, its
@@ -254,201 +255,225 @@ def payload(
         values: Standard parameters of the unloaded robot, (p,), taken as exact; the robot file's by
             default.
         gains: Drive gains for logs with currents.
+        options: Settings by name.
     """
     chosen = merge_settings(PayloadSettings, settings, options)
-    model, recordings, used = as_model(model), as_recordings(recordings), chosen.processing
+    model = as_model(model)
+    recordings = as_recordings(recordings)
     refuse_load_friction(model, "a load")
-    _ = chosen.place  # refused before logs are processed, if it is no place
+    _ = chosen.place  # raises before logs are processed, if it is no place
     if not recordings:
         raise InvalidInput("there is no recording to find a load in")
+    processing = chosen.processing
     if result is not None:
         if result.robot != model.mechanism.name:
             raise InvalidInput(
                 f"the result is a model of '{result.robot}', not of '{model.mechanism.name}'"
             )
-        model, used, gains = (
-            result.fitted(model),
-            result.processing_with(used),
-            gains or result.gains,
-        )
-    logs = match_logs(model, recordings, used)
-    if not used.complete:
-        used = choose_processing(model, logs, None, used, gains=gains).processing
-    unloaded = unloaded_robot(
-        model, result, None if values is None else np.asarray(values, dtype=float)
-    )
-    if (
-        result is not None
-        and chosen.processing.cutoff is None
-        and result.settings.get("cutoff") is None
-    ):
+        model = result.fitted(model)
+        processing = result.processing_with(processing)
+        gains = gains or result.gains
+    if values is not None:
+        values = np.asarray(values, dtype=float)
+    logs = match_logs(model, recordings, processing)
+    if not processing.complete:
+        processing = choose_processing(model, logs, None, processing, gains=gains).processing
+    unloaded = unloaded_robot(model, result, values)
+    cutoff_given = chosen.processing.cutoff is not None
+    if result is not None and not cutoff_given and result.settings.get("cutoff") is None:
         names = column_names(unloaded.base)
-        used = raised_cutoff(
+        processing = raised_cutoff(
             model,
             logs,
             (*names, *LOAD_PARAMETERS),
-            used,
+            processing,
             dict(zip(names, unloaded.values.tolist())),
             free=LOAD_PARAMETERS,
             gains=gains,
         )
-    problem = load_problem(model, logs, used, unloaded, gains)
-    sought = _Sought.of(model, problem.regression, chosen)
-    whole, prior = sought.found(problem)
-    clock = _clock(problem.regression)
-    zone = _zone(problem.regression, clock, used)
-    pieces = Pieces.of(sought.asked(problem), whole.covariance, zone)
-    cuts = changes(pieces, prior)
-    parts = [problem.take(part) for part in _apart(zone, pieces, cuts)] if cuts else []
-    loads = [sought.load(part, *sought.found(part)) for part in parts] or [
-        sought.load(problem, whole, prior)
-    ]
-    if chosen.forgetting is not None:
-        weight = np.exp((clock - clock[-1]) / chosen.forgetting)
-        loads[-1] = sought.load(problem, *sought.found(problem, weight))
-    track = history(pieces, clock, prior, chosen.forgetting)
+    problem = load_problem(model, logs, processing, unloaded, gains)
+    unknowns = _Unknowns.of(model, problem.regression, chosen)
+    loads, load_changes, load_history = _track_load(
+        problem, unknowns, processing, chosen, recordings
+    )
+    exact = result is None or values is not None
     return PayloadResult(
         robot=model.mechanism.name,
         load=loads[-1],
-        processing=used,
+        processing=processing,
         settings=chosen,
-        changes=tuple(
-            _change(
-                recordings,
-                problem.regression,
-                clock,
-                pieces.edges[cut - 1 : cut + 2].tolist(),
-                *both,
-            )
-            for cut, both in zip(cuts, pairwise(loads))
-        ),
-        history=replace(
-            track,
-            values=sought.fixed + track.values @ sought.map.T,
-            std=np.sqrt((track.std**2) @ (sought.map**2).T),
-        ),
-        notices=ordered(_notices(loads[-1], exact=result is None or values is not None)),
+        changes=tuple(load_changes),
+        history=load_history,
+        notices=ordered(_notices(loads[-1], exact=exact)),
     )
 
 
-class _Sought(NamedTuple):
-    """What is sought of a load: ten = fixed + map @ unknowns, (10,) and (10, p)."""
+def _track_load(
+    problem: LoadProblem,
+    unknowns: _Unknowns,
+    processing: Processing,
+    settings: PayloadSettings,
+    recordings: Sequence[Recording],
+) -> tuple[list[Load], list[Change], History]:
+    """Return the loads one after the other, the changes between them, and the history."""
+    whole, prior = unknowns.fit(problem)
+    clock = _clock(problem.regression)
+    zone = _zone(problem.regression, clock, processing)
+    pieces = Pieces.of(unknowns.reduce(problem), whole.covariance, zone)
+    cuts = changes(pieces, prior)
+    if cuts:
+        loads = []
+        for samples in _samples_between(zone, pieces, cuts):
+            block = problem.take(samples)
+            loads.append(unknowns.load(block, *unknowns.fit(block)))
+    else:
+        loads = [unknowns.load(problem, whole, prior)]
+    if settings.forgetting is not None:
+        weight = np.exp((clock - clock[-1]) / settings.forgetting)
+        loads[-1] = unknowns.load(problem, *unknowns.fit(problem, weight))
+    load_changes = []
+    for cut, (before, after) in zip(cuts, pairwise(loads)):
+        edges = pieces.edges[cut - 1 : cut + 2].tolist()
+        load_changes.append(_change(recordings, problem.regression, clock, edges, before, after))
+    track = history(pieces, clock, prior, settings.forgetting)
+    load_history = replace(
+        track,
+        values=unknowns.fixed + track.values @ unknowns.map.T,
+        std=np.sqrt(track.std**2 @ (unknowns.map**2).T),
+    )
+    return loads, load_changes, load_history
 
-    fixed: FloatArray
-    map: FloatArray
-    mass: float  # how heavy it may be at most [kg]
-    known: bool  # that is its mass
-    reach: float  # how far it may extend [m]
+
+class _Unknowns(NamedTuple):
+    """The unknowns of a load: its ten parameters are fixed + map @ unknowns."""
+
+    fixed: FloatArray  # (10,)
+    map: FloatArray  # (10, p)
+    mass: float  # the largest it may have [kg]
+    mass_known: bool  # that is its mass
+    reach: float  # how far it may extend from the origin [m]
 
     @classmethod
-    def of(cls, model: Model, data: Regression, settings: PayloadSettings) -> _Sought:
-        """Return what is left to seek once mass or place are known."""
-        point, place = np.eye(10)[0], settings.place  # a kilogram at the place
+    def of(cls, model: Model, data: Regression, settings: PayloadSettings) -> _Unknowns:
+        """Return the unknowns that remain if mass or centre of mass are known."""
+        place = settings.place
+        point_mass = np.eye(10)[0]  # a kilogram at the place
+        first_free = 1
         if place is not None:
-            point[1:4] = place
-            point[4:] = [parallel_axes(1.0, place)[i, j] for i, j in INERTIA_ENTRIES]
-        free = np.eye(10)[:, 1 if place is None else 4 :]
+            inertia = parallel_axes(1.0, place)
+            point_mass[1:4] = place
+            point_mass[4:] = [inertia[i, j] for i, j in INERTIA_ENTRIES]
+            first_free = 4
+        free = np.eye(10)[:, first_free:]
+        reach = settings.reach or model.loops.length
+        if settings.mass is not None:
+            return cls(point_mass * settings.mass, free, settings.mass, True, reach)
         gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
-        most = max(10 * float(np.abs(data.effort).sum(axis=1).max()) / gravity, 1e-12)
-        known = settings.mass is not None
-        return cls(
-            point * (settings.mass or 0.0),
-            free if known else np.column_stack([point, free]),
-            settings.mass or most,
-            known,
-            settings.reach or model.loops.length,
-        )
+        largest_effort = float(np.abs(data.effort).sum(axis=1).max())
+        mass = max(MAX_LOAD_RATIO * largest_effort / gravity, 1e-12)
+        return cls(np.zeros(10), np.column_stack([point_mass, free]), mass, False, reach)
 
     def prior(self, mass: float) -> FloatArray:
-        """Return how large the unknowns of a load of that mass can be, (p,); the mass itself is
-        any.
-        """
-        own = () if self.known else (self.mass,)
-        return np.append(own, mass * self.reach ** POWER[len(own) - self.map.shape[1] :])
+        """Return the prior standard deviation of the unknowns of a load of some mass, (p,).
 
-    def asked(self, problem: LoadProblem) -> LoadProblem:
+        That of the mass itself is the largest mass.
+        """
+        n_unknowns = self.map.shape[1]
+        if self.mass_known:
+            return np.asarray(mass * self.reach ** LENGTH_POWER[-n_unknowns:])
+        others = mass * self.reach ** LENGTH_POWER[1 - n_unknowns :]
+        return np.append(self.mass, others)
+
+    def reduce(self, problem: LoadProblem) -> LoadProblem:
         """Return a problem of ten parameters as one of the unknowns."""
         p = self.map.shape[1]
         matrix = np.zeros((11, p + 1))
-        matrix[:10, :p], matrix[:10, p], matrix[10, p] = self.map, -self.fixed, 1.0
+        matrix[:10, :p] = self.map
+        matrix[:10, p] = -self.fixed
+        matrix[10, p] = 1.0
         names = [LOAD_PARAMETERS[int(np.argmax(column != 0))] for column in self.map.T]
+        units = [name.unit for name in names]
         return replace(
             problem,
             noise=matrix.T @ problem.noise @ matrix,
-            regression=problem.regression.transform(matrix, names, [name.unit for name in names]),
+            regression=problem.regression.transform(matrix, names, units),
         )
 
-    def found(
+    def fit(
         self, problem: LoadProblem, weight: FloatArray | None = None
     ) -> tuple[LoadFit, FloatArray]:
-        """Return the fit of the unknowns, and how large these can be given the mass that the data
-        show.
+        """Return the fit of the unknowns and their prior standard deviation, (p,).
 
-        The heaviest load is the mass found, three standard deviations of its noise and of the
-        model, and what is hidden of a load that heavy: each follows from the other.
+        The prior follows from the heaviest load: the estimated mass plus three standard errors and
+        its unobserved mass, which follows from the prior. A few iterations find both.
         """
-        asked, prior = self.asked(problem), self.prior(self.mass)
-        found = fit(asked, prior, weight)
-        if self.known:
-            return found, prior
-        known = float(found.uncertainty.covariance[0, 0] - (found.seen.hidden[0] ** 2).sum())
-        growth = np.sqrt(max(known, 0.0)) / max(float(np.linalg.norm(found.seen.root[0])), TINY)
-        for _ in range(PASSES):
-            so_far = seen(found.grams[0], found.grams[1], prior)
-            noise, hidden = (
-                float(np.linalg.norm(part[0])) for part in (so_far.root, so_far.hidden)
-            )
-            heaviest = abs(so_far.values[0]) + 3 * growth * noise + hidden
+        reduced = self.reduce(problem)
+        prior = self.prior(self.mass)
+        first = fit(reduced, prior, weight)
+        if self.mass_known:
+            return first, prior
+        hidden_variance = (first.seen.hidden[0] ** 2).sum()
+        variance = float(first.uncertainty.covariance[0, 0] - hidden_variance)
+        white_std = float(np.linalg.norm(first.seen.root[0]))
+        inflation = np.sqrt(max(variance, 0.0)) / max(white_std, TINY)
+        for _ in range(HEAVIEST_LOAD_ITERATIONS):
+            observable = seen(first.grams[0], first.grams[1], prior)
+            std = inflation * float(np.linalg.norm(observable.root[0]))
+            hidden = float(np.linalg.norm(observable.hidden[0]))
+            heaviest = abs(observable.values[0]) + HEAVIEST_LOAD_SIGMAS * std + hidden
             prior = self.prior(float(np.clip(heaviest, 1e-9 * self.mass, self.mass)))
-        return fit(asked, prior, weight), prior
+        return fit(reduced, prior, weight), prior
 
-    def load(self, problem: LoadProblem, found: LoadFit, prior: FloatArray) -> Load:
-        """Return the load of a fit of the unknowns, and of how large these can be."""
-        values, covariance = (
-            self.fixed + self.map @ found.seen.values,
-            self.map @ found.uncertainty.covariance @ self.map.T,
-        )
-        part = self.map**2 * np.diag(found.uncertainty.covariance)
-        freedom = np.min(np.where(part > 0, found.uncertainty.degrees_of_freedom, np.inf), axis=1)
-        source = UncertaintyComponent(
+    def load(self, problem: LoadProblem, fitted: LoadFit, prior: FloatArray) -> Load:
+        """Return the load of a fit of the unknowns with a prior standard deviation, (p,)."""
+        uncertainty = fitted.uncertainty
+        values = self.fixed + self.map @ fitted.seen.values
+        covariance = self.map @ uncertainty.covariance @ self.map.T
+        variances = self.map**2 * np.diag(uncertainty.covariance)
+        freedoms = np.where(variances > 0, uncertainty.degrees_of_freedom, np.inf)
+        model_component = UncertaintyComponent(
             kind="model",
-            std=np.sqrt(self.map**2 @ found.model_std**2),
+            std=np.sqrt(self.map**2 @ fitted.model_std**2),
             degrees_of_freedom=np.asarray(np.inf),
         )
         estimate = build_estimate(
             problem.regression,
             values,
             replace(
-                found.uncertainty,
+                uncertainty,
                 covariance=covariance,
-                degrees_of_freedom=freedom,
-                sources=(source,),
+                degrees_of_freedom=np.min(freedoms, axis=1),
+                sources=(model_component,),
             ),
             method="load beyond the unloaded robot",
             condition_number=float("nan"),
-            noise_covariance=found.covariance,
+            noise_covariance=fitted.covariance,
         )
-        most, ratio = np.sqrt(self.map**2 @ prior**2), found.seen.ratio(self.map)
-        shown = (most == 0) | ((estimate.std <= HALF * most) & (ratio >= OBSERVED))
+        prior_std = np.sqrt(self.map**2 @ prior**2)
+        ratio = fitted.seen.ratio(self.map)
+        precise = estimate.std <= OBSERVED_LOAD_FRACTION * prior_std
+        observed = (prior_std == 0) | (precise & (ratio >= OBSERVED))
+        directions = fitted.seen.directions @ self.map.T
         return Load(
             estimate=replace(estimate, information=ratio),
-            observed=tuple(shown.tolist()),
-            hidden=tuple(in_words(INERTIAL, row) for row in found.seen.directions @ self.map.T),
-            physical=_possible(values, covariance, self.reach),
+            observed=tuple(observed.tolist()),
+            hidden=tuple(in_words(INERTIAL, direction) for direction in directions),
+            physical=_physically_consistent(values, covariance, self.reach),
         )
 
 
-def _possible(values: FloatArray, covariance: FloatArray, reach: float) -> bool:
-    """Tell whether a body can have these parameters: no direction e has e^T J e below zero by
-    `SIGMAS`.
+def _physically_consistent(values: FloatArray, covariance: FloatArray, reach: float) -> bool:
+    """Return whether a body can have these parameters, within their standard errors.
+
+    Along no eigenvector e of the pseudo-inertia J is e^T J e below zero by more than
+    `INCONSISTENT_SIGMAS` standard errors.
     """
-    scale = reach ** -POWER.astype(float)
+    scale = reach ** -LENGTH_POWER.astype(float)
     axes = np.linalg.eigh(pseudo_inertia(values * scale))[1].T
-    slopes = (
-        np.einsum("ei,pij,ej->ep", axes, pseudo_inertia(np.eye(10)), axes) * scale
-    )  # J is linear
+    # J is linear in the parameters
+    slopes = np.einsum("ei,pij,ej->ep", axes, pseudo_inertia(np.eye(10)), axes) * scale
     std = np.sqrt(np.einsum("ep,pq,eq->e", slopes, covariance, slopes))
-    return not bool((slopes @ values < -SIGMAS * std).any())
+    return not bool((slopes @ values < -INCONSISTENT_SIGMAS * std).any())
 
 
 def _clock(data: Regression) -> FloatArray:
@@ -462,27 +487,35 @@ def _clock(data: Regression) -> FloatArray:
 
 
 def _zone(data: Regression, clock: FloatArray, processing: Processing) -> FloatArray:
-    """Return the time in units of what filters smear a change over, (t,): a period averaged, or 2 /
-    cut-off.
+    """Return the time in units over which filters smear a change, (t,).
+
+    The unit is a period where periods are averaged, else 2 / cut-off, else a sample.
     """
     if data.group is not None and processing.method in ("explicit", "implicit"):
         return data.group.astype(float)
-    return clock * processing.cutoff / 2 if processing.cutoff else np.arange(float(len(clock)))
+    if processing.cutoff:
+        return clock * processing.cutoff / 2
+    return np.arange(float(len(clock)))
 
 
-def _apart(zone: FloatArray, pieces: Pieces, cuts: Sequence[int]) -> list[IntArray]:
-    """Return the samples between changes, without those that a change is smeared over if enough are
-    left.
+def _samples_between(zone: FloatArray, pieces: Pieces, cuts: Sequence[int]) -> list[IntArray]:
+    """Return the samples between changes.
+
+    Those over which filters smear a change are omitted if enough others remain.
     """
-    found = []
-    for start, stop in pairwise([0, *(int(pieces.edges[cut]) for cut in cuts), len(zone)]):
-        own = np.arange(start, stop)
-        clear = own[
-            ((start == 0) | (zone[own] >= zone[start] + 1))
-            & ((stop == len(zone)) | (zone[own] <= zone[stop - 1] - 1))
-        ]
-        found.append(clear if len(clear) >= FEWEST * len(LOAD_PARAMETERS) else own)
-    return found
+    end = len(zone)
+    edges = [0, *(int(pieces.edges[cut]) for cut in cuts), end]
+    blocks = []
+    for start, stop in pairwise(edges):
+        samples = np.arange(start, stop)
+        clear = np.ones(len(samples), bool)
+        if start > 0:
+            clear &= zone[samples] >= zone[start] + 1
+        if stop < end:
+            clear &= zone[samples] <= zone[stop - 1] - 1
+        enough = clear.sum() >= MIN_SAMPLES_PER_LOAD_PARAMETER * len(LOAD_PARAMETERS)
+        blocks.append(samples[clear] if enough else samples)
+    return blocks
 
 
 def _change(
@@ -495,10 +528,14 @@ def _change(
 ) -> Change:
     """Return the change at the second of three edges of pieces."""
     assert data.time is not None
-    first, at, last = edges
-    log = recordings[0 if data.recording is None else int(data.recording[at])]
-    within = float(max(clock[at] - clock[first], clock[last - 1] - clock[at]))
-    return Change(log.source, float(data.time[at]), within, before, after)
+    first, middle, last = edges
+    log = recordings[0]
+    if data.recording is not None:
+        log = recordings[int(data.recording[middle])]
+    time_before = clock[middle] - clock[first]
+    time_after = clock[last - 1] - clock[middle]
+    within = float(max(time_before, time_after))
+    return Change(log.source, float(data.time[middle]), within, before, after)
 
 
 def _notices(load: Load, *, exact: bool) -> Iterator[Notice]:
