@@ -1,6 +1,4 @@
-"""What a diagnosis says: mistakes with their sizes, and how large others would have to be to
-show.
-"""
+"""The result of a diagnosis: faults with their sizes, and the smallest detectable faults."""
 
 from __future__ import annotations
 
@@ -15,86 +13,95 @@ from gough.core.display import rounded, text_table
 from gough.core.notices import Level, Notice, notice_lines
 from gough.core.record import Columns, Record
 
-HELD_OUT, LEFT_OUT = "held-out logs", "stretches left out"
+# data on which a correction was tested
+HELD_OUT = "held-out logs"
+LEFT_OUT = "stretches left out"
 NAN = float("nan")
-USUAL = {"s": (1e3, "ms"), "m": (1e3, "mm"), "rad": (180 / np.pi, "deg"), "1": (100.0, "%")}
+# factor from the SI unit to the unit in messages, and its name
+DISPLAY_UNITS = {"s": (1e3, "ms"), "m": (1e3, "mm"), "rad": (180 / np.pi, "deg"), "1": (100.0, "%")}
+MAX_LISTED_PLACES = 6  # of faults that are not detectable
+MAX_LISTED_PARAMETERS = 3  # that absorb such a fault
+FAULT_COLUMNS = ("name", "place", "size", "std", "unit", "share", "before", "after", "advice")
 
 
 def describe(size: float, unit: str) -> tuple[float, str]:
-    """Return a size in the unit a person would use: ms, mm, deg, per cent."""
-    factor, name = USUAL.get(unit, (1.0, unit))
+    """Return a size in the unit of messages: ms, mm, deg, per cent."""
+    factor, name = DISPLAY_UNITS.get(unit, (1.0, unit))
     return size * factor, name
 
 
 def length(size: Sequence[float] | FloatArray) -> float:
-    """Return a size as one number: of two (a tilt, a ripple) their length, else the first."""
-    return float(np.linalg.norm(size)) if len(size) == 2 else float(size[0])
+    """Return a size as one number: the norm of two (a tilt, a ripple), else the first."""
+    if len(size) == 2:
+        return float(np.linalg.norm(size))
+    return float(size[0])
 
 
 def size_text(
     size: Sequence[float] | FloatArray, sigma: Sequence[float] | FloatArray, unit: str
 ) -> str:
-    """Return a size with its standard deviation in the unit a person would use."""
-    value, name = describe(length(size), unit)
-    return " +- ".join(rounded(value, describe(float(max(sigma[:2])), unit)[0])) + f" {name}"
+    """Return a size with its standard error in the unit of messages."""
+    magnitude, name = describe(length(size), unit)
+    std, _ = describe(float(max(sigma[:2])), unit)
+    return " +- ".join(rounded(magnitude, std)) + f" {name}"
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.3g} %" if np.isfinite(value) else "-"
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.3g} %" if np.isfinite(fraction) else "-"
 
 
-def _json(thing: object, *names: str) -> dict[str, Any]:
-    """Return fields as JSON can hold them."""
-    values = {name: getattr(thing, name) for name in names}
-    return {
-        name: list(x)
-        if isinstance(x, tuple)
-        else None
-        if isinstance(x, float) and not np.isfinite(x)
-        else x
-        for name, x in values.items()
-    }
+def _json_fields(record: object, *names: str) -> dict[str, Any]:
+    """Return fields for JSON: tuples become lists, numbers that are not finite None."""
+    document = {}
+    for name in names:
+        entry = getattr(record, name)
+        if isinstance(entry, tuple):
+            entry = list(entry)
+        elif isinstance(entry, float) and not np.isfinite(entry):
+            entry = None
+        document[name] = entry
+    return document
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mistake:
-    """One mistake that explains what the model leaves."""
+    """One fault that explains the residual."""
 
-    name: str
-    place: str
-    size: tuple[float, ...] = ()  # SI; empty for a mistake that is there or not
-    sigma: tuple[float, ...] = ()
+    name: str  # kind of fault
+    place: str  # joint, body or channel
+    size: tuple[float, ...] = ()  # SI; empty for a fault without a size
+    sigma: tuple[float, ...] = ()  # standard errors of the size
     unit: str = ""
     text: str  # in words, with the size
     advice: str  # what to change in which file
-    share: float = NAN  # of what the model left, explained by it
-    before: float = NAN  # prediction error over effort, and with it corrected; NaN if not known
-    after: float = NAN
-    judged_on: str = HELD_OUT  # what was predicted
-    alike: tuple[str, ...] = ()  # what explains as much and cannot be told apart from it
-    gravity: tuple[float, ...] = ()  # what the robot file should say, if it is about that [m/s2]
+    share: float = NAN  # fraction of the residual that it explains
+    before: float = NAN  # prediction error over effort; NaN if not known
+    after: float = NAN  # the same with the fault corrected
+    judged_on: str = HELD_OUT  # data of these errors
+    alike: tuple[str, ...] = ()  # faults that explain as much and are not distinguishable from it
+    gravity: tuple[float, ...] = ()  # correct gravity of the robot file, if it is about that [m/s2]
 
     @property
     def sentence(self) -> str:
-        """What it is, what correcting it does and what to change."""
+        """The fault, the effect of its correction, and what to change."""
         return f"{self.explanation}; {self.advice}"
 
     @property
     def explanation(self) -> str:
-        """What it is, what else it may be, and what correcting it does."""
-        better = ""
+        """The fault, others that explain as much, and the effect of its correction."""
+        text = self.text
+        if self.alike:
+            others = ", or ".join(self.alike)
+            text += f"; or {others}: these cannot be told apart, look which it is"
         if np.isfinite(self.before) and np.isfinite(self.after):
-            word = "held-out error" if self.judged_on == HELD_OUT else "error on stretches left out"
-            better = (
-                f"; correcting it takes the {word} from {100 * self.before:.3g} to "
+            error = "error on stretches left out"
+            if self.judged_on == HELD_OUT:
+                error = "held-out error"
+            text += (
+                f"; correcting it takes the {error} from {100 * self.before:.3g} to "
                 f"{100 * self.after:.3g} %"
             )
-        others = (
-            f"; or {', or '.join(self.alike)}: these cannot be told apart, look which it is"
-            if self.alike
-            else ""
-        )
-        return f"{self.text}{others}{better}"
+        return text
 
     def notice(self, level: Level = "warning") -> Notice:
         """Return it as a notice."""
@@ -118,121 +125,97 @@ class Mistake:
             "unit": self.unit,
             "components": list(self.size),
             "stds": list(self.sigma),
-            **_json(self, "text", "advice", "share", "before", "after", "judged_on", "alike"),
+            **_json_fields(
+                self, "text", "advice", "share", "before", "after", "judged_on", "alike"
+            ),
         }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Limit:
-    """How large a mistake has to be to be noticed in these logs."""
+    """The smallest fault of a kind that is detectable in these logs."""
 
-    name: str
-    place: str
+    name: str  # kind of fault
+    place: str  # joint, body or channel
     unit: str
-    size: float  # found in 95 of 100 cases; infinite if it cannot be seen on this motion
-    instead: tuple[str, ...] = ()  # the parameters that take in what cannot be seen
+    size: float  # detected in 95 of 100 cases; infinite if not detectable on this motion
+    instead: tuple[str, ...] = ()  # parameters that absorb a fault that is not detectable
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return _json(self, "name", "place", "unit", "size", "instead")
+        return _json_fields(self, "name", "place", "unit", "size", "instead")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Diagnosis(Record):
-    """Mistakes in the order they were found, and what these logs cannot show."""
+    """Faults in the order they were found, and the smallest detectable ones."""
 
-    robot: str
+    robot: str  # its name
     mistakes: tuple[Mistake, ...] = ()  # each with those before it corrected
-    limits: tuple[Limit, ...] = ()  # smallest mistakes that would be noticed
+    limits: tuple[Limit, ...] = ()  # smallest detectable faults
     error: float = NAN  # of predicting the logs as they are; NaN if they could not be processed
-    notices: tuple[Notice, ...] = ()  # beside those of the mistakes
+    notices: tuple[Notice, ...] = ()  # beside those of the faults
 
     @property
     def invisible(self) -> tuple[Limit, ...]:
-        """Mistakes that these logs cannot show at all."""
+        """Faults that are not detectable in these logs."""
         return tuple(limit for limit in self.limits if not np.isfinite(limit.size))
 
     def table(self) -> Columns:
-        """Return the mistakes."""
-        rows = [m.to_dict() for m in self.mistakes]
-        return {
-            name: [row[name] for row in rows]
-            for name in (
-                "name",
-                "place",
-                "size",
-                "std",
-                "unit",
-                "share",
-                "before",
-                "after",
-                "advice",
-            )
-        }
+        """Return the faults."""
+        rows = [fault.to_dict() for fault in self.mistakes]
+        columns = {}
+        for name in FAULT_COLUMNS:
+            columns[name] = [row[name] for row in rows]
+        return columns
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {
-            **_json(self, "robot", "error"),
-            "mistakes": [m.to_dict() for m in self.mistakes],
+            **_json_fields(self, "robot", "error"),
+            "mistakes": [fault.to_dict() for fault in self.mistakes],
             "limits": [limit.to_dict() for limit in self.limits],
             "notices": [notice.to_dict() for notice in self.notices],
         }
 
     def summary(self) -> str:
-        """Return the diagnosis as plain text: mistakes first, then what cannot be seen and what
-        would be.
-        """
-        lines = [
-            f"Diagnosis of {self.robot}: "
-            + (
-                f"{len(self.mistakes)} mistake(s)"
-                if self.mistakes
-                else "none of the usual mistakes explains what is left"
-            )
-        ]
+        """Return the diagnosis as plain text: faults first, then what is not detectable."""
+        answer = "none of the usual mistakes explains what is left"
         if self.mistakes:
-            rows = [
-                [
-                    str(k),
-                    m.name,
-                    m.place,
-                    size_text(m.size, m.sigma, m.unit) if m.size else "",
-                    *map(_percent, (m.share, m.before, m.after)),
-                ]
-                for k, m in enumerate(self.mistakes, start=1)
-            ]
-            lines += [
-                text_table(
-                    ["", "mistake", "where", "size", "explains", "error before", "after"], rows
-                ),
-                "",
-            ]
-        lines += [f"  {k}. {m.sentence}" for k, m in enumerate(self.mistakes, start=1)]
+            answer = f"{len(self.mistakes)} mistake(s)"
+        lines = [f"Diagnosis of {self.robot}: {answer}"]
+        if self.mistakes:
+            lines += [self._fault_table(), ""]
+        for k, fault in enumerate(self.mistakes, start=1):
+            lines.append(f"  {k}. {fault.sentence}")
         lines += notice_lines(self.notices)
         hidden: dict[str, list[str]] = {}
         for limit in self.invisible:
             hidden.setdefault(limit.name, []).append(limit.place)
         if hidden:
             lines += ["", "Cannot be seen in these logs, so it may be there:"]
-            lines += [
-                f"  {name} of {', '.join(places[:6])}{' ...' if len(places) > 6 else ''}"
-                for name, places in hidden.items()
-            ]
+        for name, places in hidden.items():
+            more = " ..." if len(places) > MAX_LISTED_PLACES else ""
+            lines.append(f"  {name} of {', '.join(places[:MAX_LISTED_PLACES])}{more}")
         return "\n".join(lines)
+
+    def _fault_table(self) -> str:
+        """Return the faults as a text table."""
+        rows = []
+        for k, fault in enumerate(self.mistakes, start=1):
+            size = size_text(fault.size, fault.sigma, fault.unit) if fault.size else ""
+            errors = [_percent(fault.share), _percent(fault.before), _percent(fault.after)]
+            rows.append([str(k), fault.name, fault.place, size, *errors])
+        header = ["", "mistake", "where", "size", "explains", "error before", "after"]
+        return text_table(header, rows)
 
 
 def limits_table(limits: Sequence[Limit]) -> str:
-    """Return the smallest mistakes that would be noticed as a table."""
+    """Return the smallest detectable faults as a table."""
     rows = []
     for limit in limits:
         size, unit = describe(limit.size, limit.unit)
-        rows.append(
-            [
-                limit.name,
-                limit.place,
-                f"{size:.3g} {unit}" if np.isfinite(size) else "cannot be seen",
-                ", ".join(limit.instead[:3]),
-            ]
-        )
+        detected = f"{size:.3g} {unit}" if np.isfinite(size) else "cannot be seen"
+        absorbed = ", ".join(limit.instead[:MAX_LISTED_PARAMETERS])
+        rows.append([limit.name, limit.place, detected, absorbed])
     return text_table(["mistake", "where", "noticed from", "taken in by"], rows)
