@@ -34,7 +34,7 @@ def test_a_column_that_is_noise_beyond_the_others_has_ratio_one_however_large_it
     assert (clean[:, 2] ** 2).sum() / (
         20000 * 0.01**2
     ) > 1e4  # the column alone would look well known
-    assert any("c (1.0)" in note for note in not_observed(NAMES, ratio))
+    assert any("c (1.0)" in notice.where for notice in not_observed(NAMES, ratio))
 
 
 def test_least_squares_shrinks_by_what_the_ratio_says() -> None:

@@ -1,6 +1,4 @@
-"""Currents in, drive gains out: the problem of BG13 section 4, scaled by a payload that was
-weighed.
-"""
+"""Estimation of drive gains from currents, scaled by a weighed payload: BG13 section 4."""
 
 from __future__ import annotations
 
@@ -22,36 +20,29 @@ from gough.fitting.problem import LinearProblem, fix_parameters, statistics_of
 from gough.fitting.regression import Regression, concatenate
 from gough.fitting.solve import solve
 
-LOOSE = 0.5  # relative standard deviation beyond which a gain counts as not determined
+MAX_GAIN_RELATIVE_STD = 0.5  # relative standard error above which a gain is not determined
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GainProblem(Record):
-    """V g - W chi - W_ul chi_ul = W_kl chi_kl in unloaded and loaded samples: BG13 (33), its last
-    column moved over.
+    """V g - W chi - W_ul chi_ul = W_kl chi_kl in unloaded and loaded samples; BG13 (33).
 
-    Args:
-        problem: That equation as a regression (or its block statistics): columns -W (base
-            parameters), V (gains, named `<motor>.gain`), -W_ul (unknown payload parameters). Its
-            effort is that of the known payload, zero in unloaded samples. Row units are those of
-            effort.
-        motors: Names, (a,). Without an effort map, motor j belongs to row j.
-        effort_map: Closure map of the actuated coordinates, transposed, (t, r, a), for robots with
-            more motors than
-            rows: column a of V is map_a current_a. None where each row is a motor.
-        fixed: Gains taken as known, by parameter name.
+    The last column of BG13 (33) is moved to the right-hand side.
     """
 
+    # The equation as a regression or its block statistics: columns -W (base parameters), V (gains,
+    # named `<motor>.gain`), -W_ul (unknown payload parameters). Its effort is that of the known
+    # payload, zero in unloaded samples. Row units are those of effort.
     problem: LinearProblem
-    motors: tuple[str, ...]
+    motors: tuple[str, ...]  # names; without an effort map, motor j belongs to row j
+    # Closure map of the actuated coordinates, transposed, for robots with more motors than rows:
+    # column a of V is map_a current_a. None where each row is a motor. (t, r, a)
     effort_map: FloatArray | None = None
-    fixed: Mapping[str, float] = field(default_factory=dict)
-    parameters: tuple[Parameter, ...] = field(
-        init=False
-    )  # all unknowns: base parameters, gains, payload
+    fixed: Mapping[str, float] = field(default_factory=dict)  # known gains by parameter name
+    parameters: tuple[Parameter, ...] = field(init=False)  # base parameters, gains, payload
     units: tuple[str, ...] = field(init=False)
     rows: tuple[str, ...] = field(init=False)
-    row_units: tuple[str, ...] = field(init=False)  # efforts
+    row_units: tuple[str, ...] = field(init=False)  # of efforts
 
     def __post_init__(self) -> None:
         for name in ("parameters", "units", "rows", "row_units"):
@@ -64,14 +55,13 @@ class GainProblem(Record):
             if sampled is None:
                 raise InvalidInput(
                     "an effort map differs from sample to sample: give a regression, not its "
-                    "factors"
+                    "block statistics"
                 )
             check_shape(self.effort_map, (*sampled.effort.shape, len(self.motors)), "effort map")
         elif len(self.motors) != len(self.problem.rows):
             raise InvalidInput(
                 f"{len(self.motors)} motors but {len(self.problem.rows)} rows; robots with more "
-                f"motors "
-                "than rows need the effort map"
+                "motors than rows need the effort map"
             )
 
     @property
@@ -87,51 +77,57 @@ class GainProblem(Record):
     @cached_property
     def reduced(self) -> LinearProblem:
         """The problem with fixed gains moved to the effort."""
-        return fix_parameters(self.problem, self.fixed) if self.fixed else self.problem
+        if not self.fixed:
+            return self.problem
+        return fix_parameters(self.problem, self.fixed)
 
     def gain_values(self, values: FloatArray) -> FloatArray:
         """Return all gains, unknown and fixed, motor by motor, (a,), given the unknowns, (p,)."""
         return self._values_of(self.all_gains, values)
 
     def _values_of(self, names: Sequence[str], values: FloatArray) -> FloatArray:
-        table = dict(zip(self.parameters, values)) | dict(self.fixed)
-        return np.array([table[name] for name in names])
+        """Return the values of parameters, unknown or fixed, by name."""
+        values_by_name = dict(zip(self.parameters, values)) | dict(self.fixed)
+        return np.array([values_by_name[name] for name in names])
 
     def select(self, parameters: Sequence[str]) -> GainProblem:
-        """Keep some parameters, always with every gain; the others are taken as zero."""
-        every = self.problem.parameters
-        kept = sorted({index_of(every, name) for name in (*parameters, *self.all_gains)})
-        return replace(self, problem=self.problem.select([every[i] for i in kept]))
+        """Keep some parameters and all gains; the others are taken as zero."""
+        all_parameters = self.problem.parameters
+        columns = {index_of(all_parameters, name) for name in (*parameters, *self.all_gains)}
+        names = [all_parameters[i] for i in sorted(columns)]
+        return replace(self, problem=self.problem.select(names))
 
     def statistics(self, *, joint: bool = False) -> BlockStatistics:
-        """Return factors of the equation, fixed gains moved to the effort."""
+        """Return block statistics of the equation, fixed gains moved to the effort."""
         return self.reduced.statistics(joint=joint)
 
     def sampled(self) -> Regression | None:
-        """Return the equation sample by sample, fixed gains moved to the effort; None where it was
-        condensed.
+        """Return the equation sample by sample, or None if only its statistics are known.
+
+        Fixed gains are moved to the effort.
         """
         return self.reduced.sampled()
 
     def residual_statistics(self, values: FloatArray) -> Residual:
-        """Return what unknowns (p,) leave of the efforts V g."""
+        """Return the residual of unknowns (p,), relative to the efforts V g."""
         statistics = self.problem.statistics()
-        every = self._values_of(statistics.parameters, values)
-        gains = np.where([name in self.all_gains for name in statistics.parameters], every, 0.0)
-        n = np.append(every, -1.0)
-        sums = np.full(len(self.rows), np.nan) if statistics.sums is None else statistics.sums @ n
+        all_values = self._values_of(statistics.parameters, values)
+        is_gain = [name in self.all_gains for name in statistics.parameters]
+        gains = np.where(is_gain, all_values, 0.0)
+        n = np.append(all_values, -1.0)
+        residual_sum = np.full(len(self.rows), np.nan)
+        if statistics.sums is not None:
+            residual_sum = statistics.sums @ n
         return Residual.of(
             residual_norm=np.linalg.norm(statistics.factors @ n, axis=1),
             effort_norm=np.linalg.norm(statistics.factors[:, :, :-1] @ gains, axis=1),
-            residual_sum=sums,
+            residual_sum=residual_sum,
             samples=statistics.samples,
             n_valid=statistics.n_valid,
         )
 
     def in_factors(self) -> GainProblem:
-        """Return the problem as triangular factors: all its estimators need where each row is a
-        motor.
-        """
+        """Return the problem as block statistics, which suffice where each row is a motor."""
         return replace(self, problem=self.problem.statistics())
 
     def fix(self, gains: Mapping[str, float]) -> GainProblem:
@@ -162,109 +158,124 @@ def gain_problem(
         motor_units: Of the motors' efforts, (a,); default those of the rows.
         currents, effort_map: (t, a) and (t, r, a) of both, where the rows are not motors.
     """
-    rows = unloaded.rows
     payload = tuple(name for name in loaded.parameters if name not in unloaded.parameters)
-    lost = [name for name in unloaded.parameters if name not in loaded.parameters]
-    if rows != loaded.rows or lost or unloaded.row_units != loaded.row_units:
-        raise InvalidInput(
-            "unloaded and loaded recordings are not of the same robot: "
-            + (f"'{lost[0]}' is missing from the loaded one" if lost else "rows or units differ")
-        )
-    if not payload:
-        raise InvalidInput(
-            "the loaded regression has no payload parameters of its own; expected e.g. 'payload.m'"
-        )
-    for name, value in known.items():
-        if name not in payload:
-            raise InvalidInput(
-                f"'{name}' is not a payload parameter{nearest(name, payload)}", name=name
-            )
-        if not np.isfinite(value):
-            raise InvalidInput(f"known payload parameter '{name}' is {value}", name=name)
-    if not any(known.values()):
-        raise InvalidInput(
-            "the known payload is zero, so nothing sets the scale of the gains; weigh the payload "
-            "and "
-            f"give its mass, e.g. {payload[0]}"
-        )
+    _check_same_robot(unloaded, loaded)
+    _check_known_payload(known, payload)
     if (currents is None) != (effort_map is None):
         raise InvalidInput(
             "give currents and effort map together, for robots whose rows are not motors"
         )
-    names = tuple(rows if motors is None else motors)
+    names = tuple(unloaded.rows if motors is None else motors)
     unknown = tuple(name for name in payload if name not in known)
-    units = (effort_units,) * len(rows) if isinstance(effort_units, str) else tuple(effort_units)
-    recorded = (unloaded.row_units[0],) * len(names) if currents is not None else unloaded.row_units
-    driven = motor_units or (*units, *(units[-1:] * (len(names) - len(units))))
-    gain_units = tuple(
-        f"{unit} per unit" if per == "1" else f"{unit}/{per}" for unit, per in zip(driven, recorded)
-    )
-    parts, maps = [], []
-    for i, part in enumerate((unloaded, loaded)):
-        t, r = part.effort.shape
-        current = part.effort if currents is None else np.asarray(currents[i], dtype=float)
-        mapping = (
-            np.broadcast_to(np.eye(r), (t, r, r))
-            if effort_map is None
-            else np.asarray(effort_map[i], float)
-        )
+    n_rows = len(unloaded.rows)
+    if isinstance(effort_units, str):
+        row_units = (effort_units,) * n_rows
+    else:
+        row_units = tuple(effort_units)
+    if motor_units is None or not len(motor_units):
+        missing = len(names) - len(row_units)
+        motor_units = (*row_units, *(row_units[-1:] * missing))
+    current_units = unloaded.row_units
+    if currents is not None:
+        current_units = (unloaded.row_units[0],) * len(names)
+    gain_units = map(_gain_unit, motor_units, current_units)
+    gains = map(Parameter.gain, names)
+    columns = (*unloaded.parameters, *gains, *unknown)
+    column_units = (*unloaded.units, *gain_units, *loaded.select(unknown).units)
+    equations = []
+    maps = []
+    for i, regression in enumerate((unloaded, loaded)):
+        t = len(regression)
+        current = regression.effort
+        closure_map = np.broadcast_to(np.eye(n_rows), (t, n_rows, n_rows))
+        if currents is not None and effort_map is not None:
+            current = np.asarray(currents[i], dtype=float)
+            closure_map = np.asarray(effort_map[i], dtype=float)
         check_shape(current, (t, len(names)), "currents")
-        check_shape(mapping, (t, r, len(names)), "effort map")
-        columns, effort = np.zeros((t, r, len(unknown))), np.zeros((t, r))
-        if i == 1:
-            columns = part.select(unknown).regressor
-            effort = part.select(tuple(known)).regressor @ np.array(list(known.values()))
-        parts.append(
+        check_shape(closure_map, (t, n_rows, len(names)), "effort map")
+        unknown_columns = np.zeros((t, n_rows, len(unknown)))
+        effort = np.zeros((t, n_rows))
+        if regression is loaded:
+            unknown_columns = loaded.select(unknown).regressor
+            effort = loaded.select(tuple(known)).regressor @ np.array(list(known.values()))
+        base_columns = regression.select(unloaded.parameters).regressor
+        gain_columns = closure_map * current[:, None, :]
+        equations.append(
             replace(
-                part,
+                regression,
                 effort=effort,
-                row_units=units,
+                row_units=row_units,
                 covariance=None,
                 replicates=None,
-                regressor=np.concatenate(
-                    [
-                        -part.select(unloaded.parameters).regressor,
-                        mapping * current[:, None, :],
-                        -columns,
-                    ],
-                    axis=2,
-                ),
-                parameters=(
-                    *unloaded.parameters,
-                    *(Parameter.gain(name) for name in names),
-                    *unknown,
-                ),
-                units=(*unloaded.units, *gain_units, *loaded.select(unknown).units),
+                regressor=np.concatenate([-base_columns, gain_columns, -unknown_columns], axis=2),
+                parameters=columns,
+                units=column_units,
             )
         )
-        maps.append(mapping)
-    if not parts[1].effort.any():
+        maps.append(closure_map)
+    if not equations[1].effort.any():
         raise InvalidInput(
             "the known payload acts on no row of the loaded recording; nothing sets the scale of "
-            "the "
-            "gains"
+            "the gains"
         )
     return GainProblem(
-        problem=concatenate(parts),
+        problem=concatenate(equations),
         motors=names,
         effort_map=None if effort_map is None else np.concatenate(maps),
     )
 
 
-def current_maps(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return D_j (r, p + 1, p) and n_j (r, p + 1): the current of row j has residual A_j n_j and
-    derivative A_j D_j.
+def _check_same_robot(unloaded: Regression, loaded: Regression) -> None:
+    """Raise if the two regressions have different rows, units or base parameters."""
+    prefix = "unloaded and loaded recordings are not of the same robot: "
+    for name in unloaded.parameters:
+        if name not in loaded.parameters:
+            raise InvalidInput(f"{prefix}'{name}' is missing from the loaded one")
+    if unloaded.rows != loaded.rows or unloaded.row_units != loaded.row_units:
+        raise InvalidInput(f"{prefix}rows or units differ")
 
-    With A_j = [X_j y_j] of the reduced problem and n = [values; -1], the current of motor j misses
-    the model by A_j n / g_j; its derivative by a parameter is A_j e_k / g_j and by its gain -A_j (n
-    without the gain) / g_j^2, which is -(current of the model) / g_j: free of the noise of the
-    currents.
+
+def _check_known_payload(known: Mapping[str, float], payload: Sequence[str]) -> None:
+    """Raise if the known payload parameters cannot set the scale of the gains."""
+    if not payload:
+        raise InvalidInput(
+            "the loaded regression has no payload parameters of its own; expected e.g. 'payload.m'"
+        )
+    for name, number in known.items():
+        if name not in payload:
+            raise InvalidInput(
+                f"'{name}' is not a payload parameter{nearest(name, payload)}", name=name
+            )
+        if not np.isfinite(number):
+            raise InvalidInput(f"known payload parameter '{name}' is {number}", name=name)
+    if not any(known.values()):
+        raise InvalidInput(
+            "the known payload is zero, so nothing sets the scale of the gains; weigh the payload "
+            f"and give its mass, e.g. {payload[0]}"
+        )
+
+
+def _gain_unit(effort_unit: str, current_unit: str) -> str:
+    """Return the unit of a gain, e.g. 'N m/A'."""
+    if current_unit == "1":
+        return f"{effort_unit} per unit"
+    return f"{effort_unit}/{current_unit}"
+
+
+def current_maps(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return D_j (r, p + 1, p) and n_j (r, p + 1) of the residuals of the currents.
+
+    The current of row j has the residual A_j n_j and the derivative A_j D_j, with A_j = [X_j y_j]
+    of the reduced problem. With n = [values; -1], the residual of motor j is A_j n / g_j; its
+    derivative by a parameter is A_j e_k / g_j and by its gain -A_j (n without the gain) / g_j^2,
+    which is -(current of the model) / g_j: without the noise of the currents.
     """
-    gains, p = problem.gain_values(values), len(values)
+    gains = problem.gain_values(values)
+    p = len(values)
     n = np.append(values, -1.0)
-    others = np.array([name not in problem.gains for name in problem.parameters], dtype=float)
+    is_other = np.array([name not in problem.gains for name in problem.parameters])
     maps = np.zeros((len(gains), p + 1, p))
-    maps[:, :p] = np.diag(others) / gains[:, None, None]
+    maps[:, :p] = np.diag(is_other.astype(float)) / gains[:, None, None]
     for j, name in enumerate(problem.all_gains):
         if name in problem.gains:
             column = problem.parameters.index(name)
@@ -274,28 +285,24 @@ def current_maps(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, 
 
 
 def rough_solution(problem: GainProblem) -> FloatArray:
-    """Return a consistent place to start from, (p,): gains by plain least squares, the others given
-    these gains.
+    """Return values to start from: gains by least squares, the others given these gains, (p,).
 
     Gains are biased towards zero here, as noisy currents are columns; gains of exactly zero are
     replaced by the largest.
     """
     gains = np.zeros(0)
     if problem.gains:
-        whole = solve(statistics_of(problem).factors, problem.parameters).values
-        gains = whole[[problem.parameters.index(name) for name in problem.gains]]
-        top = np.abs(gains).max()
-        gains = np.where(np.abs(gains) < 1e-6 * top, top, gains)
-    given = problem.fix(dict(zip(problem.gains, gains)))
-    return given._values_of(
-        problem.parameters, solve(given.statistics().factors, given.parameters).values
-    )
+        values = solve(statistics_of(problem).factors, problem.parameters).values
+        gains = values[[problem.parameters.index(name) for name in problem.gains]]
+        largest = np.abs(gains).max()
+        gains = np.where(np.abs(gains) < 1e-6 * largest, largest, gains)
+    with_gains = problem.fix(dict(zip(problem.gains, gains)))
+    other_values = solve(with_gains.statistics().factors, with_gains.parameters).values
+    return with_gains._values_of(problem.parameters, other_values)
 
 
 def open_gains(problem: GainProblem, error: NotIdentifiable) -> list[str]:
-    """Return the gains a rank error names, or raise it if other parameters depend on each other
-    too.
-    """
+    """Return the gains that a rank error names; raise it if it names other parameters too."""
     dependent = error.numbers.get("dependent")
     if not isinstance(dependent, list) or not dependent or not set(dependent) <= set(problem.gains):
         raise error
@@ -307,79 +314,94 @@ def determine_gains(
     nominal: Mapping[str, float],
     fit: Callable[[GainProblem], Estimate | Sequence[str]],
 ) -> Estimate:
-    """Fit, and fix the gains the data leave open at their nominal values by motor; never return a
-    wild number.
+    """Fit, and fix gains that the data cannot determine at their nominal values.
 
-    The fit returns an estimate, or the gains that have no effect of their own.
+    Args:
+        problem: With unknown gains.
+        nominal: Nominal gains by motor.
+        fit: Returns an estimate, or the names of gains that are collinear with other parameters.
+
+    Raises:
+        NotIdentifiable: A gain that the data cannot determine has no nominal value.
+        InconsistentData: All gains are negative.
     """
     if not isinstance(problem, GainProblem):
         raise InvalidInput(f"drive gains need a GainProblem, not {type(problem).__name__}")
+    _check_nominal_gains(nominal, problem.motors)
+    notices: list[Notice] = []
+    while True:
+        estimate = fit(problem)
+        if isinstance(estimate, Estimate):
+            reasons = _poorly_determined(problem, estimate, nominal)
+            if not reasons:
+                break
+        else:
+            reasons = {}
+            for name in parameters(estimate):
+                reasons[name] = "its scale is not distinguishable from the parameters it moves"
+        without_nominal = [name for name in reasons if name.owner not in nominal]
+        if without_nominal:
+            text = "; ".join(f"{name} ({reasons[name]})" for name in without_nominal)
+            raise NotIdentifiable(
+                f"these data cannot determine {text}; move so that the payload loads these motors "
+                "(gravity or strong acceleration), take a heavier payload, or give their nominal "
+                "gains",
+                gains=without_nominal,
+            )
+        for name, reason in reasons.items():
+            nominal_gain = float(nominal[name.owner])
+            problem = problem.fix({str(name): nominal_gain})
+            notices.append(
+                Notice(
+                    rule="gain",
+                    level="info",
+                    where=name,
+                    text=f"cannot be determined from these data ({reason}): fixed at the "
+                    f"nominal {nominal_gain:g}; other standard errors do not contain its error",
+                    numbers={"nominal": nominal_gain},
+                )
+            )
+    notices += _negative_gain_notices(problem, estimate)
+    return replace(estimate, notices=(*notices, *estimate.notices))
+
+
+def _check_nominal_gains(nominal: Mapping[str, float], motors: Sequence[str]) -> None:
+    """Raise if a nominal gain is not usable or its motor is not known."""
     for motor, gain in nominal.items():
-        if motor not in problem.motors:
+        if motor not in motors:
             raise InvalidInput(
-                f"nominal gain of unknown motor '{motor}'{nearest(motor, problem.motors)}",
-                name=motor,
+                f"nominal gain of unknown motor '{motor}'{nearest(motor, motors)}", name=motor
             )
         if not np.isfinite(gain) or gain == 0:
             raise InvalidInput(
                 f"nominal gain of '{motor}' is {gain}, expected a number other than zero",
                 name=motor,
             )
-    notices: list[Notice] = []
-    while True:
-        estimate = fit(problem)
-        if isinstance(estimate, Estimate):
-            spread = dict(zip(estimate.parameters, estimate.relative_noise_std))
-            worst = max((spread[name] for name in problem.gains), default=0.0)
-            loose = {
-                name: f"relative standard deviation {100 * spread[name]:.0f} %"
-                for name in problem.gains
-                if spread[name] > LOOSE and (spread[name] == worst or name.owner not in nominal)
-            }
-            if not loose:
-                break
-        else:
-            loose = {
-                name: "its scale cannot be told from the parameters it moves"
-                for name in parameters(estimate)
-            }
-        open_ = [name for name in loose if name.owner not in nominal]
-        if open_:
-            reasons = "; ".join(f"{name} ({loose[name]})" for name in open_)
-            raise NotIdentifiable(
-                f"these data cannot determine {reasons}; move so that the payload loads these "
-                f"motors "
-                "(gravity or strong acceleration), take a heavier payload, or give their nominal "
-                "gains",
-                gains=open_,
-            )
-        chosen = {name: float(nominal[name.owner]) for name in loose}
-        for name, nominal_gain in chosen.items():
-            notices.append(
-                Notice(
-                    rule="gain",
-                    level="info",
-                    where=name,
-                    text=f"cannot be determined from these data ({loose[name]}): fixed at the "
-                    f"nominal {nominal_gain:g}; other standard errors do not contain its error",
-                    numbers={"nominal": nominal_gain},
-                )
-            )
-        problem = problem.fix({str(name): value for name, value in chosen.items()})
+
+
+def _poorly_determined(
+    problem: GainProblem, estimate: Estimate, nominal: Mapping[str, float]
+) -> dict[Parameter, str]:
+    """Return why gains are not determined: the worst one, and all without a nominal value."""
+    relative_std = dict(zip(estimate.parameters, estimate.relative_noise_std))
+    worst = max((relative_std[name] for name in problem.gains), default=0.0)
+    reasons = {}
+    for name in problem.gains:
+        ratio = relative_std[name]
+        is_candidate = ratio == worst or name.owner not in nominal
+        if ratio > MAX_GAIN_RELATIVE_STD and is_candidate:
+            reasons[name] = f"relative standard deviation {100 * ratio:.0f} %"
+    return reasons
+
+
+def _negative_gain_notices(problem: GainProblem, estimate: Estimate) -> list[Notice]:
+    """Return a notice for each negative gain; raise if all gains are negative."""
     negative = [name for name in problem.gains if estimate[name] < 0]
     if negative and len(negative) == len(problem.gains):
         raise InconsistentData(
-            "all drive gains come out negative: loaded and unloaded recordings are swapped, or the "
+            "all drive gains are negative: loaded and unloaded recordings are swapped, or the "
             "currents count against the joints; swap the recordings or the sign of the currents",
             gains=negative,
         )
-    for name in negative:
-        notices.append(
-            Notice(
-                rule="gain",
-                level="info",
-                where=name,
-                text="is negative: positive current drives this joint backwards",
-            )
-        )
-    return replace(estimate, notices=(*notices, *estimate.notices))
+    text = "is negative: positive current drives this joint backwards"
+    return [Notice(rule="gain", level="info", where=name, text=text) for name in negative]

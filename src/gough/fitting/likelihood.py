@@ -1,6 +1,4 @@
-"""Maximum likelihood when positions are noisy too: the filter cut-off as a parameter, and the whole
-trajectory free.
-"""
+"""Maximum likelihood with noisy positions: over the filter cut-off, or the whole trajectory."""
 
 from __future__ import annotations
 
@@ -28,8 +26,7 @@ from gough.fitting.whitening import inverse_root, whiten
 
 
 class RegressionFamily(Protocol):
-    """Regressions that depend on nonlinear parameters z, with the positions these imply; AH09 (24)
-    with p_z = z.
+    """Regressions that depend on nonlinear parameters z, AH09 (24) with p_z = z.
 
     Implemented where robots are known: z is a filter cut-off, or the coefficients of the executed
     trajectory.
@@ -53,9 +50,7 @@ class SmoothFamily(RegressionFamily, Protocol):
         """Return the derivative of the implied positions by z, (t, a, k)."""
 
     def effort_jacobian(self, z: FloatArray, values: FloatArray) -> FloatArray:
-        """Return the derivative of regressor @ values by z with the values (p,) fixed, (t, r,
-        k).
-        """
+        """Return the derivative of regressor @ values by z, values (p,) fixed, (t, r, k)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,9 +61,8 @@ class CutoffResult(Record):
     cutoff: float  # the chosen one [Hz]
     cutoffs: FloatArray  # all tried, (k,) [Hz]
     position_term: FloatArray  # half the weighted squares of the position errors, (k,) [1]
-    effort_term: (
-        FloatArray  # half those of the effort errors, linear parameters profiled out, (k,) [1]
-    )
+    # Half those of the effort errors, linear parameters profiled out, (k,) [1]
+    effort_term: FloatArray
     orders: FloatArray  # real parameters of the trajectory each cut-off keeps, (k,)
     values: FloatArray  # linear parameters at each cut-off, (k, p)
     # position term at the most likely trajectory of each order, not the filtered one, (k,)
@@ -81,9 +75,7 @@ class CutoffResult(Record):
 
     @property
     def aic(self) -> FloatArray:
-        """Half of Akaike's criterion: (24) at its best, plus one for every real parameter of the
-        trajectory, (k,).
-        """
+        """Half of Akaike's criterion: minimum of (24) plus the trajectory parameters, (k,)."""
         return np.asarray(self.fitted_term + self.effort_term + self.orders)
 
 
@@ -93,15 +85,16 @@ class CutoffLikelihood:
 
     J(f_c) = 1/2 sum_s (delta^T Sigma_dd^-1 delta + eta^T Sigma_ee^-1 eta), p at each f_c by
     Gauss-Markov.
+
     Departure: J only changes where f_c passes a bin of the discrete Fourier transform, so the bins
     are searched; and as each bin kept lowers the position term by fitting noise, Akaike's criterion
-    counts its two real parameters per coordinate. As printed the minimum wanders to many times the
-    true bandwidth. Without position errors all this is Gauss-Markov.
+    adds its two real parameters per coordinate. As printed, the minimum is at many times the true
+    bandwidth. Without position errors this is Gauss-Markov.
 
     Args:
         criterion: 'aic', or 'printed' for (24) itself.
         uncertainty: Of the linear parameters at the chosen cut-off, as in `GaussMarkov`; the errors
-            that are left in the regressor are not part of it (they are in `FullLikelihood`).
+            that remain in the regressor are not part of it (they are in `FullLikelihood`).
     """
 
     criterion: Literal["aic", "printed"] = "aic"
@@ -129,40 +122,58 @@ class CutoffLikelihood:
                 one; by default the filtered positions are taken for it, as they are if the measured
                 coordinates themselves are filtered.
         """
-        tried, counts = np.asarray(cutoffs, dtype=float), np.asarray(orders, dtype=float)
-        check_shape(tried, (None,), "cut-offs")
-        check_shape(counts, tried.shape, "orders")
-        if not len(tried) or not (tried > 0).all():
+        frequencies = np.asarray(cutoffs, dtype=float)
+        n_trajectory = np.asarray(orders, dtype=float)
+        check_shape(frequencies, (None,), "cut-offs")
+        check_shape(n_trajectory, frequencies.shape, "orders")
+        if not len(frequencies) or not (frequencies > 0).all():
             raise InvalidInput(
-                f"cut-offs are {tried.tolist()} Hz, expected at least one, all positive"
+                f"cut-offs are {frequencies.tolist()} Hz, expected at least one, all positive"
             )
-        terms, values = np.empty((2, len(tried))), []
+        position_term = np.empty(len(frequencies))
+        effort_term = np.empty(len(frequencies))
+        values = []
         root = _position_root(family)
-        for i, cutoff in enumerate(tried):
+        for i, cutoff in enumerate(frequencies):
             z = np.array([cutoff])
             regression = family.regression(z)
-            delta = family.position_residual(z) @ root.T
+            white_residual = family.position_residual(z) @ root.T
             solution = solve(regression.whitened().stacked(), regression.parameters)
-            terms[:, i] = (delta**2).sum() / 2, solution.residual_norm**2 / 2
+            position_term[i] = (white_residual**2).sum() / 2
+            effort_term[i] = solution.residual_norm**2 / 2
             values.append(solution.values)
-        fitted = terms[0] if fitted_term is None else np.asarray(fitted_term, dtype=float)
-        check_shape(fitted, tried.shape, "fitted position terms")
-        best = int(
-            np.argmin(
-                terms.sum(axis=0) if self.criterion == "printed" else fitted + terms[1] + counts
-            )
+        fitted = position_term
+        if fitted_term is not None:
+            fitted = np.asarray(fitted_term, dtype=float)
+        check_shape(fitted, frequencies.shape, "fitted position terms")
+        criterion = position_term + effort_term
+        if self.criterion == "aic":
+            criterion = fitted + effort_term + n_trajectory
+        best = int(np.argmin(criterion))
+        best_regression = family.regression(frequencies[best : best + 1])
+        estimate = GaussMarkov(uncertainty=self.uncertainty).fit(best_regression)
+        notices = self._cutoff_notices(frequencies, best)
+        return CutoffResult(
+            estimate=replace(
+                estimate,
+                method="maximum likelihood over the cut-off",
+                notices=(*notices, *estimate.notices),
+            ),
+            cutoff=float(frequencies[best]),
+            cutoffs=frequencies,
+            position_term=position_term,
+            effort_term=effort_term,
+            orders=n_trajectory,
+            values=np.array(values),
+            fitted_term=fitted,
         )
-        estimate = GaussMarkov(uncertainty=self.uncertainty).fit(
-            family.regression(tried[best : best + 1])
-        )
-        notices = [
-            Notice(
-                rule="cut-off",
-                level="info",
-                text=f"cut-off {tried[best]:.6g} Hz, the best of {len(tried)} by {self.criterion}",
-            )
-        ]
-        if best == len(tried) - 1 and len(tried) > 1:
+
+    def _cutoff_notices(self, frequencies: FloatArray, best: int) -> list[Notice]:
+        """Return notices on the chosen cut-off."""
+        count = len(frequencies)
+        text = f"cut-off {frequencies[best]:.6g} Hz, the best of {count} by {self.criterion}"
+        notices = [Notice(rule="cut-off", level="info", text=text)]
+        if best == count - 1 and count > 1:
             notices.append(
                 Notice(
                     rule="cut-off",
@@ -171,33 +182,24 @@ class CutoffLikelihood:
                     advice="try higher ones",
                 )
             )
-        return CutoffResult(
-            estimate=replace(
-                estimate,
-                method="maximum likelihood over the cut-off",
-                notices=(*notices, *estimate.notices),
-            ),
-            cutoff=float(tried[best]),
-            cutoffs=tried,
-            position_term=terms[0],
-            effort_term=terms[1],
-            orders=counts,
-            values=np.array(values),
-            fitted_term=fitted,
-        )
+        return notices
 
 
 def fourier_bins(duration: float, highest: int, coordinates: int) -> tuple[FloatArray, FloatArray]:
-    """Return the cut-offs that keep the first 1, 2, ..., `highest` bins of a record of whole
-    periods, and how much.
+    """Return the cut-offs that keep the first Fourier bins, and their numbers of parameters.
 
-    That is two real parameters per bin and filtered coordinate, (highest,). Duration in [s],
-    cut-offs in [Hz].
+    Args:
+        duration: Of a log of whole periods. [s]
+        highest: The cut-offs keep the first 1, 2, ..., `highest` bins.
+        coordinates: Number of filtered coordinates.
+
+    Returns:
+        Cut-offs [Hz], and two real parameters per bin and coordinate, (highest,) each.
     """
     if not duration > 0 or highest < 1 or coordinates < 1:
         raise InvalidInput(
             f"{highest} bins of {coordinates} coordinates over {duration} s; expected positive "
-            f"numbers"
+            "numbers"
         )
     bins = np.arange(1.0, highest + 1)
     return bins / duration, 2 * coordinates * bins
@@ -207,34 +209,34 @@ def fourier_bins(duration: float, highest: int, coordinates: int) -> tuple[Float
 class LikelihoodResult(Record):
     """Full maximum likelihood of p linear and k nonlinear parameters."""
 
-    # of the linear parameters; its covariance counts the uncertainty of the trajectory
+    # Of the linear parameters; its covariance includes the uncertainty of the trajectory
     estimate: Estimate
     nonlinear: FloatArray  # z, e.g. the coefficients of the executed trajectory, (k,)
     nonlinear_covariance: FloatArray  # under the stated covariances, white noise, (k, k)
-    # half the weighted squares that are left: the negative log-likelihood up to a constant [1]
+    # Half the weighted squares of the residual: negative log-likelihood up to a constant [1]
     cost: float
     consistency: float  # 2 cost / degrees of freedom; 1 if both covariances are right [1]
     iterations: int
-    # errors in variables: no unbiased estimator has smaller std under white noise, (p,)
+    # Standard errors of errors-in-variables: the lower bound under white noise, (p,)
     bound: FloatArray
-    # those of Gauss-Markov, which believes the trajectory that fits the positions best, (p,)
+    # Standard errors of Gauss-Markov on the trajectory that fits the positions best, (p,)
     believing: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
 class FullLikelihood:
-    """Maximum likelihood with the executed trajectory free: errors in variables, with exact
-    derivatives.
+    """Maximum likelihood over the executed trajectory too (errors in variables).
 
     min over z, p of 1/2 sum_s |L^-1 [delta(z); effort - W(z) p]|^2,  L L^T the covariance of
     positions and efforts. AH09 (24) with p_z = all trajectory coefficients, which AH09 calls
     inhibited for lack of gradients. The linear p are eliminated (variable projection with Kaufman's
     Jacobian) and z found by damped Gauss-Newton steps. Under white noise the covariance of p is its
     block of the inverse of the joint information of (z, p); otherwise the scatter of p = (X^T X)^-1
-    X^T (errors of positions and efforts), X the whitened regressor without what z can imitate.
+    X^T (errors of positions and efforts), X the whitened regressor orthogonal to the columns
+    of z.
 
     Args:
-        iterations: Most steps.
+        iterations: Maximum number of steps.
         tolerance: Stop when a step would lower the negative log-likelihood by less. [1]
         uncertainty: As in `LeastSquares`; scatter over repetitions needs those of positions and
             efforts.
@@ -273,16 +275,14 @@ class FullLikelihood:
                 return self._result(point, step)
             while True:  # Marquardt: more damping until the cost falls
                 scale = np.sqrt(damping) * np.linalg.norm(triangle, axis=0)
-                change = np.linalg.lstsq(
-                    np.concatenate([triangle, np.diag(scale)]),
-                    np.concatenate([target, np.zeros(len(z))]),
-                    rcond=None,
-                )[0]
+                damped = np.concatenate([triangle, np.diag(scale)])
+                padded_target = np.concatenate([target, np.zeros(len(z))])
+                change = np.linalg.lstsq(damped, padded_target, rcond=None)[0]
                 try:
                     trial = Point(family, point.z + change, cross_covariance, position_periods)
                     if trial.cost <= point.cost:
                         break
-                except GoughError:  # the step left what the family can do, e.g. the workspace
+                except GoughError:  # the step left the domain of the family, e.g. the workspace
                     pass
                 damping = max(10 * damping, 1e-4)
                 if damping > 1e8:
@@ -292,41 +292,49 @@ class FullLikelihood:
                         cost=point.cost,
                         iterations=step,
                     )
-            point, damping = trial, damping / 10 if damping > 1e-4 else 0.0
+            point = trial
+            damping = damping / 10 if damping > 1e-4 else 0.0
         raise NotConverged(
             f"maximum likelihood still improves after {self.iterations} steps; start nearer or "
-            f"allow "
-            "more",
+            "allow more",
             iterations=self.iterations,
             cost=point.cost,
         )
 
     def _result(self, point: Point, iterations: int) -> LikelihoodResult:
-        k, p = len(point.z), len(point.regression.parameters)
+        """Return the parameters at the optimum with their covariance."""
+        k = len(point.z)
+        p = len(point.regression.parameters)
         position, effort = point.jacobians()
         jacobian = point.whitened(position, effort)
         basis, triangle = np.linalg.qr(np.column_stack([jacobian, point.regressor]))
         # The last block of R is the information of its columns once the others are free.
         root = np.linalg.inv(triangle[k:, k:])
-        other = np.linalg.inv(_triangle(point.regressor, jacobian)[p:, p:])
+        nonlinear_root = np.linalg.inv(_triangle(point.regressor, jacobian)[p:, p:])
         freedom = point.measurements - k - p
         consistency = 2 * point.cost / freedom
-        white, left = point.white, point.white.residual(point.solution.values)
-        # the linear problem that the errors of p solve: z projected out of the columns
+        white = point.white
+        residual = white.residual(point.solution.values)
+        replicates = white.replicates
+        if replicates is not None:
+            replicates = replicates - white.effort + residual
+        # The linear problem that the errors of p solve: z projected out of the columns
         scores = replace(
             white,
             regressor=(basis[:, k:] @ triangle[k:, k:]).reshape(white.regressor.shape),
-            effort=np.sqrt((freedom + k) / freedom) * left,
+            effort=np.sqrt((freedom + k) / freedom) * residual,
             covariance=None,
-            replicates=None if white.replicates is None else white.replicates - white.effort + left,
+            replicates=replicates,
         )
-        found = estimate_covariance(
+        covariance = estimate_covariance(
             linear_influence(scores.statistics(), useful_samples(scores, self.uncertainty), root),
             self.uncertainty,
             np.inf,
         )
-        bound, believing = np.linalg.norm(root, axis=1), point.believing(position, effort)
-        times, worst = believing / bound, int(np.argmax(believing / bound))
+        bound = np.linalg.norm(root, axis=1)
+        believing = point.believing(position, effort)
+        ratio = believing / bound
+        worst = int(np.argmax(ratio))
         notices = [
             Notice(
                 rule="iterations",
@@ -338,8 +346,8 @@ class FullLikelihood:
                 level="info",
                 text="the white standard errors are the errors-in-variables bound, which no "
                 "unbiased estimator falls below; those of Gauss-Markov, which neglects position "
-                f"noise, are {np.exp(np.log(times).mean()):.3g} times it (at most "
-                f"{times[worst]:.3g}, {point.regression.parameters[worst]})",
+                f"noise, are {np.exp(np.log(ratio).mean()):.3g} times it (at most "
+                f"{ratio[worst]:.3g}, {point.regression.parameters[worst]})",
             ),
         ]
         if abs(consistency - 1) > 5 * np.sqrt(2 / freedom) + 0.1:
@@ -356,7 +364,7 @@ class FullLikelihood:
         estimate = build_estimate(
             point.regression,
             point.solution.values,
-            found,
+            covariance,
             method="full maximum likelihood",
             notices=notices,
             condition_number=point.solution.condition_number,
@@ -365,7 +373,7 @@ class FullLikelihood:
         return LikelihoodResult(
             estimate=estimate,
             nonlinear=point.z,
-            nonlinear_covariance=other @ other.T,
+            nonlinear_covariance=nonlinear_root @ nonlinear_root.T,
             cost=point.cost,
             consistency=consistency,
             iterations=iterations,
@@ -375,9 +383,7 @@ class FullLikelihood:
 
 
 class Point:
-    """Positions and efforts at one z as the rows of one problem, and the linear parameters that
-    solve it.
-    """
+    """Positions and efforts at one z as rows of one problem, with its linear solution."""
 
     def __init__(
         self,
@@ -386,46 +392,46 @@ class Point:
         cross: FloatArray | None = None,
         periods: FloatArray | None = None,
     ) -> None:
-        self.family, self.z, self.regression = family, z, family.regression(z)
-        delta, regression, efforts = (
-            family.position_residual(z),
-            self.regression,
-            self.regression.covariance,
-        )
-        if efforts is None:
+        self.family = family
+        self.z = z
+        self.regression = family.regression(z)
+        regression = self.regression
+        residual = family.position_residual(z)
+        if regression.covariance is None:
             raise InvalidInput(
                 "maximum likelihood needs the covariance of the effort noise; the regression has "
                 "none"
             )
-        self.noise = efforts
+        self.noise = regression.covariance
         t, r, p = regression.regressor.shape
-        check_shape(delta, (t, None), "position residual")
-        a = delta.shape[1]
+        check_shape(residual, (t, None), "position residual")
+        a = residual.shape[1]
         check_shape(family.position_covariance, (a, a), "position covariance")
-        covariance = np.zeros((*efforts.shape[:-2], a + r, a + r))
-        covariance[..., :a, :a], covariance[..., a:, a:] = family.position_covariance, efforts
+        covariance = np.zeros((*self.noise.shape[:-2], a + r, a + r))
+        covariance[..., :a, :a] = family.position_covariance
+        covariance[..., a:, a:] = self.noise
         if cross is not None:
             check_shape(cross, (a, r), "cross-covariance of positions and efforts")
-            covariance[..., :a, a:], covariance[..., a:, :a] = cross, cross.T
-        replicates = regression.replicates
-        if periods is not None and replicates is not None:
-            check_shape(
-                np.asarray(periods), (len(replicates), t, a), "positions of the repetitions"
-            )
-            replicates = np.concatenate(
-                [periods - np.mean(periods, axis=0) + delta, replicates], axis=2
-            )
+            covariance[..., :a, a:] = cross
+            covariance[..., a:, :a] = cross.T
+        replicates = None
+        if periods is not None and regression.replicates is not None:
+            shape = (len(regression.replicates), t, a)
+            check_shape(np.asarray(periods), shape, "positions of the repetitions")
+            positions = periods - np.mean(periods, axis=0) + residual
+            replicates = np.concatenate([positions, regression.replicates], axis=2)
+        mask = regression.mask
+        if mask is not None:
+            mask = np.hstack([np.ones((t, a), bool), mask])
         self.joint = replace(
             regression,
-            effort=np.hstack([delta, regression.effort]),
+            effort=np.hstack([residual, regression.effort]),
             covariance=covariance,
             regressor=np.concatenate([np.zeros((t, a, p)), regression.regressor], axis=1),
             rows=_names(a) + regression.rows,
             row_units=("1",) * (a + r),
-            mask=None
-            if regression.mask is None
-            else np.hstack([np.ones((t, a), bool), regression.mask]),
-            replicates=None if periods is None else replicates,
+            mask=mask,
+            replicates=replicates,
         )
         self.white = self.joint.whitened()
         self.regressor = self.white.regressor.reshape(-1, p)  # (t (a + r), p)
@@ -435,9 +441,7 @@ class Point:
         self.measurements = int(self.white.n_valid.sum())
 
     def jacobians(self) -> tuple[FloatArray, FloatArray]:
-        """Return the derivatives of positions and efforts by z with p fixed, (t, a, k) and (t, r,
-        k).
-        """
+        """Return the derivatives of positions (t, a, k) and efforts (t, r, k) by z, p fixed."""
         position = self.family.position_jacobian(self.z)
         effort = self.family.effort_jacobian(self.z, self.solution.values)
         t, r = self.regression.effort.shape
@@ -447,15 +451,18 @@ class Point:
 
     def whitened(self, position: FloatArray, effort: FloatArray) -> FloatArray:
         """Return the derivative of the whitened residual by z, (t (a + r), k)."""
-        joint, columns = self.joint, np.concatenate([position, effort], axis=1)
+        joint = self.joint
+        columns = np.concatenate([position, effort], axis=1)
         assert joint.covariance is not None
         return -whiten(columns, joint.covariance, joint.mask, joint.rows).reshape(-1, len(self.z))
 
     def linearised(self) -> tuple[FloatArray, FloatArray]:
-        """Return R and b: |R dz - b|^2 is the linearised problem with p eliminated, |b|^2 what a
-        step can gain.
+        """Return R and b of the linearised problem |R dz - b|^2 with p eliminated.
+
+        |b|^2 is the largest decrease of the squares by one step.
         """
-        k, p = len(self.z), self.regressor.shape[1]
+        k = len(self.z)
+        p = self.regressor.shape[1]
         if self.measurements <= p + k:
             raise NotIdentifiable(
                 f"{self.measurements} measurements for {p} linear and {k} nonlinear parameters; "
@@ -464,10 +471,11 @@ class Point:
             )
         jacobian = self.whitened(*self.jacobians())
         factor = _triangle(self.regressor, jacobian, -self.residual)
-        triangle, target = factor[p:-1, p:-1], factor[p:-1, -1]
-        weak = np.flatnonzero(
-            np.abs(np.diag(triangle)) <= RANK_TOLERANCE * np.linalg.norm(jacobian, axis=0)
-        ).tolist()
+        triangle = factor[p:-1, p:-1]
+        target = factor[p:-1, -1]
+        column_norm = np.linalg.norm(jacobian, axis=0)
+        dependent = np.abs(np.diag(triangle)) <= RANK_TOLERANCE * column_norm
+        weak = np.flatnonzero(dependent).tolist()
         if weak:
             raise NotIdentifiable(
                 f"nonlinear parameters number {', '.join(str(i) for i in weak)} of {k} change "
@@ -477,26 +485,24 @@ class Point:
         return triangle, target
 
     def believing(self, position: FloatArray, effort: FloatArray) -> FloatArray:
-        """Return standard deviations of Gauss-Markov on the trajectory fitted to the positions
-        alone, (p,).
+        """Return standard errors of Gauss-Markov on the trajectory fitted to positions, (p,).
 
         Errors of that trajectory, of covariance C = (J_d^T Sigma_dd^-1 J_d)^-1, reach the efforts
-        by their Jacobian
-        J_e: cov p = (X^T X)^-1 + A J_e C J_e^T A^T,  A = (X^T X)^-1 X^T, X and J_e whitened by the
-        efforts' covariance.
+        by their Jacobian J_e: cov p = (X^T X)^-1 + A J_e C J_e^T A^T,  A = (X^T X)^-1 X^T, X and
+        J_e whitened by the efforts' covariance.
         """
-        problem, p, k = self.regression, self.regressor.shape[1], len(self.z)
-        own = _triangle((_position_root(self.family) @ position).reshape(-1, k))
-        both = whiten(
-            np.concatenate([problem.regressor, effort], axis=2),
-            self.noise,
-            problem.mask,
-            problem.rows,
-        )
-        basis, triangle = np.linalg.qr(both[:, :, :p].reshape(-1, p))
+        regression = self.regression
+        p = self.regressor.shape[1]
+        k = len(self.z)
+        white_position = _position_root(self.family) @ position
+        trajectory_factor = _triangle(white_position.reshape(-1, k))
+        columns = np.concatenate([regression.regressor, effort], axis=2)
+        white = whiten(columns, self.noise, regression.mask, regression.rows)
+        basis, triangle = np.linalg.qr(white[:, :, :p].reshape(-1, p))
         inverse = np.linalg.inv(triangle)
-        pulled = inverse @ np.linalg.solve(own.T, (basis.T @ both[:, :, p:].reshape(-1, k)).T).T
-        return np.asarray(np.sqrt((inverse**2).sum(axis=1) + (pulled**2).sum(axis=1)))
+        projected = basis.T @ white[:, :, p:].reshape(-1, k)
+        shift = inverse @ np.linalg.solve(trajectory_factor.T, projected.T).T
+        return np.asarray(np.sqrt((inverse**2).sum(axis=1) + (shift**2).sum(axis=1)))
 
 
 def _names(positions: int) -> tuple[str, ...]:

@@ -9,9 +9,8 @@ would make of it and D how large the parameters of a load can be, the directions
 
     (G - N) v = mu (N + D^-2) v
 
-with mu + 1 below `OBSERVED` are hidden: noise fills them, or a load of any kind would look the
-same. Along the others, V, the equations tell, without the part of noise in them, by which noisy
-columns attenuate,
+with mu + 1 below `MIN_OBSERVED_RATIO` are hidden: noise fills them, or a load of any kind would
+look the same. Along the others, V, the equations give, without the attenuation by noisy columns,
 
     V^T (N + D^-2) x = diag(1 / mu) V^T (W^T y - n),    n = what noise makes of W^T y,
 
@@ -31,7 +30,7 @@ from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.statistics import f_tail
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import EstimateCovariance
-from gough.fitting.noise_information import OBSERVED
+from gough.fitting.noise_information import MIN_OBSERVED_RATIO
 from gough.fitting.regression import Regression
 from gough.fitting.row_noise import MIN_FREEDOM_PER_ROW, MIN_ROW_CORRELATION_EIGENVALUE
 from gough.fitting.uncertainty import (
@@ -115,7 +114,7 @@ def seen(gram: FloatArray, noise: FloatArray, prior_std: FloatArray) -> Seen:
     )
     known, turned = np.linalg.eigh((inner + inner.T) / 2)
     V = solve_triangular(lower.T, turned)
-    clear = known >= OBSERVED - 1
+    clear = known >= MIN_OBSERVED_RATIO - 1
     along, hidden = V[:, clear], V[:, ~clear].T
     frame, triangle = np.linalg.qr(before @ along)
     back = solve_triangular(triangle, frame.T).T

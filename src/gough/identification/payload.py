@@ -33,7 +33,7 @@ from gough.fitting.load_fit import (
     in_words,
     seen,
 )
-from gough.fitting.noise_information import OBSERVED
+from gough.fitting.noise_information import MIN_OBSERVED_RATIO
 from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.fitting.regression import Regression
 from gough.identification.experiment import match_logs
@@ -452,7 +452,7 @@ class _Unknowns(NamedTuple):
         prior_std = np.sqrt(self.map**2 @ prior**2)
         ratio = fitted.seen.ratio(self.map)
         precise = estimate.std <= OBSERVED_LOAD_FRACTION * prior_std
-        observed = (prior_std == 0) | (precise & (ratio >= OBSERVED))
+        observed = (prior_std == 0) | (precise & (ratio >= MIN_OBSERVED_RATIO))
         directions = fitted.seen.directions @ self.map.T
         return Load(
             estimate=replace(estimate, information=ratio),

@@ -13,7 +13,7 @@ from gough.core.display import POORLY_KNOWN_RATIO, SIGNIFICANT_T, join_names
 from gough.core.names import Parameter
 from gough.engine import Model
 from gough.fitting.estimate import Enclosure, Estimate
-from gough.fitting.noise_information import OBSERVED
+from gough.fitting.noise_information import MIN_OBSERVED_RATIO
 from gough.fitting.selection import compare
 from gough.identification import Identification
 from gough.mechanism.types import Joint
@@ -82,7 +82,7 @@ def _parameter_notices(identification: Identification, i: int, correlated: BoolA
     name = estimate.parameters[i]
     value = float(estimate.values[i])
     notices = []
-    if _information(estimate, i) < OBSERVED:
+    if _information(estimate, i) < MIN_OBSERVED_RATIO:
         notices.append("not observed: position noise alone has the same effect")
     if estimate.relative_std[i] > POORLY_KNOWN_RATIO:
         low, high = estimate.interval()[i]
