@@ -27,6 +27,7 @@ from gough.core.names import Parameter, index_of
 from gough.core.notices import Notice
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.statistics import chi2_quantile
+from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate
 from gough.fitting.problem import LinearProblem, statistics_of
 from gough.fitting.pseudo_inertia import (
@@ -39,34 +40,30 @@ from gough.fitting.pseudo_inertia import (
     usual_size,
 )
 
-# relative noise below which data count as having this much: keeps noise-free problems solvable
-_EXACT = 1e-6
-_GAP = 1e-4  # relative duality gap of an answer that is accepted
-# weight of the distance to the prior in the first programme: makes its answer unique
-_REGULAR = 1e-7
+_MIN_RELATIVE_NOISE = 1e-6  # of the effort; keeps problems without noise solvable
+_MAX_DUALITY_GAP = 1e-4  # relative, of a solution that is accepted without full convergence
+_PRIOR_WEIGHT = 1e-7  # of the distance to the prior in the first programme: a unique solution
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PhysicalEstimate:
-    """Standard parameters of a possible robot, and the base estimate they give.
+    """Physically consistent standard parameters, and the base estimate they give.
 
-    The standard parameters have no standard deviations: data know the base parameters only, the
-    rest is the prior's. The estimate keeps the covariance of the unconstrained one: moved onto the
-    consistent set it is no longer Gaussian.
+    The standard parameters have no standard errors: data determine the base parameters only, the
+    others follow the prior. The estimate keeps the covariance of the unconstrained one: moved onto
+    the consistent set it is no longer Gaussian.
     """
 
     standard: ParameterTable
-    bodies: Mapping[
-        str, FloatArray
-    ]  # ten inertial parameters of every body, also those the model does not see
+    # Ten inertial parameters of every body, also those that are not in the model
+    bodies: Mapping[str, FloatArray]
     estimate: Estimate  # of the base parameters M chi
-    margins: Mapping[
-        str, float
-    ]  # least eigenvalue of each pseudo-inertia over its prior; zero is the limit [1]
-    boundary: tuple[str, ...]  # bodies and parameters that the constraints hold
-    # |R (M chi - beta)|^2, in noise variances, spent on being possible and near the prior
+    # Smallest eigenvalue of each pseudo-inertia over its prior; zero is the limit [1]
+    margins: Mapping[str, float]
+    boundary: tuple[str, ...]  # bodies and parameters at their constraints
+    # |R (M chi - beta)|^2 of these parameters [noise variances]
     misfit: float
-    least_misfit: float  # what being possible alone costs [1]
+    least_misfit: float  # smallest misfit of any physically consistent parameters [1]
     distance: float  # to the prior, see `Feasible` [1]
 
 
@@ -80,14 +77,14 @@ class Feasible:
     zero.
 
     Args:
-        margin: Every body keeps at least this share of its prior in every direction of its
+        margin: Every body keeps at least this fraction of its prior in every direction of its
             pseudo-inertia.
-        loss: Misfit beyond the best possible that nearness to the prior may cost. [noise variances]
-            1 moves no combination by more than its standard deviation. The true parameters
-            themselves have a misfit near the number b of base parameters: a loss of b trusts the
-            prior as far as the noise leaves room, which is better where data are poor and the prior
-            is good. Where even the best misfit exceeds b, errors are larger than the stated noise,
-            and the loss grows by the same ratio.
+        loss: Misfit above the smallest that is accepted to be near the prior. [noise variances]
+            1 moves no combination by more than its standard error. The true parameters
+            themselves have a misfit near the number b of base parameters: a loss of b follows the
+            prior as far as the noise allows, which is better where data are poor and the prior
+            is good. Where even the smallest misfit exceeds b, errors are larger than the stated
+            noise, and the loss grows by the same ratio.
         nonnegative: Kinds of parameters that cannot be negative besides masses; those a robot's
             terms name by default.
     """
@@ -100,8 +97,7 @@ class Feasible:
         if not 0 <= self.margin < 1 or not self.loss > 0:
             raise InvalidInput(
                 f"margin is {self.margin} and loss {self.loss}, expected a margin from 0 to below "
-                f"1 and "
-                "a positive loss"
+                "1 and a positive loss"
             )
 
     def fit(
@@ -120,26 +116,12 @@ class Feasible:
             model: Which combinations of standard parameters the base parameters are.
             prior: Values of all standard parameters, e.g. from a drawing. Bodies that cannot exist,
                 or only just (a rod without thickness), are thickened until they can
-                (`possible_body`); a note says which.
+                (`possible_body`); a notice names them.
         """
-        seen = problem.select(base.parameters)
-        statistics = statistics_of(seen)
-        noise = (
-            base.residual_rms
-            if base.noise_covariance is None
-            else np.sqrt(np.diag(base.noise_covariance))
-        )
-        effort = np.linalg.norm(statistics.factors[:, :, -1], axis=1) / np.sqrt(
-            np.maximum(statistics.n_valid, 1)
-        )
-        sigma = np.maximum(noise, _EXACT * effort)
-        whitened = statistics.factors[:, :, :-1] / np.where(sigma > 0, sigma, 1.0)[:, None, None]
-        R = np.asarray(
-            np.linalg.qr(np.concatenate(whitened), mode="r")
-        )  # of rows over their noise, (b, b)
-        matrix = model.matrix[
-            [index_of(model.names, name, "base parameter") for name in base.parameters]
-        ]
+        selected = problem.select(base.parameters)
+        R = _whitened_factor(statistics_of(selected), base)
+        rows = [index_of(model.names, name, "base parameter") for name in base.parameters]
+        matrix = model.matrix[rows]
         programme = _Programme(
             self,
             model.standard,
@@ -153,36 +135,37 @@ class Feasible:
         misfit = programme.misfit(x)
         if misfit > 2 * allowed - least:
             raise NotConverged(
-                f"possible bodies leave {misfit:.4g} noise variances instead of {allowed:.4g}; is "
-                f"the "
-                "prior far from the data (units, swapped legs)?",
+                f"physically consistent bodies have a misfit of {misfit:.4g} noise variances "
+                f"instead of {allowed:.4g}; is the prior far from the data (units, swapped legs)?",
                 misfit=misfit,
                 allowed=allowed,
             )
         standard = programme.values + programme.map @ x
         nonnegative = programme.nonnegative
         standard[nonnegative] = np.maximum(standard[nonnegative], 0.0)  # tolerance of the solver
-        changes = [programme.change(x, k) for k in range(len(programme.bodies))]
-        bodies = {
-            body.name: frozen(inertial_parameters(L @ (np.eye(4) + change) @ L.T))
-            for body, L, change in zip(programme.bodies, programme.metrics, changes)
-        }
-        margins = {
-            name: 1 + float(np.linalg.eigvalsh(change)[0]) for name, change in zip(bodies, changes)
-        }
-        boundary = (
-            *(name for name, margin in margins.items() if margin < self.margin + 1e-5),
-            *(model.standard[i] for i in nonnegative if standard[i] <= 1e-6 * programme.scale[i]),
-        )
-        left = seen.residual_statistics(matrix @ standard)
+        bodies = {}
+        margins = {}
+        boundary: list[str] = []
+        for k, body in enumerate(programme.bodies):
+            L = programme.metrics[k]
+            change = programme.change(x, k)
+            bodies[body.name] = frozen(inertial_parameters(L @ (np.eye(4) + change) @ L.T))
+            margins[body.name] = 1 + float(np.linalg.eigvalsh(change)[0])
+            if margins[body.name] < self.margin + 1e-5:
+                boundary.append(body.name)
+        for i in nonnegative:
+            if standard[i] <= 1e-6 * programme.scale[i]:
+                boundary.append(model.standard[i])
+        residual = selected.residual_statistics(matrix @ standard)
+        notices = _notices(base, model, least, tuple(boundary))
         estimate = replace(
             base,
             values=matrix @ standard,
-            residual_rms=left.rms,
-            residual_relative=left.relative,
-            residual_mean=left.mean,
+            residual_rms=residual.rms,
+            residual_relative=residual.relative,
+            residual_mean=residual.mean,
             method=f"physically consistent, from {base.method}",
-            notices=(*base.notices, *_notices(base, model, least, boundary), *programme.notices),
+            notices=(*base.notices, *notices, *programme.notices),
         )
         return PhysicalEstimate(
             standard=ParameterTable(
@@ -193,16 +176,30 @@ class Feasible:
             bodies=bodies,
             estimate=estimate,
             margins=margins,
-            boundary=boundary,
+            boundary=tuple(boundary),
             misfit=misfit,
             least_misfit=least,
             distance=float(np.linalg.norm(x)),
         )
 
 
+def _whitened_factor(statistics: BlockStatistics, base: Estimate) -> FloatArray:
+    """Return a triangular factor of the regressor with rows over their noise, (b, b)."""
+    noise = base.residual_rms
+    if base.noise_covariance is not None:
+        noise = np.sqrt(np.diag(base.noise_covariance))
+    effort_norm = np.linalg.norm(statistics.factors[:, :, -1], axis=1)
+    effort_rms = effort_norm / np.sqrt(np.maximum(statistics.n_valid, 1))
+    sigma = np.maximum(noise, _MIN_RELATIVE_NOISE * effort_rms)
+    row_scale = np.where(sigma > 0, sigma, 1.0)
+    whitened = statistics.factors[:, :, :-1] / row_scale[:, None, None]
+    return np.asarray(np.linalg.qr(np.concatenate(whitened), mode="r"))
+
+
 def _notices(
     base: Estimate, model: BaseParameters, least: float, boundary: tuple[str, ...]
 ) -> list[Notice]:
+    """Return notices on the misfit, the boundary and the prior."""
     notices = [_notice("standard parameters beyond the base combinations come from the prior")]
     limit = chi2_quantile(0.99, max(len(base.parameters), 1))
     if least > limit:
@@ -235,13 +232,12 @@ def _notice(text: str, *, where: str = "", advice: str = "") -> Notice:
 
 
 class _Programme:
-    """The two semidefinite programmes, in coordinates x where the distance to the prior is
-    Euclidean.
+    """Semidefinite programmes of the misfit and of the distance to the prior.
 
-    chi = values + map @ x: ten for each body (an orthonormal basis of symmetric matrices), then one
-    for every other parameter. Beside x stands the misfit u = design x - offset, rotated: with
-    design = U S V^T and v = U^T u the equations are V^T x - v / S = U^T offset / S, all entries
-    near one, whatever the noise.
+    In the coordinates x the distance is Euclidean. chi = values + map @ x: ten for each body (an
+    orthonormal basis of symmetric matrices), then one for every other parameter. Further variables
+    are the misfit u = design x - offset, rotated: with design = U S V^T and v = U^T u the equations
+    are V^T x - v / S = U^T offset / S, all entries near one, whatever the noise.
     """
 
     def __init__(
@@ -252,29 +248,32 @@ class _Programme:
         design: FloatArray,
         target: FloatArray,
     ) -> None:
-        self.margin, self.values = settings.margin, values.copy()
-        self.bodies, self.basis = group_bodies(names), symmetric_basis()
+        self.margin = settings.margin
+        self.values = values.copy()
+        self.bodies = group_bodies(names)
+        self.basis = symmetric_basis()
         self.metrics: list[FloatArray] = []
         self.notices: list[Notice] = []
-        inertial = {i for body in self.bodies for i in body.standard}
+        inertial: set[int] = set()
+        for body in self.bodies:
+            inertial.update(body.standard)
         others = [i for i in range(len(names)) if i not in inertial]
         ten = 10 * len(self.bodies)
-        n, b = ten + len(others), len(target)
-        self.map, zeros = (
-            np.zeros((len(names), n)),
-            [np.zeros((0, n))],
-        )  # structural zeros stay zero
+        n = ten + len(others)
+        b = len(target)
+        self.map = np.zeros((len(names), n))
+        zeros = [np.zeros((0, n))]  # rows that keep structural zeros
         size = usual_size(self.bodies, values)
         for k, body in enumerate(self.bodies):
-            first, thicker = possible_body(prior_body(body, values, size), size)
-            self.values[list(body.standard)] = first[list(body.present)]
-            if thicker > 0:
+            consistent, thickness = possible_body(prior_body(body, values, size), size)
+            self.values[list(body.standard)] = consistent[list(body.present)]
+            if thickness > 0:
                 text = (
                     "the prior has no thickness or is not physically consistent: its mass was "
-                    f"spread by {thicker:.2g} m along each axis"
+                    f"spread by {thickness:.2g} m along each axis"
                 )
                 self.notices.append(_notice(text, where=body.name))
-            L = metric(first)
+            L = metric(consistent)
             self.metrics.append(L)
             step = np.zeros((10, n))
             step[:, 10 * k : 10 * k + 10] = inertial_parameters(L @ self.basis @ L.T).T
@@ -282,14 +281,16 @@ class _Programme:
             zeros.append(step[list(body.zeros)])
         self.scale = np.ones(len(names))
         for column, i in enumerate(others, ten):
-            like = [
-                abs(values[k]) for k in others if names[k].kind == names[i].kind and values[k] != 0
-            ]
-            self.scale[i] = self.map[i, column] = abs(values[i]) or (
-                float(np.median(like)) if like else 1.0
-            )
+            same_kind = [abs(values[k]) for k in others if names[k].kind == names[i].kind]
+            nonzero = [magnitude for magnitude in same_kind if magnitude != 0]
+            if values[i] != 0:
+                self.scale[i] = abs(values[i])
+            elif nonzero:
+                self.scale[i] = np.median(nonzero)
+            self.map[i, column] = self.scale[i]
         self.nonnegative = [i for i in others if names[i].kind in (settings.nonnegative or ())]
-        self.design, self.offset = design @ self.map, target - design @ self.values
+        self.design = design @ self.map
+        self.offset = target - design @ self.values
         U, S, Vt = np.linalg.svd(self.design, full_matrices=False)
         divisor = np.maximum(S, 1.0)
         fixed = np.vstack(zeros)
@@ -303,9 +304,8 @@ class _Programme:
         )
         self._rows = np.hstack([rows, np.zeros((len(rows), b))])
         self._rows[:b, n:] = -np.diag(1 / divisor)
-        least = np.einsum("kii->k", self.basis) * (
-            1 - self.margin
-        )  # of 1 + change beyond the margin
+        # Trace of 1 + change above the margin
+        least = np.einsum("kii->k", self.basis) * (1 - self.margin)
         self._right = np.concatenate(
             [
                 U.T @ self.offset / divisor,
@@ -314,7 +314,7 @@ class _Programme:
                 np.tile(least, len(self.bodies)),
             ]
         )
-        import clarabel  # only who asks for possible bodies waits for the solver
+        import clarabel  # here, as its import takes time
 
         self._cones: list[Any] = [clarabel.ZeroConeT(b + len(fixed))]
         if self.nonnegative:
@@ -326,9 +326,9 @@ class _Programme:
         return np.asarray(np.tensordot(x[10 * body : 10 * body + 10], self.basis, axes=1))
 
     def inside(self, x: FloatArray) -> FloatArray:
-        """Return x with bodies that miss their margin by the solver's tolerance pulled towards
-        their prior, (n,).
+        """Return x with all bodies inside their margin, (n,).
 
+        Bodies outside by the tolerance of the solver are moved towards their prior.
         L^-1 J L^-T = 1 + X, so a body at (1 - e) X has the margin 1 + (1 - e) least eigenvalue of
         X.
         """
@@ -348,15 +348,17 @@ class _Programme:
         import clarabel
         from scipy import sparse
 
-        n, b = self.map.shape[1], len(self.offset)
-        rows, right, cones = self._rows, self._right, list(self._cones)
+        n = self.map.shape[1]
+        b = len(self.offset)
+        rows = self._rows
+        right = self._right
+        cones = list(self._cones)
         if radius is None:
-            cost = np.append(np.full(n, _REGULAR), np.ones(b))
+            cost = np.append(np.full(n, _PRIOR_WEIGHT), np.ones(b))
         else:
             cost = np.append(np.ones(n), np.zeros(b))
-            rows = np.vstack(
-                [rows, np.zeros((1, n + b)), np.hstack([np.zeros((b, n)), -np.eye(b) / radius])]
-            )
+            misfit_rows = np.hstack([np.zeros((b, n)), -np.eye(b) / radius])
+            rows = np.vstack([rows, np.zeros((1, n + b)), misfit_rows])
             right = np.concatenate([right, [1.0], np.zeros(b)])
             cones.append(clarabel.SecondOrderConeT(b + 1))
         settings = clarabel.DefaultSettings()
@@ -372,10 +374,11 @@ class _Programme:
         ).solve()
         status = clarabel.SolverStatus
         gap = abs(answer.obj_val - answer.obj_val_dual) / max(1.0, abs(answer.obj_val))
-        # stopped for lack of progress: good enough if both values agree; `fit` checks the
-        # constraints
-        near = answer.status in (status.AlmostSolved, status.InsufficientProgress) and gap < _GAP
-        if answer.status != status.Solved and not near:
+        # A solver that stopped for lack of progress is accepted if both objectives agree; `fit`
+        # checks the constraints.
+        stopped_early = answer.status in (status.AlmostSolved, status.InsufficientProgress)
+        accepted = stopped_early and gap < _MAX_DUALITY_GAP
+        if answer.status != status.Solved and not accepted:
             raise NotConverged(
                 f"semidefinite programme of {len(self.bodies)} bodies ended as '{answer.status}'; "
                 "is the prior far from the data (units, swapped legs)?",
