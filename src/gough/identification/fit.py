@@ -155,16 +155,25 @@ def fit_logs(
     for name, failure in run.errors.items():
         text = f"was not possible: {failure}"
         notices.append(Notice(rule="estimator", level="info", where=name, text=text))
-    uses = {"identification": recordings, "loaded": loaded, "validation": held_out}
+    log_names = {
+        "identification": _names(recordings),
+        "loaded": _names(loaded),
+        "validation": _names(held_out),
+    }
     identification = replace(
         fitted.identification,
         notices=(*notices, *constants.notices, *fitted.identification.notices),
         constants=constants,
         structures=structures,
         history=history,
-        logs={use: tuple(log.source for log in logs) for use, logs in uses.items()},
+        logs=log_names,
     )
     return replace(fitted, identification=identification)
+
+
+def _names(logs: Sequence[Recording]) -> tuple[str, ...]:
+    """Return the names of logs."""
+    return tuple(log.source for log in logs)
 
 
 def _ignore(fraction: float) -> None:
@@ -364,9 +373,10 @@ def _validate(
         fits += fits_of(held_out, estimate.predict, held_out=True)
         experiments.append(held_out)
     quality = _data_quality(experiments)
-    recordings = [log for each in experiments for log in each.recordings]
     notices = [*estimate.notices, *estimate.parameter_notices, *validation.notices]
+    fingerprints = []
     for each in experiments:
+        fingerprints += [log.fingerprint for log in each.recordings]
         for log in each.processed:
             notices += of_log(log.notices, log.source)
     identification = Identification(
@@ -383,7 +393,7 @@ def _validate(
         joint_terms=terms,
         fits=fits,
         quality=quality,
-        digests=dict(zip(quality, [log.fingerprint for log in recordings])),
+        digests=dict(zip(quality, fingerprints)),
         notices=tuple(notices),
         settings=settings.to_dict(),
         choice=experiment.choice,
