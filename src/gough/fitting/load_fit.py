@@ -1,8 +1,4 @@
-"""The parameters of a load, from the effort that the robot would not need without it; and where it
-changed.
-
-What data tell of a load, and what they leave open: noise is not information, nor is what was known
-before.
+"""Parameters of a payload from the effort beyond that of the unloaded robot, and its changes.
 
 With [W y] the whitened equations, G = W^T W their information, N what noise of the positions alone
 would make of it and D how large the parameters of a load can be, the directions v of
@@ -41,16 +37,16 @@ from gough.fitting.uncertainty import (
 )
 from gough.fitting.whitening import whiten
 
-# noise of the rows from the fit, and the fit from the noise: what is left then moves by less than
-# 0.1 sigma
-PASSES = 4
-PIECES = 100  # of a log, between which a load is looked at
-SHORTEST = 8  # samples of a piece
-FEWEST = 3  # pieces on each side of a change
-MOST = 4  # changes looked for
-SMALL = 0.01  # a stretch with less than this of what is known along a direction says nothing of it
-# chance of a change being seen in a log without one, if errors between pieces are independent
-FALSE_ALARM = 1e-3
+# Alternations of noise and fit; the values then change by less than 0.1 standard errors
+LOAD_FIT_ITERATIONS = 4
+MAX_LOAD_BLOCKS = 100  # of all logs, between which a change of load is searched
+MIN_LOAD_BLOCK_SAMPLES = 8
+MIN_BLOCKS_BESIDE_CHANGE = 3  # on each side
+MAX_LOAD_CHANGES = 4  # searched for
+# Fraction of the information along a direction below which a block does not determine it
+MIN_DIRECTION_INFORMATION = 0.01
+# Probability of a change in a log without one, if errors of the blocks are independent
+LOAD_CHANGE_FALSE_ALARM = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,8 +76,7 @@ class Seen:
         return np.asarray(self.root @ self.root.T + self.hidden @ self.hidden.T)
 
     def ratio(self, contrasts: FloatArray) -> FloatArray:
-        """Return the information on combinations a x, a (k, p), over that of noise alone and of
-        what was known, (k,).
+        """Return the signal-to-noise ratio of combinations a x, a (k, p), (k,).
 
         Whatever the others, a x is seen along c = (G + D^-2)^-1 a: 1 + c^T (G - N) c / c^T (N +
         D^-2) c, of which 1 means nothing.
@@ -152,8 +147,7 @@ def in_words(names: tuple[str, ...], direction: FloatArray) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadProblem:
-    """Equations of a load: effort beyond that of the unloaded robot = W x + noise, in the order of
-    time.
+    """Equations of a load in the order of time: additional effort = W x + noise.
 
     Args:
         regression: W and that effort, (t, r, p) and (t, r).
@@ -174,9 +168,7 @@ class LoadProblem:
         )
 
     def of_noise(self, covariance: FloatArray) -> FloatArray:
-        """Return what noise of the positions adds to [W y]^T Sigma^-1 [W y] of one sample, (p + 1,
-        p + 1).
-        """
+        """Return the contribution of position noise to [W y]^T Sigma^-1 [W y] of one sample."""
         return np.asarray(np.tensordot(np.linalg.inv(covariance), self.noise))
 
 
@@ -194,8 +186,7 @@ class LoadFit:
 
 
 def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None = None) -> LoadFit:
-    """Find the values of a load that can be as large as `prior_std` (p,), samples weighted by
-    `weight` (t,).
+    """Fit a load as large as `prior_std` (p,), with samples weighted by `weight` (t,).
 
     The error of the values is that of noise, by what the residuals show (`estimate_covariance`), of
     hidden directions, as large as before, and of the unloaded robot's model E, which enters all
@@ -204,7 +195,7 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
     data = problem.regression
     weight = np.ones(len(data)) if weight is None else weight
     values = weighted_fit(data.statistics()).values
-    for _ in range(PASSES):
+    for _ in range(LOAD_FIT_ITERATIONS):
         covariance = _row_noise(data, values, weight)
         each = covariance if (weight == 1).all() else covariance / weight[:, None, None]
         white = data.whitened(each)
@@ -215,7 +206,7 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
     error = whiten(problem.model_error, each, data.mask, data.rows)
     pull = np.tensordot(white.regressor @ found.along, error, axes=((0, 1), (0, 1)))
     shift = found.back @ (pull / found.information[:, None])
-    noise = _noise_spread(white, found)
+    noise = _noise_covariance(white, found)
     return LoadFit(
         seen=found,
         covariance=covariance,
@@ -227,59 +218,60 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
     )
 
 
-def _noise_spread(white: Regression, found: Seen) -> EstimateCovariance:
-    """Return the covariance that noise gives the values, (p, p): that along what is seen, carried
-    back to these.
-    """
+def _noise_covariance(white: Regression, found: Seen) -> EstimateCovariance:
+    """Return the covariance of the values due to noise along the observed directions, (p, p)."""
     p, q = found.along.shape
     if not q:
         return EstimateCovariance(
             covariance=np.zeros((p, p)), degrees_of_freedom=np.full(p, np.inf), kind="white"
         )
     matrix = np.zeros((p + 1, q + 1))
-    matrix[:p, :q], matrix[:p, q], matrix[p, q] = (
-        found.along,
-        -found.values,
-        1.0,
-    )  # what is left is the effort
-    turned = white.transform(matrix, [f"direction{k}" for k in range(q)], ["1"] * q)
-    influence = linear_influence(
-        turned.statistics(), useful_samples(turned, "auto"), np.diag(found.information**-0.5)
-    )
-    own = estimate_covariance(influence, "auto", max(float(white.n_valid.sum()) - q, 1.0))
-    part = found.back**2 * np.diag(own.covariance)
-    few = part.sum(axis=1) / np.maximum((part / own.degrees_of_freedom).sum(axis=1), TINY)
+    matrix[:p, :q] = found.along
+    matrix[:p, q] = -found.values  # the effort becomes the residual
+    matrix[p, q] = 1.0
+    rotated = white.transform(matrix, [f"direction{k}" for k in range(q)], ["1"] * q)
+    root = np.diag(found.information**-0.5)
+    influence = linear_influence(rotated.statistics(), useful_samples(rotated, "auto"), root)
+    freedom = max(float(white.n_valid.sum()) - q, 1.0)
+    directions = estimate_covariance(influence, "auto", freedom)
+    variance = found.back**2 * np.diag(directions.covariance)
+    weighted = (variance / directions.degrees_of_freedom).sum(axis=1)
+    pooled_freedom = np.maximum(variance.sum(axis=1) / np.maximum(weighted, TINY), 1.0)
     return replace(
-        own,
-        covariance=found.back @ own.covariance @ found.back.T,
+        directions,
+        covariance=found.back @ directions.covariance @ found.back.T,
         sources=(),
-        degrees_of_freedom=np.where(part.any(axis=1), np.maximum(few, 1.0), np.inf),
+        degrees_of_freedom=np.where(variance.any(axis=1), pooled_freedom, np.inf),
     )
 
 
 def _row_noise(data: Regression, values: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return the covariance of the rows from what values leave, single rows where correlations are
-    not sure, (r, r).
+    """Return the covariance of the rows from the residual, (r, r).
+
+    Diagonal where the correlations are not well determined.
     """
-    left = data.residual(values) * np.sqrt(weight)[:, None]
-    there = data.valid * np.sqrt(weight)[:, None]
-    counts = np.maximum(there.T @ there, TINY)
-    free = max(1 - len(values) / max(float(np.trace(counts)), 1.0), 0.1)
-    covariance = left.T @ left / counts / free
-    least = 1e-9 * max(float(np.abs(data.effort).max(initial=0.0)), 1e-3)  # keeps exact data finite
-    size = np.maximum(np.sqrt(np.diag(covariance)), least)
-    unit = covariance / np.outer(size, size)
-    np.fill_diagonal(unit, 1.0)
-    sure = (
-        np.diag(counts).min() >= MIN_FREEDOM_PER_ROW * len(size)
-        and np.linalg.eigvalsh(unit)[0] > MIN_ROW_CORRELATION_EIGENVALUE
-    )
-    return np.asarray((unit if sure else np.eye(len(size))) * np.outer(size, size))
+    root_weight = np.sqrt(weight)[:, None]
+    residual = data.residual(values) * root_weight
+    valid = data.valid * root_weight
+    n_valid = np.maximum(valid.T @ valid, TINY)
+    free_fraction = max(1 - len(values) / max(float(np.trace(n_valid)), 1.0), 0.1)
+    covariance = residual.T @ residual / n_valid / free_fraction
+    largest_effort = float(np.abs(data.effort).max(initial=0.0))
+    rounding = 1e-9 * max(largest_effort, 1e-3)  # keeps exact data finite
+    std = np.maximum(np.sqrt(np.diag(covariance)), rounding)
+    correlation = covariance / np.outer(std, std)
+    np.fill_diagonal(correlation, 1.0)
+    enough_samples = np.diag(n_valid).min() >= MIN_FREEDOM_PER_ROW * len(std)
+    if not enough_samples or not (
+        np.linalg.eigvalsh(correlation)[0] > MIN_ROW_CORRELATION_EIGENVALUE
+    ):
+        correlation = np.eye(len(std))
+    return np.asarray(correlation * np.outer(std, std))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pieces:
-    """Whitened equations of consecutive pieces, condensed."""
+    """Statistics of the whitened equations of consecutive pieces."""
 
     edges: IntArray  # first sample of each piece and the end, (k + 1,)
     grams: FloatArray  # [W y]^T [W y], (k, p + 1, p + 1)
@@ -290,8 +282,7 @@ class Pieces:
 
     @classmethod
     def of(cls, problem: LoadProblem, covariance: FloatArray, zone: FloatArray) -> Pieces:
-        """Return the pieces of a problem with noise (r, r) of its rows; none reaches over a
-        recording or a period.
+        """Return the pieces of a problem with noise (r, r); none crosses logs or periods.
 
         The zone is the time of each sample in units of what filters smear a change over, (t,).
         """
@@ -305,7 +296,11 @@ class Pieces:
             [0, *np.unique(np.concatenate([*breaks, [len(data)]])).astype(int).tolist()]
         ):
             count = max(
-                1, min(round(PIECES * (stop - start) / len(data)), (stop - start) // SHORTEST)
+                1,
+                min(
+                    round(MAX_LOAD_BLOCKS * (stop - start) / len(data)),
+                    (stop - start) // MIN_LOAD_BLOCK_SAMPLES,
+                ),
             )
             edges += np.linspace(start, stop, count + 1).astype(int)[1:].tolist()
         rows = data.whitened(covariance).stacked()
@@ -330,10 +325,13 @@ class History:
 def history(
     pieces: Pieces, time: FloatArray, prior_std: FloatArray, memory: float | None = None
 ) -> History:
-    """Return what was known after each piece of samples at these times, (t,), of parameters up to
-    so large, (p,).
+    """Return the values of a load after each piece.
 
-    Memory is the time after which a sample counts 1 / e; for ever by default. [s]
+    Args:
+        pieces: Statistics of consecutive pieces.
+        time: Of all samples, (t,). [s]
+        prior_std: How large parameters can be, (p,).
+        memory: Time after which a sample has the weight 1 / e; infinite by default. [s]
     """
     ends = time[pieces.edges[1:] - 1]
     gram, noise = np.zeros_like(pieces.grams[0]), np.zeros_like(pieces.grams[0])
@@ -352,9 +350,10 @@ def history(
 def changes(pieces: Pieces, prior_std: FloatArray) -> list[int]:
     """Return the pieces with which another load begins, in the order of time.
 
-    Cuts are put where they explain most, `MOST` of them; then the weakest is taken back as long as
-    its two sides do not differ by more than chance. How much pieces scatter, model errors included,
-    is what all cuts leave. Cuts within what filters smear a change over are one.
+    The best `MAX_LOAD_CHANGES` cuts are found one by one; then the weakest is removed as long as
+    the difference between its two sides is not significant. The scatter of the pieces, with errors
+    of the model, is estimated from the residual of all cuts. Cuts within the response time of the
+    filters are one.
     """
     whole, useful = (
         seen(pieces.grams.sum(axis=0), pieces.noise.sum(axis=0), prior_std),
@@ -369,11 +368,11 @@ def changes(pieces: Pieces, prior_std: FloatArray) -> list[int]:
     )
     count = len(scores.score)
     cuts: list[int] = []
-    for _ in range(MOST):
+    for _ in range(MAX_LOAD_CHANGES):
         tried = [
             (a, cut, b)
             for a, b in pairwise([0, *cuts, count])
-            for cut in range(a + FEWEST, b - FEWEST + 1)
+            for cut in range(a + MIN_BLOCKS_BESIDE_CHANGE, b - MIN_BLOCKS_BESIDE_CHANGE + 1)
         ]
         cuts = sorted([*cuts, *scores.best(tried)])
     while cuts:
@@ -385,7 +384,7 @@ def changes(pieces: Pieces, prior_std: FloatArray) -> list[int]:
             size, many = scores.test(a, cut, b, std)
             chance.append(f_tail(size / many, many, float(freedom.min())) * count if many else 1.0)
         weakest = int(np.argmax(chance))
-        if chance[weakest] < FALSE_ALARM:
+        if chance[weakest] < LOAD_CHANGE_FALSE_ALARM:
             break
         del cuts[weakest]
     groups: list[list[int]] = []  # of cuts that are one change smeared
@@ -412,9 +411,7 @@ class _Scores:
     score: FloatArray  # u of each piece at the common solution, (k, q)
 
     def inside(self, start: int, stop: int) -> slice:
-        """Return the pieces of a stretch without those beside its cuts, in which there may be both
-        loads.
-        """
+        """Return the pieces of a block without those beside its cuts, which may hold both loads."""
         return slice(start + (start > 0), stop - (stop < len(self.score)))
 
     def best(self, tried: list[tuple[int, int, int]]) -> list[int]:
@@ -424,9 +421,9 @@ class _Scores:
     def test(
         self, start: int, cut: int, stop: int, std: FloatArray | None = None
     ) -> tuple[float, int]:
-        """Return the score test of a cut in a stretch, and over how many directions it is.
+        """Return the score test of a cut in a block, and its number of directions.
 
-        With S1, u1 the sums before the cut and S, u those of the stretch, d = u1 - S1 S^-1 u has
+        With S1, u1 the sums before the cut and S, u those of the block, d = u1 - S1 S^-1 u has
         the covariance V = S1 - S1 S^-1 S1 under noise of variance 1: d^T V^-1 d. Once it is known
         how large noise is, `std` (q,), the pieces beside cuts are left out.
         """
@@ -440,12 +437,12 @@ class _Scores:
         back = before @ _inverse(before + after)
         gap = own - back @ (own + other)
         weight, axes = np.linalg.eigh(before - back @ before)
-        clear = weight > SMALL
+        clear = weight > MIN_DIRECTION_INFORMATION
         turned = axes[:, clear].T @ (gap if std is None else gap / np.maximum(std, TINY))
         return float((turned**2 / weight[clear]).sum()), int(clear.sum())
 
     def left(self, ends: list[int]) -> FloatArray:
-        """Return the scores inside stretches with a load of its own in each, (k, q)."""
+        """Return the residual scores if each block has its own load, (k, q)."""
         left = []
         for side in (self.inside(a, b) for a, b in pairwise(ends)):
             own = _inverse(self.share[side].sum(axis=0)) @ self.score[side].sum(axis=0)
@@ -456,5 +453,5 @@ class _Scores:
 def _inverse(matrix: FloatArray) -> FloatArray:
     """Return the inverse of a share of the information where that is not too small."""
     weight, axes = np.linalg.eigh((matrix + matrix.T) / 2)
-    clear = weight > SMALL
+    clear = weight > MIN_DIRECTION_INFORMATION
     return np.asarray((axes[:, clear] / weight[clear]) @ axes[:, clear].T)
