@@ -89,7 +89,7 @@ def test_log_says_what_is_in_a_file_and_writes_a_description(tmp_path: Path) -> 
     done = subprocess.run(
         [*words, "-o", "run.toml"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert "is a guess" in done.stdout
+    assert "are guesses" in done.stdout
     assert done.stdout.endswith("wrote run.toml\n")
     log = gough.read_recording(tmp_path / "run.csv", tmp_path / "run.toml")
     assert np.allclose(log.position, rows[:, 1:3])

@@ -244,7 +244,7 @@ def test_payload_finds_nothing_where_there_is_nothing(study: tuple[str, Path]) -
             or parameter["interval"][0] <= 0 <= parameter["interval"][1]
         )
     assert facts["physical"]
-    assert any("no load is seen" in note for note in facts["notes"])
+    assert any("no load is detected" in notice["text"] for notice in facts["notices"])
     assert (
         facts["processing"]
         == json.loads((folder / "result" / "estimate.json").read_text())["processing"]
