@@ -1,7 +1,7 @@
 """Gough: the dynamic model of a parallel robot from what its controller records.
 
-Mechanism -- design() --> trajectory --(robot or virtual robot)--> Recording -- identify() -->
-Identification
+Mechanism -- design() --> trajectory --(robot or virtual robot)--> Recording -- identify()
+--> Identification
 """
 
 from __future__ import annotations

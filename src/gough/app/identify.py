@@ -42,13 +42,15 @@ def identify(
 
     Args:
         model: The robot, also by name or path.
-        recordings: Logs without payload (or, without `loaded`, all logs, each with the payload it
-            names); one or several, read or as paths or DataFrames.
+        recordings: Logs without payload (or, without `loaded`, all logs, each with the
+            payload it names); one or several, read or as paths or DataFrames.
         settings: How; single options may be given by name instead.
-        loaded: Logs with a known payload; if they hold currents, drive gains can be identified.
+        loaded: Logs with a known payload; if they hold currents, drive gains can be
+            identified.
         held_out: Logs to validate on.
-        whole: Sufficient statistics of all logs where `recordings` are only a sample of them: the
-            estimate is that of all, verdict and figures are of the sample. See `identify_logs`.
+        whole: Sufficient statistics of all logs where `recordings` are only a sample of
+            them: the estimate is that of all, verdict and figures are of the sample. See
+                `identify_logs`.
         progress: Called with the fraction done.
     """
     chosen = merge_settings(IdentifySettings, settings, options)
@@ -80,9 +82,9 @@ def identify_logs(
     """Identify a robot from any number of log files, condensed one by one, on several processes or
     a cluster.
 
-    The processing is chosen on a sample of the logs and then frozen. Every log becomes a factor,
-    the factors are merged in the order of the logs' paths: the result is the same to the last bit
-    whatever the number of workers. Duplicates count once.
+    The processing is chosen on a sample of the logs and then frozen. Every log becomes a
+    factor, the factors are merged in the order of the logs' paths: the result is the same
+    to the last bit whatever the number of workers. Duplicates count once.
 
     Args:
         robot: Name or path of the robot file.
@@ -91,11 +93,17 @@ def identify_logs(
         work: Where, and what to do about logs that cannot be used.
         progress: Called with the fraction done, over all workers.
     """
-    chosen, where = merge_settings(IdentifySettings, settings, options), work or FactorSettings()
+    chosen, where = (
+        merge_settings(IdentifySettings, settings, options),
+        work or FactorSettings(),
+    )
     estimator = (
         ESTIMATORS.get(chosen.estimator) if isinstance(chosen.estimator, str) else chosen.estimator
     )
-    if isinstance(estimator, Robust) or needed_problem(estimator) in (GainProblem, PeriodicProblem):
+    if isinstance(estimator, Robust) or needed_problem(estimator) in (
+        GainProblem,
+        PeriodicProblem,
+    ):
         raise InvalidInput(
             f"'{chosen.estimator}' needs the samples of all logs at once, which factors no longer "
             f"have; "
@@ -150,5 +158,8 @@ def identify_logs(
         result,
         notices=(*notices, *result.notices),
         settings=chosen.to_dict(),
-        logs={**result.logs, "identification": tuple(map(name_of, collected.keys))},
+        logs={
+            **result.logs,
+            "identification": tuple(map(name_of, collected.keys)),
+        },
     )

@@ -10,13 +10,23 @@ import numpy as np
 
 from gough.bounding.prior import default_prior, prior_by_name
 from gough.bounding.solve import BoundedProblem, Solver, enclose
-from gough.bounding.uncertain_regressor import enclose_regressor, friction_interval
+from gough.bounding.uncertain_regressor import (
+    enclose_regressor,
+    friction_interval,
+)
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
 from gough.core.intervals import Interval
 from gough.core.notices import Notice
-from gough.core.options import REQUIRED, Settings, merge_settings, nested, option, with_settings
+from gough.core.options import (
+    REQUIRED,
+    Settings,
+    merge_settings,
+    nested,
+    option,
+    with_settings,
+)
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS

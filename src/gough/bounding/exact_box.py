@@ -19,7 +19,13 @@ import numpy as np
 
 from gough.bounding.linear_program import LinearProgram, reduce_contradiction
 from gough.bounding.messages import explain_contradiction, warn_if_nearly_empty
-from gough.bounding.polytope import Polytope, Proof, equations_of, linearise, split_signs
+from gough.bounding.polytope import (
+    Polytope,
+    Proof,
+    equations_of,
+    linearise,
+    split_signs,
+)
 from gough.bounding.problem import BoundedProblem, Equations
 from gough.bounding.proofs import Bound, BoxSearch, Case, Round, stored_proof
 from gough.bounding.start_box import finite_start
@@ -70,7 +76,10 @@ class ExactBox:
             "outliers": self.outliers,
             "proofs": len(search.proofs),
             "smallest_fitting": search.ratio,
-            "error_bound": [float(problem.error_bound.min()), float(problem.error_bound.max())],
+            "error_bound": [
+                float(problem.error_bound.min()),
+                float(problem.error_bound.max()),
+            ],
         }
         notices = warn_if_nearly_empty(search.ratio)
         notices += _warn_if_signs_are_open(problem, search)
@@ -81,7 +90,10 @@ class ExactBox:
         else:
             gap = np.max([case.rounds[-1].gap for case in search.feasible_cases], axis=0)
             relative_gap = float((gap / np.maximum(upper - lower, 1e-300)).max())
-            certificate |= {"gap": float(gap.max()), "relative_gap": relative_gap}
+            certificate |= {
+                "gap": float(gap.max()),
+                "relative_gap": relative_gap,
+            }
             notices += _warn_if_gap_is_large(relative_gap)
         certificate["proof"] = stored_proof(problem, search)
         return Enclosure(
@@ -172,7 +184,11 @@ def _prove_round(equations: Equations, box: Interval, outliers: int) -> Round:
 
 
 def prove_bound(
-    program: LinearProgram, parameter: int, upper: bool, inflation: float, needed: int
+    program: LinearProgram,
+    parameter: int,
+    upper: bool,
+    inflation: float,
+    needed: int,
 ) -> Bound:
     """Bound one parameter by several proofs that share no equation.
 

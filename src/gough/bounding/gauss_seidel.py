@@ -76,7 +76,10 @@ class GaussSeidel:
                 "equations": len(equations.effort),
                 "sweeps": sweeps,
                 "smallest_fitting": ratio,
-                "error_bound": [float(problem.error_bound.min()), float(problem.error_bound.max())],
+                "error_bound": [
+                    float(problem.error_bound.min()),
+                    float(problem.error_bound.max()),
+                ],
             },
         )
 

@@ -119,7 +119,10 @@ class LinearProgram:
         return self._solve(objective, (inflation, inflation), unit)
 
     def _solve(
-        self, objective: FloatArray, inflation_limits: tuple[float, float], unit: float
+        self,
+        objective: FloatArray,
+        inflation_limits: tuple[float, float],
+        unit: float,
     ) -> Vertex:
         """Solve with a few half-spaces, adding violated ones until there are none."""
         p = len(self.scale)

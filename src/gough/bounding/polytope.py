@@ -52,7 +52,10 @@ class Polytope:
         index = np.arange(len(self))[equations]
         half_spaces = np.concatenate([index, index + len(self)])
         return Polytope(
-            self.normal[half_spaces], self.offset[half_spaces], self.bound[index], self.box
+            self.normal[half_spaces],
+            self.offset[half_spaces],
+            self.bound[index],
+            self.box,
         )
 
     def excess(self, point: FloatArray) -> FloatArray:

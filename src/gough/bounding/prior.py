@@ -40,7 +40,8 @@ def default_prior(model: Model, base: BaseParameters) -> dict[str, tuple[float, 
 
 
 def prior_by_name(
-    prior: tuple[float, float] | Mapping[str, tuple[float, float]], base: BaseParameters
+    prior: tuple[float, float] | Mapping[str, tuple[float, float]],
+    base: BaseParameters,
 ) -> dict[str, tuple[float, float]]:
     """Return the bounds of every parameter; those that a mapping does not name are unbounded."""
     if not isinstance(prior, Mapping):

@@ -87,7 +87,11 @@ def _invert(
 
 
 def _unbounded(
-    problem: BoundedProblem, scaled: FloatArray, unknown: IntArray, *, with_outliers: bool
+    problem: BoundedProblem,
+    scaled: FloatArray,
+    unknown: IntArray,
+    *,
+    with_outliers: bool,
 ) -> NotIdentifiable:
     """Return the error that names the parameters for which the data give no bound."""
     _, singular_values, directions = np.linalg.svd(scaled, full_matrices=True)

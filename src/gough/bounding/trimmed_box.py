@@ -50,7 +50,10 @@ class TrimmedBox:
             box,
             method="exact box, trimmed (heuristic)",
             notices=notices,
-            certificate={**box.certificate, "removed": [list(pair) for pair in removed]},
+            certificate={
+                **box.certificate,
+                "removed": [list(pair) for pair in removed],
+            },
         )
 
 

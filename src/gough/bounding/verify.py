@@ -34,7 +34,8 @@ def verify(content: dict[str, Any]) -> str:
     try:
         certificate = content["certificate"]
         _require(
-            "proof" in certificate, f"'{content['method']}' has no stored proof; exact boxes have"
+            "proof" in certificate,
+            f"'{content['method']}' has no stored proof; exact boxes have",
         )
         proof = certificate["proof"]
         stated = _box(content["lower"], content["upper"])
@@ -44,7 +45,14 @@ def verify(content: dict[str, Any]) -> str:
             for name, limits, inner in zip(content["parameters"], stated, proven, strict=True):
                 inside = limits[0] <= inner[0] and inner[1] <= limits[1]
                 _require(inside, f"the bounds of '{name}' are not proven")
-    except (KeyError, TypeError, ValueError, IndexError, ArithmeticError, AttributeError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        IndexError,
+        ArithmeticError,
+        AttributeError,
+    ) as error:
         raise Rejected(f"the file is damaged ({type(error).__name__}: {error})") from error
     statement = (
         f"proven: the box of {len(stated)} parameters holds if at most {proof['outliers']} "
@@ -90,7 +98,10 @@ def _check_signs(cases: list[dict[str, Any]]) -> None:
             split.add(j)
             _require(sign in (-1, 1), "a combination of signs is missing")
     complete = all(len(combination) == len(split) for combination in combinations)
-    _require(complete and len(combinations) == 2 ** len(split), "a combination of signs is missing")
+    _require(
+        complete and len(combinations) == 2 ** len(split),
+        "a combination of signs is missing",
+    )
 
 
 class _Checker:
@@ -104,7 +115,10 @@ class _Checker:
         self.outliers = int(proof["outliers"])
         names = list(zip(proof["sample"], proof["row"], strict=True))
         _require(len(set(names)) == len(names), "an equation is listed twice")
-        _require(self.outliers == proof["outliers"] >= 0, "the number of outliers is none")
+        _require(
+            self.outliers == proof["outliers"] >= 0,
+            "the number of outliers is none",
+        )
         for bound, low, high, _ in zip(self.bound, self.lower, self.upper, names, strict=True):
             ordered = all(a <= b for a, b in zip(low, high, strict=True))
             _require(bound > 0 and ordered, "an interval is empty")
@@ -153,7 +167,10 @@ class _Checker:
                 for j in unknown:
                     remainder += magnitude[j] * self._deviation(x, one["equations"], i, j)
                 contraction = max(contraction, remainder / magnitude[i])
-            _require(contraction < 1, "a start's matrix does not invert its equations")
+            _require(
+                contraction < 1,
+                "a start's matrix does not invert its equations",
+            )
             for j in unknown:
                 reach[j] = max(reach[j], magnitude[j] / (1 - contraction))
         finite = list(box)
@@ -186,7 +203,10 @@ class _Checker:
             _require_disjoint(contradictions)
             nothing = [Fraction(0)] * len(box)
             for proof in contradictions:
-                _require(self.minimum(proof, nothing, box) > 0, "a contradiction is none")
+                _require(
+                    self.minimum(proof, nothing, box) > 0,
+                    "a contradiction is none",
+                )
             if len(contradictions) > self.outliers:
                 return None
             narrowed = list(box)
@@ -202,14 +222,20 @@ class _Checker:
         return box
 
     def _check_bound(
-        self, bound: dict[str, Any], contradictions: list[dict[str, Any]], box: Box
+        self,
+        bound: dict[str, Any],
+        contradictions: list[dict[str, Any]],
+        box: Box,
     ) -> None:
         """Require enough proofs of a bound that share no equation."""
         j = bound["parameter"]
         _require(j in range(len(box)), f"there is no parameter {j}")  # -1 would be the last one
         proofs = [*contradictions, *bound["proofs"]]
         _require_disjoint(proofs)
-        _require(len(proofs) > self.outliers, f"a bound of parameter {j} lacks proofs")
+        _require(
+            len(proofs) > self.outliers,
+            f"a bound of parameter {j} lacks proofs",
+        )
         sign = -1 if bound["upper"] else 1
         cost = [Fraction(0)] * len(box)
         cost[j] = Fraction(sign)

@@ -18,7 +18,8 @@ TINY = float(np.finfo(float).tiny)  # lower bound of a divisor that may be zero
 def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
     """Return a read-only C-ordered copy.
 
-    An array that is already read-only, C-ordered and not a view is returned without copying.
+    An array that is already read-only, C-ordered and not a view is returned without
+    copying.
     """
     if isinstance(values, np.ndarray) and values.dtype == dtype:
         flags = values.flags

@@ -35,7 +35,11 @@ def import_optional(module: str, extra: str) -> Any:
 
 
 def stacked_axes(
-    titles: Sequence[str], height: float = 2.2, *, along: str = "time [s]", share: bool = True
+    titles: Sequence[str],
+    height: float = 2.2,
+    *,
+    along: str = "time [s]",
+    share: bool = True,
 ) -> list[Any]:
     """Return one pair of axes for each title, below each other (needs matplotlib).
 

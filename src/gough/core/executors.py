@@ -1,8 +1,9 @@
 """Executors: run tasks in this process, in several processes or on a cluster.
 
-The results do not depend on the executor. An executor is any object with `run(function, tasks)`.
-The function must be defined in a module and the tasks must be plain values, because both are sent
-to other processes. Results come in the order in which they are finished.
+The results do not depend on the executor. An executor is any object with `run(function,
+tasks)`. The function must be defined in a module and the tasks must be plain values,
+because both are sent to other processes. Results come in the order in which they are
+finished.
 """
 
 from __future__ import annotations
@@ -60,15 +61,18 @@ class InProcess:
 class Processes:
     """Run the tasks in several new processes of this machine.
 
-    If a process dies (out of memory, killed), the others end with it. All are started again and
-    continue with the unfinished tasks, unless that failed `MAX_WORKER_LOSSES` times in a row.
+    If a process dies (out of memory, killed), the others end with it. All are started again
+    and continue with the unfinished tasks, unless that failed `MAX_WORKER_LOSSES` times in
+    a row.
     """
 
     workers: int  # number of processes
 
     def run(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[tuple[int, Any]]:
         """Yield the index and the outcome of each task as they finish."""
-        from concurrent.futures.process import BrokenProcessPool  # here, as its import takes long
+        from concurrent.futures.process import (
+            BrokenProcessPool,
+        )  # here, as its import takes long
 
         unfinished = list(range(len(tasks)))
         losses = 0
@@ -83,7 +87,10 @@ class Processes:
                     raise _workers_died(tasks, unfinished) from error
 
     def _run_once(
-        self, function: Callable[[T], Any], tasks: Sequence[T], unfinished: list[int]
+        self,
+        function: Callable[[T], Any],
+        tasks: Sequence[T],
+        unfinished: list[int],
     ) -> Iterator[tuple[int, Any]]:
         """Run the unfinished tasks in one pool of processes; removes those that finish."""
         import multiprocessing  # here, because these take long to import

@@ -57,9 +57,9 @@ def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -
     """Write files that belong together into an existing folder: all of them, or none.
 
     The files are first written to a temporary folder inside it. Renaming that folder to
-    `PENDING_FOLDER` commits them; after that each file moves to its place. If a crash interrupts
-    the moves, `locate_written` finds the files that are still pending, and the next call moves
-    them.
+    `PENDING_FOLDER` commits them; after that each file moves to its place. If a crash
+    interrupts the moves, `locate_written` finds the files that are still pending, and the
+    next call moves them.
 
     Args:
         folder: Where the files belong.
@@ -109,11 +109,13 @@ def require_free(path: str | os.PathLike[str] | None, force: bool) -> None:
         raise OutputError(f"'{path}' is a folder, expected a file", path=str(path))
     if os.path.lexists(target) and not force:
         raise OutputError(
-            f"'{path}' already exists; choose another name or use `force=True`", path=str(path)
+            f"'{path}' already exists; choose another name or use `force=True`",
+            path=str(path),
         )
     if not target.parent.is_dir():
         raise OutputError(
-            f"the folder of '{path}' does not exist; create '{target.parent}' first", path=str(path)
+            f"the folder of '{path}' does not exist; create '{target.parent}' first",
+            path=str(path),
         )
 
 
@@ -124,7 +126,10 @@ def require_free_folder(path: str | os.PathLike[str], force: bool) -> Path:
     """
     target = Path(path)
     if os.path.lexists(target) and not target.is_dir():
-        raise OutputError(f"'{path}' is a file or a broken link, expected a folder", path=str(path))
+        raise OutputError(
+            f"'{path}' is a file or a broken link, expected a folder",
+            path=str(path),
+        )
     if target.is_dir() and any(target.iterdir()) and not force:
         raise OutputError(
             f"the folder '{path}' is not empty; choose another one or use `force=True`",
@@ -147,8 +152,8 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
 def text_encoding(beginning: bytes) -> str:
     """Return the encoding of a text from its first bytes.
 
-    UTF-16 is recognised by its byte-order mark or its zero bytes; then UTF-8 if it fits, else
-    that of Windows.
+    UTF-16 is recognised by its byte-order mark or its zero bytes; then UTF-8 if it fits,
+    else that of Windows.
     """
     if beginning[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"

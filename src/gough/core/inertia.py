@@ -20,7 +20,9 @@ def parallel_axes(mass: float, centre: FloatArray) -> FloatArray:
     return np.asarray(mass * (centre @ centre * np.eye(3) - np.outer(centre, centre)))
 
 
-def about_centre(parameters: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+def about_centre(
+    parameters: FloatArray,
+) -> tuple[float, FloatArray, FloatArray]:
     """Return mass [kg], centre of mass (3,) [m] and the inertia about it (3, 3) [kg m2].
 
     The centre of a body without mass is the origin of its frame.
@@ -30,7 +32,11 @@ def about_centre(parameters: FloatArray) -> tuple[float, FloatArray, FloatArray]
     """
     mass = float(parameters[0])
     centre = parameters[1:4] / mass if mass else np.zeros(3)
-    return mass, centre, _inertia_matrix(parameters) - parallel_axes(mass, centre)
+    return (
+        mass,
+        centre,
+        _inertia_matrix(parameters) - parallel_axes(mass, centre),
+    )
 
 
 def transform_inertia(pose: FloatArray, parameters: FloatArray) -> FloatArray:

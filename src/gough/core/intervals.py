@@ -1,13 +1,14 @@
 """Interval arithmetic on NumPy arrays that rounds outward: the exact result is always inside.
 
-A correctly rounded operation is at most half a unit in the last place off, so one step to the next
-number on either side encloses it, underflow and overflow included. Sums of products go through
-BLAS, whose order of summation is unknown; they are enclosed by the a-priori bound that holds for
-every order, with or without fused operations:
+A correctly rounded operation is at most half a unit in the last place off, so one step to
+the next number on either side encloses it, underflow and overflow included. Sums of
+products go through BLAS, whose order of summation is unknown; they are enclosed by the
+a-priori bound that holds for every order, with or without fused operations:
 
     |fl(A x) - A x| <= gamma_n |A| |x| + n eta,    gamma_n = n u / (1 - n u),  u = 2^-53
 
-(Higham, Accuracy and Stability of Numerical Algorithms, (3.5)). eta is the smallest normal number.
+(Higham, Accuracy and Stability of Numerical Algorithms, (3.5)). eta is the smallest normal
+number.
 """
 
 from __future__ import annotations
@@ -72,12 +73,15 @@ class Interval:
         return self + (-other)
 
     def _corners(
-        self, operation: Callable[[Any, Any], Any], low: FloatArray, high: FloatArray
+        self,
+        operation: Callable[[Any, Any], Any],
+        low: FloatArray,
+        high: FloatArray,
     ) -> Interval:
         """Enclose a product or quotient by the values at the bounds.
 
-        0 times infinity and infinity / infinity: an infinite bound is not a member of the interval,
-        so 0 is taken.
+        0 times infinity and infinity / infinity: an infinite bound is not a member of the
+        interval, so 0 is taken.
         """
         with np.errstate(invalid="ignore"):
             corners = np.stack(
@@ -101,12 +105,16 @@ class Interval:
         high = np.where(nonzero, other.upper, 1.0)
         quotient = self._corners(np.divide, low, high)
         return Interval(
-            np.where(nonzero, quotient.lower, -np.inf), np.where(nonzero, quotient.upper, np.inf)
+            np.where(nonzero, quotient.lower, -np.inf),
+            np.where(nonzero, quotient.upper, np.inf),
         )
 
     def __and__(self, other: Interval) -> Interval:
         """Intersect; no rounding happens."""
-        return Interval(np.maximum(self.lower, other.lower), np.minimum(self.upper, other.upper))
+        return Interval(
+            np.maximum(self.lower, other.lower),
+            np.minimum(self.upper, other.upper),
+        )
 
     @property
     def empty(self) -> BoolArray:
@@ -194,8 +202,8 @@ def _wave(function: Callable[[FloatArray], FloatArray], x: Interval, first: floa
 def above_sum(computed: FloatArray, terms: int) -> FloatArray:
     """Return an upper bound of an exact sum of non-negative products from its computed value.
 
-    computed >= (1 - gamma_n) exact - n eta, and 1 + 4 n u is a number of the machine that exceeds 1
-    / (1 - gamma_n) by more than the rounding of the multiplication (n < 2^40).
+    computed >= (1 - gamma_n) exact - n eta, and 1 + 4 n u is a number of the machine that
+    exceeds 1 / (1 - gamma_n) by more than the rounding of the multiplication (n < 2^40).
     """
     return up(up(computed + terms * _ETA) * (1.0 + 4.0 * terms * _UNIT))
 
@@ -203,8 +211,8 @@ def above_sum(computed: FloatArray, terms: int) -> FloatArray:
 def product(matrix: FloatArray, interval: Interval) -> Interval:
     """Enclose matrix @ x for every x in the interval.
 
-    With middle c and radius r of the interval, A x lies within |A| r of A c; the computed A c lies
-    within gamma_n |A| |c| of A c.
+    With middle c and radius r of the interval, A x lies within |A| r of A c; the computed A
+    c lies within gamma_n |A| |c| of A c.
 
     Args:
         matrix: (m, n), finite.

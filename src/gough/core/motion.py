@@ -30,7 +30,12 @@ class Motion(Record):
         t = len(self.time)
         n = len(self.coordinates)
         check_shapes(
-            self, q=(t, n), qd=(t, n), qdd=(t, n), closure_residual=(t,), extra_inputs=(t, None)
+            self,
+            q=(t, n),
+            qd=(t, n),
+            qdd=(t, n),
+            closure_residual=(t,),
+            extra_inputs=(t, None),
         )
 
     def __len__(self) -> int:

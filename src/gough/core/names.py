@@ -52,8 +52,8 @@ def _parse_name(text: str) -> dict[str, str | bool | None]:
 class Parameter(str):
     """The name of a parameter, with the attributes that follow from it.
 
-    It is equal to its text, so tables, files and patterns see a string. Any text is a name, e.g.
-    `leg1.rod.mx`; one without dots has no owner.
+    It is equal to its text, so tables, files and patterns see a string. Any text is a name,
+    e.g. `leg1.rod.mx`; one without dots has no owner.
     """
 
     unit: str  # SI, empty if not known; inertial parameters have theirs

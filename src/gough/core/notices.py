@@ -10,7 +10,11 @@ from gough.core.documents import plain
 
 Level = Literal["info", "warning", "error"]
 ResultLevel = Literal["ok", "warning", "error"]
-LEVELS: tuple[Level, ...] = ("error", "warning", "info")  # in the order they are listed
+LEVELS: tuple[Level, ...] = (
+    "error",
+    "warning",
+    "info",
+)  # in the order they are listed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +56,8 @@ def level_of(notices: Iterable[Notice]) -> ResultLevel:
 def ordered(notices: Iterable[Notice]) -> tuple[Notice, ...]:
     """Return notices in their fixed order: errors, warnings, info, each as they were found.
 
-    What is said twice is listed once, at the higher level. Joints or channels of one log with the
-    same text share a notice, which names all of them in `where`.
+    What is said twice is listed once, at the higher level. Joints or channels of one log
+    with the same text share a notice, which names all of them in `where`.
     """
     by_level = sorted(notices, key=lambda notice: LEVELS.index(notice.level))
     first: dict[tuple[str, str, str, str], Notice] = {}

@@ -1,17 +1,17 @@
 """Options of the verbs, declared once: name, type, default, unit and help.
 
-The settings of a verb are a frozen, keyword-only dataclass. Each field is an option, or settings of
-its own:
+The settings of a verb are a frozen, keyword-only dataclass. Each field is an option, or
+settings of its own:
 
     @dataclass(frozen=True, kw_only=True)
     class BoundsSettings(Settings):
-        error_bound: float = option(REQUIRED, "Largest error of any effort.", unit="N or N m",
-            above=0)
+        error_bound: float = option(REQUIRED, "Largest error of any effort.", unit="N or N
+            m", above=0)
         processing: Processing = nested(Processing)
 
-The keyword arguments of the function, the options of the command, the keys of a study and the
-settings stored with a result are made from these fields. Options of nested settings are given
-beside the others: `bounds(..., cutoff=20.0)`.
+The keyword arguments of the function, the options of the command, the keys of a study and
+the settings stored with a result are made from these fields. Options of nested settings are
+given beside the others: `bounds(..., cutoff=20.0)`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,27 @@ from functools import cache
 from math import isfinite
 from numbers import Integral, Real
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from gough.core.errors import InvalidInput, nearest
 
 REQUIRED: Any = MISSING  # default of an option that must be given
 S = TypeVar("S", bound="Settings")
 F = TypeVar("F", bound=Callable[..., Any])
-TYPE_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+TYPE_WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +171,8 @@ class Settings:
                 object.__setattr__(self, name, member.read(given))
             elif not isinstance(given, member):
                 raise InvalidInput(
-                    f"{name} is a {type(given).__name__}, expected {member.__name__}", option=name
+                    f"{name} is a {type(given).__name__}, expected {member.__name__}",
+                    option=name,
                 )
 
     def to_dict(self) -> dict[str, Any]:
@@ -197,7 +211,10 @@ def members(settings: type[Settings]) -> dict[str, Option | type[Settings]]:
             by_name[declared.name] = hint
         elif about is not None:
             by_name[declared.name] = Option(
-                name=declared.name, hint=hint, default=declared.default, about=about
+                name=declared.name,
+                hint=hint,
+                default=declared.default,
+                about=about,
             )
     return by_name
 
@@ -228,7 +245,10 @@ def merge_settings(cls: type[S], settings: S | None, options: Mapping[str, Any])
     known = options_of(cls)
     for name in options:
         if name not in known and name not in members(cls):
-            raise InvalidInput(f"there is no option '{name}'{nearest(name, known)}", option=name)
+            raise InvalidInput(
+                f"there is no option '{name}'{nearest(name, known)}",
+                option=name,
+            )
     values: dict[str, Any] = {}
     for name, member in members(cls).items():
         if isinstance(member, Option):
@@ -266,7 +286,11 @@ def with_settings(settings: type[Settings]) -> Callable[[F], F]:
         options = options_of(settings).values()
         signature = inspect.signature(function)
         parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        lines = [inspect.getdoc(function) or "", "", f"Options ({settings.__name__}):"]
+        lines = [
+            inspect.getdoc(function) or "",
+            "",
+            f"Options ({settings.__name__}):",
+        ]
         for each in options:
             parameters.append(_parameter(each))
             lines.append(f"    {each.name}: {each.help}")
@@ -282,7 +306,10 @@ def with_settings(settings: type[Settings]) -> Callable[[F], F]:
 def _parameter(option: Option) -> inspect.Parameter:
     default = inspect.Parameter.empty if option.default is REQUIRED else option.default
     return inspect.Parameter(
-        option.name, inspect.Parameter.KEYWORD_ONLY, annotation=option.hint, default=default
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=option.hint,
+        default=default,
     )
 
 

@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shapes
 from gough.core.errors import InvalidInput
-from gough.core.names import INERTIAL as INERTIAL, Parameter, index_of, parameters
+from gough.core.names import (
+    INERTIAL as INERTIAL,
+    Parameter,
+    index_of,
+    parameters,
+)
 from gough.core.record import Columns, Record
 
 # The order in which base parameters of a body are chosen (BG13 (23)), first ones kept; the joint's
@@ -38,7 +43,8 @@ class ParameterTable(Record):
         for name in self.names:
             if not name.unit:
                 raise InvalidInput(
-                    f"the unit of parameter '{name}' is not known; give units", name=name
+                    f"the unit of parameter '{name}' is not known; give units",
+                    name=name,
                 )
         if len(set(self.names)) != len(self.names):
             raise InvalidInput("parameter names repeat")
@@ -68,9 +74,9 @@ class ParameterTable(Record):
 class BaseParameters(Record):
     """The combinations of standard parameters that motion and effort can determine.
 
-    base = matrix @ standard; the regressor of the base parameters is the `independent` columns of
-    the standard one. Each base parameter keeps the name of its independent standard parameter, with
-    an `R` if others were regrouped into it.
+    base = matrix @ standard; the regressor of the base parameters is the `independent`
+    columns of the standard one. Each base parameter keeps the name of its independent
+    standard parameter, with an `R` if others were regrouped into it.
     """
 
     names: tuple[Parameter, ...]  # of the base parameters, (b,)
@@ -125,8 +131,8 @@ class BaseParameters(Record):
     def regrouping(self) -> dict[str, str]:
         """Return each base parameter's formula as a person would write it.
 
-        Terms with the same coefficient share a bracket: `m6R = m6 + 3.2258 (leg1.rod.mx + ...) +
-        ...`.
+        Terms with the same coefficient share a bracket: `m6R = m6 + 3.2258 (leg1.rod.mx +
+        ...) + ...`.
         """
         formulas: dict[str, str] = {}
         for name, head, coefficients in zip(self.names, self.independent, self.matrix):

@@ -25,13 +25,18 @@ REPR_CHARACTERS = 200  # longest repr; longer ones are cut
 FIELD_CHARACTERS = 40  # longest text of one field in a repr
 FIELD_ENTRIES = 4  # tuples of more entries are shown by their length
 HTML_ROWS = 200  # longest table in a notebook
-_DTYPES = {"FloatArray": np.float64, "IntArray": np.int64, "BoolArray": np.bool_}
+_DTYPES = {
+    "FloatArray": np.float64,
+    "IntArray": np.int64,
+    "BoolArray": np.bool_,
+}
 
 
 class Record:
     """Base class of frozen dataclasses.
 
-    - Arrays, tuples and mappings are copied and made read-only, by the annotation of their field.
+    - Arrays, tuples and mappings are copied and made read-only, by the annotation of their
+    field.
     - `repr` is one short line.
     - `table` gives columns, which `to_dataframe` and notebooks show.
     """
@@ -74,7 +79,10 @@ class Record:
     def table(self) -> Columns:
         """Return columns by heading; the first column names the rows."""
         names = [field.name for field in fields(self)]
-        return {"field": names, "value": [_brief(getattr(self, name)) for name in names]}
+        return {
+            "field": names,
+            "value": [_brief(getattr(self, name)) for name in names],
+        }
 
     def to_dataframe(self) -> DataFrame:
         """Return the table as a pandas DataFrame, indexed by its first column (needs pandas)."""

@@ -14,8 +14,9 @@ from gough.core.arrays import FloatArray
 def power_density(signal: FloatArray, segment: int) -> tuple[FloatArray, FloatArray]:
     """Estimate the power spectral density along the first axis by the method of Welch.
 
-    Mean of the periodograms of segments with a Hann window, half of each overlapping the next,
-    without their mean. Departure: none from `scipy.signal.welch(signal, nperseg=segment, axis=0)`.
+    Mean of the periodograms of segments with a Hann window, half of each overlapping the
+    next, without their mean. Departure: none from `scipy.signal.welch(signal,
+    nperseg=segment, axis=0)`.
 
     Args:
         signal: Samples, (t, ...).
@@ -42,8 +43,8 @@ def power_density(signal: FloatArray, segment: int) -> tuple[FloatArray, FloatAr
 def kaiser_lowpass(cutoff: float, width: float, attenuation: float) -> FloatArray:
     """Return a symmetric FIR low-pass with a Kaiser window: odd length, sum 1.
 
-    Number of taps and shape of the window by Kaiser's formulas for attenuations of 21 to 50 dB, as
-    `scipy.signal.kaiserord` and `firwin`.
+    Number of taps and shape of the window by Kaiser's formulas for attenuations of 21 to 50
+    dB, as `scipy.signal.kaiserord` and `firwin`.
 
     Args:
         cutoff: Frequency of half the amplitude, as a fraction of the Nyquist frequency.
@@ -58,7 +59,10 @@ def kaiser_lowpass(cutoff: float, width: float, attenuation: float) -> FloatArra
 
 
 def first_order_filter(
-    signal: FloatArray, numerator: tuple[float, float], pole: float, start: FloatArray | float
+    signal: FloatArray,
+    numerator: tuple[float, float],
+    pole: float,
+    start: FloatArray | float,
 ) -> FloatArray:
     """Filter along the first axis by y_t = pole y_(t-1) + b_0 x_t + b_1 x_(t-1).
 

@@ -66,7 +66,8 @@ def f_tail(value: float, dof: float, denominator_dof: float) -> float:
     Args:
         value: Of the F statistic.
         dof: Degrees of freedom of the numerator.
-        denominator_dof: Degrees of freedom of the denominator; if infinite, F is chi-squared / dof.
+        denominator_dof: Degrees of freedom of the denominator; if infinite, F is
+            chi-squared / dof.
     """
     if not np.isfinite(denominator_dof):
         return float(chi2_tail(value * dof, dof))
@@ -88,10 +89,10 @@ def holm(p: FloatArray) -> FloatArray:
 def ljung_box(residual: FloatArray, mask: BoolArray | None = None) -> FloatArray:
     """Return the p-value of the Ljung-Box test for white noise of each column, (r,).
 
-    Q = n (n + 2) sum_k rho_k^2 / n_k, chi-squared with as many degrees of freedom as lags (Ljung
-    and Box 1978), for n valid samples of a column and n_k pairs of valid samples at lag k (n - k
-    if all are valid). There are 20 lags, or a fifth of the samples if that is less; NaN if there
-    is not even one.
+    Q = n (n + 2) sum_k rho_k^2 / n_k, chi-squared with as many degrees of freedom as lags
+    (Ljung and Box 1978), for n valid samples of a column and n_k pairs of valid samples at
+    lag k (n - k if all are valid). There are 20 lags, or a fifth of the samples if that is
+    less; NaN if there is not even one.
 
     Args:
         residual: (t, r).

@@ -16,7 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_finite, check_shape, check_shapes
+from gough.core.arrays import (
+    FloatArray,
+    check_finite,
+    check_shape,
+    check_shapes,
+)
 from gough.core.display import stacked_axes
 from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidTrajectory, nearest
@@ -79,8 +84,8 @@ class Trajectory(Record, ABC):
     def times(self, rate: float) -> FloatArray:
         """Return the sample times of a controller over the motion, (t,). [s]
 
-        A periodic motion ends one sample before it repeats, so that no sample is doubled when
-        periods follow each other.
+        A periodic motion ends one sample before it repeats, so that no sample is doubled
+        when periods follow each other.
 
         Args:
             rate: Sampling rate. [Hz]
@@ -114,8 +119,8 @@ class Trajectory(Record, ABC):
     def table(self, rate: float = 200.0) -> dict[str, FloatArray]:
         """Return columns with time, position, velocity and acceleration of each coordinate.
 
-        Headings include the units: `time [s]`, `leg1.slider.position [m]`, `leg1.slider.velocity
-        [m/s]`, ...
+        Headings include the units: `time [s]`, `leg1.slider.position [m]`,
+        `leg1.slider.velocity [m/s]`, ...
 
         Args:
             rate: Sampling rate. [Hz]
@@ -140,7 +145,10 @@ class Trajectory(Record, ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and strings; nothing is rounded."""
-        content: dict[str, Any] = {"format": TRAJECTORY_FORMAT, "kind": self.kind}
+        content: dict[str, Any] = {
+            "format": TRAJECTORY_FORMAT,
+            "kind": self.kind,
+        }
         for field in fields(self):
             attribute = getattr(self, field.name)
             if isinstance(attribute, Trajectory):
@@ -181,7 +189,8 @@ def check_positive(value: float, name: str, unit: str) -> None:
     """Raise `InvalidTrajectory` unless a value is a positive, finite number."""
     if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0):
         raise InvalidTrajectory(
-            f"{name} is {value}, expected a positive number [{unit}]", value=value
+            f"{name} is {value}, expected a positive number [{unit}]",
+            value=value,
         )
 
 
@@ -189,7 +198,8 @@ def check_positive(value: float, name: str, unit: str) -> None:
 class Fourier(Trajectory):
     """A periodic motion by its Fourier coefficients, which are velocities, AH09 (12)-(15).
 
-    x_i(t) = x0_i + sum_k (mu_ki sin(k w t) - nu_ki cos(k w t)) / (k w),  w = 2 pi frequency.
+    x_i(t) = x0_i + sum_k (mu_ki sin(k w t) - nu_ki cos(k w t)) / (k w),  w = 2 pi
+    frequency.
     """
 
     kind: ClassVar[str] = "fourier"  # in files
@@ -233,13 +243,17 @@ class Fourier(Trajectory):
         position, velocity, acceleration = fourier_basis(
             as_times(time), self.frequency, self.harmonics
         )
-        return position @ coefficients, velocity @ coefficients, acceleration @ coefficients
+        return (
+            position @ coefficients,
+            velocity @ coefficients,
+            acceleration @ coefficients,
+        )
 
     def on_rate(self, rate: float) -> Fourier:
         """Return the trajectory with a period of a whole number of controller samples.
 
-        The frequency changes to the nearest one that fits. The coefficients (velocities) stay, so
-        positions about the offset scale by less than half a sample per period.
+        The frequency changes to the nearest one that fits. The coefficients (velocities)
+        stay, so positions about the offset scale by less than half a sample per period.
 
         Args:
             rate: Sampling rate of the controller. [Hz]
@@ -264,8 +278,8 @@ def fourier_basis(
 ) -> PositionVelocityAcceleration:
     """Return the derivatives of position, velocity and acceleration by (offset, mu, nu).
 
-    AH09 (12), (14), (15): [1, sin(k w t) / (k w), -cos(k w t) / (k w)] and its derivatives by
-    time, w = 2 pi frequency; each (t, 1 + 2 harmonics).
+    AH09 (12), (14), (15): [1, sin(k w t) / (k w), -cos(k w t) / (k w)] and its derivatives
+    by time, w = 2 pi frequency; each (t, 1 + 2 harmonics).
 
     Args:
         time: (t,). [s]
@@ -287,8 +301,8 @@ def fourier_basis(
 def rest_basis(harmonics: int) -> tuple[FloatArray, FloatArray]:
     """Return orthonormal bases of the mu and of the nu that start at rest.
 
-    The sums of mu_k (velocity) and of k nu_k (acceleration) are zero; each basis is (harmonics,
-    harmonics - 1).
+    The sums of mu_k (velocity) and of k nu_k (acceleration) are zero; each basis is
+    (harmonics, harmonics - 1).
     """
     if harmonics < 2:
         raise InvalidTrajectory(
@@ -312,8 +326,8 @@ class Sampled(Trajectory):
     """A curve through samples.
 
     With velocity and acceleration given, the quintic that meets all three at every sample;
-    otherwise a quintic interpolating spline of the positions (periodic if `repeats` is given),
-    whose derivatives are the velocities.
+    otherwise a quintic interpolating spline of the positions (periodic if `repeats` is
+    given), whose derivatives are the velocities.
     """
 
     kind: ClassVar[str] = "sampled"  # in files
@@ -414,18 +428,23 @@ class Sampled(Trajectory):
 
 def _interpolating_spline(time: FloatArray, position: FloatArray, periodic: bool) -> Any:
     """Return the quintic spline through the positions."""
-    from scipy.interpolate import make_interp_spline  # here, because its import takes long
+    from scipy.interpolate import (
+        make_interp_spline,
+    )  # here, because its import takes long
 
     return make_interp_spline(time, position, k=5, bc_type="periodic" if periodic else None)
 
 
 def _quintic_hermite(
-    time: FloatArray, position: FloatArray, velocity: FloatArray, acceleration: FloatArray
+    time: FloatArray,
+    position: FloatArray,
+    velocity: FloatArray,
+    acceleration: FloatArray,
 ) -> Any:
     """Return the piecewise quintic with these positions, velocities and accelerations.
 
-    In a piece of length h it is sum_k c_k u^k with u from 0 to 1. The values at u = 0 give c_0,
-    c_1 and c_2; what these do not explain at u = 1 (dp, dv, da) gives the others.
+    In a piece of length h it is sum_k c_k u^k with u from 0 to 1. The values at u = 0 give
+    c_0, c_1 and c_2; what these do not explain at u = 1 (dp, dv, da) gives the others.
     """
     from scipy.interpolate import PPoly  # here, because its import takes long
 
@@ -447,9 +466,9 @@ def _quintic_hermite(
 class Eased(Trajectory):
     """Another trajectory with a smooth start from rest and a smooth stop.
 
-    x(t) = base(s(t)); the pace ds/dt rises as 10 u^3 - 15 u^4 + 6 u^5 over the ramp, so velocity
-    and acceleration vanish at start and end. Between the ramps the motion is the base, `ramp`/2
-    later. Before the start and after the end it does not move.
+    x(t) = base(s(t)); the pace ds/dt rises as 10 u^3 - 15 u^4 + 6 u^5 over the ramp, so
+    velocity and acceleration vanish at start and end. Between the ramps the motion is the
+    base, `ramp`/2 later. Before the start and after the end it does not move.
     """
 
     kind: ClassVar[str] = "eased"  # in files
@@ -460,7 +479,10 @@ class Eased(Trajectory):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self.ramp, "ramp", "s")
-        if (self.base.coordinates, self.base.units) != (self.coordinates, self.units):
+        if (self.base.coordinates, self.base.units) != (
+            self.coordinates,
+            self.units,
+        ):
             raise InvalidTrajectory(
                 f"{self.coordinates} in {self.units} are eased from {self.base.coordinates} in "
                 f"{self.base.units}; expected the same"
@@ -576,7 +598,8 @@ def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -
         raise InvalidTrajectory(f"'{path}' is no trajectory: {error}", path=path) from error
     if robot is not None and trajectory.robot and trajectory.robot != robot:
         raise InvalidTrajectory(
-            f"'{path}' was made for the robot '{trajectory.robot}', not for '{robot}'", path=path
+            f"'{path}' was made for the robot '{trajectory.robot}', not for '{robot}'",
+            path=path,
         )
     return trajectory
 

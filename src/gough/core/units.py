@@ -107,7 +107,8 @@ def conversion(unit: str, dimension: str | None = None) -> float:
     if dimension is not None and kind != dimension:
         known = [name for name, (_, measured) in KNOWN_UNITS.items() if measured == dimension]
         raise InvalidInput(
-            f"unit '{unit}' measures {kind}, expected {dimension} ({', '.join(known)})", unit=unit
+            f"unit '{unit}' measures {kind}, expected {dimension} ({', '.join(known)})",
+            unit=unit,
         )
     return factor
 

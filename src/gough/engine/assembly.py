@@ -12,7 +12,12 @@ import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidMechanism, LoopNotClosed
-from gough.engine.symbolic import Transform, body_transforms, closure_ends, equation_owners
+from gough.engine.symbolic import (
+    Transform,
+    body_transforms,
+    closure_ends,
+    equation_owners,
+)
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import Closure
 
@@ -41,11 +46,11 @@ SHOWN_COORDINATES = 12
 def assemble_start(loops: Loops) -> tuple[FloatArray, str]:
     """Return a pose near the start values that closes the loops, (n,), and how it was found.
 
-    Newton steps are tried first, with the platform locked, else the motors, else nothing. If they
-    end open, outside the limits or with welds half a turn apart, the loops are closed one after the
-    other, each together with those before, by bounded least squares from poses drawn around the one
-    so far. Of the poses that close, in the smallest box that has any, the one nearest to the start
-    is returned.
+    Newton steps are tried first, with the platform locked, else the motors, else nothing.
+    If they end open, outside the limits or with welds half a turn apart, the loops are
+    closed one after the other, each together with those before, by bounded least squares
+    from poses drawn around the one so far. Of the poses that close, in the smallest box
+    that has any, the one nearest to the start is returned.
 
     Raises:
         LoopNotClosed: No closed pose was found.
@@ -88,8 +93,8 @@ def _not_closed(loops: Loops, pose: FloatArray) -> LoopNotClosed:
 class _Search:
     """Closes one loop after the other from random poses.
 
-    The closures are written as fractions of the robot, with additional equations that lead away
-    from branches that are not meant.
+    The closures are written as fractions of the robot, with additional equations that lead
+    away from branches that are not meant.
     """
 
     def __init__(self, loops: Loops) -> None:
@@ -115,8 +120,8 @@ class _Search:
     def run(self, locked: BoolArray) -> tuple[FloatArray, list[FloatArray]]:
         """Return the closed pose nearest to the start and all closed poses that were found.
 
-        Without a closed pose the first is one that is nearly closed. Coordinates that carry a loop
-        as a whole stay where they are.
+        Without a closed pose the first is one that is nearly closed. Coordinates that carry
+        a loop as a whole stay where they are.
 
         Args:
             locked: Coordinates that stay where they are, (n,).
@@ -195,7 +200,9 @@ class _Search:
             start: Start of the iteration, (n,).
             free: Coordinates that move, (n,).
         """
-        from scipy.optimize import least_squares  # here because its import takes long
+        from scipy.optimize import (
+            least_squares,
+        )  # here because its import takes long
 
         joints = self.loops.mechanism.joints
         equations = self.owner <= k
@@ -323,7 +330,10 @@ def _unwind(loops: Loops, home: FloatArray) -> FloatArray:
 
 
 def gauss_newton(
-    loops: Loops, start: FloatArray, free: BoolArray | None = None, iterations: int = 200
+    loops: Loops,
+    start: FloatArray,
+    free: BoolArray | None = None,
+    iterations: int = 200,
 ) -> tuple[FloatArray, FloatArray]:
     """Close the loops near a start by damped Newton steps of least norm.
 
@@ -362,8 +372,8 @@ def idle_directions(loops: Loops, motions: FloatArray, passive: list[int]) -> Fl
     """Return motions that move no centre of mass, (k, passive): rods that spin about their axes.
 
     Args:
-        motions: Motions of the passive coordinates that keep the loops closed with the motors
-            locked, (s, passive).
+        motions: Motions of the passive coordinates that keep the loops closed with the
+            motors locked, (s, passive).
         passive: Coordinates without motor.
     """
     mechanism = loops.mechanism

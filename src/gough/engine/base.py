@@ -12,7 +12,12 @@ from gough.core.arrays import BoolArray, FloatArray, IntArray, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.motion import Motion
-from gough.core.names import INERTIAL, INERTIAL_UNITS, Parameter, parameters as named
+from gough.core.names import (
+    INERTIAL,
+    INERTIAL_UNITS,
+    Parameter,
+    parameters as named,
+)
 from gough.core.parameters import BaseParameters
 from gough.engine.loops import LOOP_TOLERANCE, By
 from gough.engine.model import Model
@@ -39,16 +44,17 @@ LENGTH_EXPONENT = {"kg": 0, "kg m": 1, "kg m2": 2}
 def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6) -> Motion:
     """Return random configurations, loops closed, with random velocities and accelerations.
 
-    Velocities are about sqrt(g / L) times the range of a coordinate, with L the robot's length, and
-    accelerations g / L times the range. So gravity, inertial and centrifugal forces have the same
-    order of magnitude whatever the size of the robot.
+    Velocities are about sqrt(g / L) times the range of a coordinate, with L the robot's
+    length, and accelerations g / L times the range. So gravity, inertial and centrifugal
+    forces have the same order of magnitude whatever the size of the robot.
 
     Args:
         reach: Fraction of the coordinate ranges used, around the reference configuration.
     """
     if samples < 1:
         raise InvalidInput(
-            f"expected at least one random configuration, not {samples}", samples=samples
+            f"expected at least one random configuration, not {samples}",
+            samples=samples,
         )
     rng = np.random.default_rng(seed)
     by: By = "task" if "task" in model.loops.partitions else "actuated"
@@ -59,7 +65,10 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
     amplitude = (high - low) / 2 / reach
     velocity, acceleration = rng.standard_normal((2, samples, len(low)))
     qd, qdd = model.kinematics.rates(
-        q, frequency * amplitude * velocity, frequency**2 * amplitude * acceleration, by
+        q,
+        frequency * amplitude * velocity,
+        frequency**2 * amplitude * acceleration,
+        by,
     )
     extra_inputs = None
     if model.n_extra_inputs:  # random internal states, independent of the motion
@@ -110,9 +119,10 @@ def _random_configurations(
 def _ranges(model: Model, by: By, reach: float) -> tuple[FloatArray, FloatArray]:
     """Return the range of each independent coordinate around the reference configuration.
 
-    The range is a fraction `reach` of what the position limits of all coordinates allow, on the
-    joint side of gears too. Without limits it is a fraction of the step scale of the loops; where
-    there is no loop, of what moves the slowest coordinate by a radian or the robot's length.
+    The range is a fraction `reach` of what the position limits of all coordinates allow, on
+    the joint side of gears too. Without limits it is a fraction of the step scale of the
+    loops; where there is no loop, of what moves the slowest coordinate by a radian or the
+    robot's length.
 
     Returns:
         Lower (negative) and upper ends, (m,) each.
@@ -172,8 +182,8 @@ def _travel(model: Model, by: By, change: FloatArray) -> tuple[FloatArray, BoolA
         change: Change of the independent coordinates, (t, m). [m or rad]
 
     Returns:
-        Configurations (t, n), the reference where one cannot be reached, and which are reached
-        (t,).
+        Configurations (t, n), the reference where one cannot be reached, and which are
+        reached (t,).
     """
     chain = model.kinematics
     independent = model.loops.partitions[by].independent
@@ -201,16 +211,16 @@ def base_parameters(
 ) -> BaseParameters:
     """Find the base parameters of a robot, or of an experiment with and without payloads.
 
-    This is a QR decomposition without pivoting of the regressor at random configurations: columns
-    are taken from first to last and the first independent ones kept (BG13 (22)-(23)). With payloads
-    the unloaded and loaded regressors are stacked as in BG13 (29), so that payload parameters are
-    distinguished from those of the platform. Rows and columns are equilibrated. Two draws and both
-    together, twice as many samples, must give the same columns; the singular value gap tells how
-    clear the decision is.
+    This is a QR decomposition without pivoting of the regressor at random configurations:
+    columns are taken from first to last and the first independent ones kept (BG13
+    (22)-(23)). With payloads the unloaded and loaded regressors are stacked as in BG13
+    (29), so that payload parameters are distinguished from those of the platform. Rows and
+    columns are equilibrated. Two draws and both together, twice as many samples, must give
+    the same columns; the singular value gap tells how clear the decision is.
 
-    Right angles of few digits (1.5708) are taken as exact: otherwise combinations that no data can
-    distinguish become parameters. Efforts of base parameters then differ from those of standard
-    ones, by 1e-5 at most.
+    Right angles of few digits (1.5708) are taken as exact: otherwise combinations that no
+    data can distinguish become parameters. Efforts of base parameters then differ from
+    those of standard ones, by 1e-5 at most.
 
     Args:
         parameters: Names to consider, in order; all standard ones in base order by default.
@@ -253,7 +263,12 @@ def base_parameters(
 class _Draw:
     """Regressors of random motions without and with payloads."""
 
-    def __init__(self, model: Model, names: tuple[Parameter, ...], payloads: Sequence[str]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        names: tuple[Parameter, ...],
+        payloads: Sequence[str],
+    ) -> None:
         self.model = model
         self.names = names  # with those of the payloads at the end
         common = list(range(len(names)))
@@ -285,9 +300,9 @@ class _Draw:
     def _has_effect(self, column: int, regressor: FloatArray, motion: Motion) -> bool:
         """Return whether a column of the regressor is more than rounding.
 
-        With the rows in units of a radian or the robot's length L, a column of m is about g L, of
-        mx about g, of Ixx about g / L; ten decimal orders below that it is rounding. A joint term
-        has no effect if its joint does not move.
+        With the rows in units of a radian or the robot's length L, a column of m is about g
+        L, of mx about g, of Ixx about g / L; ten decimal orders below that it is rounding.
+        A joint term has no effect if its joint does not move.
         """
         name = self.names[column]
         mechanism = self.model.mechanism
@@ -319,7 +334,9 @@ def _perturb_by_rounding(model: Model, motion: Motion) -> Motion:
     return replace(motion, q=q, qd=qd, qdd=qdd)
 
 
-def _equilibrate(draws: list[FloatArray]) -> tuple[list[FloatArray], FloatArray]:
+def _equilibrate(
+    draws: list[FloatArray],
+) -> tuple[list[FloatArray], FloatArray]:
     """Scale samples, rows and columns (in this order, three times) to equal norms.
 
     Returns:
@@ -334,7 +351,10 @@ def _equilibrate(draws: list[FloatArray]) -> tuple[list[FloatArray], FloatArray]
             W = W / norm
         scale *= norm[0, 0]
     cut = len(draws[0])
-    matrices = [W[:cut].reshape(-1, len(scale)), W[cut:].reshape(-1, len(scale))]
+    matrices = [
+        W[:cut].reshape(-1, len(scale)),
+        W[cut:].reshape(-1, len(scale)),
+    ]
     return matrices, scale
 
 
@@ -357,7 +377,8 @@ def _independent(triangle: FloatArray, rounding: float) -> list[int]:
     """Return the columns that do not depend linearly on those before them.
 
     The norm of a column orthogonal to those before it is either a fraction of the column or
-    rounding. The threshold lies in the lowest gap above rounding, or without one in the widest gap.
+    rounding. The threshold lies in the lowest gap above rounding, or without one in the
+    widest gap.
     """
     floor = COLUMN_ROUNDING / 100
     norms = _orthogonalise(triangle, COLUMN_ROUNDING)[0]
@@ -373,7 +394,8 @@ def _orthogonalise(triangle: FloatArray, threshold: float) -> tuple[FloatArray, 
     """Project the independent columns before it out of each column.
 
     Returns:
-        The norm of what remains of each column (p,), and the columns whose norm is above the
+        The norm of what remains of each column (p,), and the columns whose norm is above
+        the
         threshold: the independent ones.
     """
     basis = np.zeros((len(triangle), 0))
@@ -395,9 +417,9 @@ def standard_from_base(
 ) -> tuple[FloatArray, FloatArray]:
     """Return standard parameters (p,) and a load (10 l,) with the efforts of base parameter values.
 
-    The regressor of base parameters consists of independent columns of the standard one. So base
-    values in these columns and zeros elsewhere give the same efforts for every motion, though they
-    are not physically consistent.
+    The regressor of base parameters consists of independent columns of the standard one. So
+    base values in these columns and zeros elsewhere give the same efforts for every motion,
+    though they are not physically consistent.
     """
     values = np.asarray(values, dtype=float)
     check_shape(values, (len(base),), "base parameter values")
@@ -414,7 +436,10 @@ def standard_from_base(
 
 
 def _regroup(
-    triangle: FloatArray, scale: FloatArray, independent: list[int], names: tuple[Parameter, ...]
+    triangle: FloatArray,
+    scale: FloatArray,
+    independent: list[int],
+    names: tuple[Parameter, ...],
 ) -> BaseParameters:
     """Express the dependent columns by the independent ones.
 

@@ -53,7 +53,10 @@ class Check(Record):
             "closure_residual": self.closure_residual,
             "assembly": loops.assembly,
             "held": list(loops.locked),
-            "singularity_margin": {"type1": self.type1_margin, "type2": self.type2_margin},
+            "singularity_margin": {
+                "type1": self.type1_margin,
+                "type2": self.type2_margin,
+            },
             "standard_parameters": len(self.base.standard),
             "tied": self.tied,
             "base_parameters": {

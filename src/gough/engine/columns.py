@@ -50,7 +50,8 @@ class Columns:
     def unit_load(self, name: Parameter) -> FloatArray:
         """Return one unit of a payload parameter as a load, (10 l,).
 
-        The payload parameter is about the payload's frame, the load about the frames of bodies.
+        The payload parameter is about the payload's frame, the load about the frames of
+        bodies.
         """
         body, inertial = self._mounted(name)
         load = np.zeros((len(self.load_bodies), len(INERTIAL)))
@@ -95,7 +96,8 @@ class Columns:
         valid = [*self._standard_names, *self.mechanism.ties]
         valid += [Parameter.of_payload(p.name, "m") for p in self.mechanism.payloads]
         raise InvalidInput(
-            f"'{self.mechanism.name}' has no parameter '{name}'{nearest(name, valid)}", name=name
+            f"'{self.mechanism.name}' has no parameter '{name}'{nearest(name, valid)}",
+            name=name,
         )
 
     @cached_property
@@ -125,7 +127,9 @@ class Columns:
         return tuple(dict.fromkeys(common_name.get(name, name) for name in names))
 
     def values(
-        self, names: Sequence[str], table: ParameterTable | Mapping[str, float] | None = None
+        self,
+        names: Sequence[str],
+        table: ParameterTable | Mapping[str, float] | None = None,
     ) -> FloatArray:
         """Return the values of named parameters, (p,).
 
@@ -157,7 +161,9 @@ class Columns:
         return np.array([table[name] for name in self.mechanism.standard.names])
 
 
-def column_names(parameters: Sequence[str] | BaseParameters) -> tuple[Parameter, ...]:
+def column_names(
+    parameters: Sequence[str] | BaseParameters,
+) -> tuple[Parameter, ...]:
     """Return the names of regressor columns.
 
     These are the given names, or the independent standard parameters of base parameters.

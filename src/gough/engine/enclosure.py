@@ -5,8 +5,8 @@ Krawczyk's operator around an estimate y0, with C an approximate inverse of K_D 
 
     y - y0 in -C phi(x0, y0) - C [K_I] (x - x0) + (1 - C [K_D]) (y - y0)
 
-If the right-hand side lies inside the box it was computed for, each x has exactly one y in that
-box.
+If the right-hand side lies inside the box it was computed for, each x has exactly one y in
+that box.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def closed_box(model: Model, by: By, independent: Interval, near: FloatArray) ->
         near: All coordinates, loops closed, near the middle of the intervals, (t, n).
 
     Raises:
-        NotConverged: No box around the estimate is proven to contain the closed configurations.
+        NotConverged: No box around the estimate is proven to contain the closed
+            configurations.
     """
     partition = model.loops.partitions[by]
     D = partition.dependent
@@ -106,7 +107,8 @@ def regressor_box(
 
     Args:
         by: Partition of the motion.
-        motion: Intervals of position, velocity and acceleration of its coordinates, (t, m) each.
+        motion: Intervals of position, velocity and acceleration of its coordinates, (t, m)
+            each.
         near: All coordinates near the middle, loops closed, (t, n).
         slow: Speed below which friction may have any sign, (n,). [m/s or rad/s]
     """

@@ -66,8 +66,8 @@ def joint_state(
         joint: Index of the joint.
         dead_band: Of all coordinates, (n,). [m/s or rad/s]
         term: Term whose lags are returned.
-        extra_inputs: Lags and channels, (t, x). If None, lags have settled and channels have their
-            default values.
+        extra_inputs: Lags and channels, (t, x). If None, lags have settled and channels
+            have their default values.
         constants: Values of constants by their full name instead of the robot's.
         math: Functions of the term.
     """
@@ -181,7 +181,8 @@ def _periodic_lag(x: Any, path: FloatArray, length: Any, *, wrap: bool) -> Any:
 def _follow(x: Any, steps: Any, x_before: Any, lag_before: Any) -> Any:
     """Return the lag of a signal x, (t,).
 
-    The recursion of the module docstring is summed in blocks, in which e^s w is a cumulative sum.
+    The recursion of the module docstring is summed in blocks, in which e^s w is a
+    cumulative sum.
 
     Args:
         x: Signal, (t,).

@@ -11,7 +11,13 @@ from typing import Any, Literal, cast
 import casadi as ca
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, IntArray, check_finite, check_shape
+from gough.core.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_finite,
+    check_shape,
+)
 from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.motion import Motion
 from gough.engine.assembly import LOOP_TOLERANCE
@@ -44,13 +50,18 @@ class Margins:
 
 
 def evaluate_with_repivoting(
-    kernel: Callable[..., Kernel], owner: Any, by: By, /, *inputs: FloatArray, **settings: Any
+    kernel: Callable[..., Kernel],
+    owner: Any,
+    by: By,
+    /,
+    *inputs: FloatArray,
+    **settings: Any,
 ) -> Any:
     """Return the outputs of a kernel whose last output is the check of an elimination.
 
-    Where the check shows that the fixed order of elimination failed, the graph is built again with
-    an order that suits the first such sample and evaluated by CasADi, and so on for the samples
-    that this order does not suit either.
+    Where the check shows that the fixed order of elimination failed, the graph is built
+    again with an order that suits the first such sample and evaluated by CasADi, and so on
+    for the samples that this order does not suit either.
 
     Args:
         kernel: A function marked `compiled`.
@@ -110,9 +121,9 @@ class ClosedChain:
     def step_scale(self, by: By) -> FloatArray:
         """Return the change of each independent coordinate that deforms the loops by one, (m,).
 
-        One is a radian, or the robot's length, of the fastest loop coordinate in the reference
-        configuration. So a rotor behind a gear makes many turns. The scale is infinite for a
-        coordinate that moves no loop. [m or rad]
+        One is a radian, or the robot's length, of the fastest loop coordinate in the
+        reference configuration. So a rotor behind a gear makes many turns. The scale is
+        infinite for a coordinate that moves no loop. [m or rad]
         """
         if by not in self._step_scale:
             E = self.closure_map(self.loops.home[None], by)[0]
@@ -180,8 +191,8 @@ class ClosedChain:
             positions: Other positions of the independent coordinates, (t, m).
 
         Returns:
-            Coordinates (t, n), and the largest residual of each sample as a fraction of the robot
-            (t,), which is large where Newton's method failed.
+            Coordinates (t, n), and the largest residual of each sample as a fraction of the
+            robot (t,), which is large where Newton's method failed.
         """
         q = np.array(q, dtype=float)
         if positions is not None:
@@ -217,7 +228,11 @@ class ClosedChain:
         return np.asarray(E.reshape(len(q), self._n, m))
 
     def rates(
-        self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, by: By = "actuated"
+        self,
+        q: FloatArray,
+        velocity: FloatArray,
+        acceleration: FloatArray,
+        by: By = "actuated",
     ) -> tuple[FloatArray, FloatArray]:
         """Return velocities and accelerations of all coordinates, (t, n) each.
 
@@ -227,7 +242,14 @@ class ClosedChain:
         """
         self.loops.partition_of(by)
         qd, qdd = evaluate_with_repivoting(
-            ClosedChain._closed, self, by, q, velocity, acceleration, kind="rates", by=by
+            ClosedChain._closed,
+            self,
+            by,
+            q,
+            velocity,
+            acceleration,
+            kind="rates",
+            by=by,
         )
         return qd, qdd
 
@@ -259,14 +281,15 @@ class ClosedChain:
     ) -> FloatArray:
         """Find all coordinates from the independent ones, along one assembly branch.
 
-        A sequential pass follows the branch from the start through some samples, the anchors; the
-        samples between are refined in parallel and the continuity of the motion is checked.
+        A sequential pass follows the branch from the start through some samples, the
+        anchors; the samples between are refined in parallel and the continuity of the
+        motion is checked.
 
         Args:
-            positions: Independent coordinates, (t, m). Redundant robots: all actuated (t, a); a
-                well-conditioned subset is used. [m or rad]
-            start: A configuration near the first sample, (n,), or near every sample, (t, n); the
-                reference configuration by default.
+            positions: Independent coordinates, (t, m). Redundant robots: all actuated (t,
+                a); a well-conditioned subset is used. [m or rad]
+            start: A configuration near the first sample, (n,), or near every sample, (t,
+                n); the reference configuration by default.
             time: Sample times, for messages.
 
         Raises:
@@ -305,7 +328,11 @@ class ClosedChain:
         return positions
 
     def _along(
-        self, start: FloatArray, positions: FloatArray, by: By, time: FloatArray | None
+        self,
+        start: FloatArray,
+        positions: FloatArray,
+        by: By,
+        time: FloatArray | None,
     ) -> FloatArray:
         """Follow a branch from a configuration (n,): first the anchors, then all samples."""
         samples = self._anchor_samples(positions, by)
@@ -360,7 +387,12 @@ class ClosedChain:
         return anchors
 
     def _reach(
-        self, start: FloatArray, positions: FloatArray, sample: int, by: By, time: FloatArray | None
+        self,
+        start: FloatArray,
+        positions: FloatArray,
+        sample: int,
+        by: By,
+        time: FloatArray | None,
     ) -> FloatArray:
         """Follow the branch to a sample; raise an error that explains why it cannot be reached."""
         reached, fraction = self._follow(start, positions[sample], by)
@@ -380,8 +412,9 @@ class ClosedChain:
     def _follow(self, start: FloatArray, target: FloatArray, by: By) -> tuple[FloatArray, float]:
         """Move from a closed configuration to a target along its branch, in adaptive steps.
 
-        Beyond a tenth of a radian, or of the robot's length, the tangent is a poor prediction: that
-        is the longest step. Coordinates that move no loop (a rotor behind a gear) have no limit.
+        Beyond a tenth of a radian, or of the robot's length, the tangent is a poor
+        prediction: that is the longest step. Coordinates that move no loop (a rotor behind
+        a gear) have no limit.
 
         Returns:
             The configuration reached (n,) and the fraction of the way, 1 at the target.
@@ -410,8 +443,8 @@ class ClosedChain:
     def _move(self, start: FloatArray, target: FloatArray, by: By) -> tuple[FloatArray, BoolArray]:
         """Move closed configurations (t, n) to targets (t, m) in one step each.
 
-        A step is accepted if Newton's method ends near the tangent prediction q + E dq_I; so a
-        neighbouring branch is not accepted.
+        A step is accepted if Newton's method ends near the tangent prediction q + E dq_I;
+        so a neighbouring branch is not accepted.
 
         Returns:
             The configurations reached (t, n), and which are accepted (t,).
@@ -428,7 +461,12 @@ class ClosedChain:
         return q, (error < LOOP_TOLERANCE) & near
 
     def _open_loop(
-        self, last: FloatArray, target: FloatArray, by: By, sample: int, time: FloatArray | None
+        self,
+        last: FloatArray,
+        target: FloatArray,
+        by: By,
+        sample: int,
+        time: FloatArray | None,
     ) -> Exception:
         """Return the error that explains why the loops do not close at a sample.
 
@@ -491,7 +529,8 @@ class ClosedChain:
     def _check_branch(self, q: FloatArray, by: By, time: FloatArray | None) -> None:
         """Raise if samples lie on different assembly branches, or a force element has no length.
 
-        Steps much larger than the motion of the independent coordinates are compared with E dq_I.
+        Steps much larger than the motion of the independent coordinates are compared with E
+        dq_I.
         """
         independent = self.loops.partitions[by].independent
         if self._short_force(q, MIN_FORCE_LENGTH) is not None:

@@ -12,7 +12,12 @@ from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.names import last_word
 from gough.core.rotation import platform_twist
-from gough.engine.derivatives import Output, Quantity, has_regularity, twist_names
+from gough.engine.derivatives import (
+    Output,
+    Quantity,
+    has_regularity,
+    twist_names,
+)
 from gough.engine.model import Model
 from gough.mechanism import Limits
 
@@ -67,10 +72,10 @@ def collect_limits(
     """Return all limits of a robot.
 
     Args:
-        changes: Limits by coordinate (or `platform.translation`, `platform.rotation`) that replace
-            those of the robot file, where given.
-        singularity: Smallest accepted |det dq_act/dx| relative to the reference configuration, and
-            the inverse of the largest; None for any.
+        changes: Limits by coordinate (or `platform.translation`, `platform.rotation`) that
+            replace those of the robot file, where given.
+        singularity: Smallest accepted |det dq_act/dx| relative to the reference
+            configuration, and the inverse of the largest; None for any.
     """
     changes = changes or {}
     _check_changes(model, changes)
@@ -94,7 +99,15 @@ def collect_limits(
                 f"distance to singularity is {singularity}, expected a number between 0 and 1"
             )
         bound = -float(np.log(singularity))
-        limits.append(Limit(quantity="regularity", name="", lower=-bound, upper=bound, unit=""))
+        limits.append(
+            Limit(
+                quantity="regularity",
+                name="",
+                lower=-bound,
+                upper=bound,
+                unit="",
+            )
+        )
     return tuple(limits)
 
 
@@ -111,7 +124,10 @@ def _check_changes(model: Model, changes: Mapping[str, Limits]) -> None:
 
 
 def _limits_of(
-    name: str, default: Limits, change: Limits | None, units: Mapping[Quantity, str]
+    name: str,
+    default: Limits,
+    change: Limits | None,
+    units: Mapping[Quantity, str],
 ) -> list[Limit]:
     """Return the limits of a coordinate, or of the platform, in the order of their units."""
     limits: list[Limit] = []
@@ -128,24 +144,43 @@ def _limits_of(
                 "lower bound below an upper one",
                 name=name,
             )
-        limits.append(Limit(quantity=quantity, name=name, lower=lower, upper=upper, unit=unit))
+        limits.append(
+            Limit(
+                quantity=quantity,
+                name=name,
+                lower=lower,
+                upper=upper,
+                unit=unit,
+            )
+        )
     return limits
 
 
 def measure(
-    model: Model, limits: Sequence[Limit], motion: Motion, *, load: FloatArray | None = None
+    model: Model,
+    limits: Sequence[Limit],
+    motion: Motion,
+    *,
+    load: FloatArray | None = None,
 ) -> FloatArray:
     """Return each limited quantity along a motion, normalised so that [-1, 1] is allowed, (t, o).
 
     Efforts have the exact sign of the velocity. This shares no code with the kernels of the
     optimisation.
     """
-    signals = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}
+    signals = {
+        "position": motion.q,
+        "velocity": motion.qd,
+        "acceleration": motion.qdd,
+    }
     if any(limit.quantity == "effort" for limit in limits):
         effort = model.inverse_dynamics(motion, load=load)
     task = [motion.column(name) for name in model.mechanism.task]
     twist, twist_rate = platform_twist(
-        model.mechanism.task, motion.q[:, task], motion.qd[:, task], motion.qdd[:, task]
+        model.mechanism.task,
+        motion.q[:, task],
+        motion.qd[:, task],
+        motion.qdd[:, task],
     )
     twists = {"velocity": twist, "acceleration": twist_rate}
     columns = []

@@ -162,8 +162,9 @@ class Loops:
     def twists(self, body: str, at: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the pose of a frame, (4, 4), and its velocities in all free motions, (6, k).
 
-        The pose is that in the reference configuration. Velocities are those there and nearby: in
-        the reference configuration, where an arm may be stretched, directions may be missing.
+        The pose is that in the reference configuration. Velocities are those there and
+        nearby: in the reference configuration, where an arm may be stretched, directions
+        may be missing.
 
         Args:
             body: Body that carries the frame.
@@ -173,7 +174,11 @@ class Loops:
         q = ca.SX.sym("q", n)
         mounting = Transform(ca.SX(at[:3, :3]), ca.SX(at[:3, 3]))
         frame = body_transforms(self.mechanism, q)[body] @ mounting
-        outputs = [ca.densify(frame.rotation), ca.densify(frame.translation), frame.jacobian(q)]
+        outputs = [
+            ca.densify(frame.rotation),
+            ca.densify(frame.translation),
+            frame.jacobian(q),
+        ]
         evaluate = ca.Function("frame", [q], outputs)
         rotation, translation, _ = evaluate(self.home)
         pose = np.eye(4)
@@ -200,7 +205,10 @@ def open_loops(mechanism: Mechanism) -> Loops:
     start = np.array([joint.start for joint in mechanism.joints])
     residual = np.array(equations(start)[0]).ravel()
     owners = equation_owners(mechanism)
-    for name, closure in mechanism.forces.items():  # their coordinates follow from the others
+    for (
+        name,
+        closure,
+    ) in mechanism.forces.items():  # their coordinates follow from the others
         i = mechanism.coordinates.index(name)
         equation = owners.index(mechanism.closures.index(closure))
         length = float(residual[equation] + start[i] - closure.constant)
@@ -244,10 +252,10 @@ class LoopExpressions:
 
         qd = E v,  qdd = E a + e,  E = [1; -K_D^-1 K_I],  e_D = -K_D^-1 (dK/dt) qd
 
-    With K in fractions of the robot and u moving every independent coordinate by a radian or the
-    robot's length, the check is |K E u| / (|K| |E u|), which is rounding if the fixed pivots suit
-    and larger if they do not, plus a small multiple of |E u| that matters only where the closures
-    lose rank: elimination may solve singular equations exactly.
+    With K in fractions of the robot and u moving every independent coordinate by a radian
+    or the robot's length, the check is |K E u| / (|K| |E u|), which is rounding if the
+    fixed pivots suit and larger if they do not, plus a small multiple of |E u| that matters
+    only where the closures lose rank: elimination may solve singular equations exactly.
 
     Attributes:
         q: Symbols of all coordinates, (n,).

@@ -8,7 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
+from gough.core.errors import (
+    InvalidMechanism,
+    LoopNotClosed,
+    SingularConfiguration,
+)
 from gough.engine.assembly import (
     FROM_START_VALUES,
     LOOP_TOLERANCE,
@@ -35,8 +39,8 @@ NEIGHBOUR_DISTANCE = 0.05
 def analyse_mobility(mechanism: Mechanism) -> Loops:
     """Close the loops of a mechanism at its start values and find its independent coordinates.
 
-    If right angles of few digits (1.5708) reduce the mobility or let loops contradict each other,
-    they are taken as exact right angles.
+    If right angles of few digits (1.5708) reduce the mobility or let loops contradict each
+    other, they are taken as exact right angles.
     """
     try:
         if not mechanism.closures or mechanism.idealised is mechanism:
@@ -79,7 +83,12 @@ def _analyse(mechanism: Mechanism, known: tuple[FloatArray, str] | None = None) 
     """Return the loops with partitions; `known` as in `find_start_pose`."""
     loops = find_start_pose(mechanism, known)
     neighbours, mobility = _explore(loops)
-    loops = replace(loops, home=neighbours[0], degrees_of_freedom=mobility, neighbours=neighbours)
+    loops = replace(
+        loops,
+        home=neighbours[0],
+        degrees_of_freedom=mobility,
+        neighbours=neighbours,
+    )
     motors = [mechanism.coordinates.index(name) for name in mechanism.actuated]
     if known is None:
         _refuse_immobile_motor(loops, motors)
@@ -101,7 +110,10 @@ def _analyse_locked(loops: Loops, locked: tuple[str, ...]) -> Loops:
     for name in locked:
         position = float(loops.home[mechanism.coordinates.index(name)])
         lock = Closure(
-            name=f"{name}_held", kind="coupling", coefficients={name: 1.0}, constant=-position
+            name=f"{name}_held",
+            kind="coupling",
+            coefficients={name: 1.0},
+            constant=-position,
         )
         closures.append(lock)
     with_locks = replace(mechanism, closures=tuple(closures))
@@ -267,8 +279,8 @@ def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
 def _choose_equations(loops: Loops, partition: Partition, samples: FloatArray) -> Partition:
     """Choose closure equations and pivots of a partition.
 
-    The equations determine the dependent coordinates at the first sample; the pivots suit all
-    samples, (s, n).
+    The equations determine the dependent coordinates at the first sample; the pivots suit
+    all samples, (s, n).
     """
     dependent = partition.dependent
     if not dependent:
@@ -337,7 +349,8 @@ def _refuse_immobile_motor(loops: Loops, motors: list[int]) -> None:
 def _best_columns(matrix: FloatArray, count: int) -> list[int]:
     """Return well-conditioned columns: repeatedly the longest one orthogonal to those chosen.
 
-    Of equally long ones (equal legs) the first is chosen, whatever the rounding on this machine.
+    Of equally long ones (equal legs) the first is chosen, whatever the rounding on this
+    machine.
     """
     remainder = np.array(matrix)
     chosen: list[int] = []

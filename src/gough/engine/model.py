@@ -43,8 +43,8 @@ class Model(Columns):
         sum_b G_b^T Y_b chi_b + sum_j E_j^T (ia qdd + fv qd + fs sign(qd) + ...)_j
             = E_act^T tau + G_p^T w_ext
 
-    Its rows are the equations of the actuated coordinates, or of the independent ones if the robot
-    has more motors than degrees of freedom.
+    Its rows are the equations of the actuated coordinates, or of the independent ones if
+    the robot has more motors than degrees of freedom.
 
     Load-dependent friction makes efforts nonlinear in the parameters; regressors take the
     transmitted efforts as known, see `with_transmitted_effort` and `load_friction`.
@@ -54,7 +54,12 @@ class Model(Columns):
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
-        check_type(mechanism, Mechanism, "the mechanism", "what gough.load_robot returned")
+        check_type(
+            mechanism,
+            Mechanism,
+            "the mechanism",
+            "what gough.load_robot returned",
+        )
         self.loops = analyse_mobility(mechanism)
         self.mechanism = self.loops.mechanism  # including closures that lock joints without effect
         self.kinematics = ClosedChain(self.loops)
@@ -162,7 +167,8 @@ class Model(Columns):
             closure_map: E, velocities of all coordinates by those of the rows, (n, m).
             chi: Standard parameters, (p,).
             load: Load on the load bodies, (10 l,).
-            applied: Efforts applied to the rows, (m,), if transmitted efforts follow from these.
+            applied: Efforts applied to the rows, (m,), if transmitted efforts follow from
+                these.
         """
         parameter = self.parameter_lookup(chi, load)
         self.transmitted.insert(tree, closure_map, parameter, applied)
@@ -174,7 +180,8 @@ class Model(Columns):
         """Return the mass matrix of the rows, E^T M E, (m, m).
 
         M is the sparse mass matrix of the tree, whose accelerations must be symbols. To
-        differentiate the rows by their own accelerations would take each leg once for every motor.
+        differentiate the rows by their own accelerations would take each leg once for every
+        motor.
         """
         mass = ca.jacobian(tree.total(self.parameter_lookup(chi, load)), tree.qdd)
         return ca.densify(closure_map.T @ (mass @ closure_map))
@@ -198,13 +205,17 @@ class Model(Columns):
         return self.n_state_inputs + len(self.mechanism.load_dependent)
 
     def kernel_context(
-        self, motion: Motion, dead_band: ArrayLike | None, *, transmitted: bool = True
+        self,
+        motion: Motion,
+        dead_band: ArrayLike | None,
+        *,
+        transmitted: bool = True,
     ) -> FloatArray:
         """Return what joint terms depend on besides the motion.
 
-        These are the dead bands, (n,), or if there are extra inputs, dead bands and extra inputs,
-        (t, n + x). A motion without extra inputs is taken as a log of its own, with channels at
-        their default values.
+        These are the dead bands, (n,), or if there are extra inputs, dead bands and extra
+        inputs, (t, n + x). A motion without extra inputs is taken as a log of its own, with
+        channels at their default values.
 
         Args:
             transmitted: Whether to include transmitted efforts.
@@ -282,7 +293,8 @@ class Model(Columns):
     ) -> tuple[list[ca.SX], ca.SX, LoopExpressions]:
         """Return the symbols of `expressions`, chi and load, the rows' efforts and the chain.
 
-        Transmitted efforts follow from the accelerations, or from efforts applied to the rows.
+        Transmitted efforts follow from the accelerations, or from efforts applied to the
+        rows.
         """
         symbols, tree, closed = self.expressions(extra)
         chi = ca.SX.sym("chi", len(self.mechanism.standard))
@@ -305,7 +317,8 @@ class Model(Columns):
         """Return the kernel (q, v, a, context, chi, load) -> efforts of the rows (m,), check.
 
         Args:
-            settled: Whether internal states have settled; the context is then only the dead bands.
+            settled: Whether internal states have settled; the context is then only the dead
+                bands.
         """
         symbols, tau, closed = self.inverse_expressions(0 if settled else self.n_state_inputs)
         return ca.Function("efforts", symbols, [tau, closed.check])
@@ -322,7 +335,9 @@ class Model(Columns):
         bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
         acceleration = cholesky_solve(mass, applied - bias)
         return ca.Function(
-            "dynamics", [q, v, applied, band, chi, load], [mass, bias, acceleration, closed.check]
+            "dynamics",
+            [q, v, applied, band, chi, load],
+            [mass, bias, acceleration, closed.check],
         )
 
     @compiled
@@ -365,10 +380,10 @@ class Model(Columns):
         """Return the derivative of the efforts of the rows by parameters, (t, r, p).
 
         Args:
-            parameters: Names (standard, tied, `payload.<name>.m`), or base parameters (their
-                independent columns).
-            dead_band: Velocity below which Coulomb terms are interpolated, scalar or (n,). [m/s or
-                rad/s]
+            parameters: Names (standard, tied, `payload.<name>.m`), or base parameters
+                (their independent columns).
+            dead_band: Velocity below which Coulomb terms are interpolated, scalar or (n,).
+                [m/s or rad/s]
         """
         self._check_motion(motion)
         names = column_names(parameters)
@@ -425,10 +440,10 @@ class Model(Columns):
         Args:
             effort: Motor efforts, (t, a). [N or N m]
             dead_band: As in `regressor`.
-            covariance: Noise of the motor efforts, (a, a). Redundant robots get E_act^T Sigma E_act
-                per sample.
-            wrench: Known force and moment on the platform origin in the base frame, (t, 6) or (6,).
-                [N, N m]
+            covariance: Noise of the motor efforts, (a, a). Redundant robots get E_act^T
+                Sigma E_act per sample.
+            wrench: Known force and moment on the platform origin in the base frame, (t, 6)
+                or (6,). [N, N m]
         """
         check_shape(effort, (len(motion), len(self.actuated)), "motor efforts")
         check_finite(effort, "motor efforts")
@@ -453,7 +468,11 @@ class Model(Columns):
         """Return the effect of a wrench on the platform on the rows, G_p^T w_ext, (t, m)."""
         if wrench is None:
             return np.zeros((len(q), self.degrees_of_freedom))
-        check_shape(wrench, (6,) if wrench.ndim == 1 else (len(q), 6), "wrench on the platform")
+        check_shape(
+            wrench,
+            (6,) if wrench.ndim == 1 else (len(q), 6),
+            "wrench on the platform",
+        )
         wrench = np.broadcast_to(wrench, (len(q), 6))
         jacobian = self.platform_kernel()(q)[0].reshape(len(q), 6, -1)
         E = self.kinematics.closure_map(q)
@@ -474,8 +493,8 @@ class Model(Columns):
 
         Args:
             values: Standard parameters, (p,) or (t, p); a priori by default.
-            load: Inertial parameters of a payload, (10 l,), see `load`; ten are on the first body
-                that carries one.
+            load: Inertial parameters of a payload, (10 l,), see `load`; ten are on the
+                first body that carries one.
             dead_band: As in `regressor`.
             wrench: Known wrench on the platform, as in `regression`.
         """
@@ -551,7 +570,11 @@ class Model(Columns):
         return self._dynamics(q, velocity, rows, values, load, dead_band)[2]
 
     def mass_matrix(
-        self, q: FloatArray, values: ArrayLike | None = None, *, load: ArrayLike | None = None
+        self,
+        q: FloatArray,
+        values: ArrayLike | None = None,
+        *,
+        load: ArrayLike | None = None,
     ) -> FloatArray:
         """Return the mass matrix of the rows, (t, m, m)."""
         zero = np.zeros((len(q), self.degrees_of_freedom))
@@ -596,7 +619,11 @@ class Model(Columns):
             self._band(dead_band),
             *self._given(values, load),
         )
-        return mass.reshape(len(q), rows.shape[1], rows.shape[1]), bias, acceleration
+        return (
+            mass.reshape(len(q), rows.shape[1], rows.shape[1]),
+            bias,
+            acceleration,
+        )
 
     def _given(
         self, values: ArrayLike | None, load: ArrayLike | None

@@ -1,17 +1,19 @@
 """Time steps of the closed chain, for the virtual robot and for controllers in C.
 
-The state is the configuration q of all coordinates and the velocity v of the rows. Loops are kept
-closed by a Newton step on the dependent coordinates at every evaluation: predicted over a step h
-they are open by about h^2 a / 2 (1e-6 m at 0.5 ms), and Newton's method squares that.
+The state is the configuration q of all coordinates and the velocity v of the rows. Loops
+are kept closed by a Newton step on the dependent coordinates at every evaluation: predicted
+over a step h they are open by about h^2 a / 2 (1e-6 m at 0.5 ms), and Newton's method
+squares that.
 
-Control laws are kernels of one sample of the controller with its drives at their limits, for robots
-that are not redundant, whose motors are the rows of the dynamics. Such a kernel maps
+Control laws are kernels of one sample of the controller with its drives at their limits,
+for robots that are not redundant, whose motors are the rows of the dynamics. Such a kernel
+maps
 
     state [q, v, lags, tau] (n + x + 2a), memory (s + a), reference (r),
     constants [ratio, limit, ...] (2a + c)
 
-to the state with tau = min(max(ratio * law, -limit), limit), and the memory. The last a entries of
-the memory are 1 for motors below their limit; integrators of the others stop.
+to the state with tau = min(max(ratio * law, -limit), limit), and the memory. The last a
+entries of the memory are 1 for motors below their limit; integrators of the others stop.
 """
 
 from __future__ import annotations
@@ -84,7 +86,14 @@ def computed_torque_kernel(model: Model, lanes: int | None = None) -> ca.Functio
         next_memory = ca.vertcat(closed, qd_all, integral, constant_effort)
         return tau + constant_effort, next_memory
 
-    return _in_loop(model, "computed_torque", law, memory, reference, [period, w, *symbols[3:]])
+    return _in_loop(
+        model,
+        "computed_torque",
+        law,
+        memory,
+        reference,
+        [period, w, *symbols[3:]],
+    )
 
 
 def _symbols(name: str, *sizes: int) -> list[ca.SX]:
@@ -103,8 +112,8 @@ def _in_loop(
     """Return the graph of a control law with saturated drives; see the module docstring.
 
     Args:
-        law: Maps positions, velocities and which motors are unsaturated, (a,) each, to the efforts
-            (a,) and the next memory.
+        law: Maps positions, velocities and which motors are unsaturated, (a,) each, to the
+            efforts (a,) and the next memory.
         memory, reference, constants: Symbols of the law.
     """
     a = len(model.actuated)
@@ -131,21 +140,24 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
 
         qd = E(q) v,    M(q) vd = E_act^T tau - b(q, v, w),    wd = rate (x - w)
 
-    One Newton step closes the loops, phi(q) = 0, after each prediction. w are the lags of joint
-    terms; recorded channels have their default values.
+    One Newton step closes the loops, phi(q) = 0, after each prediction. w are the lags of
+    joint terms; recorded channels have their default values.
 
-    The kernel has few arrays, because each of them costs as much in a call as a hundred operations.
-    Inputs: state [q, v, w] (n + m + x); tau (a, 3) at the start, middle and end of the step;
-    constants [h, band, chi, load] (1 + n + p + 10 l).
-    Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the
-    rows' acceleration at the start, the state at the end with q not yet closed, and the check at
-    the start (see `LoopExpressions`): the stages are near it, and a tenth of the operations
-    would be checks.
+    The kernel has few arrays, because each of them costs as much in a call as a hundred
+    operations.
+    Inputs: state [q, v, w] (n + m + x); tau (a, 3) at the start, middle and end of the
+    step; constants [h, band, chi, load] (1 + n + p + 10 l).
+    Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed
+    and the rows' acceleration at the start, the state at the end with q not yet closed, and
+    the check at the start (see `LoopExpressions`): the stages are near it, and a tenth of
+    the operations would be checks.
     """
     tau = ca.SX.sym("tau", len(model.actuated), 3)
     state, constants, start, end = _runge_kutta(model, tau)
     return ca.Function(
-        "runge_kutta", [state, tau, constants], [ca.densify(ca.vertcat(*start[:2], *end, start[2]))]
+        "runge_kutta",
+        [state, tau, constants],
+        [ca.densify(ca.vertcat(*start[:2], *end, start[2]))],
     )
 
 
@@ -153,8 +165,8 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
 def held_step_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the kernel of the same step with constant efforts, for compiled control loops.
 
-    Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs: the state
-    at the end, with the same tau; and [q, a, check] (n + m + 1) at the start.
+    Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs:
+    the state at the end, with the same tau; and [q, a, check] (n + m + 1) at the start.
     """
     tau = ca.SX.sym("tau", len(model.actuated))
     state, constants, start, end = _runge_kutta(model, ca.horzcat(tau, tau, tau))
@@ -184,16 +196,21 @@ def _runge_kutta(
     q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
     v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
     acceleration = a1[: model.degrees_of_freedom]
-    return ca.vertcat(q, v), ca.vertcat(h, *given), (start, acceleration, check), (q_end, v_end)
+    return (
+        ca.vertcat(q, v),
+        ca.vertcat(h, *given),
+        (start, acceleration, check),
+        (q_end, v_end),
+    )
 
 
 @compiled
 def closing_kernel(model: Model) -> ca.Function:
     """Return the kernel (q, v, a) -> closed q, qd, qdd (n,), check.
 
-    One Newton step closes the loops. v and a are velocities and accelerations of the actuated
-    coordinates (of the independent ones among them if there are more motors than degrees of
-    freedom), whose entries of q stay.
+    One Newton step closes the loops. v and a are velocities and accelerations of the
+    actuated coordinates (of the independent ones among them if there are more motors than
+    degrees of freedom), whose entries of q stay.
     """
     m = model.degrees_of_freedom
     q = ca.SX.sym("q", len(model.mechanism.joints))
@@ -240,11 +257,12 @@ def controller_graphs(
 ) -> tuple[ca.Function, ca.Function]:
     """Return the graphs of a feedforward controller, `newton` and `efforts`.
 
-    `newton` maps q to a Newton step and the norms of residual and step, see `_norms`. `efforts`
-    maps q, qd_act, qdd_act and past to motor efforts and the next past; those of least norm if the
-    robot is redundant. The past consists of lags, the signals they follow and the positions of
-    their joints at the last call, (3 x,), then the time since (negative: there was no such call,
-    lags have settled) and recorded channels. Robots without these have no past.
+    `newton` maps q to a Newton step and the norms of residual and step, see `_norms`.
+    `efforts` maps q, qd_act, qdd_act and past to motor efforts and the next past; those of
+    least norm if the robot is redundant. The past consists of lags, the signals they follow
+    and the positions of their joints at the last call, (3 x,), then the time since
+    (negative: there was no such call, lags have settled) and recorded channels. Robots
+    without these have no past.
 
     Args:
         values: Standard parameters, (p,); constants of the graph, zeros cost nothing.

@@ -1,7 +1,7 @@
 """The equations of a mechanism as CasADi expressions, written once.
 
-Notation: q all coordinates, phi(q) = 0 the closures, K = dphi/dq. Vectors of a body are expressed
-in its own frame.
+Notation: q all coordinates, phi(q) = 0 the closures, K = dphi/dq. Vectors of a body are
+expressed in its own frame.
 """
 
 from __future__ import annotations
@@ -122,14 +122,15 @@ class TreeEfforts:
     Args:
         q, qd, qdd: All coordinates and their derivatives, symbols or expressions, (n,).
         dead_band: Velocity below which Coulomb terms are interpolated, (n,), or these
-            and the extra inputs of `Model.kernel_context`, (n + x,); without them, internal states
-            have settled. [m/s or rad/s]
-        smooth: Use tanh for the sign (optimisation); else it is linear inside the dead band, +-1
-            outside.
+            and the extra inputs of `Model.kernel_context`, (n + x,); without them, internal
+            states have settled. [m/s or rad/s]
+        smooth: Use tanh for the sign (optimisation); else it is linear inside the dead
+            band, +-1 outside.
 
     Attributes:
-        transmitted: Transmitted efforts by joint, for load-dependent friction; from `dead_band`
-            if it contains them, otherwise written by `TransmittedEffort.insert`.
+        transmitted: Transmitted efforts by joint, for load-dependent friction; from
+            `dead_band` if it contains them, otherwise written by
+            `TransmittedEffort.insert`.
     """
 
     def __init__(
@@ -170,8 +171,8 @@ class TreeEfforts:
     def _propagate_motion(self) -> None:
         """Compute the motion of all bodies from the base outwards, in body frames.
 
-        It consists of the acceleration of the origin minus gravity, the angular velocity and the
-        angular acceleration.
+        It consists of the acceleration of the origin minus gravity, the angular velocity
+        and the angular acceleration.
         """
         self._transforms = joint_transforms(self.mechanism, self.q)
         gravity = _sparse(-np.array(self.mechanism.gravity))
@@ -241,11 +242,12 @@ class TreeEfforts:
 
             f = m a + wd x s + w x (w x s),    n = s x a + I wd + w x I w.
 
-        Friction of a joint with load-dependent terms is left out while `transmitted` does not
-        contain its transmitted effort.
+        Friction of a joint with load-dependent terms is left out while `transmitted` does
+        not contain its transmitted effort.
 
         Args:
-            parameter: Gives a parameter by name as an expression, (1, k), or None if it has none.
+            parameter: Gives a parameter by name as an expression, (1, k), or None if it has
+                none.
             columns: k; regressors have one column for each parameter.
         """
         mechanism = self.mechanism

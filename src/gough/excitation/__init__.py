@@ -1,7 +1,12 @@
 """Optimal excitation: the most informative trajectories inside the limits of a robot."""
 
 from gough.engine.limits import Limit, collect_limits
-from gough.excitation.criteria import CRITERIA, Criterion, criterion_gradient, criterion_value
+from gough.excitation.criteria import (
+    CRITERIA,
+    Criterion,
+    criterion_gradient,
+    criterion_value,
+)
 from gough.excitation.design import (
     Design,
     DesignSettings,

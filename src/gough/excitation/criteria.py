@@ -1,16 +1,16 @@
 """Optimality criteria of a regressor, and their gradients.
 
-With the regressor Psi of all samples and the effort covariance Sigma, W = Sigma^-1/2 Psi is the
-whitened regressor, so that W^T W is the information matrix (AH09 (9)-(11)). s_1 >= ... >= s_b are
-the singular values of W. All criteria are minimised:
+With the regressor Psi of all samples and the effort covariance Sigma, W = Sigma^-1/2 Psi is
+the whitened regressor, so that W^T W is the information matrix (AH09 (9)-(11)). s_1 >= ...
+>= s_b are the singular values of W. All criteria are minimised:
 
-    d       -ln det(W^T W) = -2 sum ln s_i            volume of the confidence ellipsoid, AH09 (22)
-    cond    s_1 / s_b of Psi itself, not whitened     AH09 (21)
+    d       -ln det(W^T W) = -2 sum ln s_i            volume of the confidence ellipsoid,
+    AH09 (22) cond    s_1 / s_b of Psi itself, not whitened     AH09 (21)
     a       trace (W^T W)^-1 = sum s_i^-2             mean variance of the parameters
     e       1 / smallest eigenvalue of W^T W = s_b^-2  largest variance of any direction
 
-The minimiser of d does not depend on the units of the parameters. That of the others does; they are
-evaluated in SI units.
+The minimiser of d does not depend on the units of the parameters. That of the others does;
+they are evaluated in SI units.
 """
 
 from __future__ import annotations

@@ -81,7 +81,9 @@ class DesignSettings(Settings):
         least=1,
     )
     starts: int = option(
-        4, "Optimisations from different random trajectories; the best is kept.", least=1
+        4,
+        "Optimisations from different random trajectories; the best is kept.",
+        least=1,
     )
     seed: int = option(0, "Seed of the random generator.", least=0)
     iterations: int = option(300, "Maximum number of steps of each optimisation.", least=1)
@@ -94,8 +96,8 @@ class DesignSettings(Settings):
 class Run(Settings):
     """One trajectory of an experiment: several are designed jointly, their information adds up.
 
-    A slow run excites friction, a fast one inertia (P03 4.1); runs with and without payload make
-    payload and platform distinguishable (BG13 (29)).
+    A slow run excites friction, a fast one inertia (P03 4.1); runs with and without payload
+    make payload and platform distinguishable (BG13 (29)).
     """
 
     frequency: float | None = option(
@@ -152,7 +154,10 @@ class Design(Record):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the first trajectory and the settings of the design as JSON, atomically."""
-        write_json(path, self.trajectory.to_dict() | {"settings": self.settings.to_dict()})
+        write_json(
+            path,
+            self.trajectory.to_dict() | {"settings": self.settings.to_dict()},
+        )
 
     def summary(self) -> str:
         """Return the figures of the design as text."""
@@ -184,11 +189,12 @@ def first_frequency(
 ) -> float:
     """Return the fundamental at which the highest harmonic at full amplitude meets a motor limit.
 
-    The search of `informative_frequency` begins there. A motor that swings by half its range r to
-    both sides reaches its velocity limit v at v / (2 pi r) and its acceleration limit a at sqrt(a /
-    r) / (2 pi); without an acceleration limit, a is its effort limit over its inertia in the
-    reference configuration. The lowest of these over all motors is the highest harmonic. (PaLiDA:
-    1.59 Hz; AH09 found 1.62 Hz.) Without any limit: 1 Hz. No period is longer than a minute.
+    The search of `informative_frequency` begins there. A motor that swings by half its
+    range r to both sides reaches its velocity limit v at v / (2 pi r) and its acceleration
+    limit a at sqrt(a / r) / (2 pi); without an acceleration limit, a is its effort limit
+    over its inertia in the reference configuration. The lowest of these over all motors is
+    the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62 Hz.) Without any limit: 1 Hz. No
+    period is longer than a minute.
     """
     half = {(limit.quantity, limit.name): limit.half for limit in collect_limits(model, limits)}
     mass_matrix = model.mass_matrix(model.home[None])[0]
@@ -222,21 +228,21 @@ def design(
 ) -> Design:
     """Find the most informative Fourier trajectories inside the limits of a robot.
 
-    The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental frequency.
-    Constraints are AH09 (20), efforts from a-priori parameters, limits of pose, task rates and
-    twist, and the distance to singularities. Coulomb friction is smoothed while optimising; the
-    result is verified on a grid ten times finer with the exact sign, limits exceeded there are
-    tightened. An interrupt (Ctrl-C) keeps the best so far.
+    The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental
+    frequency. Constraints are AH09 (20), efforts from a-priori parameters, limits of pose,
+    task rates and twist, and the distance to singularities. Coulomb friction is smoothed
+    while optimising; the result is verified on a grid ten times finer with the exact sign,
+    limits exceeded there are tightened. An interrupt (Ctrl-C) keeps the best so far.
 
     Args:
         settings: How to design; single options may be given by name instead.
         runs: Trajectories designed jointly; one without payload by default.
-        limits: By coordinate, `platform.translation` or `platform.rotation`, in place of the robot
-            file's.
+        limits: By coordinate, `platform.translation` or `platform.rotation`, in place of
+            the robot file's.
         base: Parameters to be identified; by default the base parameters of the experiment.
         covariance: Of the motor efforts, (a, a); from the robot's noise by default.
-        progress: Called after each step with its number, the objective and the largest violation
-            seen (relative).
+        progress: Called after each step with its number, the objective and the largest
+            violation seen (relative).
 
     Raises:
         InfeasibleDesign: No trajectory keeps the limits; names the limit in the way.
@@ -320,7 +326,10 @@ class _DesignStudy:
         return informative_frequency(self.problem, first, self.settings.seed)
 
     def problem(
-        self, frequency: float, criterion: Criterion = "d", free_frequency: bool = False
+        self,
+        frequency: float,
+        criterion: Criterion = "d",
+        free_frequency: bool = False,
     ) -> DesignProblem:
         """Return the design problem with a fundamental for runs that have none of their own."""
         forms = [self._form(run, frequency, free_frequency) for run in self.runs]
@@ -353,11 +362,17 @@ class _DesignStudy:
         )
 
     def information_factor(
-        self, trajectories: Sequence[Fourier], covariance: FloatArray | None = None
+        self,
+        trajectories: Sequence[Fourier],
+        covariance: FloatArray | None = None,
     ) -> FloatArray:
         """Return the `information_factor` of trajectories for the runs of this design."""
         return information_factor(
-            self.model, trajectories, self.base, runs=self.runs, covariance=covariance
+            self.model,
+            trajectories,
+            self.base,
+            runs=self.runs,
+            covariance=covariance,
         )
 
 
@@ -412,7 +427,8 @@ def information_factor(
 
     Args:
         runs: Payload and periods of each trajectory; one period without payload by default.
-        covariance: Sigma, covariance of the motor efforts, (a, a); the unit matrix by default.
+        covariance: Sigma, covariance of the motor efforts, (a, a); the unit matrix by
+            default.
     """
     names = column_names(base)
     rate = model.mechanism.noise.rate

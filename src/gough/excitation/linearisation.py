@@ -54,7 +54,8 @@ def trajectory_derivatives(
 class Linearisation:
     """dc/dx at a point, never stored as a matrix.
 
-    The constraints of a sample depend on the variables only through (q_P, v, a) of that sample.
+    The constraints of a sample depend on the variables only through (q_P, v, a) of that
+    sample.
 
     Args:
         trajectories: Derivatives of each trajectory of the design.
@@ -122,8 +123,8 @@ class Linearisation:
     def _normal_block(self, trajectory: TrajectoryDerivatives, weights: FloatArray) -> FloatArray:
         """Return the diagonal block of one trajectory of `normal`.
 
-        With the Gram matrix G of a sample by (q_P, v, a) and the basis B of its coefficients, the
-        block is sum_t B_t^T G_t B_t for each pair of the m coordinates.
+        With the Gram matrix G of a sample by (q_P, v, a) and the basis B of its
+        coefficients, the block is sum_t B_t^T G_t B_t for each pair of the m coordinates.
         """
         t = len(trajectory.by_motion)
         m = len(self._reach)

@@ -14,7 +14,11 @@ from gough.core.errors import InvalidInput
 from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier
 from gough.engine.columns import column_names
-from gough.engine.derivatives import regressor_adjoint, response, smooth_regressor
+from gough.engine.derivatives import (
+    regressor_adjoint,
+    response,
+    smooth_regressor,
+)
 from gough.engine.kinematics import ELIMINATION_TOLERANCE
 from gough.engine.limits import Limit
 from gough.engine.loops import LOOP_TOLERANCE, By
@@ -51,8 +55,8 @@ class DesignPoint:
 class DesignProblem:
     """Variables, objective and constraints of a design.
 
-    The variables are those of all trajectories, see `TrajectoryForm`. Coulomb friction has a
-    smoothed sign, whose width is set by `set_friction_bands`.
+    The variables are those of all trajectories, see `TrajectoryForm`. Coulomb friction has
+    a smoothed sign, whose width is set by `set_friction_bands`.
 
     Args:
         forms: What is fixed about each trajectory.
@@ -65,8 +69,8 @@ class DesignProblem:
     Attributes:
         joints: Joints of the trajectory coordinates, (m,).
         origin: Centre of the trajectory coordinates, (m,).
-        reach: Half the range of each trajectory coordinate, (m,), a radian or the robot's length
-            without limits.
+        reach: Half the range of each trajectory coordinate, (m,), a radian or the robot's
+            length without limits.
         friction_bands: Velocity band of the smoothed sign for each trajectory, (n,).
         evaluations: How often objective and constraints were evaluated.
     """
@@ -136,14 +140,18 @@ class DesignProblem:
     def set_friction_bands(self, point: DesignPoint) -> None:
         """Set the width of the smoothed sign to a fifth of each joint's rms velocity.
 
-        The sign then changes over a few grid samples, so that its slope is visible on the grid.
+        The sign then changes over a few grid samples, so that its slope is visible on the
+        grid.
 
         Args:
             point: A typical motion.
         """
         for k, trajectory in enumerate(point.trajectories):
             qd, _ = self.model.kinematics.rates(
-                trajectory.q, trajectory.velocity, trajectory.acceleration, self.by
+                trajectory.q,
+                trajectory.velocity,
+                trajectory.acceleration,
+                self.by,
             )
             rms = np.sqrt((qd**2).mean(axis=0))
             self.friction_bands[k] = 0.2 * np.maximum(rms, 1e-3 * rms.max() + 1e-12)
@@ -235,7 +243,8 @@ class DesignProblem:
 
         Args:
             coefficients: Its variables, (x,).
-            start: Configurations from which Newton's method starts, (t, n); the centre by default.
+            start: Configurations from which Newton's method starts, (t, n); the centre by
+                default.
         """
         form = self.forms[k]
         amplitudes, w = form.unpack(coefficients, self.reach)

@@ -22,7 +22,12 @@ from gough.engine.limits import Limit, measure
 from gough.engine.loops import LOOP_TOLERANCE, By
 from gough.engine.model import Model
 from gough.excitation.problem import DesignPoint, DesignProblem
-from gough.excitation.solver import InteriorPoint, Progress, SearchStopped, interior_point
+from gough.excitation.solver import (
+    InteriorPoint,
+    Progress,
+    SearchStopped,
+    interior_point,
+)
 
 # Verification samples per grid sample; all samples of the controller if these are more.
 VERIFICATION_REFINEMENT = 10
@@ -72,12 +77,17 @@ def find_extremes(
 
 
 def find_centre(
-    model: Model, limits: Sequence[Limit], *, by: By, loads: Sequence[FloatArray], seed: int
+    model: Model,
+    limits: Sequence[Limit],
+    *,
+    by: By,
+    loads: Sequence[FloatArray],
+    seed: int,
 ) -> FloatArray:
     """Return a configuration inside all limits with every load, (n,).
 
-    The reference configuration, or the best of random ones. Efforts are those of very slow motions
-    in several directions, because Coulomb friction acts in the slowest motion.
+    The reference configuration, or the best of random ones. Efforts are those of very slow
+    motions in several directions, because Coulomb friction acts in the slowest motion.
 
     Raises:
         InfeasibleDesign: All configurations exceed some limit.
@@ -137,8 +147,8 @@ def _creeping_usage(
 def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> FloatArray:
     """Return the reference configuration and random ones with closed loops, (k, n).
 
-    Independent coordinates are drawn from the inner 90 % of their ranges. Their targets are reached
-    in ten steps, which keeps the loops on their branch.
+    Independent coordinates are drawn from the inner 90 % of their ranges. Their targets are
+    reached in ten steps, which keeps the loops on their branch.
     """
     home = model.home[model.loops.partitions[by].independent]
     ranges = {}
@@ -163,7 +173,8 @@ def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> F
 def random_starts(problem: DesignProblem, count: int, seed: int) -> list[DesignPoint]:
     """Return feasible random trajectories, the most informative of five times as many, best first.
 
-    Each is a random direction from the centre, followed until the first limit is nearly reached.
+    Each is a random direction from the centre, followed until the first limit is nearly
+    reached.
 
     Raises:
         InfeasibleDesign: A limit is exceeded at rest, or stops every trajectory.
@@ -175,7 +186,8 @@ def random_starts(problem: DesignProblem, count: int, seed: int) -> list[DesignP
     if usage.max() >= 1:
         limit = problem.limits[int(usage.argmax())]
         raise InfeasibleDesign(
-            f"the {limit} is already exceeded at rest; relax it", limit=str(limit)
+            f"the {limit} is already exceeded at rest; relax it",
+            limit=str(limit),
         )
     problem.set_friction_bands(_grow(problem, problem.random_direction(rng), rest))
     starts: list[DesignPoint] = []
@@ -221,7 +233,10 @@ def _grow(problem: DesignProblem, direction: FloatArray, rest: DesignPoint) -> D
 
 
 def _explain_no_start(
-    problem: DesignProblem, rest: DesignPoint, grown: DesignPoint, direction: FloatArray
+    problem: DesignProblem,
+    rest: DesignPoint,
+    grown: DesignPoint,
+    direction: FloatArray,
 ) -> InfeasibleDesign | NotIdentifiable:
     """Return the error that says why no random trajectory is useful.
 
@@ -256,10 +271,11 @@ def informative_frequency(
 ) -> float:
     """Return the lowest frequency whose information per recorded time is within 10 % of the best.
 
-    A slow trajectory does not use the acceleration limits, a fast one reaches them with small
-    amplitudes. Between them the information has a broad maximum, 2 to 8 times above the frequency
-    at which full amplitudes meet the first limit (five_bar, delta, orthoglide, palida); standard
-    deviations fall by up to 4. Candidates are scored by random trajectories grown until a limit is
+    A slow trajectory does not use the acceleration limits, a fast one reaches them with
+    small amplitudes. Between them the information has a broad maximum, 2 to 8 times above
+    the frequency at which full amplitudes meet the first limit (five_bar, delta,
+    orthoglide, palida); standard deviations fall by up to 4. Candidates are scored by
+    random trajectories grown until a limit is
     met: octaves up and down from the first guess, then half octaves.
 
     Args:
@@ -308,8 +324,8 @@ def solve_and_verify(
 ) -> tuple[VerifiedDesign, bool]:
     """Solve from every start and return the best solution that passes the verification.
 
-    An interrupt ends the search, not the verification: the best point so far is then shrunk until
-    it keeps the limits.
+    An interrupt ends the search, not the verification: the best point so far is then shrunk
+    until it keeps the limits.
 
     Args:
         rate: Of the controller. [Hz]
@@ -368,14 +384,23 @@ def _tighten(
         bounds = bounds - signs * np.minimum(tightening, MAX_TIGHTENING)
         inside = _move_inside(problem, point, bounds)
         point, more_history = interior_point(
-            problem, inside, bounds[:, 0], bounds[:, 1], settings, report, barrier=barrier
+            problem,
+            inside,
+            bounds[:, 0],
+            bounds[:, 1],
+            settings,
+            report,
+            barrier=barrier,
         )
         history = history + more_history
     return _shrink_until_verified(problem, point, history, rate)
 
 
 def _shrink_until_verified(
-    problem: DesignProblem, point: DesignPoint, history: tuple[float, ...], rate: float
+    problem: DesignProblem,
+    point: DesignPoint,
+    history: tuple[float, ...],
+    rate: float,
 ) -> VerifiedDesign:
     """Scale a trajectory down in steps of 1 % until it keeps all limits on the fine grid."""
     for scale in np.linspace(1.0, 0.0, 101)[:-1]:
@@ -422,7 +447,10 @@ def _verify(
     for form, designed in zip(problem.forms, problem.trajectories(point.variables)):
         trajectory = designed.on_rate(rate)
         trajectories.append(trajectory)
-        samples = max(VERIFICATION_REFINEMENT * form.samples, round(rate * trajectory.period))
+        samples = max(
+            VERIFICATION_REFINEMENT * form.samples,
+            round(rate * trajectory.period),
+        )
         try:
             trajectory_extremes = find_extremes(
                 problem.model,

@@ -2,14 +2,16 @@
 
     minimise f(x)  subject to  lower <= c(x) <= upper
 
-Primal-dual steps on the barrier problems f - mu sum ln(c - lower) - mu sum ln(upper - c), mu -> 0
-(Nocedal & Wright 2006, chapter 19; Waechter & Biegler 2006), with the slacks eliminated, so that a
-step costs one Cholesky factorisation of the size of x and one product J^T D J. The Hessian of the
-Lagrangian is a damped BFGS matrix. Two properties differ from general solvers:
+Primal-dual steps on the barrier problems f - mu sum ln(c - lower) - mu sum ln(upper - c),
+mu -> 0 (Nocedal & Wright 2006, chapter 19; Waechter & Biegler 2006), with the slacks
+eliminated, so that a step costs one Cholesky factorisation of the size of x and one product
+J^T D J. The Hessian of the Lagrangian is a damped BFGS matrix. Two properties differ from
+general solvers:
 
 - every iterate satisfies all constraints strictly, so that a stopped search still leaves a
   trajectory that may be run;
-- a point at which the constraints cannot be evaluated (loops that do not close) only shortens the
+- a point at which the constraints cannot be evaluated (loops that do not close) only
+shortens the
   step.
 """
 
@@ -74,8 +76,8 @@ def interior_point(
         lower: Lower bounds that broadcast to the constraints.
         upper: Upper bounds that broadcast to the constraints.
         progress: Called after each step; the violation is always 0.
-        barrier: First mu, to continue from an earlier solution; balanced with the objective by
-            default.
+        barrier: First mu, to continue from an earlier solution; balanced with the objective
+            by default.
 
     Returns:
         The best point, strictly inside all constraints, and the objective after each step.
@@ -260,7 +262,10 @@ def _solve_positive(matrix: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _bfgs(
-    B: FloatArray, step: FloatArray, gradient_change: FloatArray, first_update: bool
+    B: FloatArray,
+    step: FloatArray,
+    gradient_change: FloatArray,
+    first_update: bool,
 ) -> FloatArray:
     """Return the BFGS update of B with Powell's damping, which keeps it positive definite.
 

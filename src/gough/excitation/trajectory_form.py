@@ -16,9 +16,9 @@ from gough.core.trajectory import Fourier, fourier_basis, rest_basis
 class TrajectoryForm:
     """One trajectory of a design: what the search does not change.
 
-    Its variables are the free Fourier coefficients of all coordinates, as amplitudes relative to
-    half the range of the coordinate (coefficient-major), and ln(frequency / start) if the frequency
-    is free.
+    Its variables are the free Fourier coefficients of all coordinates, as amplitudes
+    relative to half the range of the coordinate (coefficient-major), and ln(frequency /
+    start) if the frequency is free.
     """
 
     harmonics: int  # of the Fourier series
@@ -79,7 +79,8 @@ class TrajectoryForm:
 
         Args:
             trajectory: Gives the frequency.
-            amplitudes: (offset - origin, mu / w, nu / w) relative to the reach, (1 + 2h, m).
+            amplitudes: (offset - origin, mu / w, nu / w) relative to the reach, (1 + 2h,
+                m).
         """
         coefficients = np.linalg.lstsq(self.coefficient_map, amplitudes, rcond=None)[0].ravel()
         if not self.free_frequency:

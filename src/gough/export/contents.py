@@ -52,7 +52,8 @@ def check_bodies(model: Model, bodies: Mapping[str, ArrayLike]) -> dict[str, Flo
     for body in model.mechanism.bodies:
         if body.parameters and body.name not in bodies:
             raise InvalidInput(
-                f"the inertial parameters of body '{body.name}' are missing", body=body.name
+                f"the inertial parameters of body '{body.name}' are missing",
+                body=body.name,
             )
     with_mass = {}
     for name, numbers in bodies.items():
@@ -60,7 +61,8 @@ def check_bodies(model: Model, bodies: Mapping[str, ArrayLike]) -> dict[str, Flo
             continue
         if name not in known:
             raise InvalidInput(
-                f"'{model.mechanism.name}' has no body '{name}'{nearest(name, known)}", body=name
+                f"'{model.mechanism.name}' has no body '{name}'{nearest(name, known)}",
+                body=name,
             )
         parameters = np.asarray(numbers, dtype=float)
         check_shape(parameters, (len(INERTIAL),), f"inertial parameters of '{name}'")
@@ -145,7 +147,9 @@ def terms_by_keyword(
 
 
 def approximate_terms(
-    model: Model, terms: Mapping[str, float], supports: Callable[[JointTerm], bool]
+    model: Model,
+    terms: Mapping[str, float],
+    supports: Callable[[JointTerm], bool],
 ) -> tuple[dict[str, float], list[str]]:
     """Replace joint terms that a format cannot express by those it can.
 
@@ -202,7 +206,14 @@ def _random_states(joint: Joint, rng: np.random.Generator) -> JointState:
     q = rng.uniform(low, high, APPROXIMATION_STATES)
     qd = rng.uniform(-top_speed, top_speed, APPROXIMATION_STATES)
     effort = rng.uniform(-0.5, 0.5, APPROXIMATION_STATES) * (joint.limits.effort or 1.0)
-    return replace(at_rest, q=q, qd=qd, sign=np.sign(qd), effort=effort, other=lambda name: at_rest)
+    return replace(
+        at_rest,
+        q=q,
+        qd=qd,
+        sign=np.sign(qd),
+        effort=effort,
+        other=lambda name: at_rest,
+    )
 
 
 def standard_values(

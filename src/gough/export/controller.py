@@ -67,7 +67,8 @@ def controller_code(
     period = 1.0 / mechanism.noise.rate if period is None else float(period)
     if not 0.0 < period < np.inf:
         raise InvalidInput(
-            f"the period between calls is {period:g} s, expected a positive number", period=period
+            f"the period between calls is {period:g} s, expected a positive number",
+            period=period,
         )
     fields = {
         "name": name,
@@ -124,7 +125,10 @@ def _robot_fields(model: Model) -> dict[str, Any]:
 
 
 def _function_fields(
-    model: Model, values: ArrayLike | None, load: ArrayLike | None, dead_band: ArrayLike | None
+    model: Model,
+    values: ArrayLike | None,
+    load: ArrayLike | None,
+    dead_band: ArrayLike | None,
 ) -> dict[str, Any]:
     """Return the C functions of a Newton step and of the efforts."""
     mechanism = model.mechanism

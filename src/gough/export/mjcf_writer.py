@@ -185,7 +185,13 @@ def _add_keyframe(scene: MujocoScene, controls: list[float]) -> None:
     joints = scene.bodies[BASE].iter("joint")
     position = [float(joint.get("ref", "0")) for joint in joints]
     keyframe = SubElement(scene.root, "keyframe")
-    SubElement(keyframe, "key", name="home", qpos=xml_numbers(position), ctrl=xml_numbers(controls))
+    SubElement(
+        keyframe,
+        "key",
+        name="home",
+        qpos=xml_numbers(position),
+        ctrl=xml_numbers(controls),
+    )
 
 
 def _nonzero_terms(
@@ -288,12 +294,21 @@ def _draw(scene: MujocoScene) -> None:
         mass="0",
         rgba="0.6 0.7 0.9 1",
     )
-    SubElement(scene.default, "site", size=f"{0.045 * length:.3g}", rgba="0.9 0.5 0.2 1")
+    SubElement(
+        scene.default,
+        "site",
+        size=f"{0.045 * length:.3g}",
+        rgba="0.9 0.5 0.2 1",
+    )
     for body, points in _line_ends(scene).items():
         ends = np.unique(np.round(np.reshape(points, (-1, 3)), 6), axis=0)
         for end in ends:
             if np.linalg.norm(end) > 1e-3:
-                SubElement(scene.bodies[body], "geom", fromto=xml_numbers((0.0, 0.0, 0.0, *end)))
+                SubElement(
+                    scene.bodies[body],
+                    "geom",
+                    fromto=xml_numbers((0.0, 0.0, 0.0, *end)),
+                )
 
 
 def _line_ends(scene: MujocoScene) -> dict[str, list[FloatArray]]:

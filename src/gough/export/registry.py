@@ -111,7 +111,8 @@ def export(
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
-            f"cannot make the folder '{target}': {error.strerror}", path=str(target)
+            f"cannot make the folder '{target}': {error.strerror}",
+            path=str(target),
         ) from error
     contents = {f"{stem}.{suffix}": text.encode("utf-8") for suffix, text in texts.items()}
     files = [target / file for file in contents]
@@ -127,7 +128,8 @@ def _file_stem(entry: Export, name: str | None, model: Model) -> str:
         return identifier(entry.default_name or model.mechanism.name)
     if Path(name).name != name or name in ("", ".."):
         raise InvalidInput(
-            f"'{name}' is no name for a file; give the folder and the name apart", name=name
+            f"'{name}' is no name for a file; give the folder and the name apart",
+            name=name,
         )
     return identifier(name) if entry.identifier else name
 

@@ -25,8 +25,18 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.inertia import about_centre
 from gough.engine import Model
-from gough.export.contents import check_bodies, check_terms, physical_result, terms_by_keyword
-from gough.export.registry import Export, identifier, register_export, xml_comment
+from gough.export.contents import (
+    check_bodies,
+    check_terms,
+    physical_result,
+    terms_by_keyword,
+)
+from gough.export.registry import (
+    Export,
+    identifier,
+    register_export,
+    xml_comment,
+)
 from gough.identification import Identification
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import roll_pitch_yaw
@@ -85,7 +95,10 @@ class _Tree:
     """A robot being written; all identifiers differ."""
 
     def __init__(
-        self, model: Model, masses: Mapping[str, FloatArray], terms: Mapping[str, float]
+        self,
+        model: Model,
+        masses: Mapping[str, FloatArray],
+        terms: Mapping[str, float],
     ) -> None:
         mechanism = model.mechanism
         self.model = model
@@ -126,7 +139,13 @@ class _Tree:
             link = self._unique(f"{closure.name}_{end}")
             SubElement(self.root, "link", name=link)
             joint = self._unique(f"{link}_fixed")
-            self._add(joint, "fixed", self.link[frame.body], link, frame.placement.matrix)
+            self._add(
+                joint,
+                "fixed",
+                self.link[frame.body],
+                link,
+                frame.placement.matrix,
+            )
             links.append(link)
         return links
 
@@ -151,7 +170,10 @@ class _Tree:
         )
         SubElement(element, "axis", xyz=xml_numbers(joint.direction))
         default_range = _DEFAULT_RANGE[joint.kind]
-        low, high = joint.limits.position or (home - default_range, home + default_range)
+        low, high = joint.limits.position or (
+            home - default_range,
+            home + default_range,
+        )
         SubElement(
             element,
             "limit",

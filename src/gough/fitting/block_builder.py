@@ -1,6 +1,7 @@
 """Build the sufficient statistics of a regression from blocks of samples, and merge them.
 
-R of stacked blocks is R of the stacked R's, so factors add up over blocks, logs and machines.
+R of stacked blocks is R of the stacked R's, so factors add up over blocks, logs and
+machines.
 """
 
 from __future__ import annotations
@@ -73,10 +74,10 @@ class _OpenBlock:
 class BlockBuilder:
     """Collects blocks of samples into at most `MAX_BLOCKS` contiguous blocks.
 
-    The shortest blocks are single groups (repetitions), or `MIN_BLOCK_SAMPLES` samples; block n of
-    a log holds those numbered n 2^level to (n + 1) 2^level - 1. When there are more than
-    `MAX_BLOCKS`, the level rises and neighbours are joined. So the result does not depend on the
-    sizes in which the samples come.
+    The shortest blocks are single groups (repetitions), or `MIN_BLOCK_SAMPLES` samples;
+    block n of a log holds those numbered n 2^level to (n + 1) 2^level - 1. When there are
+    more than `MAX_BLOCKS`, the level rises and neighbours are joined. So the result does
+    not depend on the sizes in which the samples come.
     """
 
     def __init__(self, joint: bool) -> None:
@@ -154,14 +155,21 @@ class BlockBuilder:
             places.append((first_log + int(label), number))
         for k, place in enumerate(places):
             stacked = other.block_factors[k].transpose(1, 0, 2)
-            self._put(place, _OpenBlock(stacked, int(other.block_samples[k]), other.block_valid[k]))
+            self._put(
+                place,
+                _OpenBlock(stacked, int(other.block_samples[k]), other.block_valid[k]),
+            )
         for factor in other.joint or ():
             self.open[places[factor.block]].add_joint(factor.valid_rows.tobytes(), factor)
         while len(self.open) > MAX_BLOCKS:
             self._halve(_one_block_each(self.open))
 
     def build(
-        self, like: Regression | BlockStatistics, *, sums: FloatArray, repeats: bool
+        self,
+        like: Regression | BlockStatistics,
+        *,
+        sums: FloatArray,
+        repeats: bool,
     ) -> BlockStatistics:
         """Return the statistics with the names of a problem."""
         places = sorted(self.open)

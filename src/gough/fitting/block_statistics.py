@@ -1,9 +1,9 @@
 """Sufficient statistics of a regression by log, block and row.
 
-Everything that fits, leaves out blocks, merges logs or predicts from a linear model works on them,
-in memory that does not grow with the logs. The statistic of block b and row j is a triangular
-factor R with R^T R = [W y]^T [W y], or that Gram matrix itself: the factor keeps all digits, the
-Gram matrix is cheap where hundreds of candidate columns are compared.
+Everything that fits, leaves out blocks, merges logs or predicts from a linear model works
+on them, in memory that does not grow with the logs. The statistic of block b and row j is a
+triangular factor R with R^T R = [W y]^T [W y], or that Gram matrix itself: the factor keeps
+all digits, the Gram matrix is cheap where hundreds of candidate columns are compared.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Residual(NamedTuple):
 class JointFactor(NamedTuple):
     """Rows side by side, of the samples of one block where the same rows are valid.
 
-    Gauss-Markov with correlated rows needs the products between rows, which factors of single rows
-    do not have.
+    Gauss-Markov with correlated rows needs the products between rows, which factors of
+    single rows do not have.
     """
 
     block: int
@@ -79,8 +79,8 @@ class JointFactor(NamedTuple):
 class BlockStatistics(Record):
     """Sufficient statistics of a regression by log, block and row.
 
-    Blocks are contiguous in time, or whole repetitions of one motion. Leaving blocks out gives
-    cross-validation and jackknife without a further look at the samples.
+    Blocks are contiguous in time, or whole repetitions of one motion. Leaving blocks out
+    gives cross-validation and jackknife without a further look at the samples.
     """
 
     blocks: FloatArray  # factor (k, p + 1) or Gram matrix (p + 1, p + 1) of [W y], (b, r, k, p + 1)
@@ -177,7 +177,10 @@ class BlockStatistics(Record):
         return self.transform(matrix, parameters, [self.units[i] for i in columns])
 
     def transform(
-        self, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str]
+        self,
+        matrix: FloatArray,
+        parameters: Sequence[str],
+        units: Sequence[str],
     ) -> BlockStatistics:
         """Return the statistics with [W y] @ matrix in the place of [W y].
 
@@ -284,7 +287,12 @@ class BlockStatistics(Record):
             scale = np.diag(inverse_root(covariance, self.rows))
             blocks = self.block_factors * scale[:, None, None]
         return replace(
-            self, blocks=blocks, form="factor", joint=None, sums=None, row_units=("1",) * r
+            self,
+            blocks=blocks,
+            form="factor",
+            joint=None,
+            sums=None,
+            row_units=("1",) * r,
         )
 
     def _whitened_jointly(self, covariance: FloatArray) -> FloatArray:
@@ -351,8 +359,8 @@ def _times(stacked: FloatArray, matrix: FloatArray) -> FloatArray:
 def triangular_factor(matrix: FloatArray) -> FloatArray:
     """Return the upper triangular factor R of a matrix, R^T R = matrix^T matrix.
 
-    Tall matrices are reduced in chunks that stay in cache, and the factors of the chunks again: R
-    of stacked R's is R of all.
+    Tall matrices are reduced in chunks that stay in cache, and the factors of the chunks
+    again: R of stacked R's is R of all.
     """
     width = matrix.shape[1]
     chunk = max(FACTOR_CHUNK_ROWS, 4 * width)

@@ -33,7 +33,10 @@ def weighted_fit(statistics: BlockStatistics, weights: FloatArray | None = None)
     """
     if weights is None:
         noise = estimate_row_noise(
-            statistics, iterations=WEIGHT_PASSES, tolerance=WEIGHT_TOLERANCE, deficient=True
+            statistics,
+            iterations=WEIGHT_PASSES,
+            tolerance=WEIGHT_TOLERANCE,
+            deficient=True,
         )
         return WeightedFit(noise.solution.values, 1 / np.diag(noise.covariance))
     row_grams = statistics.grams.sum(axis=0)
@@ -92,10 +95,10 @@ def cross_validate(
     Args:
         statistics: Blocks that are fitted.
         folds: Blocks that are predicted together.
-        left_out: For each fold all blocks that its fit leaves out, e.g. also those beside it; the
-            fold itself by default.
-        scored: Statistics whose blocks are predicted, numbered as the folds say; the fitted ones by
-            default.
+        left_out: For each fold all blocks that its fit leaves out, e.g. also those beside
+            it; the fold itself by default.
+        scored: Statistics whose blocks are predicted, numbered as the folds say; the fitted
+            ones by default.
         weights: Fixed weights of the rows, (r,); found from each fit by default.
     """
     scored = statistics if scored is None else scored

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, check_shapes, frozen
+from gough.core.arrays import (
+    FloatArray,
+    IntArray,
+    check_finite,
+    check_shape,
+    check_shapes,
+    frozen,
+)
 from gough.core.display import (
     POORLY_KNOWN_RATIO,
     SIGNIFICANT_T,
@@ -44,8 +51,8 @@ class UncertaintyComponent(Record):
     """Standard errors of the parameters from one source of uncertainty.
 
     The kinds are 'white' (white noise), 'period' (scatter between repetitions), 'hac'
-    (autocorrelated noise), 'blocks' (block jackknife over the motion) and 'logs' (jackknife over
-    whole logs).
+    (autocorrelated noise), 'blocks' (block jackknife over the motion) and 'logs' (jackknife
+    over whole logs).
     """
 
     kind: str
@@ -143,7 +150,8 @@ class Estimate(StoredRecord):
             raise InvalidInput("covariance of the estimate has a negative variance")
         if not (self.degrees_of_freedom > 0).all():
             raise InvalidInput(
-                "degrees of freedom must be positive", degrees_of_freedom=self.degrees_of_freedom
+                "degrees of freedom must be positive",
+                degrees_of_freedom=self.degrees_of_freedom,
             )
 
     def _fill_defaults(self) -> None:
@@ -261,7 +269,8 @@ class Estimate(StoredRecord):
         """Return confidence intervals [lower, upper] by Student's t, (p, 2)."""
         if not 0 < level < 1:
             raise InvalidInput(
-                f"confidence level is {level}, expected between 0 and 1, e.g. 0.95", level=level
+                f"confidence level is {level}, expected between 0 and 1, e.g. 0.95",
+                level=level,
             )
         half_width = student_quantile(0.5 + level / 2, self.degrees_of_freedom) * self.std
         return np.stack([self.values - half_width, self.values + half_width], axis=1)
@@ -290,8 +299,8 @@ class Estimate(StoredRecord):
     def predict(self, regression: Regression) -> FloatArray:
         """Return the predicted effort, (t, r). [row unit]
 
-        Parameters of the regression that the estimate lacks are zero (they were eliminated); drive
-        gains do not enter an effort.
+        Parameters of the regression that the estimate lacks are zero (they were
+        eliminated); drive gains do not enter an effort.
         """
         keep = [i for i, name in enumerate(self.parameters) if not name.is_gain]
         columns = [index_of(regression.parameters, self.parameters[i]) for i in keep]
@@ -352,7 +361,15 @@ class Estimate(StoredRecord):
                     f"{100 * valid_fraction:.0f} %",
                 ]
             )
-        header = ["row", "rms residual", "of effort", "mean", "unit", "samples", "valid"]
+        header = [
+            "row",
+            "rms residual",
+            "of effort",
+            "mean",
+            "unit",
+            "samples",
+            "valid",
+        ]
         return text_table(header, lines)
 
     def table(self) -> Columns:

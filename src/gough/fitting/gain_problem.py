@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_shape
-from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable, nearest
+from gough.core.errors import (
+    InconsistentData,
+    InvalidInput,
+    NotIdentifiable,
+    nearest,
+)
 from gough.core.names import Parameter, index_of, parameters
 from gough.core.notices import Notice
 from gough.core.record import Record
@@ -57,7 +62,11 @@ class GainProblem(Record):
                     "an effort map differs from sample to sample: give a regression, not its "
                     "block statistics"
                 )
-            check_shape(self.effort_map, (*sampled.effort.shape, len(self.motors)), "effort map")
+            check_shape(
+                self.effort_map,
+                (*sampled.effort.shape, len(self.motors)),
+                "effort map",
+            )
         elif len(self.motors) != len(self.problem.rows):
             raise InvalidInput(
                 f"{len(self.motors)} motors but {len(self.problem.rows)} rows; robots with more "
@@ -149,10 +158,11 @@ def gain_problem(
     """Build the problem from two regressions whose effort is the measured current; BG13 (31)-(33).
 
     Args:
-        unloaded: Base parameters only, effort = currents. [row units: those of the currents]
+        unloaded: Base parameters only, effort = currents. [row units: those of the
+            currents]
         loaded: The same parameters plus those of the payload, effort = currents.
-        known: Payload parameters that were measured, e.g. {"payload.m": 1.983}; the others are
-            estimated.
+        known: Payload parameters that were measured, e.g. {"payload.m": 1.983}; the others
+            are estimated.
         effort_units: Of the rows, one or per row.
         motors: Names of the motors; default the rows.
         motor_units: Of the motors' efforts, (a,); default those of the rows.
@@ -244,7 +254,8 @@ def _check_known_payload(known: Mapping[str, float], payload: Sequence[str]) -> 
     for name, number in known.items():
         if name not in payload:
             raise InvalidInput(
-                f"'{name}' is not a payload parameter{nearest(name, payload)}", name=name
+                f"'{name}' is not a payload parameter{nearest(name, payload)}",
+                name=name,
             )
         if not np.isfinite(number):
             raise InvalidInput(f"known payload parameter '{name}' is {number}", name=name)
@@ -265,10 +276,11 @@ def _gain_unit(effort_unit: str, current_unit: str) -> str:
 def current_maps(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return D_j (r, p + 1, p) and n_j (r, p + 1) of the residuals of the currents.
 
-    The current of row j has the residual A_j n_j and the derivative A_j D_j, with A_j = [X_j y_j]
-    of the reduced problem. With n = [values; -1], the residual of motor j is A_j n / g_j; its
-    derivative by a parameter is A_j e_k / g_j and by its gain -A_j (n without the gain) / g_j^2,
-    which is -(current of the model) / g_j: without the noise of the currents.
+    The current of row j has the residual A_j n_j and the derivative A_j D_j, with A_j =
+    [X_j y_j] of the reduced problem. With n = [values; -1], the residual of motor j is A_j
+    n / g_j; its derivative by a parameter is A_j e_k / g_j and by its gain -A_j (n without
+    the gain) / g_j^2, which is -(current of the model) / g_j: without the noise of the
+    currents.
     """
     gains = problem.gain_values(values)
     p = len(values)
@@ -287,8 +299,8 @@ def current_maps(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, 
 def rough_solution(problem: GainProblem) -> FloatArray:
     """Return values to start from: gains by least squares, the others given these gains, (p,).
 
-    Gains are biased towards zero here, as noisy currents are columns; gains of exactly zero are
-    replaced by the largest.
+    Gains are biased towards zero here, as noisy currents are columns; gains of exactly zero
+    are replaced by the largest.
     """
     gains = np.zeros(0)
     if problem.gains:
@@ -319,7 +331,8 @@ def determine_gains(
     Args:
         problem: With unknown gains.
         nominal: Nominal gains by motor.
-        fit: Returns an estimate, or the names of gains that are collinear with other parameters.
+        fit: Returns an estimate, or the names of gains that are collinear with other
+            parameters.
 
     Raises:
         NotIdentifiable: A gain that the data cannot determine has no nominal value.
@@ -370,7 +383,8 @@ def _check_nominal_gains(nominal: Mapping[str, float], motors: Sequence[str]) ->
     for motor, gain in nominal.items():
         if motor not in motors:
             raise InvalidInput(
-                f"nominal gain of unknown motor '{motor}'{nearest(motor, motors)}", name=motor
+                f"nominal gain of unknown motor '{motor}'{nearest(motor, motors)}",
+                name=motor,
             )
         if not np.isfinite(gain) or gain == 0:
             raise InvalidInput(

@@ -15,7 +15,12 @@ from gough.core.errors import InvalidInput
 from gough.core.notices import Notice
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate, build_estimate
-from gough.fitting.problem import LinearProblem, dead_rows, samples_of, statistics_of
+from gough.fitting.problem import (
+    LinearProblem,
+    dead_rows,
+    samples_of,
+    statistics_of,
+)
 from gough.fitting.row_noise import estimate_row_noise
 from gough.fitting.solve import Solution, solve
 from gough.fitting.uncertainty import (
@@ -62,15 +67,15 @@ class LeastSquares:
 class WeightedLeastSquares:
     """Least squares with each row divided by its noise, estimated from its residual; BG13 (28).
 
-    sigma_j^2 = |W_j chi - y_j|^2 / (n_j - h_j) with n_j the valid equations of row j and h_j its
-    fraction of the fitted parameters (sum_j h_j = p): the weights are unbiased. Departure: BG13
-    weights once; here the weights are iterated until they agree with the solution they give, see
-    `estimate_row_noise`.
+    sigma_j^2 = |W_j chi - y_j|^2 / (n_j - h_j) with n_j the valid equations of row j and
+    h_j its fraction of the fitted parameters (sum_j h_j = p): the weights are unbiased.
+    Departure: BG13 weights once; here the weights are iterated until they agree with the
+    solution they give, see `estimate_row_noise`.
 
     Args:
         iterations: Maximum number of iterations.
-        tolerance: Relative change of the noise that ends them; None runs all iterations (one
-            iteration is BG13's estimator).
+        tolerance: Relative change of the noise that ends them; None runs all iterations
+            (one iteration is BG13's estimator).
         uncertainty: As in `LeastSquares`.
     """
 
@@ -87,13 +92,13 @@ class WeightedLeastSquares:
 class GaussMarkov:
     """Least squares weighted by the covariance of the rows; AH09 (9)-(10).
 
-    chi = (sum_s W_s^T Sigma_s^-1 W_s)^-1 sum_s W_s^T Sigma_s^-1 y_s, computed by whitening each
-    sample and QR. Sigma_s is the covariance of the valid equations of a sample.
+    chi = (sum_s W_s^T Sigma_s^-1 W_s)^-1 sum_s W_s^T Sigma_s^-1 y_s, computed by whitening
+    each sample and QR. Sigma_s is the covariance of the valid equations of a sample.
 
     Args:
-        covariance: Of the rows' noise: (r, r), or (t, r, r) per sample, or 'estimated' from the
-            residuals and iterated, or None for the problem's own covariance and, if it has none,
-            'estimated'. [product of the row units]
+        covariance: Of the rows' noise: (r, r), or (t, r, r) per sample, or 'estimated' from
+            the residuals and iterated, or None for the problem's own covariance and, if it
+            has none, 'estimated'. [product of the row units]
         iterations, tolerance: Of the estimated covariance, as in `WeightedLeastSquares`.
         uncertainty: As in `LeastSquares`.
     """
@@ -123,7 +128,11 @@ class GaussMarkov:
                 text="covariance of the joint equations estimated from the residuals",
             )
             return _fit_with_estimated_noise(
-                problem, self, full=True, method="Gauss-Markov", notices=(notice,)
+                problem,
+                self,
+                full=True,
+                method="Gauss-Markov",
+                notices=(notice,),
             )
         if covariance.ndim == 2:
             check_shape(covariance, (len(problem.rows),) * 2, "covariance of the rows")
@@ -165,7 +174,10 @@ def _fit_with_estimated_noise(
     """
     statistics = statistics_of(problem, joint=full)
     noise = estimate_row_noise(
-        statistics, full=full, iterations=settings.iterations, tolerance=settings.tolerance
+        statistics,
+        full=full,
+        iterations=settings.iterations,
+        tolerance=settings.tolerance,
     )
     freedom, inflation = noise.freedom_and_inflation()
     return _estimate(

@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
-from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
+from gough.core.errors import (
+    GoughError,
+    InvalidInput,
+    NotConverged,
+    NotIdentifiable,
+)
 from gough.core.notices import Notice
 from gough.core.record import Record
 from gough.fitting.estimate import Estimate, build_estimate
@@ -28,8 +33,8 @@ from gough.fitting.whitening import inverse_root, whiten
 class RegressionFamily(Protocol):
     """Regressions that depend on nonlinear parameters z, AH09 (24) with p_z = z.
 
-    Implemented where robots are known: z is a filter cut-off, or the coefficients of the executed
-    trajectory.
+    Implemented where robots are known: z is a filter cut-off, or the coefficients of the
+    executed trajectory.
     """
 
     @property
@@ -86,15 +91,16 @@ class CutoffLikelihood:
     J(f_c) = 1/2 sum_s (delta^T Sigma_dd^-1 delta + eta^T Sigma_ee^-1 eta), p at each f_c by
     Gauss-Markov.
 
-    Departure: J only changes where f_c passes a bin of the discrete Fourier transform, so the bins
-    are searched; and as each bin kept lowers the position term by fitting noise, Akaike's criterion
-    adds its two real parameters per coordinate. As printed, the minimum is at many times the true
-    bandwidth. Without position errors this is Gauss-Markov.
+    Departure: J only changes where f_c passes a bin of the discrete Fourier transform, so
+    the bins are searched; and as each bin kept lowers the position term by fitting noise,
+    Akaike's criterion adds its two real parameters per coordinate. As printed, the minimum
+    is at many times the true bandwidth. Without position errors this is Gauss-Markov.
 
     Args:
         criterion: 'aic', or 'printed' for (24) itself.
-        uncertainty: Of the linear parameters at the chosen cut-off, as in `GaussMarkov`; the errors
-            that remain in the regressor are not part of it (they are in `FullLikelihood`).
+        uncertainty: Of the linear parameters at the chosen cut-off, as in `GaussMarkov`;
+            the errors that remain in the regressor are not part of it (they are in
+            `FullLikelihood`).
     """
 
     criterion: Literal["aic", "printed"] = "aic"
@@ -117,10 +123,10 @@ class CutoffLikelihood:
             family: With z = (cut-off [Hz],).
             cutoffs: To try, ascending, (k,); see `fourier_bins`. [Hz]
             orders: Real parameters of the trajectory each keeps, (k,).
-            fitted_term: Half the weighted squares of the position errors left by the most likely
-                trajectory of each order, (k,), up to a constant. Akaike's criterion is about that
-                one; by default the filtered positions are taken for it, as they are if the measured
-                coordinates themselves are filtered.
+            fitted_term: Half the weighted squares of the position errors left by the most
+                likely trajectory of each order, (k,), up to a constant. Akaike's criterion
+                is about that one; by default the filtered positions are taken for it, as
+                they are if the measured coordinates themselves are filtered.
         """
         frequencies = np.asarray(cutoffs, dtype=float)
         n_trajectory = np.asarray(orders, dtype=float)
@@ -227,19 +233,19 @@ class LikelihoodResult(Record):
 class FullLikelihood:
     """Maximum likelihood over the executed trajectory too (errors in variables).
 
-    min over z, p of 1/2 sum_s |L^-1 [delta(z); effort - W(z) p]|^2,  L L^T the covariance of
-    positions and efforts. AH09 (24) with p_z = all trajectory coefficients, which AH09 calls
-    inhibited for lack of gradients. The linear p are eliminated (variable projection with Kaufman's
-    Jacobian) and z found by damped Gauss-Newton steps. Under white noise the covariance of p is its
-    block of the inverse of the joint information of (z, p); otherwise the scatter of p = (X^T X)^-1
-    X^T (errors of positions and efforts), X the whitened regressor orthogonal to the columns
-    of z.
+    min over z, p of 1/2 sum_s |L^-1 [delta(z); effort - W(z) p]|^2,  L L^T the covariance
+    of positions and efforts. AH09 (24) with p_z = all trajectory coefficients, which AH09
+    calls inhibited for lack of gradients. The linear p are eliminated (variable projection
+    with Kaufman's Jacobian) and z found by damped Gauss-Newton steps. Under white noise the
+    covariance of p is its block of the inverse of the joint information of (z, p);
+    otherwise the scatter of p = (X^T X)^-1 X^T (errors of positions and efforts), X the
+    whitened regressor orthogonal to the columns of z.
 
     Args:
         iterations: Maximum number of steps.
         tolerance: Stop when a step would lower the negative log-likelihood by less. [1]
-        uncertainty: As in `LeastSquares`; scatter over repetitions needs those of positions and
-            efforts.
+        uncertainty: As in `LeastSquares`; scatter over repetitions needs those of positions
+            and efforts.
     """
 
     iterations: int = 50
@@ -258,11 +264,12 @@ class FullLikelihood:
 
         Args:
             family: The model.
-            start: z to start from, e.g. the coefficients fitted to the positions alone, (k,).
-            cross_covariance: Between position and effort errors (feedback correlates them), (a, r),
-                or None.
-            position_periods: Positions of each repetition, (n, t, a), or None; those of the efforts
-                are the regression's `replicates`.
+            start: z to start from, e.g. the coefficients fitted to the positions alone,
+                (k,).
+            cross_covariance: Between position and effort errors (feedback correlates them),
+                (a, r), or None.
+            position_periods: Positions of each repetition, (n, t, a), or None; those of the
+                efforts are the regression's `replicates`.
         """
         z = np.array(start, dtype=float)
         check_shape(z, (None,), "start")
@@ -279,7 +286,12 @@ class FullLikelihood:
                 padded_target = np.concatenate([target, np.zeros(len(z))])
                 change = np.linalg.lstsq(damped, padded_target, rcond=None)[0]
                 try:
-                    trial = Point(family, point.z + change, cross_covariance, position_periods)
+                    trial = Point(
+                        family,
+                        point.z + change,
+                        cross_covariance,
+                        position_periods,
+                    )
                     if trial.cost <= point.cost:
                         break
                 except GoughError:  # the step left the domain of the family, e.g. the workspace
@@ -327,7 +339,11 @@ class FullLikelihood:
             replicates=replicates,
         )
         covariance = estimate_covariance(
-            linear_influence(scores.statistics(), useful_samples(scores, self.uncertainty), root),
+            linear_influence(
+                scores.statistics(),
+                useful_samples(scores, self.uncertainty),
+                root,
+            ),
             self.uncertainty,
             np.inf,
         )
@@ -487,9 +503,9 @@ class Point:
     def believing(self, position: FloatArray, effort: FloatArray) -> FloatArray:
         """Return standard errors of Gauss-Markov on the trajectory fitted to positions, (p,).
 
-        Errors of that trajectory, of covariance C = (J_d^T Sigma_dd^-1 J_d)^-1, reach the efforts
-        by their Jacobian J_e: cov p = (X^T X)^-1 + A J_e C J_e^T A^T,  A = (X^T X)^-1 X^T, X and
-        J_e whitened by the efforts' covariance.
+        Errors of that trajectory, of covariance C = (J_d^T Sigma_dd^-1 J_d)^-1, reach the
+        efforts by their Jacobian J_e: cov p = (X^T X)^-1 + A J_e C J_e^T A^T,  A = (X^T
+        X)^-1 X^T, X and J_e whitened by the efforts' covariance.
         """
         regression = self.regression
         p = self.regressor.shape[1]

@@ -1,17 +1,19 @@
 """Parameters of a payload from the effort beyond that of the unloaded robot, and its changes.
 
-With [W y] the whitened equations, G = W^T W their information, N what noise of the positions alone
-would make of it and D how large the parameters of a load can be, the directions v of
+With [W y] the whitened equations, G = W^T W their information, N what noise of the
+positions alone would make of it and D how large the parameters of a load can be, the
+directions v of
 
     (G - N) v = mu (N + D^-2) v
 
-with mu + 1 below `MIN_OBSERVED_RATIO` are hidden: noise fills them, or a load of any kind would
-look the same. Along the others, V, the equations give, without the attenuation by noisy columns,
+with mu + 1 below `MIN_OBSERVED_RATIO` are hidden: noise fills them, or a load of any kind
+would look the same. Along the others, V, the equations give, without the attenuation by
+noisy columns,
 
     V^T (N + D^-2) x = diag(1 / mu) V^T (W^T y - n),    n = what noise makes of W^T y,
 
-whatever the hidden part of x, since the directions are orthogonal in G - N. Of all x with that, the
-smallest in units of D is taken; the rest of what was open before stays open.
+whatever the hidden part of x, since the directions are orthogonal in G - N. Of all x with
+that, the smallest in units of D is taken; the rest of what was open before stays open.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import EstimateCovariance
 from gough.fitting.noise_information import MIN_OBSERVED_RATIO
 from gough.fitting.regression import Regression
-from gough.fitting.row_noise import MIN_FREEDOM_PER_ROW, MIN_ROW_CORRELATION_EIGENVALUE
+from gough.fitting.row_noise import (
+    MIN_FREEDOM_PER_ROW,
+    MIN_ROW_CORRELATION_EIGENVALUE,
+)
 from gough.fitting.uncertainty import (
     estimate_covariance,
     linear_influence,
@@ -78,8 +83,8 @@ class Seen:
     def ratio(self, contrasts: FloatArray) -> FloatArray:
         """Return the signal-to-noise ratio of combinations a x, a (k, p), (k,).
 
-        Whatever the others, a x is seen along c = (G + D^-2)^-1 a: 1 + c^T (G - N) c / c^T (N +
-        D^-2) c, of which 1 means nothing.
+        Whatever the others, a x is seen along c = (G + D^-2)^-1 a: 1 + c^T (G - N) c / c^T
+        (N + D^-2) c, of which 1 means nothing.
         """
         V, known = self.over_noise
         c = (V.T @ (contrasts * self.prior_std).T) / (
@@ -95,9 +100,10 @@ def seen(gram: FloatArray, noise: FloatArray, prior_std: FloatArray) -> Seen:
     """Return what equations tell.
 
     Args:
-        gram, noise: [W y]^T [W y] of the whitened equations, and what noise of the positions alone
-            makes of it, (p + 1, p + 1) each.
-        prior_std: How large parameters can be, (p,): finite, so that "not observed" has a scale.
+        gram, noise: [W y]^T [W y] of the whitened equations, and what noise of the
+            positions alone makes of it, (p + 1, p + 1) each.
+        prior_std: How large parameters can be, (p,): finite, so that "not observed" has a
+            scale.
     """
     p = len(prior_std)
     scale = np.append(prior_std, 1.0)
@@ -118,7 +124,8 @@ def seen(gram: FloatArray, noise: FloatArray, prior_std: FloatArray) -> Seen:
         hidden
     ):  # another basis of the same space, in which each direction has a parameter of its own
         hidden = np.linalg.solve(
-            hidden[:, qr(hidden, mode="r", pivoting=True)[1][: len(hidden)]], hidden
+            hidden[:, qr(hidden, mode="r", pivoting=True)[1][: len(hidden)]],
+            hidden,
         )
     unit = prior_std[:, None]
     return Seen(
@@ -151,10 +158,10 @@ class LoadProblem:
 
     Args:
         regression: W and that effort, (t, r, p) and (t, r).
-        noise: Mean over the samples of d_i d_j^T for rows i and j, d the change of [W y] when the
-            noise of the positions is drawn again, (r, r, p + 1, p + 1).
-        model_error: Efforts by which the model of the unloaded robot may be wrong: independent
-            ways, each of one standard deviation, (t, r, k). [row unit]
+        noise: Mean over the samples of d_i d_j^T for rows i and j, d the change of [W y]
+            when the noise of the positions is drawn again, (r, r, p + 1, p + 1).
+        model_error: Efforts by which the model of the unloaded robot may be wrong:
+            independent ways, each of one standard deviation, (t, r, k). [row unit]
     """
 
     regression: Regression
@@ -164,7 +171,9 @@ class LoadProblem:
     def take(self, samples: slice | IntArray) -> LoadProblem:
         """Return the problem of some samples."""
         return replace(
-            self, regression=self.regression.take(samples), model_error=self.model_error[samples]
+            self,
+            regression=self.regression.take(samples),
+            model_error=self.model_error[samples],
         )
 
     def of_noise(self, covariance: FloatArray) -> FloatArray:
@@ -185,12 +194,16 @@ class LoadFit:
     grams: FloatArray
 
 
-def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None = None) -> LoadFit:
+def fit(
+    problem: LoadProblem,
+    prior_std: FloatArray,
+    weight: FloatArray | None = None,
+) -> LoadFit:
     """Fit a load as large as `prior_std` (p,), with samples weighted by `weight` (t,).
 
-    The error of the values is that of noise, by what the residuals show (`estimate_covariance`), of
-    hidden directions, as large as before, and of the unloaded robot's model E, which enters all
-    samples alike: diag(1 / mu) V^T W^T Sigma^-1 E.
+    The error of the values is that of noise, by what the residuals show
+    (`estimate_covariance`), of hidden directions, as large as before, and of the unloaded
+    robot's model E, which enters all samples alike: diag(1 / mu) V^T W^T Sigma^-1 E.
     """
     data = problem.regression
     weight = np.ones(len(data)) if weight is None else weight
@@ -213,7 +226,8 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
         grams=grams,
         model_std=np.sqrt((shift**2).sum(axis=1)),
         uncertainty=replace(
-            noise, covariance=noise.covariance + shift @ shift.T + found.hidden @ found.hidden.T
+            noise,
+            covariance=noise.covariance + shift @ shift.T + found.hidden @ found.hidden.T,
         ),
     )
 
@@ -223,7 +237,9 @@ def _noise_covariance(white: Regression, found: Seen) -> EstimateCovariance:
     p, q = found.along.shape
     if not q:
         return EstimateCovariance(
-            covariance=np.zeros((p, p)), degrees_of_freedom=np.full(p, np.inf), kind="white"
+            covariance=np.zeros((p, p)),
+            degrees_of_freedom=np.full(p, np.inf),
+            kind="white",
         )
     matrix = np.zeros((p + 1, q + 1))
     matrix[:p, :q] = found.along
@@ -284,7 +300,8 @@ class Pieces:
     def of(cls, problem: LoadProblem, covariance: FloatArray, zone: FloatArray) -> Pieces:
         """Return the pieces of a problem with noise (r, r); none crosses logs or periods.
 
-        The zone is the time of each sample in units of what filters smear a change over, (t,).
+        The zone is the time of each sample in units of what filters smear a change over,
+        (t,).
         """
         data, edges = problem.regression, [0]
         breaks = [
@@ -293,7 +310,10 @@ class Pieces:
             if label is not None
         ]
         for start, stop in pairwise(
-            [0, *np.unique(np.concatenate([*breaks, [len(data)]])).astype(int).tolist()]
+            [
+                0,
+                *np.unique(np.concatenate([*breaks, [len(data)]])).astype(int).tolist(),
+            ]
         ):
             count = max(
                 1,
@@ -323,7 +343,10 @@ class History:
 
 
 def history(
-    pieces: Pieces, time: FloatArray, prior_std: FloatArray, memory: float | None = None
+    pieces: Pieces,
+    time: FloatArray,
+    prior_std: FloatArray,
+    memory: float | None = None,
 ) -> History:
     """Return the values of a load after each piece.
 
@@ -350,10 +373,10 @@ def history(
 def changes(pieces: Pieces, prior_std: FloatArray) -> list[int]:
     """Return the pieces with which another load begins, in the order of time.
 
-    The best `MAX_LOAD_CHANGES` cuts are found one by one; then the weakest is removed as long as
-    the difference between its two sides is not significant. The scatter of the pieces, with errors
-    of the model, is estimated from the residual of all cuts. Cuts within the response time of the
-    filters are one.
+    The best `MAX_LOAD_CHANGES` cuts are found one by one; then the weakest is removed as
+    long as the difference between its two sides is not significant. The scatter of the
+    pieces, with errors of the model, is estimated from the residual of all cuts. Cuts
+    within the response time of the filters are one.
     """
     whole, useful = (
         seen(pieces.grams.sum(axis=0), pieces.noise.sum(axis=0), prior_std),
@@ -423,9 +446,9 @@ class _Scores:
     ) -> tuple[float, int]:
         """Return the score test of a cut in a block, and its number of directions.
 
-        With S1, u1 the sums before the cut and S, u those of the block, d = u1 - S1 S^-1 u has
-        the covariance V = S1 - S1 S^-1 S1 under noise of variance 1: d^T V^-1 d. Once it is known
-        how large noise is, `std` (q,), the pieces beside cuts are left out.
+        With S1, u1 the sums before the cut and S, u those of the block, d = u1 - S1 S^-1 u
+        has the covariance V = S1 - S1 S^-1 S1 under noise of variance 1: d^T V^-1 d. Once
+        it is known how large noise is, `std` (q,), the pieces beside cuts are left out.
         """
         sides = (
             [slice(start, cut), slice(cut, stop)]

@@ -1,10 +1,10 @@
 """Sufficient statistics of logs as files that merge.
 
-Many machines reduce many logs; the files are merged to the same bits whatever machine made them. A
-file is an uncompressed `.npz` that NumPy opens without Gough: its `facts` (JSON) say what it was
-made from, its other arrays are those of `BlockStatistics`. Its name is its key, the hash of robot,
-processing, parameters, version and log. So a file is never out of date, and finished work is found
-by name.
+Many machines reduce many logs; the files are merged to the same bits whatever machine made
+them. A file is an uncompressed `.npz` that NumPy opens without Gough: its `facts` (JSON)
+say what it was made from, its other arrays are those of `BlockStatistics`. Its name is its
+key, the hash of robot, processing, parameters, version and log. So a file is never out of
+date, and finished work is found by name.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ JOINT_ARRAYS = ("valid_rows", "block", "samples", "length")
 class LogStatistics(Record):
     """One log, or several, reduced to what linear estimators need.
 
-    Made from a robot, processing, parameters and a version of Gough; only statistics that agree in
-    all of them merge.
+    Made from a robot, processing, parameters and a version of Gough; only statistics that
+    agree in all of them merge.
     """
 
     made_from: Mapping[str, str]  # hashes by name
@@ -96,7 +96,12 @@ class LogStatistics(Record):
             "sha256": _digest(arrays),
         }
         stream = io.BytesIO()
-        np.savez(stream, allow_pickle=False, facts=np.array(json.dumps(facts)), **arrays)
+        np.savez(
+            stream,
+            allow_pickle=False,
+            facts=np.array(json.dumps(facts)),
+            **arrays,
+        )
         return stream.getvalue()
 
     def save(self, folder: str | Path) -> Path:
@@ -237,11 +242,13 @@ def merge_log_statistics(first: LogStatistics, second: LogStatistics) -> LogStat
     )
 
 
-def merge_all(statistics: Sequence[Callable[[], LogStatistics]]) -> LogStatistics:
+def merge_all(
+    statistics: Sequence[Callable[[], LogStatistics]],
+) -> LogStatistics:
     """Return many statistics as one, by a binary tree that only their number and order decide.
 
-    The first 2^k of n > 2^k >= n / 2 make one branch, the others the other. At most log2(n) are
-    held at a time, each loaded when its turn comes.
+    The first 2^k of n > 2^k >= n / 2 make one branch, the others the other. At most log2(n)
+    are held at a time, each loaded when its turn comes.
     """
     if not statistics:
         raise InvalidInput("there are no log statistics to merge")

@@ -1,17 +1,17 @@
 """Signal-to-noise ratio of the regressor columns, and attenuation by position noise.
 
-Noisy accelerations fill columns that the motion does not excite, and least squares then reports
-standard errors that are too small. So noise of the same size is added to the positions once more,
-and the regressor is computed again.
+Noisy accelerations fill columns that the motion does not excite, and least squares then
+reports standard errors that are too small. So noise of the same size is added to the
+positions once more, and the regressor is computed again.
 
-With W the whitened regressor and D its change, the component of column k orthogonal to the other
-columns is W c_k with
+With W the whitened regressor and D its change, the component of column k orthogonal to the
+other columns is W c_k with
 
     c_k = (W^T W)^-1 e_k / [(W^T W)^-1]_kk,    ratio_k = |W c_k|^2 / E|D c_k|^2.
 
-|W c_k|^2 is the information on parameter k, whatever the other parameters; E|D c_k|^2 is the
-contribution of noise. Least squares attenuates the estimate by about 1 - 1 / ratio_k, if the
-columns of the others have no noise.
+|W c_k|^2 is the information on parameter k, whatever the other parameters; E|D c_k|^2 is
+the contribution of noise. Least squares attenuates the estimate by about 1 - 1 / ratio_k,
+if the columns of the others have no noise.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def information_over_noise(
 
     Args:
         rows: W, or a triangular factor of it, (k, p).
-        changes: D of equally many rows, or a matrix with the expected Gram matrix of D, (l, p).
+        changes: D of equally many rows, or a matrix with the expected Gram matrix of D, (l,
+            p).
         parameters: Names of the columns.
     """
     root = _inverse_root(rows, parameters)
@@ -52,7 +53,10 @@ def information_over_noise(
 
 
 def attenuation(
-    rows: FloatArray, changes: FloatArray, values: FloatArray, parameters: Sequence[str]
+    rows: FloatArray,
+    changes: FloatArray,
+    values: FloatArray,
+    parameters: Sequence[str],
 ) -> FloatArray:
     """Return the attenuation of least-squares values x by position noise, (p,).
 

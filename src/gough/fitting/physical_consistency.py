@@ -1,16 +1,17 @@
 """Physically consistent standard parameters: those nearest to a prior among those the data allow.
 
-Data determine the base parameters beta = M chi only. Among all standard parameters chi that some
-robot could have (every body's pseudo-inertia positive definite, no negative friction or rotor
-inertia) this finds, by two semidefinite programmes,
+Data determine the base parameters beta = M chi only. Among all standard parameters chi that
+some robot could have (every body's pseudo-inertia positive definite, no negative friction
+or rotor inertia) this finds, by two semidefinite programmes,
 
-    1.  f = min |R (M chi - beta)|^2                               the best fit a possible robot can
-    give
-    2.  min distance(chi, prior)  with  |R (M chi - beta)|^2 <= f + loss     the nearest of those
-    that fit as well
+    1.  f = min |R (M chi - beta)|^2                               the best fit a possible
+    robot can give
+    2.  min distance(chi, prior)  with  |R (M chi - beta)|^2 <= f + loss     the nearest of
+    those that fit as well
 
-R is the triangular factor of the whitened regression, so one unit of f is one noise variance. If
-the base estimate is possible, f = 0 and beta stays within sqrt(loss) standard deviations.
+R is the triangular factor of the whitened regression, so one unit of f is one noise
+variance. If the base estimate is possible, f = 0 and beta stays within sqrt(loss) standard
+deviations.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ _PRIOR_WEIGHT = 1e-7  # of the distance to the prior in the first programme: a u
 class PhysicalEstimate:
     """Physically consistent standard parameters, and the base estimate they give.
 
-    The standard parameters have no standard errors: data determine the base parameters only, the
-    others follow the prior. The estimate keeps the covariance of the unconstrained one: moved onto
-    the consistent set it is no longer Gaussian.
+    The standard parameters have no standard errors: data determine the base parameters
+    only, the others follow the prior. The estimate keeps the covariance of the
+    unconstrained one: moved onto the consistent set it is no longer Gaussian.
     """
 
     standard: ParameterTable
@@ -71,22 +72,22 @@ class PhysicalEstimate:
 class Feasible:
     """Settings of the physically consistent estimation.
 
-    The distance to the prior is the root of  sum over bodies |L^-1 (J - J_0) L^-T|^2  (J_0 = L L^T:
-    relative to the prior body, independent of frame, unit and size)  plus  ((value - prior) /
-    scale)^2  of the other parameters, scale being the prior's size, or that of its kind where it is
-    zero.
+    The distance to the prior is the root of  sum over bodies |L^-1 (J - J_0) L^-T|^2  (J_0
+    = L L^T: relative to the prior body, independent of frame, unit and size)  plus  ((value
+    - prior) / scale)^2  of the other parameters, scale being the prior's size, or that of
+    its kind where it is zero.
 
     Args:
-        margin: Every body keeps at least this fraction of its prior in every direction of its
-            pseudo-inertia.
-        loss: Misfit above the smallest that is accepted to be near the prior. [noise variances]
-            1 moves no combination by more than its standard error. The true parameters
-            themselves have a misfit near the number b of base parameters: a loss of b follows the
-            prior as far as the noise allows, which is better where data are poor and the prior
-            is good. Where even the smallest misfit exceeds b, errors are larger than the stated
-            noise, and the loss grows by the same ratio.
-        nonnegative: Kinds of parameters that cannot be negative besides masses; those a robot's
-            terms name by default.
+        margin: Every body keeps at least this fraction of its prior in every direction of
+            its pseudo-inertia.
+        loss: Misfit above the smallest that is accepted to be near the prior. [noise
+            variances] 1 moves no combination by more than its standard error. The true
+            parameters themselves have a misfit near the number b of base parameters: a loss
+            of b follows the prior as far as the noise allows, which is better where data
+            are poor and the prior is good. Where even the smallest misfit exceeds b, errors
+            are larger than the stated noise, and the loss grows by the same ratio.
+        nonnegative: Kinds of parameters that cannot be negative besides masses; those a
+            robot's terms name by default.
     """
 
     margin: float = 1e-6
@@ -114,9 +115,9 @@ class Feasible:
             problem: Regression of the base parameters, or its block statistics.
             base: Estimate of base parameters from it, all or some.
             model: Which combinations of standard parameters the base parameters are.
-            prior: Values of all standard parameters, e.g. from a drawing. Bodies that cannot exist,
-                or only just (a rod without thickness), are thickened until they can
-                (`possible_body`); a notice names them.
+            prior: Values of all standard parameters, e.g. from a drawing. Bodies that
+                cannot exist, or only just (a rod without thickness), are thickened until
+                they can (`possible_body`); a notice names them.
         """
         selected = problem.select(base.parameters)
         R = _whitened_factor(statistics_of(selected), base)
@@ -197,7 +198,10 @@ def _whitened_factor(statistics: BlockStatistics, base: Estimate) -> FloatArray:
 
 
 def _notices(
-    base: Estimate, model: BaseParameters, least: float, boundary: tuple[str, ...]
+    base: Estimate,
+    model: BaseParameters,
+    least: float,
+    boundary: tuple[str, ...],
 ) -> list[Notice]:
     """Return notices on the misfit, the boundary and the prior."""
     notices = [_notice("standard parameters beyond the base combinations come from the prior")]
@@ -234,10 +238,11 @@ def _notice(text: str, *, where: str = "", advice: str = "") -> Notice:
 class _Programme:
     """Semidefinite programmes of the misfit and of the distance to the prior.
 
-    In the coordinates x the distance is Euclidean. chi = values + map @ x: ten for each body (an
-    orthonormal basis of symmetric matrices), then one for every other parameter. Further variables
-    are the misfit u = design x - offset, rotated: with design = U S V^T and v = U^T u the equations
-    are V^T x - v / S = U^T offset / S, all entries near one, whatever the noise.
+    In the coordinates x the distance is Euclidean. chi = values + map @ x: ten for each
+    body (an orthonormal basis of symmetric matrices), then one for every other parameter.
+    Further variables are the misfit u = design x - offset, rotated: with design = U S V^T
+    and v = U^T u the equations are V^T x - v / S = U^T offset / S, all entries near one,
+    whatever the noise.
     """
 
     def __init__(
@@ -329,8 +334,8 @@ class _Programme:
         """Return x with all bodies inside their margin, (n,).
 
         Bodies outside by the tolerance of the solver are moved towards their prior.
-        L^-1 J L^-T = 1 + X, so a body at (1 - e) X has the margin 1 + (1 - e) least eigenvalue of
-        X.
+        L^-1 J L^-T = 1 + X, so a body at (1 - e) X has the margin 1 + (1 - e) least
+        eigenvalue of X.
         """
         moved = x.copy()
         for k in range(len(self.bodies)):
@@ -376,7 +381,10 @@ class _Programme:
         gap = abs(answer.obj_val - answer.obj_val_dual) / max(1.0, abs(answer.obj_val))
         # A solver that stopped for lack of progress is accepted if both objectives agree; `fit`
         # checks the constraints.
-        stopped_early = answer.status in (status.AlmostSolved, status.InsufficientProgress)
+        stopped_early = answer.status in (
+            status.AlmostSolved,
+            status.InsufficientProgress,
+        )
         accepted = stopped_early and gap < _MAX_DUALITY_GAP
         if answer.status != status.Solved and not accepted:
             raise NotConverged(

@@ -1,13 +1,13 @@
 """Problems that estimators solve, and the protocol of an estimator.
 
-An estimator states the problem it needs as one of the protocols below, in its class attribute
-`needs`; without it the problem is linear.
+An estimator states the problem it needs as one of the protocols below, in its class
+attribute `needs`; without it the problem is linear.
 
 | protocol | what it offers |
 |---|---|
 | `LinearProblem` | effort = regressor @ parameters + noise |
-| `GainProblem` (gain_problem.py) | currents with unknown drive gains, unloaded and loaded logs |
-| `PeriodicProblem` | one averaged period, with the errors of its positions |
+| `GainProblem` (gain_problem.py) | currents with unknown drive gains, unloaded and loaded
+logs | | `PeriodicProblem` | one averaged period, with the errors of its positions |
 | `BodyProblem` | a linear problem with the bodies behind the base parameters |
 | `SimulationProblem` | the robot and its logs, with a simulation of the closed loop |
 """
@@ -71,7 +71,11 @@ class LinearProblem(Problem, Protocol):
         """Covariance of the effort noise, if it is known."""
 
     def transform(
-        self, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str], /
+        self,
+        matrix: FloatArray,
+        parameters: Sequence[str],
+        units: Sequence[str],
+        /,
     ) -> Self:
         """Return the problem with [W y] @ matrix in the place of [W y]."""
 
@@ -126,7 +130,8 @@ class SimulationProblem(Protocol):
 class Estimator(Protocol):
     """Settings that turn a problem into an estimate: a frozen dataclass of any origin.
 
-    Its class attribute `needs` is the protocol or type of the problem; `LinearProblem` without it.
+    Its class attribute `needs` is the protocol or type of the problem; `LinearProblem`
+    without it.
     """
 
     def fit(self, problem: Any, /) -> Estimate:
@@ -199,7 +204,9 @@ def fix_parameters(problem: Linear, known: Mapping[str, float]) -> Linear:
     matrix = np.eye(p + 1)[:, [*keep, p]]
     matrix[:p, -1] = [-known.get(name, 0.0) for name in problem.parameters]
     return problem.transform(
-        matrix, [problem.parameters[i] for i in keep], [problem.units[i] for i in keep]
+        matrix,
+        [problem.parameters[i] for i in keep],
+        [problem.units[i] for i in keep],
     )
 
 
@@ -218,7 +225,8 @@ def tie_parameters(problem: Linear, groups: Mapping[str, Sequence[str]]) -> Line
             place[name] = label
         if len({problem.units[index_of(problem.parameters, name)] for name in members}) != 1:
             raise InvalidInput(
-                f"parameters of different units cannot be tied as '{label}'", name=label
+                f"parameters of different units cannot be tied as '{label}'",
+                name=label,
             )
     labels = [place.get(name, name) for name in problem.parameters]
     names = list(dict.fromkeys(labels))

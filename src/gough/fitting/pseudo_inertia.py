@@ -1,14 +1,15 @@
 """Pseudo-inertia matrices of bodies, positive definite if a body is physically consistent.
 
-With inertia I and first moment h about the body frame (Wensing, Kim & Slotine 2018; Traversaro et
-al. 2016):
+With inertia I and first moment h about the body frame (Wensing, Kim & Slotine 2018;
+Traversaro et al. 2016):
 
     J = [ S    h ]      S = tr(I)/2 1 - I,
         [ h^T  m ]
 
-J is positive semidefinite if and only if some non-negative distribution of mass has these ten
-parameters: this includes m > 0, a positive inertia about the centre of mass and the triangle
-inequalities of its principal moments at once.
+J is positive semidefinite if and only if some non-negative distribution of mass has these
+ten
+parameters: this includes m > 0, a positive inertia about the centre of mass and the
+triangle inequalities of its principal moments at once.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class Body(NamedTuple):
         """Structural zeros: absent first moments and products of inertia, as indices.
 
         The indices refer to `INERTIAL`. An absent mass or moment of inertia is not zero but
-        unobservable (a ring that only rotates about one axis): it is free, so that the body can be
-        physically consistent.
+        unobservable (a ring that only rotates about one axis): it is free, so that the body
+        can be physically consistent.
         """
         indices = []
         for k, name in enumerate(INERTIAL):
@@ -142,11 +143,11 @@ def possible_body(
 ) -> tuple[FloatArray, float]:
     """Return a strictly physically consistent body near the prior, and the thickness added [m].
 
-    Drawings give rods without thickness and point masses, which are at the limit of physical
-    consistency, and misprints beyond it. With S_c = S - h h^T / m the second moment of mass about
-    its centre, S_c + a 1 has on no axis less than `_MIN_AXIS_FRACTION` of the sum. Mass, centre and
-    products of inertia remain, and 2 a is added to the moments of inertia. The thickness is the
-    root of a / m; zero if the prior is consistent.
+    Drawings give rods without thickness and point masses, which are at the limit of
+    physical consistency, and misprints beyond it. With S_c = S - h h^T / m the second
+    moment of mass about its centre, S_c + a 1 has on no axis less than `_MIN_AXIS_FRACTION`
+    of the sum. Mass, centre and products of inertia remain, and 2 a is added to the moments
+    of inertia. The thickness is the root of a / m; zero if the prior is consistent.
     """
     J = pseudo_inertia(prior)
     mass = prior[0]
@@ -164,8 +165,8 @@ def possible_body(
 def metric(prior: FloatArray) -> FloatArray:
     """Return L with L L^T the pseudo-inertia J_0 of a prior body, (10,) -> (4, 4).
 
-    |L^-1 (J - J_0) L^-T| is then the distance between bodies that does not depend on frame, unit or
-    size (the constant pull-back metric of Lee & Park 2018).
+    |L^-1 (J - J_0) L^-T| is then the distance between bodies that does not depend on frame,
+    unit or size (the constant pull-back metric of Lee & Park 2018).
     """
     return np.asarray(np.linalg.cholesky(pseudo_inertia(prior)))
 

@@ -22,25 +22,35 @@ from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
 from gough.core.record import Record
 from gough.fitting.block_builder import block_statistics
-from gough.fitting.block_statistics import BlockStatistics, Residual, check_same_columns
+from gough.fitting.block_statistics import (
+    BlockStatistics,
+    Residual,
+    check_same_columns,
+)
 from gough.fitting.whitening import whiten
 
 __all__ = ["BlockStatistics", "Regression", "block_statistics", "concatenate"]
 
-SAMPLE_LABELS = ("time", "group", "sample", "recording", "mask")  # arrays with one entry a sample
+SAMPLE_LABELS = (
+    "time",
+    "group",
+    "sample",
+    "recording",
+    "mask",
+)  # arrays with one entry a sample
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Regression(Record):
     """Regressor and effort of t samples, r joint equations (rows) and p parameters.
 
-    Rows are motors, or degrees of freedom for robots with more motors than these. The regressor
-    stays three-dimensional until the line that solves. What is not known is None.
+    Rows are motors, or degrees of freedom for robots with more motors than these. The
+    regressor stays three-dimensional until the line that solves. What is not known is None.
 
-    The scatter between groups gives standard errors that hold under coloured noise. The effort is
-    the mean of the replicates; a recording with fewer repetitions than the others is filled up with
-    its mean. Equations outside the mask (near a velocity reversal, a joint at rest) are kept for
-    figures, but no estimator uses them.
+    The scatter between groups gives standard errors that hold under coloured noise. The
+    effort is the mean of the replicates; a recording with fewer repetitions than the others
+    is filled up with its mean. Equations outside the mask (near a velocity reversal, a
+    joint at rest) are kept for figures, but no estimator uses them.
     """
 
     regressor: FloatArray  # (t, r, p)
@@ -165,12 +175,15 @@ class Regression(Record):
         )
 
     def transform(
-        self, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str]
+        self,
+        matrix: FloatArray,
+        parameters: Sequence[str],
+        units: Sequence[str],
     ) -> Regression:
         """Return the problem with [W y] @ matrix (p + 1, q + 1) in the place of [W y].
 
-        Columns are added up, or moved to the effort, which is the last column; the new problem has
-        q parameters with these units.
+        Columns are added up, or moved to the effort, which is the last column; the new
+        problem has q parameters with these units.
         """
         shift = self.regressor @ matrix[:-1, -1]
         gain = matrix[-1, -1]
@@ -190,12 +203,13 @@ class Regression(Record):
     def whitened(self, covariance: FloatArray | None = None) -> Regression:
         """Return the problem with rows whose noise is independent and of variance 1.
 
-        With Sigma = C C^T for each sample, its rows [W y] become C^-1 [W y]. Where some equations
-        of a sample are not valid, Sigma is the covariance of the valid ones. Block by block this is
-        Gauss-Markov of a long log with a known covariance.
+        With Sigma = C C^T for each sample, its rows [W y] become C^-1 [W y]. Where some
+        equations of a sample are not valid, Sigma is the covariance of the valid ones.
+        Block by block this is Gauss-Markov of a long log with a known covariance.
 
         Args:
-            covariance: (r, r) or (t, r, r); the regression's own by default. [row unit squared]
+            covariance: (r, r) or (t, r, r); the regression's own by default. [row unit
+                squared]
         """
         covariance = self.covariance if covariance is None else covariance
         if covariance is None:
@@ -235,8 +249,8 @@ class Regression(Record):
 def concatenate(regressions: Sequence[Regression]) -> Regression:
     """Join regressions of the same rows and parameters, e.g. of several logs.
 
-    A covariance and replicates are kept only where all regressions have them. Where some have
-    groups, each of the others becomes one group.
+    A covariance and replicates are kept only where all regressions have them. Where some
+    have groups, each of the others becomes one group.
     """
     if not regressions:
         raise InvalidInput("there is no regression to join")

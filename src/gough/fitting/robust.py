@@ -31,19 +31,20 @@ LOSS_TUNING = {"huber": 1.345, "tukey": 4.685}
 class Robust:
     """Minimise sum_j sum_s rho((y - W chi) / scale_j) by reweighted least squares.
 
-    scale_j = median |residual of row j| / 0.6745. Each iteration solves least squares with rows
-    divided by their scale and samples weighted by psi(u) / u. Huber's loss downweights residuals
-    beyond `tuning`, Tukey's removes them (started from Huber, as its criterion has several minima).
-    Notices report the fraction. Source: Huber and Ronchetti, Robust Statistics, ch. 7; departure:
-    one scale per row.
+    scale_j = median |residual of row j| / 0.6745. Each iteration solves least squares with
+    rows divided by their scale and samples weighted by psi(u) / u. Huber's loss downweights
+    residuals beyond `tuning`, Tukey's removes them (started from Huber, as its criterion
+    has several minima). Notices report the fraction. Source: Huber and Ronchetti, Robust
+    Statistics, ch. 7; departure: one scale per row.
 
     Args:
         loss: 'huber' or 'tukey'.
-        tuning: Residual, in scales, where weighting begins (Huber) or ends (Tukey); None for 95 %
-            efficiency.
+        tuning: Residual, in scales, where weighting begins (Huber) or ends (Tukey); None
+            for 95 % efficiency.
         iterations: Maximum number of iterations.
         tolerance: Change of the fitted effort, in scales, that ends them.
-        uncertainty: As in `LeastSquares`; 'white' is Huber's covariance for independent errors.
+        uncertainty: As in `LeastSquares`; 'white' is Huber's covariance for independent
+            errors.
     """
 
     loss: Literal["huber", "tukey"] = "huber"
@@ -56,7 +57,8 @@ class Robust:
         """Return the estimate of a regression; weights per sample need the samples."""
         if self.loss not in LOSS_TUNING:
             raise InvalidInput(
-                f"loss '{self.loss}' is not known; choose huber or tukey", loss=self.loss
+                f"loss '{self.loss}' is not known; choose huber or tukey",
+                loss=self.loss,
             )
         tuning = LOSS_TUNING[self.loss] if self.tuning is None else self.tuning
         if not tuning > 0 or self.iterations < 1:
@@ -105,14 +107,18 @@ class Robust:
         return values, (notice,)
 
     def _estimate(
-        self, problem: Regression, values: FloatArray, tuning: float, notices: tuple[Notice, ...]
+        self,
+        problem: Regression,
+        values: FloatArray,
+        tuning: float,
+        notices: tuple[Notice, ...],
     ) -> Estimate:
         """Return the estimate with the covariance of its pseudo residuals.
 
-        Rows sqrt(slope_j) / scale_j with the pseudo residuals psi(u) / sqrt(slope_j) have the same
-        scores, slope_j = mean of psi'(u) over row j. For independent errors the variance of a
-        pseudo residual is Huber's k^2 mean(psi^2) n / (n - h_j) / slope_j with
-        k = 1 + (h_j / n) var(psi') / slope_j^2.
+        Rows sqrt(slope_j) / scale_j with the pseudo residuals psi(u) / sqrt(slope_j) have
+        the same scores, slope_j = mean of psi'(u) over row j. For independent errors the
+        variance of a pseudo residual is Huber's k^2 mean(psi^2) n / (n - h_j) / slope_j
+        with k = 1 + (h_j / n) var(psi') / slope_j^2.
         """
         n_valid = np.maximum(problem.n_valid, 1)
         scale = row_scale(problem, values)
@@ -163,7 +169,11 @@ class Robust:
         )
 
     def _outlier_notices(
-        self, problem: Regression, u: FloatArray, scale: FloatArray, tuning: float
+        self,
+        problem: Regression,
+        u: FloatArray,
+        scale: FloatArray,
+        tuning: float,
     ) -> list[Notice]:
         """Return a notice for each row with residuals u beyond the tuning, (t, r) in scales."""
         n_valid = np.maximum(problem.n_valid, 1)

@@ -1,9 +1,9 @@
 """Weighted least squares: noise of the rows from the residual, and the fit from the noise, in turn.
 
-The covariance of the rows that maximises the likelihood given the parameters, and the parameters
-given the covariance (Oberhofer and Kmenta 1974), with degrees of freedom in the place of samples.
-Everything that weights rows uses this: the estimators, the choice of the processing, the selection
-of joint terms.
+The covariance of the rows that maximises the likelihood given the parameters, and the
+parameters given the covariance (Oberhofer and Kmenta 1974), with degrees of freedom in the
+place of samples. Everything that weights rows uses this: the estimators, the choice of the
+processing, the selection of joint terms.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ def estimate_row_noise(
 ) -> RowNoise:
     """Return the noise of the rows and the weighted least-squares solution it gives.
 
-    Passes end when the covariance changes by less than `tolerance` of itself; from `PATIENT_PASSES`
-    on it is enough that no parameter moves by more than `SETTLED_STEP` standard errors, and steps
-    are halved. If that is not reached either, the most likely pass is taken and a notice says so.
-    Weights that diverge until a row is fitted exactly are replaced by those of the first pass, a
-    covariance that is singular or of too few samples by that of single rows.
+    Passes end when the covariance changes by less than `tolerance` of itself; from
+    `PATIENT_PASSES` on it is enough that no parameter moves by more than `SETTLED_STEP`
+    standard errors, and steps are halved. If that is not reached either, the most likely
+    pass is taken and a notice says so. Weights that diverge until a row is fitted exactly
+    are replaced by those of the first pass, a covariance that is singular or of too few
+    samples by that of single rows.
 
     Args:
         statistics: With the rows side by side if `full`.
@@ -74,7 +75,10 @@ def estimate_row_noise(
         return _iterate(start, iterations, tolerance)
     except _Singular as reason:
         single = estimate_row_noise(
-            statistics, iterations=iterations, tolerance=tolerance, deficient=deficient
+            statistics,
+            iterations=iterations,
+            tolerance=tolerance,
+            deficient=deficient,
         )
         notice = _weights_notice(f"{reason}: each joint equation was weighted on its own")
         return replace(single, notices=(*single.notices, notice))
@@ -166,7 +170,11 @@ class RowNoise:
         whitened = []
         for root, group in zip(self.roots, self.row_groups):
             whitened.append((root @ group.stacked).reshape(-1, group.stacked.shape[2]))
-        return solve(np.concatenate(whitened), self.statistics.parameters, deficient=self.deficient)
+        return solve(
+            np.concatenate(whitened),
+            self.statistics.parameters,
+            deficient=self.deficient,
+        )
 
     @cached_property
     def deviance(self) -> float:
@@ -272,11 +280,12 @@ class RowNoise:
     def freedom_and_inflation(self) -> tuple[FloatArray, FloatArray]:
         """Return degrees of freedom and inflation factor of each parameter's variance, (p,) each.
 
-        With C the fraction of whitened rows in a parameter's variance (trace 1) and f_ij the
-        degrees of freedom of the estimated covariance, Satterthwaite gives 1 / sum_ij C_ij^2 /
-        f_ij. That the weights are estimates adds Lambda = sum_ij C_ii (1 + d_ij) / f_ij - 2 /
-        freedom to the variance, and takes as much from its estimate (Kackar and Harville 1984, to
-        first order with few parameters): it is inflated by 1 / (1 - Lambda)^2.
+        With C the fraction of whitened rows in a parameter's variance (trace 1) and f_ij
+        the degrees of freedom of the estimated covariance, Satterthwaite gives 1 / sum_ij
+        C_ij^2 / f_ij. That the weights are estimates adds Lambda = sum_ij C_ii (1 + d_ij) /
+        f_ij - 2 / freedom to the variance, and takes as much from its estimate (Kackar and
+        Harville 1984, to first order with few parameters): it is inflated by 1 / (1 -
+        Lambda)^2.
         """
         covariance = self.solution.root @ self.solution.root.T
         C = np.zeros((len(covariance), *self.covariance.shape))
@@ -297,9 +306,9 @@ class RowNoise:
 def pooled_degrees_of_freedom(variances: FloatArray, freedom: FloatArray) -> FloatArray:
     """Return the degrees of freedom of variances that add up parts with noise of their own, (q,).
 
-    Satterthwaite: (sum_j v_j)^2 / sum_j (v_j^2 / f_j). A parameter that acts on one row knows the
-    noise of that row only, whatever the number of other rows; one that acts on all alike has
-    sum_j f_j.
+    Satterthwaite: (sum_j v_j)^2 / sum_j (v_j^2 / f_j). A parameter that acts on one row
+    knows the noise of that row only, whatever the number of other rows; one that acts on
+    all alike has sum_j f_j.
 
     Args:
         variances: v, contribution of each row (or log) to the variance, (r, q).

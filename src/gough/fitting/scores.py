@@ -1,16 +1,16 @@
 """Score tests: is what a fit leaves unexplained a multiple of some column nobody fitted?
 
-Let Q span the regressor and e be the residual. A column d that the model lacks would take the part
-of e along what the regressor cannot mimic,
+Let Q span the regressor and e be the residual. A column d that the model lacks would take
+the part of e along what the regressor cannot mimic,
 
-    d_free = d - Q Q^T d,    size = d_free . e / |d_free|^2,    share = (d_free . e)^2 / (|d_free|^2
-    |e|^2).
+    d_free = d - Q Q^T d,    size = d_free . e / |d_free|^2,    share = (d_free . e)^2 /
+    (|d_free|^2 |e|^2).
 
-Residuals of real logs are autocorrelated and hold model error, so sigma is not that of white noise.
-The equations are cut into contiguous stretches and everything is solved again without each of them
-(a jackknife, exact on the small matrices kept here); where repetitions of the motion show the noise
-itself, sigma is at least what they say. The same matrices predict each stretch from the others:
-what a column really buys.
+Residuals of real logs are autocorrelated and hold model error, so sigma is not that of
+white noise. The equations are cut into contiguous stretches and everything is solved again
+without each of them (a jackknife, exact on the small matrices kept here); where repetitions
+of the motion show the noise itself, sigma is at least what they say. The same matrices
+predict each stretch from the others: what a column really buys.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class ScoreProblem(Record):
             )
         if len(np.unique(self.stretch)) < 3:
             raise InvalidInput(
-                "score tests need at least three stretches of data", stretches=len(self.stretch)
+                "score tests need at least three stretches of data",
+                stretches=len(self.stretch),
             )
 
 
@@ -88,7 +89,10 @@ class Scores:
 
     def __init__(self, problem: ScoreProblem) -> None:
         W, D, y = problem.regressor, problem.columns, problem.target
-        length, lengths = np.linalg.norm(W, axis=0), np.maximum(np.linalg.norm(D, axis=0), 1e-300)
+        length, lengths = (
+            np.linalg.norm(W, axis=0),
+            np.maximum(np.linalg.norm(D, axis=0), 1e-300),
+        )
         unit = W / np.where(length > 0, length, 1.0)
         Q, every = _range(unit), np.column_stack([D, y])
         self._equations = len(y)
@@ -126,9 +130,9 @@ class Scores:
         """Z^T Z without each stretch, the regressor projected out again; the same of predicting it,
         (g, k + 1, k + 1).
 
-        Without stretch b the regressor takes Q M_b^-1 Q_b^T Z_b, M_b = 1 - Q_b^T Q_b, so that in it
-        Z_b + Q_b M_b^-1 Q_b^T Z_b is left. Directions that one stretch determines alone (M = 0) are
-        left out.
+        Without stretch b the regressor takes Q M_b^-1 Q_b^T Z_b, M_b = 1 - Q_b^T Q_b, so
+        that in it Z_b + Q_b M_b^-1 Q_b^T Z_b is left. Directions that one stretch
+        determines alone (M = 0) are left out.
         """
         p = self._rank
         spanned, mixed, inside = (
@@ -164,7 +168,10 @@ class Scores:
             known = (
                 white @ (self._noise[:, use].T @ self._noise[:, use]) @ white / self._scale[-1] ** 2
             )
-            noisy, freedom = _shaped(known, white), (self.repetitions - 1) * pieces
+            noisy, freedom = (
+                _shaped(known, white),
+                (self.repetitions - 1) * pieces,
+            )
             factor = np.sqrt(np.maximum(np.diag(noisy) / np.maximum(np.diag(spread), 1e-300), 1.0))
             spread = spread * np.outer(factor, factor)
         power, inflation = (
@@ -217,7 +224,10 @@ class Scores:
         (g,).
         """
         (rest, unseen), use = self._left_out, list(given)
-        at, s = [*use, -1], np.append(-_sizes(rest, use), np.ones((len(rest), 1)), axis=1)
+        at, s = (
+            [*use, -1],
+            np.append(-_sizes(rest, use), np.ones((len(rest), 1)), axis=1),
+        )
         return np.asarray(
             np.einsum("gi,gij,gj->g", s, unseen[:, at][:, :, at], s) * self._scale[-1] ** 2
         )

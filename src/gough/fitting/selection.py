@@ -17,7 +17,12 @@ from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.names import index_of, tied_name
 from gough.core.statistics import f_tail
 from gough.fitting.estimate import Enclosure, Estimate
-from gough.fitting.problem import Estimator, LinearProblem, Problem, tie_parameters
+from gough.fitting.problem import (
+    Estimator,
+    LinearProblem,
+    Problem,
+    tie_parameters,
+)
 
 TIE_TEST_LEVEL = 0.05  # significance level of the F-test
 MAX_WEAK_DIRECTIONS = 5  # listed by `weak_directions`
@@ -78,12 +83,16 @@ class Elimination:
 
 @one_blas_thread
 def essential_parameters(
-    problem: Problem, estimator: Estimator, ratio: float = 10.0, *, held_out: Problem | None = None
+    problem: Problem,
+    estimator: Estimator,
+    ratio: float = 10.0,
+    *,
+    held_out: Problem | None = None,
 ) -> Elimination:
     """Remove parameters of large relative standard error until max / min < ratio (BG13).
 
-    The parameter of largest relative standard error is removed, and the others are estimated again.
-    Drive gains are never removed.
+    The parameter of largest relative standard error is removed, and the others are
+    estimated again. Drive gains are never removed.
 
     Args:
         problem: With all parameters.
@@ -93,7 +102,8 @@ def essential_parameters(
     """
     if not ratio > 1:
         raise InvalidInput(
-            f"ratio is {ratio}, expected more than 1; BG13 advise 10 to 30", ratio=ratio
+            f"ratio is {ratio}, expected more than 1; BG13 advise 10 to 30",
+            ratio=ratio,
         )
     steps: list[EliminationStep] = []
     removed: str | None = None
@@ -161,9 +171,9 @@ def compare_structures(
 ) -> dict[str, StructureResult]:
     """Estimate each structure, to compare condition numbers (AH09 (11)) and held-out errors.
 
-    A structure is a list of parameter names; a tuple of names inside it is tied to one parameter
-    (`("leg1.fv", "leg2.fv")` becomes `leg*.fv`). A structure the data cannot determine is listed
-    with the reason. AH09 prefers a small condition number.
+    A structure is a list of parameter names; a tuple of names inside it is tied to one
+    parameter (`("leg1.fv", "leg2.fv")` becomes `leg*.fv`). A structure the data cannot
+    determine is listed with the reason. AH09 prefers a small condition number.
     """
     results = {}
     for name, structure in structures.items():
@@ -188,7 +198,9 @@ def compare_structures(
     return results
 
 
-def _names_and_groups(structure: Structure) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+def _names_and_groups(
+    structure: Structure,
+) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     """Return all parameters of a structure, and its tied ones by the name of their tie."""
     names: list[str] = []
     groups: dict[str, tuple[str, ...]] = {}
@@ -215,8 +227,8 @@ class WeakDirection:
 def weak_directions(problem: Problem) -> tuple[WeakDirection, ...]:
     """Return the directions in parameter space with the least effect, the weakest first.
 
-    Rows are divided by their rms effort and columns by their length, so that units do not matter.
-    The problem may be rank-deficient.
+    Rows are divided by their rms effort and columns by their length, so that units do not
+    matter. The problem may be rank-deficient.
     """
     statistics = problem.statistics()
     effort_norm = np.linalg.norm(statistics.factors[:, :, -1], axis=1)
@@ -268,9 +280,10 @@ class Symmetry:
 def tie_test(estimate: Estimate, groups: Sequence[Sequence[str]]) -> tuple[Symmetry, ...]:
     """Test whether the parameters of each group are equal, and last all groups together.
 
-    With C the differences to the first member, T = (C chi)^T (C P C^T)^-1 (C chi), k constraints
-    and d degrees of freedom of P: F = T / k under white noise (the usual F-test of tied against
-    free), and Hotelling's F = T (d - k + 1) / (k d) where P is a scatter matrix.
+    With C the differences to the first member, T = (C chi)^T (C P C^T)^-1 (C chi), k
+    constraints and d degrees of freedom of P: F = T / k under white noise (the usual F-test
+    of tied against free), and Hotelling's F = T (d - k + 1) / (k d) where P is a scatter
+    matrix.
     """
     if not groups or any(len(group) < 2 for group in groups):
         raise InvalidInput("a tie test needs groups of at least two parameters")
@@ -331,8 +344,9 @@ def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) ->
     """Return which of several results, by label, contradict each other.
 
     Two estimates disagree when they differ by more than `sigmas` joint standard errors
-    sqrt(s1^2 + s2^2); an estimate and a box when the value lies outside; two boxes when they do not
-    overlap. Estimates from the same data are correlated, so the first test is lenient.
+    sqrt(s1^2 + s2^2); an estimate and a box when the value lies outside; two boxes when
+    they do not overlap. Estimates from the same data are correlated, so the first test is
+    lenient.
     """
     if not results or not sigmas > 0:
         raise InvalidInput("comparing needs at least one result and a positive number of sigmas")
@@ -347,7 +361,11 @@ def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) ->
             if distance > sigmas:
                 disagreements.append(
                     Disagreement(
-                        parameter=name, first=first, second=second, distance=distance, reason=reason
+                        parameter=name,
+                        first=first,
+                        second=second,
+                        distance=distance,
+                        reason=reason,
                     )
                 )
     return disagreements
@@ -378,4 +396,8 @@ def _bounds_and_std(result: Estimate | Enclosure, name: str) -> tuple[float, flo
     """Return lower and upper value, and the standard error, which is infinite for a box."""
     if isinstance(result, Enclosure):
         return (*result[name], np.inf)
-    return result[name], result[name], float(result.std[result.parameters.index(name)])
+    return (
+        result[name],
+        result[name],
+        float(result.std[result.parameters.index(name)]),
+    )

@@ -38,8 +38,8 @@ def solve(stacked: FloatArray, parameters: tuple[str, ...], *, deficient: bool =
     Args:
         stacked: [W y] of all rows, or any factors with the same Gram matrix, (..., p + 1).
         parameters: Names of the columns, for the message.
-        deficient: Accept equations that do not determine all parameters; what they do not determine
-            stays zero.
+        deficient: Accept equations that do not determine all parameters; what they do not
+            determine stays zero.
 
     Raises:
         NotIdentifiable: Columns are dependent, unless `deficient`.
@@ -75,8 +75,8 @@ def not_identifiable(
 ) -> NotIdentifiable:
     """Return the error that names parameters which only act together.
 
-    The first parameters are kept, as in BG13 (22): if column k equals sum_i c_i (column i), the
-    data determine only the sums chi_i + c_i chi_k.
+    The first parameters are kept, as in BG13 (22): if column k equals sum_i c_i (column i),
+    the data determine only the sums chi_i + c_i chi_k.
 
     Args:
         columns: A factor of the regressor with columns of unit length, (k, p).

@@ -14,7 +14,11 @@ from gough.core.notices import Notice
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate, EstimateCovariance, build_estimate
 from gough.fitting.gain_likelihood import MaximumLikelihoodGains
-from gough.fitting.gain_problem import GainProblem, determine_gains, rough_solution
+from gough.fitting.gain_problem import (
+    GainProblem,
+    determine_gains,
+    rough_solution,
+)
 from gough.fitting.problem import statistics_of
 from gough.fitting.uncertainty import JACKKNIFE_BLOCKS, MIN_GROUPS, Influence
 
@@ -28,22 +32,26 @@ MAX_LIKELIHOOD_DISTANCE = 1.0
 class TotalLeastSquares:
     """Find the compatible system closest to [X y]; BG13 (33)-(36).
 
-    The solution [chi; -1] is the right singular vector of the smallest singular value of the
-    weighted [X y], scaled so that its last entry is -1. Rows are weighted by their residual.
+    The solution [chi; -1] is the right singular vector of the smallest singular value of
+    the weighted [X y], scaled so that its last entry is -1. Rows are weighted by their
+    residual.
 
-    TLS is not invariant to the scale of columns: the scale states how large the errors of each
-    column are assumed to be. BG13 take the columns as they are, in SI units, although payload
-    columns are exactly zero in unloaded samples and the regressor has other errors than the
-    currents. Here the scaling can be chosen:
+    TLS is not invariant to the scale of columns: the scale states how large the errors of
+    each column are assumed to be. BG13 take the columns as they are, in SI units, although
+    payload columns are exactly zero in unloaded samples and the regressor has other errors
+    than the currents. Here the scaling can be chosen:
 
-    - 'noise' (default): only the columns of the gains have errors, as large as the current noise,
-      residual / gain, at the maximum likelihood of the currents. Generalised TLS: QR of the exact
-      columns, then the smallest singular vector of the projected gain columns, each times its gain.
-      Independent of units; consistent where each row is a motor. Weights iterated with the solution
-      instead converge to a single row on some arms. To first order it is the estimate of maximum
-      likelihood, so its standard errors are used.
-    - 'none': the paper. Good as long as gains are much larger numbers than the other parameters.
-      (39) of the paper, which assumes independent equal errors in all entries, is `white_std`.
+    - 'noise' (default): only the columns of the gains have errors, as large as the current
+    noise,
+      residual / gain, at the maximum likelihood of the currents. Generalised TLS: QR of the
+      exact columns, then the smallest singular vector of the projected gain columns, each
+      times its gain. Independent of units; consistent where each row is a motor. Weights
+      iterated with the solution instead converge to a single row on some arms. To first
+      order it is the estimate of maximum likelihood, so its standard errors are used.
+    - 'none': the paper. Good as long as gains are much larger numbers than the other
+    parameters.
+      (39) of the paper, which assumes independent equal errors in all entries, is
+      `white_std`.
 
     With both, a notice reports a difference from the maximum likelihood.
 
@@ -139,8 +147,8 @@ def _solve(
     Args:
         statistics: Of [X y].
         start: Values whose residual weights the rows, (p,).
-        is_gain: Parameters whose columns have errors, as large as these gains, (p,); None for
-            errors in all columns.
+        is_gain: Parameters whose columns have errors, as large as these gains, (p,); None
+            for errors in all columns.
         n_fixed: Number of fixed gains; their currents give the effort errors, too.
     """
     if not statistics.factors[:, :, -1].any():
@@ -175,13 +183,13 @@ def _solve(
 def _covariance(statistics: BlockStatistics, solution: _TotalSolution) -> EstimateCovariance:
     """Return the covariance with equal errors in all columns, from blocks if there are enough.
 
-    With n = [chi; -1] the sum of squares is |Wtot n|^2 / n^T n, its derivative by chi What^T Wtot
-    n, where the closest compatible matrix What = Wtot (1 - n n^T / n^T n) is linear in the data: a
-    sum over blocks, whose scatter is that of the estimate, times the inverse of the second
-    derivative W^T W - |Wtot n|^2 / n^T n. Unloaded and loaded blocks are two strata, since this
-    scaling favours one of both. With too few blocks, white noise of all entries gives BG13 (39),
-    sigma_W^2 (1 + |chi|^2) (What^T What)^-1 over the first c - 1 columns, the factor being
-    |Wtot n|^2 / freedom by (38).
+    With n = [chi; -1] the sum of squares is |Wtot n|^2 / n^T n, its derivative by chi
+    What^T Wtot n, where the closest compatible matrix What = Wtot (1 - n n^T / n^T n) is
+    linear in the data: a sum over blocks, whose scatter is that of the estimate, times the
+    inverse of the second derivative W^T W - |Wtot n|^2 / n^T n. Unloaded and loaded blocks
+    are two strata, since this scaling favours one of both. With too few blocks, white noise
+    of all entries gives BG13 (39), sigma_W^2 (1 + |chi|^2) (What^T What)^-1 over the first
+    c - 1 columns, the factor being |Wtot n|^2 / freedom by (38).
     """
     p = len(solution.values)
     n = np.append(solution.values, -1.0)

@@ -1,17 +1,18 @@
 """Covariance of an estimate: from noise, and from differences between blocks and logs.
 
-Every estimator here solves a sum of row scores to zero. Near the solution, with A_j = [W_j y_j] the
-data of row j, its residual is A_j n_j and the derivative of that by the parameters A_j D_j, both
-already divided by the noise of the row; L is a square root of the inverse information, L L^T =
-(sum_j D_j^T A_j^T A_j D_j)^-1. Then
+Every estimator here solves a sum of row scores to zero. Near the solution, with A_j = [W_j
+y_j] the data of row j, its residual is A_j n_j and the derivative of that by the parameters
+A_j D_j, both already divided by the noise of the row; L is a square root of the inverse
+information, L L^T = (sum_j D_j^T A_j^T A_j D_j)^-1. Then
 
     estimation error = - L sum_s u_s,    u_s = sum_j (A_sj D_j L)^T (A_sj n_j)
 
-and the covariance is that of the sum of the influences u_s. The sources of uncertainty differ in
-how they estimate it: white noise from the information alone, repetitions from their scatter,
-autocorrelated noise from its autocorrelation. On real logs errors of the model dominate. They show
-in a jackknife: without block c the solution moves by L (1 - K_c)^-1 u_c, where
-K_c = L^T X_c^T X_c L is the fraction of the information that block c contributes.
+and the covariance is that of the sum of the influences u_s. The sources of uncertainty
+differ in how they estimate it: white noise from the information alone, repetitions from
+their scatter, autocorrelated noise from its autocorrelation. On real logs errors of the
+model dominate. They show in a jackknife: without block c the solution moves by L (1 -
+K_c)^-1 u_c, where K_c = L^T X_c^T X_c L is the fraction of the information that block c
+contributes.
 """
 
 from __future__ import annotations
@@ -136,14 +137,15 @@ def estimate_covariance(
 ) -> EstimateCovariance:
     """Return the covariance of an estimate from the source of uncertainty asked for.
 
-    'auto' first estimates the noise: from the scatter over five or more repetitions if the problem
-    holds them, with fewer from the autocorrelation of the differences between them; else from the
-    scatter over groups if there are at least five and no parameter depends on one of them alone;
-    else, of fewer than 2000 samples, from the autocorrelation of the residuals; else it is taken as
-    white. Then follow a block jackknife and, with several logs, a jackknife over logs. Where the
-    estimates scatter more than this noise explains (`SURPLUS_PROBABILITY`, all parameters together
-    or one alone), the surplus is added to the variances: each parameter's own and that of all,
-    weighted by their degrees of freedom.
+    'auto' first estimates the noise: from the scatter over five or more repetitions if the
+    problem holds them, with fewer from the autocorrelation of the differences between them;
+    else from the scatter over groups if there are at least five and no parameter depends on
+    one of them alone; else, of fewer than 2000 samples, from the autocorrelation of the
+    residuals; else it is taken as white. Then follow a block jackknife and, with several
+    logs, a jackknife over logs. Where the estimates scatter more than this noise explains
+    (`SURPLUS_PROBABILITY`, all parameters together or one alone), the surplus is added to
+    the variances: each parameter's own and that of all, weighted by their degrees of
+    freedom.
 
     Args:
         influence: Linearised estimator.
@@ -277,15 +279,23 @@ class _Scatter:
 
     def pooled_freedom(self, weight: FloatArray) -> float:
         """Return the degrees of freedom of the weighted sum over all parameters, weights (q,)."""
-        square = np.einsum("k,kglh,kglh,l->", weight, self.gram, self.gram, weight, optimize=True)
+        square = np.einsum(
+            "k,kglh,kglh,l->",
+            weight,
+            self.gram,
+            self.gram,
+            weight,
+            optimize=True,
+        )
         return float((weight @ self.expected) ** 2 / square)
 
 
 def _block_scatter(influence: Influence, labels: IntArray, power: float) -> _Scatter:
     """Return L (1 - K_c)^-power u_c of each block c.
 
-    Power 1 leaves the block out, 1/2 is the correction of Bell and McCaffrey. Under white noise
-    cov(u_c, u_d) = K_c d_cd - K_c K_d. Directions that one block alone determines are omitted.
+    Power 1 leaves the block out, 1/2 is the correction of Bell and McCaffrey. Under white
+    noise cov(u_c, u_d) = K_c d_cd - K_c K_d. Directions that one block alone determines are
+    omitted.
     """
     member = (labels[None, :] == np.unique(labels)[:, None]).astype(float)  # (g, b)
     score = member @ influence.by_block.score
@@ -319,11 +329,11 @@ def _jackknife_covariance(
 ) -> tuple[EstimateCovariance, float] | None:
     """Return the noise widened by the surplus of a jackknife, and the probability of noise alone.
 
-    With v the jackknife variance (g - 1) / g sum_c shift_c^2, n that of the noise and e n the
-    jackknife variance that noise would give, the surplus v / n - e is estimated for each parameter
-    with its degrees of freedom d and for all together, and n (1 + surplus) is reported: DerSimonian
-    and Laird's random effects, shrunk to the mean of the parameters. None if that is unknown for
-    more than half of them.
+    With v the jackknife variance (g - 1) / g sum_c shift_c^2, n that of the noise and e n
+    the jackknife variance that noise would give, the surplus v / n - e is estimated for
+    each parameter with its degrees of freedom d and for all together, and n (1 + surplus)
+    is reported: DerSimonian and Laird's random effects, shrunk to the mean of the
+    parameters. None if that is unknown for more than half of them.
     """
     scatter = _block_scatter(influence, labels, 1.0)
     count = len(np.unique(labels))
@@ -397,13 +407,17 @@ def _probability_of_noise(
 
 
 def _repetition_covariance(
-    influence: Influence, problem: Regression, white: EstimateCovariance, *, always: bool
+    influence: Influence,
+    problem: Regression,
+    white: EstimateCovariance,
+    *,
+    always: bool,
 ) -> EstimateCovariance:
     """Return the covariance of the mean over k repetitions, log by log.
 
-    Scatter of the k solutions / k, k - 1 degrees of freedom. With few of them the scatter is known
-    only to a factor, while the t samples of their differences hold more: their long-run covariance,
-    summed up, is (k - 1) times that of one solution.
+    Scatter of the k solutions / k, k - 1 degrees of freedom. With few of them the scatter
+    is known only to a factor, while the t samples of their differences hold more: their
+    long-run covariance, summed up, is (k - 1) times that of one solution.
     """
     shifts_by_log = _repetition_shifts(influence, problem)
     counts = [len(shifts) for shifts in shifts_by_log]
@@ -474,8 +488,8 @@ def _group_covariance(
 ) -> EstimateCovariance | str:
     """Return the covariance from the scatter between repetitions, or why it is not used.
 
-    Bell and McCaffrey: covariance = sum_c a_c a_c^T,  a_c = L (1 - K_c)^(-1/2) u_c: exact for equal
-    groups (factor g / (g - 1)).
+    Bell and McCaffrey: covariance = sum_c a_c a_c^T,  a_c = L (1 - K_c)^(-1/2) u_c: exact
+    for equal groups (factor g / (g - 1)).
     """
     statistics = influence.statistics
     if not statistics.repeats:
@@ -553,9 +567,9 @@ def long_run_covariance(
     """Return the covariance of a sum of autocorrelated terms, its lags and degrees of freedom.
 
     Newey and West: sum_h (1 - |h| / (lags + 1)) Gamma_h, lags by Andrews' AR(1) rule, after
-    prewhitening each column by its own AR(1) (Andrews and Monahan), which keeps the covariance
-    positive. Degrees of freedom: those of the kernel, 3 t / (2 lags + 2), and of the AR(1) factor,
-    t (1 - a) / (2 (1 + a)).
+    prewhitening each column by its own AR(1) (Andrews and Monahan), which keeps the
+    covariance positive. Degrees of freedom: those of the kernel, 3 t / (2 lags + 2), and of
+    the AR(1) factor, t (1 - a) / (2 (1 + a)).
 
     Args:
         shifts: Terms in the order of time, (t, q).

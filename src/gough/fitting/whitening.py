@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, IntArray, check_finite, check_shape
+from gough.core.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_finite,
+    check_shape,
+)
 from gough.core.errors import InvalidInput
 
 MIN_CORRELATION_EIGENVALUE = 1e-13  # below it a covariance is refused as singular
@@ -37,8 +43,8 @@ def valid_row_sets(
 def inverse_root(covariance: FloatArray, rows: tuple[str, ...]) -> FloatArray:
     """Return C^-1 with covariance = C C^T, (r, r) or (t, r, r).
 
-    C = diag(std) U sqrt(L) U^T with the correlation U L U^T, so that whitened rows belong to the
-    rows whatever their order is.
+    C = diag(std) U sqrt(L) U^T with the correlation U L U^T, so that whitened rows belong
+    to the rows whatever their order is.
     """
     what = "covariance of the rows"
     check_finite(covariance, what)
@@ -80,7 +86,10 @@ def padded_inverse_root(
 
 
 def whiten(
-    stacked: FloatArray, covariance: FloatArray, mask: BoolArray | None, rows: tuple[str, ...]
+    stacked: FloatArray,
+    covariance: FloatArray,
+    mask: BoolArray | None,
+    rows: tuple[str, ...],
 ) -> FloatArray:
     """Return C_s^-1 stacked_s with covariance_s = C_s C_s^T; zeros where an equation is not valid.
 

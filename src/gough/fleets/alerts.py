@@ -11,7 +11,12 @@ from gough.core.arrays import FloatArray
 from gough.core.executors import Executor
 from gough.core.notices import Notice
 from gough.core.statistics import normal_quantile, robust_scale, robust_scores
-from gough.fleets.faults import FoundFault, Kind, fault_sensitivities, find_faults
+from gough.fleets.faults import (
+    FoundFault,
+    Kind,
+    fault_sensitivities,
+    find_faults,
+)
 from gough.fleets.hierarchy import Drifts, Hierarchy, Trend
 from gough.fleets.history import DAY, RobotHistory, date_of
 from gough.fleets.outliers import find_outlying_robots, robot_scatter
@@ -41,7 +46,9 @@ class _Unusual(NamedTuple):
 
 
 def drift_alerts(
-    histories: Sequence[RobotHistory], drift: Drifts | None, trending: Sequence[str]
+    histories: Sequence[RobotHistory],
+    drift: Drifts | None,
+    trending: Sequence[str],
 ) -> list[Alert]:
     """Return the significant drifts, the smallest p-value first.
 
@@ -92,9 +99,9 @@ def fault_alerts(
 ) -> tuple[list[Alert], list[Notice]]:
     """Return alerts for unusual robots and periods, and notices of periods without explanation.
 
-    A robot is unusual by its residual, or by parameters far from those of the kind in a direction
-    in which a fault of a drive or encoder changes them; a period is unusual by its residual. The
-    most unusual ones are diagnosed.
+    A robot is unusual by its residual, or by parameters far from those of the kind in a
+    direction in which a fault of a drive or encoder changes them; a period is unusual by
+    its residual. The most unusual ones are diagnosed.
 
     Args:
         histories: The robots.
@@ -138,15 +145,25 @@ def fault_alerts(
             alerts.append(Alert(robot, "unexplained", f"{text}: {reason}"))
         elif not faults:  # one bad log is no reason to send somebody to a robot
             reason_text = f"{text}: {reason}"
-            notices.append(Notice(rule="unexplained", level="info", where=robot, text=reason_text))
+            notices.append(
+                Notice(
+                    rule="unexplained",
+                    level="info",
+                    where=robot,
+                    text=reason_text,
+                )
+            )
     return alerts, notices
 
 
-def _residual_scores(histories: Sequence[RobotHistory]) -> tuple[FloatArray, list[FloatArray]]:
+def _residual_scores(
+    histories: Sequence[RobotHistory],
+) -> tuple[FloatArray, list[FloatArray]]:
     """Compare residuals between robots and between periods of a robot.
 
     Returns:
-        Robust scores of the worst joint: of each robot, (n,), and of its periods, (t,) each.
+        Robust scores of the worst joint: of each robot, (n,), and of its periods, (t,)
+            each.
     """
     tiny = np.finfo(float).tiny
     log_residuals = [np.log(np.maximum(history.residual, tiny)) for history in histories]

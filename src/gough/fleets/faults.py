@@ -18,7 +18,11 @@ from gough.fitting.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
 from gough.identification.many_logs import looked_at
 from gough.logs.recording import Recording
 from gough.processing.many_logs import Job, robot_of
-from gough.verdict.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from
+from gough.verdict.diagnosis.diagnose import (
+    DiagnoseSettings,
+    diagnose,
+    evidence_from,
+)
 from gough.verdict.diagnosis.directions import Suspicion, suspicions_of, words
 from gough.verdict.diagnosis.evidence import Evidence, corrected
 from gough.verdict.diagnosis.hypotheses import best_hypothesis
@@ -75,7 +79,9 @@ def fault_sensitivities(
     return np.array(sensitivities).reshape(-1, len(parameters))
 
 
-def find_faults(work: tuple[Job, tuple[str, ...], Kind | None]) -> list[FoundFault]:
+def find_faults(
+    work: tuple[Job, tuple[str, ...], Kind | None],
+) -> list[FoundFault]:
     """Return the faults in some logs of one robot.
 
     Args:
@@ -102,7 +108,9 @@ def _diagnosis_input(
     model = robot_of(job)[0]
     recordings = [looked_at(log) for log in logs]
     settings = DiagnoseSettings(
-        tie_legs=job.tie_legs, gains=parse_json(job.gains), processing=job.settings
+        tie_legs=job.tie_legs,
+        gains=parse_json(job.gains),
+        processing=job.settings,
     )
     return model, recordings, settings
 
@@ -110,8 +118,8 @@ def _diagnosis_input(
 def find_fault_given_kind(evidence: Evidence, kind: Kind) -> list[FoundFault]:
     """Return the fault that explains a robot best, if its parameters are otherwise of its kind.
 
-    Faults that explain as much are named with it. Its magnitude is estimated again on corrected
-    logs until it does not change.
+    Faults that explain as much are named with it. Its magnitude is estimated again on
+    corrected logs until it does not change.
     """
     fits, tie = _fit_given_kind(evidence, kind)
     if not fits:
@@ -147,16 +155,21 @@ def _fit_given_kind(
 ) -> tuple[list[tuple[Suspicion, Fitted]], float]:
     """Fit faults with the parameters of the kind as further equations.
 
-    These are the score tests of the diagnosis. The equations of the kind keep a fault from being
-    absorbed by the parameters.
+    These are the score tests of the diagnosis. The equations of the kind keep a fault from
+    being absorbed by the parameters.
 
     Returns:
-        The faults with their fits, without impossible ones unless they are given by `only`; and the
-        fraction of the residual power below which two faults are not distinguishable.
+        The faults with their fits, without impossible ones unless they are given by `only`;
+        and the fraction of the residual power below which two faults are not
+        distinguishable.
     """
     state = Standing(evidence, only=only)
     scores = Scores(
-        _with_kind(score_problem(evidence.views, state.columns, state.noise), evidence, kind)
+        _with_kind(
+            score_problem(evidence.views, state.columns, state.noise),
+            evidence,
+            kind,
+        )
     )
     fits = []
     for suspicion in state.suspicions:

@@ -12,12 +12,24 @@ from gough.core.errors import GoughError, InvalidInput
 from gough.core.executors import InProcess
 from gough.core.names import Parameter
 from gough.core.notices import Notice, notice_lines, ordered
-from gough.core.options import Settings, merge_settings, nested, option, with_settings
+from gough.core.options import (
+    Settings,
+    merge_settings,
+    nested,
+    option,
+    with_settings,
+)
 from gough.engine import Model
 from gough.engine.base import TIE_LEGS
 from gough.fleets.alerts import Alert, drift_alerts, fault_alerts
 from gough.fleets.hierarchy import Drifts, Hierarchy, drifts, hierarchy
-from gough.fleets.history import FleetLog, RobotHistory, date_of, group_logs, history_of
+from gough.fleets.history import (
+    FleetLog,
+    RobotHistory,
+    date_of,
+    group_logs,
+    history_of,
+)
 from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing
@@ -42,7 +54,10 @@ class FleetSettings(Settings):
     """How the logs of a fleet are analysed."""
 
     period: float = option(
-        1.0, "Time over which parameters are taken as constant.", unit="d", above=0
+        1.0,
+        "Time over which parameters are taken as constant.",
+        unit="d",
+        above=0,
     )
     level: float = option(0.01, "False-alarm probability for the whole fleet.", above=0)
     tie_legs: bool = option(False, TIE_LEGS)
@@ -53,7 +68,9 @@ class FleetSettings(Settings):
         above=0,
     )
     diagnosed: int = option(
-        6, "Largest number of robots to diagnose, the most unusual first.", least=0
+        6,
+        "Largest number of robots to diagnose, the most unusual first.",
+        least=0,
     )
     processing: Processing = nested(Processing)
     many: FactorSettings = nested(FactorSettings)
@@ -222,10 +239,11 @@ def fleet(
 ) -> Fleet:
     """Analyse the logs of many robots of one kind, recorded in ordinary motion over time.
 
-    Every log is reduced to sufficient statistics. From these: parameters of each robot in each
-    period; the mean of the kind and each robot's deviation (`hierarchy`); straight lines over time,
-    apart from temperature where it is known, tested all together (`drifts`); the residual of each
-    robot and period compared with the others, and the diagnosis of unusual ones.
+    Every log is reduced to sufficient statistics. From these: parameters of each robot in
+    each period; the mean of the kind and each robot's deviation (`hierarchy`); straight
+    lines over time, apart from temperature where it is known, tested all together
+    (`drifts`); the residual of each robot and period compared with the others, and the
+    diagnosis of unusual ones.
 
     Args:
         robot: Name or path of the robot file of the kind.
@@ -299,7 +317,14 @@ def _histories(
             by_task[k] = answer
         elif isinstance(answer, GoughError):
             text = f"all logs left out: {answer}"
-            notices.append(Notice(rule="left out", level="info", where=tasks[k].robot, text=text))
+            notices.append(
+                Notice(
+                    rule="left out",
+                    level="info",
+                    where=tasks[k].robot,
+                    text=text,
+                )
+            )
         else:
             raise answer
         report(0.65 + 0.2 * len(by_task) / len(tasks))

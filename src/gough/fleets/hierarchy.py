@@ -9,7 +9,12 @@ import numpy as np
 from gough.core.arrays import TINY, BoolArray, FloatArray, check_shape
 from gough.core.errors import InvalidInput
 from gough.core.record import Record
-from gough.core.statistics import holm, normal_quantile, student_quantile, student_tail
+from gough.core.statistics import (
+    holm,
+    normal_quantile,
+    student_quantile,
+    student_tail,
+)
 
 # degrees of freedom below which the scatter about a trend is too uncertain
 MIN_TREND_FREEDOM = 3
@@ -34,17 +39,21 @@ class Trend(Record):
 
 
 def trend(
-    time: FloatArray, values: FloatArray, std: FloatArray, temperature: FloatArray | None = None
+    time: FloatArray,
+    values: FloatArray,
+    std: FloatArray,
+    temperature: FloatArray | None = None,
 ) -> Trend | None:
     """Fit value = a + change (t - t_mean) / span + b (T - T_mean), weighted with std^-2.
 
-    The significance follows from the scatter about the line; `std` is only a weight. So a scale of
-    std that is wrong for all periods alike has no effect.
+    The significance follows from the scatter about the line; `std` is only a weight. So a
+    scale of std that is wrong for all periods alike has no effect.
 
     Args:
         time: Start of the periods, (t,).
         values, std: Parameters and their standard deviations, (t, p).
-        temperature: Mean of the periods, (t,), or None. It is ignored if some are not a number.
+        temperature: Mean of the periods, (t,), or None. It is ignored if some are not a
+            number.
 
     Returns:
         The lines, or None where there are too few periods for one.
@@ -103,7 +112,11 @@ def drifts(trends: list[Trend], level: float) -> Drifts:
     for each in trends:
         limit = student_quantile(1 - level / (2 * p.size), each.degrees_of_freedom)
         detectable.append((float(limit) + normal_quantile(DETECTION_POWER)) * each.std)
-    return Drifts(p=corrected, significant=corrected < level, detectable=np.array(detectable))
+    return Drifts(
+        p=corrected,
+        significant=corrected < level,
+        detectable=np.array(detectable),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,15 +135,16 @@ class Hierarchy(Record):
 def hierarchy(values: FloatArray, covariances: FloatArray) -> Hierarchy:
     """Estimate the mean of n machines, the scatter between them and the best value of each.
 
-    x_i = mu + b_i + e_i, b_i ~ N(0, D) with D diagonal, e_i ~ N(0, S_i) known. With V_i = D + S_i
-    and P = sum_i V_i^-1:  mu = P^-1 sum_i V_i^-1 x_i,  b_i = D V_i^-1 (x_i - mu). D maximises the
-    restricted likelihood, by
+    x_i = mu + b_i + e_i, b_i ~ N(0, D) with D diagonal, e_i ~ N(0, S_i) known. With V_i = D
+    + S_i and P = sum_i V_i^-1:  mu = P^-1 sum_i V_i^-1 x_i,  b_i = D V_i^-1 (x_i - mu). D
+    maximises the restricted likelihood, by
 
-        d_k <- d_k sqrt(sum_i (V_i^-1 (x_i - mu))_k^2 / sum_i (V_i^-1 - V_i^-1 P^-1 V_i^-1)_kk)
+        d_k <- d_k sqrt(sum_i (V_i^-1 (x_i - mu))_k^2 / sum_i (V_i^-1 - V_i^-1 P^-1
+        V_i^-1)_kk)
 
-    (Zhou, Hu, Zhou and Lange 2019, "MM algorithms for variance components models"). Variances of
-    the values are those of prediction, with twice Prasad and Rao's term for the uncertainty of D:
-    w = (V_i^-1)_kk, 2 w (1 - d_k w)^2 2 / sum_i w^2.
+    (Zhou, Hu, Zhou and Lange 2019, "MM algorithms for variance components models").
+    Variances of the values are those of prediction, with twice Prasad and Rao's term for
+    the uncertainty of D: w = (V_i^-1)_kk, 2 w (1 - d_k w)^2 2 / sum_i w^2.
 
     Args:
         values: Estimates x_i, (n, p).

@@ -169,7 +169,10 @@ def _fit_periods(task: RobotLogs) -> tuple[list[_Period], list[Notice]]:
 
 
 def _fit_robot(
-    periods: Sequence[_Period], starts: FloatArray, temperature: FloatArray, usual: BoolArray
+    periods: Sequence[_Period],
+    starts: FloatArray,
+    temperature: FloatArray,
+    usual: BoolArray,
 ) -> _RobotFit:
     """Fit a robot to its usual periods; residuals are about its trend where it is significant."""
     loaders = []

@@ -24,13 +24,17 @@ class OutlyingRobots(NamedTuple):
 
 
 def find_outlying_robots(
-    histories: Sequence[RobotHistory], common: Hierarchy, sensitivities: FloatArray, level: float
+    histories: Sequence[RobotHistory],
+    common: Hierarchy,
+    sensitivities: FloatArray,
+    level: float,
 ) -> OutlyingRobots:
     """Find robots far from the others in a direction in which a fault changes the estimate.
 
-    The farthest robot is removed, the mean of the others estimated again, and so on up to a quarter
-    of the fleet; all up to the last significant one are outliers (Rosner 1983, generalised ESD). So
-    several outliers do not mask each other. The scatter is that of a few robots: Student's t.
+    The farthest robot is removed, the mean of the others estimated again, and so on up to a
+    quarter of the fleet; all up to the last significant one are outliers (Rosner 1983,
+    generalised ESD). So several outliers do not mask each other. The scatter is that of a
+    few robots: Student's t.
 
     Args:
         histories: The robots, n of them.
@@ -76,9 +80,9 @@ def _distances(
 ) -> FloatArray:
     """Return the distance of robots from the mean, in standard deviations, (n,).
 
-    x - mu = M g with covariance S + D + that of mu, solved for each g alone; the largest distance
-    of all g is returned. D is diagonal and robots need not be: the standard deviation is at least
-    the scatter of the robots inside.
+    x - mu = M g with covariance S + D + that of mu, solved for each g alone; the largest
+    distance of all g is returned. D is diagonal and robots need not be: the standard
+    deviation is at least the scatter of the robots inside.
     """
     n = len(values)
     covariance = covariances + np.diag(robot_scatter(common) ** 2)

@@ -91,7 +91,8 @@ def shape_parameters(geom: Element, sizes: Sequence[float], pose: FloatArray) ->
 
     Args:
         geom: The element, with type and mass or density.
-        sizes: Those of MuJoCo: radius; radius and half length along z; half lengths along x, y, z.
+        sizes: Those of MuJoCo: radius; radius and half length along z; half lengths along
+            x, y, z.
         pose: Pose of the shape in the frame that the parameters are about, (4, 4).
     """
     kind = geom.get("type", "sphere")

@@ -1,8 +1,8 @@
 """Find equal legs of a mechanism, which a robot file describes once.
 
-Chains on one body are legs of a kind if their tables agree to `LEG_TOLERANCE`, except for what an
-instance may have of its own: start, limits, coefficients of joint terms, and where it is closed
-onto other bodies.
+Chains on one body are legs of a kind if their tables agree to `LEG_TOLERANCE`, except for
+what an instance may have of its own: start, limits, coefficients of joint terms, and where
+it is closed onto other bodies.
 """
 
 from __future__ import annotations
@@ -186,7 +186,10 @@ def _name_leg(chains: list[Chain], outer: set[str], taken: set[str]) -> Leg | No
         None if the names of equal elements do not differ in one word.
     """
     count = len(chains[0])
-    elements = [*_element_names(chains, "name"), *_element_names(chains, "child")]
+    elements = [
+        *_element_names(chains, "name"),
+        *_element_names(chains, "child"),
+    ]
     for pattern in (r"[^_.\-/]+", r"[A-Za-z]+|\d+"):
         splits = [_split_names(names, pattern) for names in elements]
         local = [common for common, _ in splits]
@@ -283,7 +286,8 @@ def _merge_closures(
 ) -> list[Table]:
     """Return the closures of a leg; values that differ are added to its instances.
 
-    Empty if the closures of its instances are not of the same kinds between the same bodies.
+    Empty if the closures of its instances are not of the same kinds between the same
+    bodies.
     """
     joints = {joint.name: joint for joint in mechanism.joints}
     tables: list[list[Table]] = []

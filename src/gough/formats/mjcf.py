@@ -1,7 +1,7 @@
 """MJCF, MuJoCo's XML: nested bodies, equality constraints, actuators; also as Gough exports it.
 
-MuJoCo takes the pose in which bodies are written as its reference. There the coordinate of a joint
-is its `ref`, and the other ends of `connect` and `weld` are placed.
+MuJoCo takes the pose in which bodies are written as its reference. There the coordinate of
+a joint is its `ref`, and the other ends of `connect` and `weld` are placed.
 """
 
 from __future__ import annotations

@@ -150,8 +150,8 @@ class Compiler:
     def inertia(self, body: Element) -> tuple[FloatArray, tuple[str, ...] | None]:
         """Return the inertia of a body, given or of its shapes, and its parameters.
 
-        The parameters are None, see `Link`. The inertia of a mesh is not known: it is then zero,
-        and all parameters are to be identified.
+        The parameters are None, see `Link`. The inertia of a mesh is not known: it is then
+        zero, and all parameters are to be identified.
         """
         inertial = body.find("inertial")
         from_shapes = self.settings.get("inertiafromgeom", "auto")

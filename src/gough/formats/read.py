@@ -31,8 +31,8 @@ def read_tree(text: str, source: str, loops: str | None = None) -> RobotTree:
     Args:
         text: Content of the file.
         source: Its name; the suffix `.par` is SYMORO, all others are XML.
-        loops: YAML that closes the loops of a URDF; by default the file of the same name beside
-            it, if any.
+        loops: YAML that closes the loops of a URDF; by default the file of the same name
+            beside it, if any.
     """
     check_robot_size(len(text), source)
     try:

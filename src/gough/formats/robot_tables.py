@@ -44,7 +44,8 @@ def _plain_numbers(numbers: Iterable[float]) -> list[float | int]:
 def _quantity(number: float, unit: str) -> float | int | str:
     """Return a number for a file in degrees.
 
-    An angle, or its rate, is converted; if it is shorter in radians, it has its unit: `1.5708 rad`.
+    An angle, or its rate, is converted; if it is shorter in radians, it has its unit:
+    `1.5708 rad`.
     """
     plain = plain_number(number)
     if not unit.startswith("rad"):

@@ -1,8 +1,8 @@
 """SYMORO's `.par`: modified Denavit-Hartenberg parameters of a tree, and frames that close loops.
 
-Frame j sits on its antecedent by Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r). Of NF frames the
-first NL are links; joints NL+1 to NJ are cut, and frame j of a cut joint coincides with frame j +
-NF - NJ, which is fixed.
+Frame j sits on its antecedent by Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r). Of NF
+frames the first NL are links; joints NL+1 to NJ are cut, and frame j of a cut joint
+coincides with frame j + NF - NJ, which is fixed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The content of every robot format in one form: links, joints, loops, motors.
 
-Readers return a `RobotTree` with the frames, axes and names of their file. `robot_description`
-turns it into a robot file.
+Readers return a `RobotTree` with the frames, axes and names of their file.
+`robot_description` turns it into a robot file.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Link:
 class Connection:
     """A joint of the file, with any number of motions, one after the other.
 
-    T_parent_child = placement * motion(q_1) * motion(q_2) ... * after, both (4, 4). A joint without
-    motions is fixed. Limits, values of joint terms, motor and gain are those of a joint with one
-    motion.
+    T_parent_child = placement * motion(q_1) * motion(q_2) ... * after, both (4, 4). A joint
+    without motions is fixed. Limits, values of joint terms, motor and gain are those of a
+    joint with one motion.
     """
 
     name: str
@@ -145,7 +145,8 @@ class RobotTree:
         """Return the tree with joints locked.
 
         Args:
-            positions: Position of each motion, by joint; None leaves the motion free. [m or rad]
+            positions: Position of each motion, by joint; None leaves the motion free. [m or
+                rad]
         """
         loops = [_without_locked(loop, positions) for loop in self.loops]
         joints: list[Connection] = []

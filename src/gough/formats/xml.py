@@ -1,8 +1,8 @@
 """XML from unknown sources: no document types, hence no entities; bounded in depth and number.
 
-Only the expat parser of the standard library is used. Entities are declared in a document type,
-inner ones that grow without end and outer ones that fetch files. No robot needs a document type, so
-one is refused before anything is expanded.
+Only the expat parser of the standard library is used. Entities are declared in a document
+type, inner ones that grow without end and outer ones that fetch files. No robot needs a
+document type, so one is refused before anything is expanded.
 """
 
 from __future__ import annotations

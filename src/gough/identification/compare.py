@@ -35,7 +35,15 @@ DIFFERENCE_COLUMNS = (
     "differs",
     "unit",
 )
-PRINTED_COLUMNS = ("sigma", "other", "sigma", "change", "sigmas", "p, all", "unit")
+PRINTED_COLUMNS = (
+    "sigma",
+    "other",
+    "sigma",
+    "change",
+    "sigmas",
+    "p, all",
+    "unit",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +57,9 @@ class CompareSettings(Settings):
         least=0,
     )
     error: float | None = option(
-        None, "Fail where a model predicts a log worse than this part of the effort.", above=0
+        None,
+        "Fail where a model predicts a log worse than this part of the effort.",
+        above=0,
     )
 
 
@@ -72,8 +82,8 @@ class Difference:
     def change(self) -> float:
         """Relative difference. [1]
 
-        It is relative to the first value, or to twice its standard error where that is larger, as
-        the value may then be zero.
+        It is relative to the first value, or to twice its standard error where that is
+        larger, as the value may then be zero.
         """
         scale = max(abs(self.first), 2 * self.first_std)
         if not scale:
@@ -149,7 +159,11 @@ class Comparison(Record):
             answer = f"{n_different} of {count} parameters differ beyond chance"
         header = ["parameter", "result", self.labels[0], *PRINTED_COLUMNS]
         rows = [difference.cells() for difference in self.differences[:MAX_PRINTED_DIFFERENCES]]
-        lines = [f"{answer}: {' / '.join(self.labels)}", "", text_table(header, rows)]
+        lines = [
+            f"{answer}: {' / '.join(self.labels)}",
+            "",
+            text_table(header, rows),
+        ]
         if count > MAX_PRINTED_DIFFERENCES:
             lines.append(f"and {count - MAX_PRINTED_DIFFERENCES} more that differ less")
         lines.append("")
@@ -157,7 +171,11 @@ class Comparison(Record):
             text = "too few degrees of freedom to tell" if p is None else f"p = {p:.2g}"
             lines.append(f"{label}, all parameters together: {text}")
         if any(self.errors.values()):
-            lines += ["", "Prediction error on the worst row", self._error_table()]
+            lines += [
+                "",
+                "Prediction error on the worst row",
+                self._error_table(),
+            ]
         if self.notices:
             lines += ["", *notice_lines(self.notices)]
         lines += [f"failed: {text}" for text in self.failures]
@@ -188,9 +206,10 @@ def compare(
 
         t = (b - a) / sqrt(s_a^2 + s_b^2)
 
-    is Student's with the degrees of freedom of Welch and Satterthwaite. With Holm's correction the
-    probability of naming any parameter when none differs is at most `level`, whatever their
-    correlation. All differences d of a result together are Hotelling's d^T (C_a + C_b)^-1 d.
+    is Student's with the degrees of freedom of Welch and Satterthwaite. With Holm's
+    correction the probability of naming any parameter when none differs is at most `level`,
+    whatever their correlation. All differences d of a result together are Hotelling's d^T
+    (C_a + C_b)^-1 d.
 
     Args:
         results: Robot and identification of each, of robots with the same structure.

@@ -1,14 +1,14 @@
 """Fit constants of joint terms that are not linear, by variable projection.
 
-With constants c and coefficients chi the efforts are W(c) chi. For given c the best chi is linear,
-so the search is over c alone (Golub and Pereyra): with r = y - W chi, orthogonal to W, and D =
-(dW/dc) chi,
+With constants c and coefficients chi the efforts are W(c) chi. For given c the best chi is
+linear, so the search is over c alone (Golub and Pereyra): with r = y - W chi, orthogonal to
+W, and D = (dW/dc) chi,
 
     d|r|^2 / dc = -2 D^T r exactly,    step = (D^T P D)^-1 D^T r,
 
-where P projects onto the complement of the columns of W. This is Kaufman's Gauss-Newton step, that
-of the joint least-squares problem [W D]. Fitting [W D] also gives the covariance of constants and
-coefficients together, with any estimator.
+where P projects onto the complement of the columns of W. This is Kaufman's Gauss-Newton
+step, that of the joint least-squares problem [W D]. Fitting [W D] also gives the covariance
+of constants and coefficients together, with any estimator.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ from gough.core.names import Parameter
 from gough.core.notices import Notice
 from gough.engine import Model
 from gough.engine.columns import column_names
-from gough.engine.internal_states import COMPLEX_STEP_MATH, integrate_internal_states, joint_state
+from gough.engine.internal_states import (
+    COMPLEX_STEP_MATH,
+    integrate_internal_states,
+    joint_state,
+)
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import Estimate
 from gough.fitting.least_squares import GaussMarkov
@@ -119,7 +123,11 @@ class TermColumns:
         return np.stack(columns, axis=2)
 
     def _term_effort(
-        self, name: Parameter, states: Any, constants: Mapping[str, Any], math: Any
+        self,
+        name: Parameter,
+        states: Any,
+        constants: Mapping[str, Any],
+        math: Any,
     ) -> Any:
         """Return the effort of a term with coefficient one, projected to the rows, (t, r)."""
         motion = self._log.motion
@@ -146,7 +154,10 @@ class TermColumns:
         """Return the columns and their derivatives by constants, (1 + c, s, r, k)."""
         blocks = [np.real(self.at(constants))]
         for name in names:
-            stepped = {**constants, name: constants[name] + 1j * COMPLEX_CONSTANT_STEP}
+            stepped = {
+                **constants,
+                name: constants[name] + 1j * COMPLEX_CONSTANT_STEP,
+            }
             columns = self.at(stepped, COMPLEX_STEP_MATH)
             blocks.append(np.imag(columns) / COMPLEX_CONSTANT_STEP)
         flat = self.processed(np.concatenate(blocks, axis=2))
@@ -178,8 +189,8 @@ class TermColumns:
 class FittedConstants:
     """Constants of joint terms fitted to data, by full name (`stribeck.speed`), SI.
 
-    A standard error is infinite where the data do not determine a constant; notices name these and
-    the constants at a bound.
+    A standard error is infinite where the data do not determine a constant; notices name
+    these and the constants at a bound.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -192,22 +203,33 @@ class FittedConstants:
         document = {}
         for name, constant in self.values.items():
             std = plain(self.std[name])
-            document[name] = {"value": constant, "std": std, "unit": self.units[name]}
+            document[name] = {
+                "value": constant,
+                "std": std,
+                "unit": self.units[name],
+            }
         return document
 
     def summary(self) -> str:
         """Return the constants as plain text."""
         rows = []
         for name, constant in self.values.items():
-            rows.append([name, f"{constant:.6g}", f"{self.std[name]:.3g}", self.units[name]])
+            rows.append(
+                [
+                    name,
+                    f"{constant:.6g}",
+                    f"{self.std[name]:.3g}",
+                    self.units[name],
+                ]
+            )
         return "Constants of joint terms\n" + text_table(["constant", "value", "std", "unit"], rows)
 
 
 class ConstantSearch:
     """Search for constants of a robot's joint terms, by full name, that fit an experiment best.
 
-    Equations are weighted as in weighted least squares. The columns without constants are projected
-    out of efforts and other columns once.
+    Equations are weighted as in weighted least squares. The columns without constants are
+    projected out of efforts and other columns once.
     """
 
     def __init__(self, experiment: Experiment, names: Sequence[str]) -> None:
@@ -254,7 +276,11 @@ class ConstantSearch:
         stacked = np.concatenate(blocks, axis=1)
         columns = self._project(stacked[0])
         chi = _least_squares(columns, self._y)
-        return np.moveaxis(stacked[1:] @ chi, 0, 2), self._y - columns @ chi, columns
+        return (
+            np.moveaxis(stacked[1:] @ chi, 0, 2),
+            self._y - columns @ chi,
+            columns,
+        )
 
     def step(self, at: Mapping[str, float]) -> FloatArray:
         """Return the Gauss-Newton step of the constants, relative to their magnitude, (c,)."""
@@ -346,9 +372,9 @@ def _magnitude(constant: float) -> float:
 def fit_constants(experiment: Experiment) -> dict[str, float]:
     """Return the constants of joint terms that fit an experiment best, by full name.
 
-    Only those that the robot file declares to be fitted. Each is varied over a grid while the
-    others are fixed; the best point and the values of the robot file are then improved by
-    Gauss-Newton steps of all constants together.
+    Only those that the robot file declares to be fitted. Each is varied over a grid while
+    the others are fixed; the best point and the values of the robot file are then improved
+    by Gauss-Newton steps of all constants together.
     """
     constants = experiment.model.mechanism.constants
     start = {name: constant.value for name, constant in constants.items() if constant.fit}
@@ -385,8 +411,8 @@ def with_constants(
 ) -> tuple[dict[str, Estimate], FittedConstants]:
     """Return estimates whose covariance includes that of the fitted constants, and the constants.
 
-    Standard errors of the constants are those of the first estimator; without any, because drive
-    gains were identified, those of Gauss-Markov, as if the gains were known.
+    Standard errors of the constants are those of the first estimator; without any, because
+    drive gains were identified, those of Gauss-Markov, as if the gains were known.
 
     Args:
         experiment: Logs of the robot with the fitted constants.

@@ -18,10 +18,25 @@ HELD_OUT = "held-out logs"
 LEFT_OUT = "stretches left out"
 NAN = float("nan")
 # factor from the SI unit to the unit in messages, and its name
-DISPLAY_UNITS = {"s": (1e3, "ms"), "m": (1e3, "mm"), "rad": (180 / np.pi, "deg"), "1": (100.0, "%")}
+DISPLAY_UNITS = {
+    "s": (1e3, "ms"),
+    "m": (1e3, "mm"),
+    "rad": (180 / np.pi, "deg"),
+    "1": (100.0, "%"),
+}
 MAX_LISTED_PLACES = 6  # of faults that are not detectable
 MAX_LISTED_PARAMETERS = 3  # that absorb such a fault
-FAULT_COLUMNS = ("name", "place", "size", "std", "unit", "share", "before", "after", "advice")
+FAULT_COLUMNS = (
+    "name",
+    "place",
+    "size",
+    "std",
+    "unit",
+    "share",
+    "before",
+    "after",
+    "advice",
+)
 
 
 def describe(size: float, unit: str) -> tuple[float, str]:
@@ -38,7 +53,9 @@ def length(size: Sequence[float] | FloatArray) -> float:
 
 
 def size_text(
-    size: Sequence[float] | FloatArray, sigma: Sequence[float] | FloatArray, unit: str
+    size: Sequence[float] | FloatArray,
+    sigma: Sequence[float] | FloatArray,
+    unit: str,
 ) -> str:
     """Return a size with its standard error in the unit of messages."""
     magnitude, name = describe(length(size), unit)
@@ -105,7 +122,11 @@ class Mistake:
 
     def notice(self, level: Level = "warning") -> Notice:
         """Return it as a notice."""
-        numbers = {"share": self.share, "before": self.before, "after": self.after}
+        numbers = {
+            "share": self.share,
+            "before": self.before,
+            "after": self.after,
+        }
         return Notice(
             rule=self.name,
             level=level,
@@ -126,7 +147,14 @@ class Mistake:
             "components": list(self.size),
             "stds": list(self.sigma),
             **_json_fields(
-                self, "text", "advice", "share", "before", "after", "judged_on", "alike"
+                self,
+                "text",
+                "advice",
+                "share",
+                "before",
+                "after",
+                "judged_on",
+                "alike",
             ),
         }
 
@@ -204,9 +232,21 @@ class Diagnosis(Record):
         rows = []
         for k, fault in enumerate(self.mistakes, start=1):
             size = size_text(fault.size, fault.sigma, fault.unit) if fault.size else ""
-            errors = [_percent(fault.share), _percent(fault.before), _percent(fault.after)]
+            errors = [
+                _percent(fault.share),
+                _percent(fault.before),
+                _percent(fault.after),
+            ]
             rows.append([str(k), fault.name, fault.place, size, *errors])
-        header = ["", "mistake", "where", "size", "explains", "error before", "after"]
+        header = [
+            "",
+            "mistake",
+            "where",
+            "size",
+            "explains",
+            "error before",
+            "after",
+        ]
         return text_table(header, rows)
 
 

@@ -1,8 +1,8 @@
 """Estimators by name, and running those that were asked for.
 
-An estimator is an object with `fit(problem) -> Estimate`; its attribute `needs` says which problem
-it takes (see `gough.fitting.problem`). `identify` builds a problem when the first estimator needs
-it.
+An estimator is an object with `fit(problem) -> Estimate`; its attribute `needs` says which
+problem it takes (see `gough.fitting.problem`). `identify` builds a problem when the first
+estimator needs it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from gough.engine import Model
 from gough.fitting.estimate import Estimate
 from gough.fitting.gain_likelihood import MaximumLikelihoodGains
 from gough.fitting.gain_problem import GainProblem
-from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
+from gough.fitting.least_squares import (
+    GaussMarkov,
+    LeastSquares,
+    WeightedLeastSquares,
+)
 from gough.fitting.physical_consistency import Feasible, PhysicalEstimate
 from gough.fitting.problem import (
     BodyProblem,
@@ -28,10 +32,19 @@ from gough.fitting.problem import (
 )
 from gough.fitting.robust import Robust
 from gough.fitting.total_least_squares import TotalLeastSquares
-from gough.identification.problems import AveragedPeriodProblem, RobotBodyProblem
+from gough.identification.problems import (
+    AveragedPeriodProblem,
+    RobotBodyProblem,
+)
 
 ALL = "all"
-PROBLEMS = (LinearProblem, GainProblem, PeriodicProblem, BodyProblem, SimulationProblem)
+PROBLEMS = (
+    LinearProblem,
+    GainProblem,
+    PeriodicProblem,
+    BodyProblem,
+    SimulationProblem,
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +85,10 @@ class PhysicallyConsistent:
             names = tuple(name for name, term in terms if term.nonnegative)
             settings = replace(settings, nonnegative=names)
         return settings.fit(
-            problem.regression, problem.start, model=problem.base, prior=problem.prior
+            problem.regression,
+            problem.start,
+            model=problem.base,
+            prior=problem.prior,
         )
 
 
@@ -89,14 +105,22 @@ ESTIMATORS: dict[str, Any] = {
     "feasible": PhysicallyConsistent(),
 }
 SHOWN_BESIDE = {"ml": ("full_ml",), "tls": ("tls_paper", "gain_ml")}
-PREFERRED = ("gain_ml", "tls", "gm", "wls", "ls", "robust")  # the result of `all`: first success
+PREFERRED = (
+    "gain_ml",
+    "tls",
+    "gm",
+    "wls",
+    "ls",
+    "robust",
+)  # the result of `all`: first success
 
 
 def register_estimator(name: str, estimator: Estimator) -> Estimator:
     """Give an estimator a name for `identify` and the command line; return the estimator."""
     if name in ESTIMATORS or name == ALL:
         raise InvalidInput(
-            f"there is already an estimator '{name}'; choose another name", name=name
+            f"there is already an estimator '{name}'; choose another name",
+            name=name,
         )
     check_estimator(estimator)
     ESTIMATORS[name] = estimator
@@ -117,14 +141,18 @@ def check_estimator(estimator: object) -> None:
 
 
 def select_estimators(
-    asked: str | Estimator, nominal_gains: Mapping[str, float], *, with_currents: bool
+    asked: str | Estimator,
+    nominal_gains: Mapping[str, float],
+    *,
+    with_currents: bool,
 ) -> dict[str, Any]:
     """Return the estimators to run by name; the first is the one asked for.
 
     Args:
         asked: A name, `all` for those that the logs allow, or an estimator.
         nominal_gains: Drive gains of the robot file, for estimators of gains.
-        with_currents: The logs hold currents and a known payload: `all` are those of drive gains.
+        with_currents: The logs hold currents and a known payload: `all` are those of drive
+            gains.
     """
     if not isinstance(asked, str):
         check_estimator(asked)
@@ -161,7 +189,9 @@ class EstimatorRun:
     errors: dict[str, GoughError] = field(default_factory=dict)
 
     def run(
-        self, estimators: Mapping[str, Any], problems: Mapping[type, Callable[[], Any]]
+        self,
+        estimators: Mapping[str, Any],
+        problems: Mapping[type, Callable[[], Any]],
     ) -> None:
         """Run the estimators whose problem is given; a failure does not stop the others.
 
@@ -213,7 +243,11 @@ def checked_fit(estimator: Any, problem: Any) -> Estimate | PhysicalEstimate:
 
 
 def feasible(
-    model: Model, base: Any, problem: Any, estimate: Estimate, settings: Feasible | None = None
+    model: Model,
+    base: Any,
+    problem: Any,
+    estimate: Estimate,
+    settings: Feasible | None = None,
 ) -> PhysicalEstimate:
     """Return physically consistent standard parameters of a linear problem and its estimate."""
     bodies = RobotBodyProblem(model=model, base=base, regression=problem, start=estimate)
@@ -225,8 +259,8 @@ def physical_parameters(
 ) -> tuple[dict[str, tuple[float, ...]], dict[str, float]]:
     """Return ten inertial parameters by body, and the coefficients of the joint terms by name.
 
-    Bodies of tied legs each get the common values; a payload stays `payload.<name>`. A body whose
-    parameters are tied in part only has no common values and is left out.
+    Bodies of tied legs each get the common values; a payload stays `payload.<name>`. A body
+    whose parameters are tied in part only has no common values and is left out.
     """
     terms: dict[str, float] = {}
     owners: dict[str, set[str]] = {}

@@ -18,7 +18,11 @@ from gough.engine import Model
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import Estimate
 from gough.fitting.gain_problem import GainProblem, gain_problem
-from gough.fitting.noise_information import attenuation, information_over_noise, whitened_rows
+from gough.fitting.noise_information import (
+    attenuation,
+    information_over_noise,
+    whitened_rows,
+)
 from gough.fitting.regression import Regression, concatenate
 from gough.logs.recording import Recording
 from gough.processing import (
@@ -131,12 +135,15 @@ def matched_logs(experiment: Experiment) -> list[MatchedLog]:
 
 
 def prepare_held_out(
-    experiment: Experiment, recordings: Sequence[Recording], *, given: bool = False
+    experiment: Experiment,
+    recordings: Sequence[Recording],
+    *,
+    given: bool = False,
 ) -> Experiment:
     """Process held-out logs with the settings of the experiment.
 
-    Only the cut-off may be higher: what the filter removes of a faster motion is no error of the
-    model.
+    Only the cut-off may be higher: what the filter removes of a faster motion is no error
+    of the model.
 
     Args:
         experiment: The logs that the model is identified from.
@@ -176,8 +183,8 @@ def prepare_with_settings(
         recordings: The logs.
         base: Base parameters, the columns of the regression.
         processing: Settings of the other logs.
-        values: Parameters of the model: the cut-off is raised to that with which they predict the
-            logs best. None to keep the cut-off.
+        values: Parameters of the model: the cut-off is raised to that with which they
+            predict the logs best. None to keep the cut-off.
         gains: Drive gains by joint, for logs with currents.
         known: Measured payload parameters, by full name.
     """
@@ -194,8 +201,8 @@ def process_with(
 ) -> list[ProcessedLog]:
     """Process logs with the settings of others.
 
-    An exclusion window that would remove more than half of a joint's equations, as these logs
-    reverse more often, is halved for all of them until it does not.
+    An exclusion window that would remove more than half of a joint's equations, as these
+    logs reverse more often, is halved for all of them until it does not.
     """
     processed = [process_log(model, log, settings) for log in logs]
     slowest = min(log.rate for log in logs)
@@ -263,9 +270,10 @@ def known_effort(block: Regression, known: Mapping[str, float]) -> FloatArray:
 def add_position_noise_effects(experiment: Experiment, estimate: Estimate) -> Estimate:
     """Add the effects of position noise to an estimate: signal-to-noise ratio and attenuation.
 
-    `information` becomes the signal-to-noise ratio of each regressor column. The values are not
-    corrected for attenuation, as the noise of real logs is not known exactly: the standard errors
-    are widened by it instead. Drive gains among the parameters have neither.
+    `information` becomes the signal-to-noise ratio of each regressor column. The values are
+    not corrected for attenuation, as the noise of real logs is not known exactly: the
+    standard errors are widened by it instead. Drive gains among the parameters have
+    neither.
     """
     noise = estimate.residual_rms
     if estimate.noise_covariance is not None:
@@ -356,7 +364,9 @@ def perturbed_pairs(
 
 
 def in_efforts(
-    model: Model, processed: Sequence[ProcessedLog], gains: Mapping[str, float] | None = None
+    model: Model,
+    processed: Sequence[ProcessedLog],
+    gains: Mapping[str, float] | None = None,
 ) -> tuple[tuple[ProcessedLog, ...], dict[str, float]]:
     """Turn currents into efforts, and return the drive gains used; none without currents."""
     used_gains = {}
@@ -428,8 +438,8 @@ def payload_of(
     Args:
         model: The robot.
         loaded: Logs with the payload.
-        text: A name of the robot file, measured values (`mass=1.983`), both (`disc:m=1.983,mx=0`),
-            or None.
+        text: A name of the robot file, measured values (`mass=1.983`), both
+            (`disc:m=1.983,mx=0`), or None.
     """
     name, measured = _parse_payload(text or "")
     if text is not None and not loaded:
@@ -540,8 +550,8 @@ def currents_problem(
 ) -> CurrentsProblem:
     """Build the problem of drive gains and parameters, BG13 (33), from logs with currents.
 
-    A robot with more motors than degrees of freedom is not decimated: the fractions of the load
-    that its motors bear change from sample to sample.
+    A robot with more motors than degrees of freedom is not decimated: the fractions of the
+    load that its motors bear change from sample to sample.
 
     Args:
         model: The robot.
@@ -597,7 +607,9 @@ def _current_units(model: Model, recording: Recording) -> tuple[str, ...]:
 
 
 def _joined(
-    regressions: Sequence[Regression], names: Sequence[Parameter], units: tuple[str, ...]
+    regressions: Sequence[Regression],
+    names: Sequence[Parameter],
+    units: tuple[str, ...],
 ) -> Regression:
     """Concatenate some columns of regressions of currents, without their repetitions."""
     blocks = []
@@ -608,7 +620,9 @@ def _joined(
 
 
 def _motor_currents(
-    model: Model, processed: Sequence[ProcessedLog], regressions: Sequence[Regression]
+    model: Model,
+    processed: Sequence[ProcessedLog],
+    regressions: Sequence[Regression],
 ) -> tuple[list[FloatArray], list[FloatArray]]:
     """Return the motors' currents, (t, a), and their levers on the rows, (t, r, a), by log."""
     currents = []

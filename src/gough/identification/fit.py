@@ -38,9 +38,16 @@ from gough.identification.estimators import (
     select_estimators,
     selection_estimator,
 )
-from gough.identification.experiment import Experiment, add_position_noise_effects, prepare_held_out
+from gough.identification.experiment import (
+    Experiment,
+    add_position_noise_effects,
+    prepare_held_out,
+)
 from gough.identification.likelihood import averaged_period
-from gough.identification.prepare_problem import PreparedProblem, prepare_problem
+from gough.identification.prepare_problem import (
+    PreparedProblem,
+    prepare_problem,
+)
 from gough.identification.problems import (
     AveragedPeriodProblem,
     RobotBodyProblem,
@@ -50,7 +57,11 @@ from gough.identification.result import Identification, fits_of
 from gough.identification.settings import IdentifySettings
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
-from gough.identification.validation import validate, validate_on, with_same_filter
+from gough.identification.validation import (
+    validate,
+    validate_on,
+    with_same_filter,
+)
 from gough.logs.checks import inspected
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
@@ -83,18 +94,19 @@ def fit_logs(
 ) -> FittedLogs:
     """Fit a model to the logs of a robot and validate it.
 
-    Where drive gains are identified, the problem is one of currents, and the logs are turned into
-    efforts once the gains are known.
+    Where drive gains are identified, the problem is one of currents, and the logs are
+    turned into efforts once the gains are known.
 
     Args:
         model: The robot, also by name or path.
-        recordings: Logs without payload (or, without `loaded`, all logs, each with the payload it
-            names); one or several, read or as paths or DataFrames.
+        recordings: Logs without payload (or, without `loaded`, all logs, each with the
+            payload it names); one or several, read or as paths or DataFrames.
         settings: Options.
-        loaded: Logs with a known payload; if they hold currents, drive gains can be identified.
+        loaded: Logs with a known payload; if they hold currents, drive gains can be
+            identified.
         held_out: Logs to validate on.
-        whole: Statistics of all logs with the rows side by side, where `recordings` are only a
-            sample of them: the estimate is that of all, figures are of the sample.
+        whole: Statistics of all logs with the rows side by side, where `recordings` are
+            only a sample of them: the estimate is that of all, figures are of the sample.
         progress: Called with the fraction done.
     """
     settings = settings or IdentifySettings()
@@ -120,7 +132,10 @@ def fit_logs(
     if settings.essential:
         problem, elimination = _essential(problem, chooser, settings, held_out_logs)
     run = EstimatorRun()
-    run.run(estimators, {LinearProblem: lambda: problem, GainProblem: lambda: problem})
+    run.run(
+        estimators,
+        {LinearProblem: lambda: problem, GainProblem: lambda: problem},
+    )
 
     estimate = None
     if not isinstance(prepared.logs, Experiment):
@@ -238,14 +253,22 @@ def _fit_with_constants(
         if needed_problem(estimators[key]) is LinearProblem:
             linear[key] = estimate
     estimates, constants = with_constants(
-        experiment, experiment.problem.select(names), estimators, linear, prepared.constants
+        experiment,
+        experiment.problem.select(names),
+        estimators,
+        linear,
+        prepared.constants,
     )
     run.estimates.update(estimates)
     return constants
 
 
 def _period_problem(
-    experiment: Experiment, problem: Problem, whole: BlockStatistics | None, *, brief: bool
+    experiment: Experiment,
+    problem: Problem,
+    whole: BlockStatistics | None,
+    *,
+    brief: bool,
 ) -> AveragedPeriodProblem:
     """Return the averaged period of the one periodic log."""
     if whole is not None:
@@ -373,7 +396,11 @@ def _validate(
         fits += fits_of(held_out, estimate.predict, held_out=True)
         experiments.append(held_out)
     quality = _data_quality(experiments)
-    notices = [*estimate.notices, *estimate.parameter_notices, *validation.notices]
+    notices = [
+        *estimate.notices,
+        *estimate.parameter_notices,
+        *validation.notices,
+    ]
     fingerprints = []
     for each in experiments:
         fingerprints += [log.fingerprint for log in each.recordings]
@@ -406,7 +433,9 @@ def _validate(
     )
 
 
-def _data_quality(experiments: Sequence[Experiment]) -> dict[str, dict[str, float]]:
+def _data_quality(
+    experiments: Sequence[Experiment],
+) -> dict[str, dict[str, float]]:
     """Return figures of the logs by name, as recorded and as processed."""
     model = experiments[0].model
     window = experiments[0].processing.window or 0.0

@@ -1,8 +1,8 @@
 """Fit load-dependent friction by Gauss-Newton iteration.
 
-With the transmitted efforts u(chi) the model is W(u) chi. Around an estimate it is J chi - s (see
-`TransmittedEffort.linearise`). A Gauss-Newton step is the linear fit of J chi to y + s; its
-covariance accounts for u being estimated from the same data.
+With the transmitted efforts u(chi) the model is W(u) chi. Around an estimate it is J chi -
+s (see `TransmittedEffort.linearise`). A Gauss-Newton step is the linear fit of J chi to y +
+s; its covariance accounts for u being estimated from the same data.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ EFFORT_ROUNDING = 1e-8  # of the effort: smaller residuals are rounding
 def linearise_load_friction(experiment: Experiment) -> Experiment:
     """Return the experiment linearised around the transmitted efforts that fit its logs best.
 
-    The first fit omits the load-dependent terms. The payload of a log is that of the robot file.
-    Steps are halved until the likelihood increases: full ones may alternate for ever where efforts
-    change their sign.
+    The first fit omits the load-dependent terms. The payload of a log is that of the robot
+    file. Steps are halved until the likelihood increases: full ones may alternate for ever
+    where efforts change their sign.
     """
     mechanism = experiment.model.mechanism
     if not mechanism.load_dependent:
@@ -84,7 +84,10 @@ def _linearise_at(experiment: Experiment, values: FloatArray) -> tuple[Experimen
     logs = []
     for log in experiment.processed:
         motion, *_ = model.with_internal_states(
-            log.motion, log.dead_band, periodic=log.periodic, payload=log.payload
+            log.motion,
+            log.dead_band,
+            periodic=log.periodic,
+            payload=log.payload,
         )
         logs.append(replace(log, model=model, motion=motion))
     rebuilt = build_experiment(model, experiment.recordings, logs, base, experiment.choice)
@@ -117,5 +120,8 @@ def _linear_problem(experiment: Experiment, values: FloatArray) -> Regression:
     if replicates is not None:
         replicates = replicates + shift
     return replace(
-        problem, regressor=jacobian, effort=problem.effort + shift, replicates=replicates
+        problem,
+        regressor=jacobian,
+        effort=problem.effort + shift,
+        replicates=replicates,
     )

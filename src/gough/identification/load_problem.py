@@ -16,7 +16,11 @@ from gough.engine.columns import column_names
 from gough.fitting.estimate import Estimate
 from gough.fitting.load_fit import LoadProblem
 from gough.fitting.regression import Regression, concatenate
-from gough.identification.experiment import N_PERTURBATIONS, in_efforts, perturbed_pairs
+from gough.identification.experiment import (
+    N_PERTURBATIONS,
+    in_efforts,
+    perturbed_pairs,
+)
 from gough.identification.result import Identification
 from gough.processing import MatchedLog, ProcessedLog, Processing, regression
 from gough.processing.likelihood_models import period_motions
@@ -83,10 +87,10 @@ def unloaded_robot(
 def _evenly_inflated(estimate: Estimate) -> FloatArray:
     """Return the covariance of noise times one inflation factor for all parameters, (p, p).
 
-    Errors of nearly collinear parameters cancel in the efforts. They no longer do where variances
-    were inflated one by one (by blocks, logs, or the scatter of few repetitions): the mean factor
-    is used instead. On a real hexapod the model's contribution to the standard error of a load's
-    mass is 0.1 kg with it, and 74 kg without.
+    Errors of nearly collinear parameters cancel in the efforts. They no longer do where
+    variances were inflated one by one (by blocks, logs, or the scatter of few repetitions):
+    the mean factor is used instead. On a real hexapod the model's contribution to the
+    standard error of a load's mass is 0.1 kg with it, and 74 kg without.
     """
     components = {component.kind: component for component in estimate.sources}
     noise_std = estimate.noise_std
@@ -109,9 +113,9 @@ def load_problem(
 ) -> LoadProblem:
     """Return the regression of the load: the effort minus that of the unloaded robot.
 
-    Periods that are averaged elsewhere follow one another, each with its own motion, low-passed as
-    the mean one is, and its own effort: a change in time is visible, and differences between
-    periods are noise.
+    Periods that are averaged elsewhere follow one another, each with its own motion,
+    low-passed as the mean one is, and its own effort: a change in time is visible, and
+    differences between periods are noise.
 
     Args:
         model: The robot.
@@ -149,7 +153,11 @@ def load_problem(
     data = blocks[0]
     if len(blocks) > 1:
         data = concatenate(blocks)
-    return LoadProblem(regression=data, noise=noise / len(data), model_error=np.concatenate(errors))
+    return LoadProblem(
+        regression=data,
+        noise=noise / len(data),
+        model_error=np.concatenate(errors),
+    )
 
 
 def _carrying(model: Model, log: ProcessedLog, gains: Mapping[str, float] | None) -> ProcessedLog:

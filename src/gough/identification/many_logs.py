@@ -32,7 +32,8 @@ class FactorSettings(Settings):
         file=True,
     )
     bad: Bad = option(
-        "refuse", "What to do about logs that cannot be used, all of which are named."
+        "refuse",
+        "What to do about logs that cannot be used, all of which are named.",
     )
     work: WorkSettings = nested(WorkSettings)
 
@@ -96,5 +97,10 @@ def frozen_job(
     base = base_parameters(model, tie_legs=tie_legs, payloads=payloads)
     choice = choose_processing(model, sample, base, processing, gains=gains)
     return Job.of(
-        robot, choice.processing, gains=gains, tie_legs=tie_legs, payloads=payloads, joint=joint
+        robot,
+        choice.processing,
+        gains=gains,
+        tie_legs=tie_legs,
+        payloads=payloads,
+        joint=joint,
     )

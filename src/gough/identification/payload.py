@@ -17,11 +17,21 @@ from gough.core.errors import InvalidInput
 from gough.core.inertia import INERTIA_ENTRIES, parallel_axes
 from gough.core.names import INERTIAL, LOAD_PARAMETERS
 from gough.core.notices import Notice, notice_lines, ordered
-from gough.core.options import Settings, merge_settings, nested, option, with_settings
+from gough.core.options import (
+    Settings,
+    merge_settings,
+    nested,
+    option,
+    with_settings,
+)
 from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model
 from gough.engine.columns import column_names
-from gough.fitting.estimate import Estimate, UncertaintyComponent, build_estimate
+from gough.fitting.estimate import (
+    Estimate,
+    UncertaintyComponent,
+    build_estimate,
+)
 from gough.fitting.load_fit import (
     History,
     LoadFit,
@@ -147,7 +157,10 @@ class PayloadResult(Record):
         """Return the documented JSON form."""
         changes = []
         for change in self.changes:
-            loads = {"before": change.before.to_list(), "after": change.after.to_list()}
+            loads = {
+                "before": change.before.to_list(),
+                "after": change.after.to_list(),
+            }
             changes.append(change._asdict() | loads)
         history = dict(zip(INERTIAL, self.history.values.T.tolist()))
         return {
@@ -173,7 +186,10 @@ class PayloadResult(Record):
             rows.append([parameter["name"], *figures, f"{parameter['information']:.2g}"])
         lines = [
             f"{self.robot}: load about the platform frame, from {self.estimate.samples} samples",
-            text_table(["parameter", "value", "std", "unit", "seen?", "over noise"], rows),
+            text_table(
+                ["parameter", "value", "std", "unit", "seen?", "over noise"],
+                rows,
+            ),
         ]
         for combination in self.load.hidden:
             if combination not in INERTIAL:
@@ -192,7 +208,10 @@ class PayloadSettings(Settings):
     """What is known of a load, and how logs are processed."""
 
     mass: float | None = option(
-        None, "Mass of the load, if it was weighed: only the rest is sought.", unit="kg", above=0
+        None,
+        "Mass of the load, if it was weighed: only the rest is sought.",
+        unit="kg",
+        above=0,
     )
     at: str | Sequence[float] | None = option(
         None,
@@ -250,10 +269,10 @@ def payload(
         model: The robot, also by name or path.
         recordings: Logs with the load, one after the other.
         settings: What is known of it; single options may be given by name instead.
-        result: Identification of the unloaded robot: its parameters with their covariance, its
-            processing and drive gains are used where others are not given.
-        values: Standard parameters of the unloaded robot, (p,), taken as exact; the robot file's by
-            default.
+        result: Identification of the unloaded robot: its parameters with their covariance,
+            its processing and drive gains are used where others are not given.
+        values: Standard parameters of the unloaded robot, (p,), taken as exact; the robot
+            file's by default.
         gains: Drive gains for logs with currents.
         options: Settings by name.
     """
@@ -371,7 +390,13 @@ class _Unknowns(NamedTuple):
         gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
         largest_effort = float(np.abs(data.effort).sum(axis=1).max())
         mass = max(MAX_LOAD_RATIO * largest_effort / gravity, 1e-12)
-        return cls(np.zeros(10), np.column_stack([point_mass, free]), mass, False, reach)
+        return cls(
+            np.zeros(10),
+            np.column_stack([point_mass, free]),
+            mass,
+            False,
+            reach,
+        )
 
     def prior(self, mass: float) -> FloatArray:
         """Return the prior standard deviation of the unknowns of a load of some mass, (p,).
@@ -404,8 +429,9 @@ class _Unknowns(NamedTuple):
     ) -> tuple[LoadFit, FloatArray]:
         """Return the fit of the unknowns and their prior standard deviation, (p,).
 
-        The prior follows from the heaviest load: the estimated mass plus three standard errors and
-        its unobserved mass, which follows from the prior. A few iterations find both.
+        The prior follows from the heaviest load: the estimated mass plus three standard
+        errors and its unobserved mass, which follows from the prior. A few iterations find
+        both.
         """
         reduced = self.reduce(problem)
         prior = self.prior(self.mass)

@@ -21,7 +21,10 @@ from gough.identification.experiment import (
     prepare,
     with_model,
 )
-from gough.identification.load_friction import linearise_load_friction, refuse_load_friction
+from gough.identification.load_friction import (
+    linearise_load_friction,
+    refuse_load_friction,
+)
 from gough.identification.settings import IdentifySettings
 from gough.logs.recording import Recording
 from gough.processing.processed_log import nominal_gains
@@ -70,7 +73,10 @@ def prepare_problem(
 
 
 def _prepare_efforts(
-    model: Model, logs: Sequence[Recording], base: Any, settings: IdentifySettings
+    model: Model,
+    logs: Sequence[Recording],
+    base: Any,
+    settings: IdentifySettings,
 ) -> PreparedProblem:
     """Build the linear problem of logs with efforts, or with currents and known drive gains."""
     experiment = prepare(model, logs, base, processing=settings.processing, gains=settings.gains)

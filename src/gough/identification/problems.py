@@ -70,7 +70,8 @@ class RobotBodyProblem:
     def prior(self) -> ParameterTable:
         """Standard parameters of the robot file."""
         return ParameterTable(
-            names=self.base.standard, values=self.model.values(self.base.standard)
+            names=self.base.standard,
+            values=self.model.values(self.base.standard),
         )
 
 
@@ -86,8 +87,8 @@ class SimulatedLogs:
     def simulate(self, values: Mapping[str, float], /, **settings: Any) -> Sequence[Any]:
         """Return a simulation of each log with these base parameters; needs `gough.virtual`.
 
-        The robot follows the commanded positions of the log, or the recorded ones where no command
-        was recorded.
+        The robot follows the commanded positions of the log, or the recorded ones where no
+        command was recorded.
 
         Args:
             values: Base parameters by name; those of the robot file for the others.

@@ -19,7 +19,13 @@ from gough.core.documents import parse_json, plain, restored
 from gough.core.errors import InvalidInput
 from gough.core.files import locate_written, write_together
 from gough.core.names import Parameter
-from gough.core.notices import Notice, ResultLevel, level_of, notice_lines, ordered
+from gough.core.notices import (
+    Notice,
+    ResultLevel,
+    level_of,
+    notice_lines,
+    ordered,
+)
 from gough.core.parameters import BaseParameters
 from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model, standard_from_base
@@ -56,7 +62,10 @@ class Fit(Record):
 
 
 def fits_of(
-    experiment: Experiment, predict: Callable[[Regression], FloatArray], *, held_out: bool = False
+    experiment: Experiment,
+    predict: Callable[[Regression], FloatArray],
+    *,
+    held_out: bool = False,
 ) -> tuple[Fit, ...]:
     """Return measured and predicted efforts of each log, thinned for plots."""
     use = "held-out" if held_out else "identification"
@@ -171,8 +180,8 @@ class Identification(Record):
     def plot_friction(self, robot: Robot | None = None, *, speed: float = 1.0) -> Any:
         """Draw the friction of each joint over its velocity; returns the axes.
 
-        The band is two standard errors. Terms that depend on other joints are omitted; internal
-        states are in equilibrium.
+        The band is two standard errors. Terms that depend on other joints are omitted;
+        internal states are in equilibrium.
 
         Args:
             robot: Needed where the robot file has terms of its own.
@@ -182,7 +191,12 @@ class Identification(Record):
         qd = np.linspace(-speed, speed, FRICTION_PLOT_POINTS)
         rest = np.zeros(len(qd))
         state = JointState(
-            q=rest, qd=qd, qdd=rest, sign=np.sign(qd), math=np, constants=self.constants.values
+            q=rest,
+            qd=qd,
+            qdd=rest,
+            sign=np.sign(qd),
+            math=np,
+            constants=self.constants.values,
         )
         columns_of: dict[str, list[int]] = {}
         for k, name in enumerate(self.estimate.parameters):
@@ -225,7 +239,10 @@ class Identification(Record):
         return parameters
 
     def _value_and_std(self, k: int) -> dict[str, float]:
-        return {"value": float(self.estimate.values[k]), "std": float(self.estimate.std[k])}
+        return {
+            "value": float(self.estimate.values[k]),
+            "std": float(self.estimate.std[k]),
+        }
 
     @property
     def gains(self) -> dict[str, float] | None:
@@ -263,9 +280,9 @@ class Identification(Record):
     def standard(self, model: Model) -> FloatArray:
         """Return standard parameters with the same efforts as the estimate, (p,).
 
-        Each base value is given to the standard parameter of its column. They are not physically
-        consistent body by body (use the `feasible` estimate for that), but give exactly the
-        model's efforts.
+        Each base value is given to the standard parameter of its column. They are not
+        physically consistent body by body (use the `feasible` estimate for that), but give
+        exactly the model's efforts.
         """
         names = []
         values = []
@@ -346,13 +363,20 @@ class Identification(Record):
             lines += ["", "Data and processing"]
             lines += [f"  {line}" for line in self.choice.summary().splitlines()]
         if self.validation.predicts != "not tested":
-            lines += ["", "Held-out data", self.validation.summary(notices=False)]
+            lines += [
+                "",
+                "Held-out data",
+                self.validation.summary(notices=False),
+            ]
         combinations = []
         for name, formula in self.base.regrouping().items():
             if name in self.estimate.parameters and " " in formula:
                 combinations.append(f"  {name} = {shorten(formula, MAX_FORMULA_CHARS)}")
         if combinations:
-            lines += ["", "Combinations, not parameters of one body or joint alone:"]
+            lines += [
+                "",
+                "Combinations, not parameters of one body or joint alone:",
+            ]
             lines += combinations
         if self.history:
             lines += ["", "Choice of essential parameters:"]

@@ -86,11 +86,22 @@ class ModelChoice:
 
     def summary(self) -> str:
         """Return the tables as plain text."""
-        header = ["friction", "parameters", "cond(correlation)", "residual", "held-out error", ""]
+        header = [
+            "friction",
+            "parameters",
+            "cond(correlation)",
+            "residual",
+            "held-out error",
+            "",
+        ]
         rows = [structure.row(self.advised) for structure in self.friction]
         lines = ["Friction structures", text_table(header, rows)]
         if self.symmetry:
-            lines += ["", "Are legs alike? F-test of equal parameters", self._symmetry_table()]
+            lines += [
+                "",
+                "Are legs alike? F-test of equal parameters",
+                self._symmetry_table(),
+            ]
         if self.terms.alone:
             lines += ["", self.terms.summary()]
         lines += [
@@ -190,8 +201,8 @@ def _rms(values: FloatArray) -> float:
 def friction_structures(model: Model, base: BaseParameters) -> dict[str, selection.Structure]:
     """Return no friction, each kind alone, all kinds of the motors, and of all joints.
 
-    The latter two also with the friction of equal legs tied. Only friction that the robot file
-    declares; offsets stay in all of them. Equal structures are named once.
+    The latter two also with the friction of equal legs tied. Only friction that the robot
+    file declares; offsets stay in all of them. Equal structures are named once.
     """
     mechanism = model.mechanism
     heads = dict(zip(base.names, column_names(base)))
@@ -213,7 +224,10 @@ def friction_structures(model: Model, base: BaseParameters) -> dict[str, selecti
     candidates[every] = [*rigid, *motors]
     candidates[f"{every}, legs alike"] = [*rigid, *_tied(motors, groups)]
     candidates[f"{every}, passive joints too"] = [*rigid, *friction]
-    candidates[f"{every}, passive joints too, legs alike"] = [*rigid, *_tied(friction, groups)]
+    candidates[f"{every}, passive joints too, legs alike"] = [
+        *rigid,
+        *_tied(friction, groups),
+    ]
     structures: dict[str, selection.Structure] = {}
     for label, structure in candidates.items():
         if not any(set(structure) == set(other) for other in structures.values()):
@@ -244,7 +258,13 @@ def leg_groups(base: BaseParameters) -> tuple[tuple[str, ...], ...]:
         for k in np.flatnonzero(row):
             member = base.standard[k]
             same_leg = member.leg == name.leg
-            formula.append((same_leg, member.local if same_leg else member, f"{row[k]:.6g}"))
+            formula.append(
+                (
+                    same_leg,
+                    member.local if same_leg else member,
+                    f"{row[k]:.6g}",
+                )
+            )
         key = (name.local, tuple(sorted(formula)))
         groups.setdefault(key, []).append(name)
     return tuple(tuple(group) for group in groups.values() if len(group) > 1)

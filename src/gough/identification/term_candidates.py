@@ -233,7 +233,10 @@ def _log_columns(
     regressor = np.concatenate(raw, axis=2)
     names = tuple(Parameter(f"column{k}") for k in range(regressor.shape[2]))
     unfiltered = replace(
-        unfiltered, regressor=regressor, parameters=names, units=("1",) * len(names)
+        unfiltered,
+        regressor=regressor,
+        parameters=names,
+        units=("1",) * len(names),
     )
     return np.concatenate(processed, axis=2), unfiltered
 

@@ -1,12 +1,13 @@
 """Joint terms that a robot file lacks: forward selection by blocked cross-validation.
 
-Every term that Gough knows is a candidate at every motor that lacks it, with a few values of its
-constants, and at all motors of one kind together, with a common coefficient or one each. All
-candidates are compared on block statistics, so that hundreds of them take seconds. The rows are
-weighted by the residual of the model without candidates. The recorded effort is predicted, not the
-low-passed one of the fit, as when the processing is chosen: a low-pass removes most of the effect
-of friction at reversals. A term is proposed if it lowers the error, on most blocks, and if its
-coefficient hardly changes when any block is left out.
+Every term that Gough knows is a candidate at every motor that lacks it, with a few values
+of its constants, and at all motors of one kind together, with a common coefficient or one
+each. All candidates are compared on block statistics, so that hundreds of them take
+seconds. The rows are weighted by the residual of the model without candidates. The recorded
+effort is predicted, not the low-passed one of the fit, as when the processing is chosen: a
+low-pass removes most of the effect of friction at reversals. A term is proposed if it
+lowers the error, on most blocks, and if its coefficient hardly changes when any block is
+left out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ from gough.core.display import text_table
 from gough.engine.base import standard_from_base
 from gough.fitting.block_builder import statistics_by_label
 from gough.fitting.block_statistics import BlockStatistics
-from gough.fitting.cross_validation import cross_validate, values_without, weighted_fit
+from gough.fitting.cross_validation import (
+    cross_validate,
+    values_without,
+    weighted_fit,
+)
 from gough.fitting.problem import tie_parameters
 from gough.fitting.regression import Regression
 from gough.identification.experiment import Experiment
@@ -137,7 +142,9 @@ def choose_terms(experiment: Experiment, held_out: Experiment | None = None) -> 
     if not candidates:
         return TermChoice(folds=blocks.kind)
     comparison = _TermComparison(
-        *with_candidates(experiment, candidates), blocks=blocks, weights=first.weights
+        *with_candidates(experiment, candidates),
+        blocks=blocks,
+        weights=first.weights,
     )
     every_placement = list(placements(candidates))
     robot_columns: list[list[int]] = [[k] for k in range(len(problem.parameters))]

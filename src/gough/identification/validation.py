@@ -112,7 +112,15 @@ class Validation(Record):
 
     def summary(self, *, notices: bool = True) -> str:
         """Return the validation as plain text, with its notices if wanted."""
-        header = ["row", "rms error", "of effort", "of all samples", "counts", "white?", "unit"]
+        header = [
+            "row",
+            "rms error",
+            "of effort",
+            "of all samples",
+            "counts",
+            "white?",
+            "unit",
+        ]
         cells = []
         for k, row in enumerate(self.rows):
             line = [
@@ -148,10 +156,10 @@ def _effort_word(units: Sequence[str]) -> str:
 def is_well_conditioned(estimate: Estimate) -> bool:
     """Return whether an estimate is well conditioned, or its standard errors show where not.
 
-    sqrt((R^-1)_jj), R the correlation of the estimate, is the factor by which the other parameters
-    raise the standard error of parameter j; the largest is at least the condition number over p.
-    Above 1e4 a parameter depends on 1e-4 of the effort and cannot be trusted, unless its standard
-    error of over 30 % shows that it is not known.
+    sqrt((R^-1)_jj), R the correlation of the estimate, is the factor by which the other
+    parameters raise the standard error of parameter j; the largest is at least the
+    condition number over p. Above 1e4 a parameter depends on 1e-4 of the effort and cannot
+    be trusted, unless its standard error of over 30 % shows that it is not known.
     """
     condition = estimate.condition_number
     if condition < WEAK_CONDITION:
@@ -280,15 +288,16 @@ def rows_with_higher_error(
 ) -> dict[str, float]:
     """Return the ratio of held-out error to fit error where it is too high, by row.
 
-    Rows predicted to better than `VISIBLE_FRACTION` are omitted: a fit of few samples, another
-    filter or reversals between two samples cause such ratios there.
+    Rows predicted to better than `VISIBLE_FRACTION` are omitted: a fit of few samples,
+    another filter or reversals between two samples cause such ratios there.
 
     Args:
         estimate: The estimate, with the error of its fit.
         rows: Rows of the held-out logs, r.
         rms: Held-out error, (r,). [row unit]
         relative: The same over the rms effort, (r,).
-        noise: Noise variance of the held-out logs, which is subtracted, (r,). [row unit squared]
+        noise: Noise variance of the held-out logs, which is subtracted, (r,). [row unit
+            squared]
     """
     fit_rms = dict(zip(estimate.rows, estimate.residual_rms))
     ratios = {}
@@ -303,8 +312,8 @@ def rows_with_higher_error(
 def validate_on(held_out: Experiment, estimate: Estimate, fitted_with: Processing) -> Validation:
     """Validate an estimate on processed held-out logs.
 
-    A notice reports a cut-off that is at least an octave, the step of its search, above that of
-    the identification logs; less may be due to noise.
+    A notice reports a cut-off that is at least an octave, the step of its search, above
+    that of the identification logs; less may be due to noise.
 
     Args:
         held_out: The held-out logs.

@@ -1,6 +1,6 @@
 """A CasADi graph as machine code over many samples, or as C source; knows no robots.
 
-casadi.Function -- tape --> scalar operations -- codegen, vectormath --> LLVM IR -- kernel -->
-Kernel
+casadi.Function -- tape --> scalar operations -- codegen, vectormath --> LLVM IR -- kernel
+--> Kernel
                                               -- c_source --> C99
 """

@@ -1,9 +1,10 @@
 """Object code on disk, so that the second start of a program compiles nothing.
 
-Files hold machine code that will be executed: the directory is created for its owner only, and one
-that belongs to somebody else or that others may write to is not used. Each file names the key it
-was written for and carries a checksum, so neither damage nor a file under another's name is
-executed; every failure of the file system means no more than compiling again.
+Files hold machine code that will be executed: the directory is created for its owner only,
+and one that belongs to somebody else or that others may write to is not used. Each file
+names the key it was written for and carries a checksum, so neither damage nor a file under
+another's name is executed; every failure of the file system means no more than compiling
+again.
 """
 
 from __future__ import annotations

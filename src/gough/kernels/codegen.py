@@ -1,10 +1,10 @@
 """From a tape of scalar operations to the LLVM IR of a batch kernel.
 
-The code works on groups of `width` samples. A scratch block in cache holds one group as structure
-of arrays, one vector per scalar:  inputs | work | outputs.  The driver transposes a group in, runs
-the parts, transposes the group out. The operations are cut into parts of bounded length because
-LLVM's register allocator and scheduler are superlinear in the size of a function; values needed in
-a later part travel through the work rows.
+The code works on groups of `width` samples. A scratch block in cache holds one group as
+structure of arrays, one vector per scalar:  inputs | work | outputs.  The driver transposes
+a group in, runs the parts, transposes the group out. The operations are cut into parts of
+bounded length because LLVM's register allocator and scheduler are superlinear in the size
+of a function; values needed in a later part travel through the work rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from collections.abc import Iterator
 
 import casadi
 
-from gough.kernels.tape import CONST, INPUT, INTRINSICS, LIBRARY, OPERATIONS, Shape, Tape
+from gough.kernels.tape import (
+    CONST,
+    INPUT,
+    INTRINSICS,
+    LIBRARY,
+    OPERATIONS,
+    Shape,
+    Tape,
+)
 from gough.kernels.vectormath import VECTORISED, Lines, sincos
 
 PART_LENGTH = 500  # operations in one function; longer ones compile more slowly and run no faster
@@ -25,11 +33,12 @@ _COS_OPCODE = casadi.OP_COS
 def generate(tape: Tape, width: int) -> tuple[str, int]:
     """Return the IR module of a tape and the number of scratch rows that it needs.
 
-    The module exports `void run(ptr table, ptr scratch, i64 start, i64 stop)`. The table holds the
-    addresses of the inputs, their strides and the addresses of the outputs. A stride counts doubles
-    between samples, 0 for an input shared by all samples. Samples behind `stop` that fill up the
-    last group repeat the last sample, so every lane always runs the same instructions. The scratch
-    block must be zero before its first use: structural zeros of the outputs are never written.
+    The module exports `void run(ptr table, ptr scratch, i64 start, i64 stop)`. The table
+    holds the addresses of the inputs, their strides and the addresses of the outputs. A
+    stride counts doubles between samples, 0 for an input shared by all samples. Samples
+    behind `stop` that fill up the last group repeat the last sample, so every lane always
+    runs the same instructions. The scratch block must be zero before its first use:
+    structural zeros of the outputs are never written.
     """
     parts = _Parts(tape, width)
     v = f"<{width} x double>"
@@ -147,8 +156,8 @@ def _tile(at: Lines, inward: bool, masked: bool) -> list[str]:
 def _transfer(name: str, width: int, inward: bool) -> Iterator[str]:
     """Emit the move of n doubles of `width` samples from memory to n vectors of scratch, or back.
 
-    A sample behind the last one repeats the last one, both when read and when written. An input
-    shared by all samples is read with the first group only.
+    A sample behind the last one repeats the last one, both when read and when written. An
+    input shared by all samples is read with the first group only.
     """
     i64s = f"<{width} x i64>"
     arguments = "ptr %base, i64 %stride, i64 %n, ptr %s, i64 %first, i64 %last, i1 %again"
@@ -219,7 +228,11 @@ def _driver(tape: Tape, parts: _Parts) -> Iterator[str]:
         yield f"  call void @part{k}(ptr %s)"
     for i, shape in enumerate(tape.output_shapes):
         yield from transfer(
-            "deliver", 2 * inputs + i, shape, parts.outputs[i], str(shape[0] * shape[1])
+            "deliver",
+            2 * inputs + i,
+            shape,
+            parts.outputs[i],
+            str(shape[0] * shape[1]),
         )
     yield "  %again = icmp slt i64 %next, %stop"
     yield "  br i1 %again, label %group, label %done"
@@ -232,12 +245,12 @@ class _Parts:
     """The operations as functions `void part<n>(ptr scratch)`.
 
     Attributes:
-        parts: Nodes computed in each; sine and cosine of the same angle are computed together, with
-            the first of them.
+        parts: Nodes computed in each; sine and cosine of the same angle are computed
+            together, with the first of them.
         twins: Second of sine and cosine of an angle, by the first.
         part_of: Part that computes each node.
-        inputs, outputs: First scratch row of each; padded to a multiple of `width`, as transposes
-            may run over the end.
+        inputs, outputs: First scratch row of each; padded to a multiple of `width`, as
+            transposes may run over the end.
         work: Scratch row of each value that is read in a later part.
         results: Output rows of each value, by part.
         rows: Number of rows of the scratch block.
@@ -280,7 +293,8 @@ class _Parts:
     def _work_rows(self, count: int) -> dict[int, int]:
         """Return scratch rows, from number `count` on, for values that are read in later parts.
 
-        A row is free again in the part after its last reader: no part overwrites what it reads.
+        A row is free again in the part after its last reader: no part overwrites what it
+        reads.
         """
         last_reader: dict[int, int] = {}
         for number, nodes in enumerate(self.parts):

@@ -1,12 +1,12 @@
 """Interval enclosures of CasADi graphs over boxes of their arguments.
 
-Every quantity has a range over the box, a value at the centre z0 of the box and slopes anywhere in
-the box. By the mean value theorem
+Every quantity has a range over the box, a value at the centre z0 of the box and slopes
+anywhere in the box. By the mean value theorem
 
     f(z) in f(z0) + sum_i [df/dz_i] (z_i - z0_i),
 
-which narrows the range at every operation: rounding and the length of a graph add terms of second
-order in the size of the box. All arithmetic rounds outward.
+which narrows the range at every operation: rounding and the length of a graph add terms of
+second order in the size of the box. All arithmetic rounds outward.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.intervals import Interval, above_sum, absolute, cosine, root, sine, square
+from gough.core.intervals import (
+    Interval,
+    above_sum,
+    absolute,
+    cosine,
+    root,
+    sine,
+    square,
+)
 from gough.kernels.tape import CONST, INPUT, NAMES, Tape, UnsupportedOperation
 
 
@@ -69,13 +77,18 @@ def _plus(first: Interval | None, second: Interval | None) -> Interval | None:
 
 
 def _one(
-    function: Callable[[Interval], Interval], slope: Callable[[Interval], Interval]
+    function: Callable[[Interval], Interval],
+    slope: Callable[[Interval], Interval],
 ) -> Callable[..., Bundle]:
     """Return the rule of a unary function from enclosures of the function and its derivative."""
 
     def rule(a: Bundle) -> Bundle:
         """Apply the function to a bundle."""
-        return Bundle(function(a.within), function(a.centre), _times(slope(a.within), a.slope))
+        return Bundle(
+            function(a.within),
+            function(a.centre),
+            _times(slope(a.within), a.slope),
+        )
 
     return rule
 
@@ -98,7 +111,9 @@ _TWO = Interval.point(np.full(1, 2.0))
 RULES: dict[str, Callable[..., Bundle]] = {
     "add": lambda a, b: Bundle(a.within + b.within, a.centre + b.centre, _plus(a.slope, b.slope)),
     "sub": lambda a, b: Bundle(
-        a.within - b.within, a.centre - b.centre, _plus(a.slope, _times(-_INTERVAL_ONE, b.slope))
+        a.within - b.within,
+        a.centre - b.centre,
+        _plus(a.slope, _times(-_INTERVAL_ONE, b.slope)),
     ),
     "mul": lambda a, b: Bundle(
         a.within * b.within,

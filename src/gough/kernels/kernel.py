@@ -37,8 +37,8 @@ T = TypeVar("T")
 def _hash_of_package(package: str) -> str:
     """Return a hash of the files of a package: sources, or bytecode where there are no sources.
 
-    It is part of the key of stored object code, so that a changed code generator never meets
-    object code of an older one. The package may be in a zip file.
+    It is part of the key of stored object code, so that a changed code generator never
+    meets object code of an older one. The package may be in a zip file.
     """
     digest = hashlib.sha256()
     files = resources.files(package).iterdir()
@@ -80,12 +80,17 @@ class Compiler:
     def _target_machine(self, cpu: str, features: str) -> llvm.TargetMachine:
         """Return a code generator for this processor.
 
-        Optimisation level 1 gives the same speed as 2 and 3 on straight-line code, in half the
-        compile time.
+        Optimisation level 1 gives the same speed as 2 and 3 on straight-line code, in half
+        the compile time.
         """
         target = llvm.Target.from_triple(self._triple)
         return target.create_target_machine(
-            cpu=cpu, features=features, opt=1, reloc="pic", codemodel="small", jit=True
+            cpu=cpu,
+            features=features,
+            opt=1,
+            reloc="pic",
+            codemodel="small",
+            jit=True,
         )
 
     def compile(self, text: str) -> bytes:
@@ -138,18 +143,21 @@ def _libm() -> dict[str, int]:
 class Kernel:
     """Machine code of a CasADi SX function without free variables, for many samples at once.
 
-    Arrays are row-major and have the samples first, whatever CasADi does inside: an input or output
-    of `rows` x `cols` is (t, rows, cols), a column is (t, rows). Sparse ones are dense here, with
-    zeros. The result of a sample does not depend on its place in the batch, on the other samples or
-    on the threads. Departure from CasADi: `fmin` and `fmax` hand a NaN on instead of dropping it.
+    Arrays are row-major and have the samples first, whatever CasADi does inside: an input
+    or output of `rows` x `cols` is (t, rows, cols), a column is (t, rows). Sparse ones are
+    dense here, with zeros. The result of a sample does not depend on its place in the
+    batch, on the other samples or on the threads. Departure from CasADi: `fmin` and `fmax`
+    hand a NaN on instead of dropping it.
 
     Attributes:
         input_shapes, output_shapes: Rows and columns of each.
         operations: Scalar operations per sample, after merging equal ones.
-        lanes: Samples that are computed together, with the same digits whatever their number: by
-            default what fits into a vector. One lane for samples that come one at a time takes two
+        lanes: Samples that are computed together, with the same digits whatever their
+            number: by default what fits into a vector. One lane for samples that come one
+                at a time takes two
             thirds of the time of a vector.
-        compiled: Whether LLVM had to compile; False if the object code came from the disk cache.
+        compiled: Whether LLVM had to compile; False if the object code came from the disk
+            cache.
     """
 
     def __init__(self, function: casadi.Function, lanes: int | None = None) -> None:
@@ -188,9 +196,9 @@ class Kernel:
     def __call__(self, *inputs: ArrayLike, threads: int | None = None) -> tuple[FloatArray, ...]:
         """Evaluate all samples; return one array per output.
 
-        Inputs are (t, rows, cols), or (t, rows) for a column; without the sample axis, one value
-        shared by all samples (t = 1 if all are shared). `threads` limits the number of threads; by
-        default all cores are used.
+        Inputs are (t, rows, cols), or (t, rows) for a column; without the sample axis, one
+        value shared by all samples (t = 1 if all are shared). `threads` limits the number
+        of threads; by default all cores are used.
         """
         arrays, strides, t = self._checked_inputs(inputs)
         results = tuple([np.empty((t, *shape)) for shape in self._outer])
@@ -198,7 +206,8 @@ class Kernel:
             return results
         # The table of pointers; it, arrays and results are kept here until all threads are done.
         table = np.array(
-            [*map(_address, arrays), *strides, *map(_address, results)], dtype=np.int64
+            [*map(_address, arrays), *strides, *map(_address, results)],
+            dtype=np.int64,
         )
         call = _address(table)
         limit = _cores() if threads is None else max(1, threads)
@@ -218,9 +227,10 @@ class Kernel:
     ) -> Callable[[int, int], None]:
         """Return a function of start and stop that evaluates samples of given arrays.
 
-        Samples run in order on one thread, `lanes` of them together. So an output may be the memory
-        of an input, and a group of lanes finds there what the groups before it wrote: a loop over
-        time without a loop in Python. All arrays are contiguous, and must outlive the function.
+        Samples run in order on one thread, `lanes` of them together. So an output may be
+        the memory of an input, and a group of lanes finds there what the groups before it
+        wrote: a loop over time without a loop in Python. All arrays are contiguous, and
+        must outlive the function.
         """
         arrays, strides, _ = self._checked_inputs(tuple(inputs))
         for given, used in zip((*inputs, *outputs), (*arrays, *outputs)):
@@ -234,7 +244,8 @@ class Kernel:
                     f"kernel '{self.name}' writes samples of shape {shape}, not {given.shape[1:]}"
                 )
         table = np.array(
-            [*map(_address, arrays), *strides, *map(_address, outputs)], dtype=np.int64
+            [*map(_address, arrays), *strides, *map(_address, outputs)],
+            dtype=np.int64,
         )
         block, memory = self._new_scratch()
         evaluate = partial(self._run, _address(table), block)
@@ -311,8 +322,8 @@ def compiled(
 ) -> Callable[Concatenate[T, P], Kernel]:
     """Decorate a function that builds a graph so that it returns the compiled kernel.
 
-    Kernels are kept in `kernels` of the first argument, one for each set of the other arguments. An
-    argument `lanes` is that of the kernel.
+    Kernels are kept in `kernels` of the first argument, one for each set of the other
+    arguments. An argument `lanes` is that of the kernel.
     """
 
     @wraps(build)
@@ -331,7 +342,8 @@ def compiled(
 def _address(array: NDArray[Any]) -> int:
     """Return the address of the first double.
 
-    The buffer protocol is four times as fast, but only works for contiguous arrays that own memory.
+    The buffer protocol is four times as fast, but only works for contiguous arrays that own
+    memory.
     """
     flags = array.flags
     if flags.owndata and flags.carray and array.size:

@@ -31,9 +31,9 @@ class Operation(NamedTuple):
 
     Args:
         operands: One or two.
-        lines: LLVM lines; the last one gives the value, those before name theirs. {n} name of the
-            value, {a} {b} names of the operands, {t} vector type, {m} type of a mask, {s} suffix of
-            intrinsics. None: `function` is called.
+        lines: LLVM lines; the last one gives the value, those before name theirs. {n} name
+            of the value, {a} {b} names of the operands, {t} vector type, {m} type of a
+            mask, {s} suffix of intrinsics. None: `function` is called.
         c: C expression of the operands {0} and {1}.
         function: Function of the C library.
     """
@@ -53,7 +53,9 @@ def _intrinsic(word: str, function: str) -> Operation:
     count = INTRINSICS[word]
     arguments = ", ".join(["{t} {a}", "{t} {b}"][:count])
     return Operation(
-        count, (f"call {{t}} @llvm.{word}.{{s}}({arguments})",), _call(function, count)
+        count,
+        (f"call {{t}} @llvm.{word}.{{s}}({arguments})",),
+        _call(function, count),
     )
 
 
@@ -63,7 +65,9 @@ def _call(name: str, operands: int) -> str:
 
 def _comparison(word: str, c: str) -> Operation:
     return Operation(
-        2, (f"{{n}}.c = fcmp {word} {{t}} {{a}}, {{b}}", _TRUTH), f"(double)({{0}} {c} {{1}})"
+        2,
+        (f"{{n}}.c = fcmp {word} {{t}} {{a}}, {{b}}", _TRUTH),
+        f"(double)({{0}} {c} {{1}})",
     )
 
 
@@ -90,7 +94,15 @@ COMMUTATIVE = frozenset(("add", "mul", "fmin", "fmax", "eq", "ne", "and", "or", 
 _BINARY_FUNCTIONS = ("pow", "hypot", "atan2", "fmod", "remainder")
 _TRIGONOMETRIC = ("sin", "cos", "tan", "asin", "acos", "atan")
 _HYPERBOLIC = ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
-_UNARY_FUNCTIONS = (*_TRIGONOMETRIC, *_HYPERBOLIC, "exp", "expm1", "log", "log1p", "erf")
+_UNARY_FUNCTIONS = (
+    *_TRIGONOMETRIC,
+    *_HYPERBOLIC,
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "erf",
+)
 # `contract` allows fused multiply-adds; reassociation brought no speed, and NaN and infinity must
 # be respected. minimum and maximum return a NaN operand; C's fmin and fmax, like CasADi's, drop it.
 _BY_NAME: dict[str, Operation] = {
@@ -112,7 +124,9 @@ _BY_NAME: dict[str, Operation] = {
     "and": _logical("and", "&&"),
     "or": _logical("or", "||"),
     "not": Operation(
-        1, (f"{{n}}.c = fcmp oeq {{t}} {{a}}, {_ZERO}", _TRUTH), "(double)({0} == 0.0)"
+        1,
+        (f"{{n}}.c = fcmp oeq {{t}} {{a}}, {_ZERO}", _TRUTH),
+        "(double)({0} == 0.0)",
     ),
     "if_else_zero": Operation(
         2,
@@ -156,11 +170,11 @@ class Tape:
     """Scalar operations in the order of evaluation, equal ones merged; shapes are rows and columns.
 
     Args:
-        nodes: (operation, first, second). Operands are indices of earlier nodes, or -1. An input
-            element holds (number of the input, row-major position), a constant (bits of its value,
-            -1).
-        results: (node, number of the output, row-major position) of each structurally non-zero
-            element.
+        nodes: (operation, first, second). Operands are indices of earlier nodes, or -1. An
+            input element holds (number of the input, row-major position), a constant (bits
+            of its value, -1).
+        results: (node, number of the output, row-major position) of each structurally
+            non-zero element.
     """
 
     input_shapes: tuple[Shape, ...]  # of the function
@@ -172,7 +186,12 @@ class Tape:
     def digest(self) -> str:
         """Hash of everything the machine code depends on: not names, but operation numbers."""
         shapes = repr(
-            (self.input_shapes, self.output_shapes, len(self.nodes), casadi.CasadiMeta.version())
+            (
+                self.input_shapes,
+                self.output_shapes,
+                len(self.nodes),
+                casadi.CasadiMeta.version(),
+            )
         ).encode()
         nodes = np.array(self.nodes, dtype=np.int64).tobytes()
         results = np.array(self.results, dtype=np.int64).tobytes()
@@ -216,17 +235,21 @@ def read_tape(function: casadi.Function) -> Tape:
 def improved(tape: Tape) -> Tape:
     """Return a tape that runs faster; values are at most an ulp away.
 
-    Operations are sorted by how many sines lie behind them on the longest way, sines first: these
-    come together, and fewer values wait meanwhile. Quotients of one divisor are products with its
-    reciprocal: a division costs as much as five to sixteen multiplications, and elimination divides
-    whole rows by their pivots.
+    Operations are sorted by how many sines lie behind them on the longest way, sines first:
+    these come together, and fewer values wait meanwhile. Quotients of one divisor are
+    products with its
+    reciprocal: a division costs as much as five to sixteen multiplications, and elimination
+    divides whole rows by their pivots.
     """
     depth = {-1: 0}  # number of sines on the longest path to a node
     for k, (code, first, second) in enumerate(tape.nodes):
         depth[k] = 0
         if code not in (INPUT, CONST):
             depth[k] = max(depth[first], depth[second]) + (code in _SINES)
-    order = sorted(range(len(tape.nodes)), key=lambda k: (depth[k], tape.nodes[k][0] not in _SINES))
+    order = sorted(
+        range(len(tape.nodes)),
+        key=lambda k: (depth[k], tape.nodes[k][0] not in _SINES),
+    )
     quotients = Counter(divisor for code, _, divisor in tape.nodes if code == _DIV)
     nodes: list[Node] = []
     place = {-1: -1}  # new index of each node
@@ -243,7 +266,11 @@ def improved(tape: Tape) -> Tape:
             node = (code, place[first], place[second])
         place[old] = len(nodes)
         nodes.append(node)
-    return replace(tape, nodes=nodes, results=[(place[k], i, j) for k, i, j in tape.results])
+    return replace(
+        tape,
+        nodes=nodes,
+        results=[(place[k], i, j) for k, i, j in tape.results],
+    )
 
 
 def _positions(pattern: casadi.Sparsity) -> list[int]:
@@ -253,7 +280,9 @@ def _positions(pattern: casadi.Sparsity) -> list[int]:
 
 
 def _walk(
-    function: casadi.Function, sources: list[list[int]], targets: list[list[int]]
+    function: casadi.Function,
+    sources: list[list[int]],
+    targets: list[list[int]],
 ) -> tuple[list[Node], list[Node]]:
     """Turn the work-vector instructions into numbered values, each distinct operation once."""
     nodes: list[Node] = []

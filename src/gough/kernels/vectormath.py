@@ -1,8 +1,8 @@
 """Elementary functions as vector instructions: LLVM IR text, all lanes at once.
 
-Calling libm lane by lane would cost more than the rest of a kernel. No fast-math flags here: the
-rounding errors must cancel as written. Largest measured errors in units in the last place: sine and
-cosine 1.3, exp 1, tanh 2.2.
+Calling libm lane by lane would cost more than the rest of a kernel. No fast-math flags
+here: the rounding errors must cancel as written. Largest measured errors in units in the
+last place: sine and cosine 1.3, exp 1, tanh 2.2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ SINCOS_LIMIT = 2.0**26
 _ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the low mantissa bits
 _TWO_OVER_PI = float.fromhex("0x1.45f306dc9c883p-1")
 _PI_HALF = tuple(
-    map(float.fromhex, ("0x1.921fb54442d18p+0", "0x1.1a62633145c07p-54", "-0x1.f1976b7ed8fbcp-110"))
+    map(
+        float.fromhex,
+        (
+            "0x1.921fb54442d18p+0",
+            "0x1.1a62633145c07p-54",
+            "-0x1.f1976b7ed8fbcp-110",
+        ),
+    )
 )
 _LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 _LOG_2 = tuple(map(float.fromhex, ("0x1.62e42fefa39efp-1", "0x1.abc9e3b39803fp-56")))
@@ -117,9 +124,9 @@ class Lines:
 def sincos(at: Lines, x: str, block: str) -> tuple[str, str]:
     """Emit sine and cosine, each within 1.5 units in the last place, and return their names.
 
-    Cody-Waite reduction r = x - k pi/2 with a three-part pi/2 and fused multiply-adds (the first
-    step is exact), then the polynomials of fdlibm on [-pi/4, pi/4]. The lines begin in the basic
-    block `block` and end in `<prefix>.join`.
+    Cody-Waite reduction r = x - k pi/2 with a three-part pi/2 and fused multiply-adds (the
+    first step is exact), then the polynomials of fdlibm on [-pi/4, pi/4]. The lines begin
+    in the basic block `block` and end in `<prefix>.join`.
     """
     v = at.vector
     b = at.truth
@@ -193,7 +200,11 @@ def _exp_parts(at: Lines, x: str) -> tuple[str, str]:
     """Integer k and e^r - 1 with x = k log(2) + r, by the Taylor series to r^13 (|r| < 0.347)."""
     shifted = at.fma(x, splat(_LOG2_E), splat(_ROUND))
     whole = at.op("fsub", shifted, splat(_ROUND))
-    k = at.integers("sub", at.bits(shifted), struct.unpack("<q", struct.pack("<d", _ROUND))[0])
+    k = at.integers(
+        "sub",
+        at.bits(shifted),
+        struct.unpack("<q", struct.pack("<d", _ROUND))[0],
+    )
     r = at.fma(whole, splat(-_LOG_2[1]), at.fma(whole, splat(-_LOG_2[0]), x))
     series = at.horner(r, tuple(1.0 / factorial(n) for n in range(2, 14)))
     return k, at.fma(at.op("fmul", r, r), series, r)

@@ -37,7 +37,11 @@ def inspected(recording: Recording) -> Recording:
     """Return the recording with the notices of `inspect`, unless it has been inspected."""
     if recording.inspected:
         return recording
-    return replace(recording, notices=recording.notices + inspect(recording), inspected=True)
+    return replace(
+        recording,
+        notices=recording.notices + inspect(recording),
+        inspected=True,
+    )
 
 
 def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[Notice]:
@@ -75,9 +79,9 @@ def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[
 def inspect_jumps(values: FloatArray, channel: str, unit: str) -> Iterator[Notice]:
     """Yield a notice if a position jumps: an encoder that wraps after a turn, or lost counts.
 
-    A step is a jump if it differs from the median of its four neighbours by more than `JUMP_RATIO`
-    times the largest of them and the usual step together. Jumps of one size, up and down, are those
-    of a counter that wraps.
+    A step is a jump if it differs from the median of its four neighbours by more than
+    `JUMP_RATIO` times the largest of them and the usual step together. Jumps of one size,
+    up and down, are those of a counter that wraps.
     """
     steps = np.diff(values)
     moved = np.abs(steps[steps != 0])
@@ -107,16 +111,22 @@ def inspect_jumps(values: FloatArray, channel: str, unit: str) -> Iterator[Notic
         )
         advice = "check whether encoder counts were lost"
     yield log_notice(
-        rule, channel, text, advice, count=len(jumps), size=usual, sample=int(jumps[0])
+        rule,
+        channel,
+        text,
+        advice,
+        count=len(jumps),
+        size=usual,
+        sample=int(jumps[0]),
     )
 
 
 def inspect_clock(time: FloatArray, channel: str) -> Iterator[Notice]:
     """Yield jitter, gaps and drift of time stamps.
 
-    Jitter is the standard deviation of the steps around their median; a gap is a step above 1.5
-    medians; drift is the largest distance of the stamps from a straight line through them, where
-    gaps and jitter do not explain it.
+    Jitter is the standard deviation of the steps around their median; a gap is a step above
+    1.5 medians; drift is the largest distance of the stamps from a straight line through
+    them, where gaps and jitter do not explain it.
     """
     if len(time) < 3:
         return
@@ -168,8 +178,9 @@ def inspect_channel(
 ) -> Iterator[Notice]:
     """Yield notices if a channel is dead, quantised, or saturated while `moving`, (t,).
 
-    A clipped signal spends more samples at its limit than in the band beside it, 2 % of the range
-    or three quantisation steps; a smooth one spends about as long there as at its turning point.
+    A clipped signal spends more samples at its limit than in the band beside it, 2 % of the
+    range or three quantisation steps; a smooth one spends about as long there as at its
+    turning point.
     """
     low = float(values.min())
     high = float(values.max())
@@ -219,9 +230,10 @@ def inspect_constant_runs(
 ) -> Iterator[Notice]:
     """Yield a notice if an effort is dead for some time: constant between its extremes.
 
-    A command may be constant while its joint is at rest, so only samples where this joint moves are
-    counted: twenty of them, and twenty times as many as a value usually lasts (commands that are
-    held, coarse converters).
+    A command may be constant while its joint is at rest, so only samples where this joint
+    moves are
+    counted: twenty of them, and twenty times as many as a value usually lasts (commands
+    that are held, coarse converters).
     """
     starts = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
     lengths = np.add.reduceat(moving.astype(int), starts)
@@ -247,11 +259,11 @@ def inspect_constant_runs(
 def quantisation_step(values: FloatArray) -> float | None:
     """Return the spacing of the values a channel takes, or None if they look continuous.
 
-    Neighbouring values of a quantised signal are whole steps apart, those of a continuous one
-    anything. The step is the mean of the smallest gaps (up to 1.6 of their 5 % quantile), accepted
-    if these vary by less than 30 % where those of a continuous signal vary by 58 %: this also finds
-    an encoder step that is no multiple of the last digit printed, and one so fine that not every
-    value is visited.
+    Neighbouring values of a quantised signal are whole steps apart, those of a continuous
+    one anything. The step is the mean of the smallest gaps (up to 1.6 of their 5 %
+    quantile), accepted if these vary by less than 30 % where those of a continuous signal
+    vary by 58 %: this also finds an encoder step that is no multiple of the last digit
+    printed, and one so fine that not every value is visited.
     """
     low = float(values.min())
     high = float(values.max())

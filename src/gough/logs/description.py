@@ -13,10 +13,20 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from gough.core.documents import parse_toml
-from gough.core.errors import GoughError, InvalidInput, InvalidRecording, nearest
+from gough.core.errors import (
+    GoughError,
+    InvalidInput,
+    InvalidRecording,
+    nearest,
+)
 from gough.core.units import canonical, conversion, dimension_of, quantity
 from gough.logs.periods import INTERPOLATIONS
-from gough.logs.recording import JOINT_KINDS, JOINT_SIGNAL_UNITS, KINDS, OTHER_KINDS
+from gough.logs.recording import (
+    JOINT_KINDS,
+    JOINT_SIGNAL_UNITS,
+    KINDS,
+    OTHER_KINDS,
+)
 
 DESCRIPTION_FORMAT = 1
 DESCRIPTION_KEYS = {
@@ -123,7 +133,8 @@ def load_description(path: str | Path) -> Description:
         data = parse_toml(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, InvalidInput) as error:
         raise InvalidRecording(
-            f"cannot read the description '{path.name}': {error}", source=path.name
+            f"cannot read the description '{path.name}': {error}",
+            source=path.name,
         ) from error
     return _described(data, path.name)
 
@@ -139,7 +150,13 @@ def _described(data: Mapping[str, Any], source: str) -> Description:
 def parse_description(data: Mapping[str, Any]) -> Description:
     """Return the description with the keys of such a file."""
     _check_keys(data, DESCRIPTION_KEYS, "")
-    _take(data, "format", "", f"format = {DESCRIPTION_FORMAT}", lambda f: f == DESCRIPTION_FORMAT)
+    _take(
+        data,
+        "format",
+        "",
+        f"format = {DESCRIPTION_FORMAT}",
+        lambda f: f == DESCRIPTION_FORMAT,
+    )
     joints = _names(data, "joints", "")
     if len(set(joints)) != len(joints):
         raise InvalidRecording(f"joint names repeat: {', '.join(joints)}")
@@ -147,13 +164,26 @@ def parse_description(data: Mapping[str, Any]) -> Description:
         raise InvalidRecording("give period or period_samples, not both")
     decimal = data.get("decimal", ".")
     thousands = data.get("thousands", "")
-    signs_known = decimal in (".", ",") and thousands in ("", ".", ",", "'", " ")
+    signs_known = decimal in (".", ",") and thousands in (
+        "",
+        ".",
+        ",",
+        "'",
+        " ",
+    )
     if not signs_known or decimal == thousands:
         raise InvalidRecording(
             f"decimal is {decimal!r} and thousands {thousands!r}, expected '.' or ',', and another "
             "sign between thousands, if any"
         )
-    payload = _take(data, "payload", "", "a name", lambda p: isinstance(p, str | None), "none")
+    payload = _take(
+        data,
+        "payload",
+        "",
+        "a name",
+        lambda p: isinstance(p, str | None),
+        "none",
+    )
     rate = _quantity(data, "rate", "frequency")
     start = _quantity(data, "start", "time") or 0.0
     stop = _quantity(data, "stop", "time")
@@ -226,8 +256,17 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
             )
         return values
 
-    units = each("units" if "units" in data else "unit", "a unit", lambda u: isinstance(u, str))
-    scales = each("scale", "a number other than zero", lambda s: _is_number(s) and s != 0, 1.0)
+    units = each(
+        "units" if "units" in data else "unit",
+        "a unit",
+        lambda u: isinstance(u, str),
+    )
+    scales = each(
+        "scale",
+        "a number other than zero",
+        lambda s: _is_number(s) and s != 0,
+        1.0,
+    )
     offsets = each("offset", "a number in the unit of the columns", _is_number, 0.0)
     delays = each("delay", 'a time like "2 ms"', lambda d: isinstance(d, str), "0 s")
     files = each(
@@ -294,7 +333,14 @@ def _clock(data: Any) -> Clock:
     if not data:
         return Clock()
     _check_keys(data, {"columns", "units", "offset", "scale", "file"}, where)
-    file = _take(data, "file", where, "a name inside the folder of the log", _is_inside, "")
+    file = _take(
+        data,
+        "file",
+        where,
+        "a name inside the folder of the log",
+        _is_inside,
+        "",
+    )
     wanted = "a number above zero"
     scale = _take(data, "scale", where, wanted, lambda s: _is_number(s) and s > 0, 1.0)
     if "file" in data and "columns" not in data:
@@ -342,8 +388,8 @@ def _check_signals(signals: Sequence[Signal], rate: float | None) -> None:
 def describe_headers(names: Iterable[str], source: str) -> Description:
     """Return the description that headers like `leg1.slider.position [m]` and `time [s]` contain.
 
-    Joints are the names of the position columns, in their order. Columns with other headers are
-    left out.
+    Joints are the names of the position columns, in their order. Columns with other headers
+    are left out.
     """
     headers = list(names)
     described: dict[str, dict[str, tuple[str, str]]] = {}  # header and unit by kind and name
@@ -366,7 +412,9 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
             )
         if name in described.setdefault(kind, {}):
             raise InvalidRecording(
-                f"{source}: column '{header}': appears twice", source=source, column=header
+                f"{source}: column '{header}': appears twice",
+                source=source,
+                column=header,
             )
         described[kind][name] = (header, unit)
     if "position" not in described or "time" not in described:

@@ -95,7 +95,11 @@ def npz_blocks(path: Path, size: int, description: Description | None = None) ->
     """
     source = path.name
     with (
-        _reading(source, "NPZ", "; expected a file numpy.savez wrote, without objects"),
+        _reading(
+            source,
+            "NPZ",
+            "; expected a file numpy.savez wrote, without objects",
+        ),
         zipfile.ZipFile(path) as archive,
         ExitStack() as stack,
     ):
@@ -173,15 +177,16 @@ def _array_blocks(handle: IO[bytes], rows: int) -> Iterator[FloatArray]:
         content = handle.read(count * width)
         if len(content) != count * width:
             raise ValueError(f"an array claims {prod(shape)} values and ends early")
-        yield np.frombuffer(content, dtype=dtype).reshape(count, *shape[1:]).astype(float)
+        yield (np.frombuffer(content, dtype=dtype).reshape(count, *shape[1:]).astype(float))
 
 
 def read_mat(path: Path) -> Table:
     """Read the numeric variables of a MATLAB file, those inside structures as `log.q`.
 
-    Version 7.3 needs h5py. Objects (a `timeseries`, a `Simulink.SimulationData.Dataset`) can be
-    read by MATLAB alone; they are listed as not read, with what to save instead. Files of version 5
-    to 7 are read here element by element: a damaged one is an error, not a crash of a C library.
+    Version 7.3 needs h5py. Objects (a `timeseries`, a `Simulink.SimulationData.Dataset`)
+    can be read by MATLAB alone; they are listed as not read, with what to save instead.
+    Files of version 5 to 7 are read here element by element: a damaged one is an error, not
+    a crash of a C library.
     """
     content = path.read_bytes()
     if content[124:126] in (b"\x00\x02", b"\x02\x00"):  # version 7.3 is HDF5
@@ -336,9 +341,9 @@ def _hdf5_dataset(node: Any, largest: int) -> Any:
 def _flat(content: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield the arrays inside structures by name: `log.q`.
 
-    The third of a list of structures is `signals[3].values`, or `signals.torque.values` if each has
-    a `label` of its own. A matrix beside `time` with a column for each sample, as Simulink saves
-    signals of several dimensions, is transposed.
+    The third of a list of structures is `signals[3].values`, or `signals.torque.values` if
+    each has a `label` of its own. A matrix beside `time` with a column for each sample, as
+    Simulink saves signals of several dimensions, is transposed.
     """
     if isinstance(content, np.ndarray) and content.dtype == object:
         entries = list(content.flat) if content.size < MAX_LISTED_OBJECTS else [None]
@@ -409,7 +414,12 @@ def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
     if not columns:
         examples = [f"; '{name}' is {what}" for name, what in list(unread.items())[:3]]
         raise refused(source, f"there are no numbers in this file{''.join(examples)}")
-    return Table(source=source, columns=columns, unread=unread, seconds=frozenset(seconds))
+    return Table(
+        source=source,
+        columns=columns,
+        unread=unread,
+        seconds=frozenset(seconds),
+    )
 
 
 def arrow_blocks(path: Path, size: int, description: Description | None = None) -> Iterator[Table]:
@@ -460,10 +470,10 @@ def _arrow_values(column: ArrowColumn) -> Any:
 def read_bag(path: Path) -> Table:
     """Read the numeric fields of all topics of a bag: `.bag`, `.mcap`, `.db3`, or a folder.
 
-    A column is `/topic/field.part`; entries of a list are counted from 1, or named where the
-    message names them: those of a JointState are `/joint_states/elbow.position`. `/topic/time` is
-    when the message was written, and `/topic/header.stamp` its own stamp, both in seconds from the
-    start of the bag.
+    A column is `/topic/field.part`; entries of a list are counted from 1, or named where
+    the message names them: those of a JointState are `/joint_states/elbow.position`.
+    `/topic/time` is when the message was written, and `/topic/header.stamp` its own stamp,
+    both in seconds from the start of the bag.
     """
     open_bag = import_optional("rosbags.highlevel", "ros").AnyReader
     types = import_optional("rosbags.typesys", "ros")
@@ -473,7 +483,11 @@ def read_bag(path: Path) -> Table:
     n_messages: Counter[str] = Counter()
     unread: dict[str, str] = {}
     with (
-        _reading(path.name, "a ROS bag", "; expected one of ROS messages, closed properly"),
+        _reading(
+            path.name,
+            "a ROS bag",
+            "; expected one of ROS messages, closed properly",
+        ),
         open_bag([path], default_typestore=typestore) as bag,
     ):
         for connection, stamp, raw in bag.messages():

@@ -7,13 +7,26 @@ from gough.core.notices import Level, Notice
 
 
 def log_notice(
-    rule: str, where: str, text: str, advice: str = "", *, level: Level = "info", **numbers: float
+    rule: str,
+    where: str,
+    text: str,
+    advice: str = "",
+    *,
+    level: Level = "info",
+    **numbers: float,
 ) -> Notice:
     """Return a notice about the file, column or clock `where`.
 
     Rules are `truncated`, `gap`, `saturation`, `quantisation`, `dead`, `jitter`, ...
     """
-    return Notice(rule=rule, level=level, where=where, text=text, advice=advice, numbers=numbers)
+    return Notice(
+        rule=rule,
+        level=level,
+        where=where,
+        text=text,
+        advice=advice,
+        numbers=numbers,
+    )
 
 
 def refused(source: str, message: str, **numbers: object) -> InvalidRecording:

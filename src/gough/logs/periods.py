@@ -8,7 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidInput, InvalidRecording, NotConverged, nearest
+from gough.core.errors import (
+    InvalidInput,
+    InvalidRecording,
+    NotConverged,
+    nearest,
+)
 from gough.logs.checks import check_even, check_gaps
 from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Recording
@@ -20,13 +25,17 @@ MAX_PERIOD_ITERATIONS = 30  # of Gauss-Newton
 
 
 def interpolate(
-    values: FloatArray, time: FloatArray, new_time: FloatArray, method: str = "linear"
+    values: FloatArray,
+    time: FloatArray,
+    new_time: FloatArray,
+    method: str = "linear",
 ) -> FloatArray:
     """Interpolate samples, (t, k) at (t,), to other times inside their span, (s, k) at (s,).
 
-    `linear` never overshoots and damps a component of frequency f by sinc^2(f step), at most,
-    between samples; `cubic` is a not-a-knot spline for smooth signals, accurate to (2 pi f step)^4;
-    `previous` holds the last value, which is what a controller does with its commands.
+    `linear` never overshoots and damps a component of frequency f by sinc^2(f step), at
+    most, between samples; `cubic` is a not-a-knot spline for smooth signals, accurate to (2
+    pi f step)^4; `previous` holds the last value, which is what a controller does with its
+    commands.
     """
     if method not in INTERPOLATIONS:
         raise InvalidInput(f"no interpolation '{method}'{nearest(method, INTERPOLATIONS)}")
@@ -38,7 +47,9 @@ def interpolate(
     if method == "previous":
         return np.asarray(values[np.searchsorted(time, new_time, side="right") - 1])
     if method == "cubic" and len(time) >= 4:
-        from scipy.interpolate import CubicSpline  # here, because it takes long to import
+        from scipy.interpolate import (
+            CubicSpline,
+        )  # here, because it takes long to import
 
         return np.asarray(CubicSpline(time, values, axis=0)(new_time))
     columns = [np.interp(new_time, time, column) for column in values.T]
@@ -73,7 +84,10 @@ def resample(recording: Recording, new_time: FloatArray, method: str = "linear")
 def resample_evenly(recording: Recording) -> Recording:
     """Return the recording on an even clock at its own rate, with lost samples interpolated."""
     if len(recording) < 2:
-        raise refused(recording.source, f"{len(recording)} samples cannot be put on another clock")
+        raise refused(
+            recording.source,
+            f"{len(recording)} samples cannot be put on another clock",
+        )
     rate = 1 / check_gaps(recording.time, recording.source)
     time = even_times(float(recording.time[0]), float(recording.time[-1]), rate)
     even = resample(recording, time)
@@ -91,12 +105,12 @@ class PeriodEstimate(NamedTuple):
 def estimate_period(recording: Recording, nominal: float | None = None) -> PeriodEstimate:
     """Estimate the period of the positions to a small fraction of a sample.
 
-    A Fourier series with a common frequency is fitted to all joints by least squares, frequency
-    included (Gauss-Newton on w with the coefficients eliminated), over spans that double from two
-    periods to the whole record so that the phase never slips. Each joint is weighted
-    by its own residual variance. The search starts at `nominal`, or at the first high peak of the
-    autocorrelation. The samples are on an even clock, at least two periods, without rest at the
-    ends.
+    A Fourier series with a common frequency is fitted to all joints by least squares,
+    frequency included (Gauss-Newton on w with the coefficients eliminated), over spans that
+    double from two periods to the whole record so that the phase never slips. Each joint is
+    weighted by its own residual variance. The search starts at `nominal`, or at the first
+    high peak of the autocorrelation. The samples are on an even clock, at least two
+    periods, without rest at the ends.
     """
     rate = check_even(recording)
     moving = np.ptp(recording.position, axis=0) > 0
@@ -190,8 +204,9 @@ def resample_to_period(
 ) -> Recording:
     """Return the whole periods of a recording with a whole number of samples in each.
 
-    A record of exactly whole periods keeps them all although an estimate of the period may be a
-    little too long: it is shortened to fit if it then lies within four standard errors (a given
+    A record of exactly whole periods keeps them all although an estimate of the period may
+    be a little too long: it is shortened to fit if it then lies within four standard errors
+    (a given
     one: a hundredth of a sample).
 
     Args:

@@ -16,7 +16,12 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.display import check_type
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.notices import Notice
-from gough.logs.checks import check_gaps, inspect_clock, inspect_group, moving_joints
+from gough.logs.checks import (
+    check_gaps,
+    inspect_clock,
+    inspect_group,
+    moving_joints,
+)
 from gough.logs.description import (
     Description,
     Signal,
@@ -27,7 +32,14 @@ from gough.logs.description import (
 from gough.logs.formats import array_table, is_folder, table_blocks
 from gough.logs.messages import log_notice, refused
 from gough.logs.periods import even_times, interpolate, samples_around
-from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, Channels, Recording, check_time
+from gough.logs.recording import (
+    JOINT_KINDS,
+    KINDS,
+    OTHER_KINDS,
+    Channels,
+    Recording,
+    check_time,
+)
 from gough.logs.tables import Table, joined, numbered
 
 Described = str | Path | Mapping[str, Any] | Description
@@ -40,20 +52,22 @@ MAX_PERIOD_ERROR = 0.1  # samples by which a stated period may be off at the end
 
 
 def read_recording(
-    path: str | Path, description: Described | None = None, joints: Sequence[str] | None = None
+    path: str | Path,
+    description: Described | None = None,
+    joints: Sequence[str] | None = None,
 ) -> Recording:
     """Read a log: a text table, another file of `LOG_FORMATS`, a bag, or a folder of files.
 
     Files Gough wrote and tables whose headers look like `leg1.slider.position [m]` need no
-    description. With a description time counts from the first sample kept, and signals on other
-    clocks than the positions are interpolated over the span all clocks share. The result has
-    the notices of reading and of `checks.inspect`. Anything that would have to be guessed is an
-    `InvalidRecording` that names file, column and sample.
+    description. With a description time counts from the first sample kept, and signals on
+    other clocks than the positions are interpolated over the span all clocks share. The
+    result has the notices of reading and of `checks.inspect`. Anything that would have to
+    be guessed is an `InvalidRecording` that names file, column and sample.
 
     Args:
         path: File, or folder of several files, each with its own clock.
-        description: Which column is which; a TOML file, its keys, or what `load_description`
-            returned.
+        description: Which column is which; a TOML file, its keys, or what
+            `load_description` returned.
         joints: The joints expected, in this order; e.g. those of the robot file.
     """
     check_type(
@@ -139,7 +153,14 @@ def recorded(
         *_clock_notices(sampled, source),
         *_inspected(description, sampled, values, time),
     ]
-    recording = _made(description, shown, values, source, notices=tuple(notices), inspected=True)
+    recording = _made(
+        description,
+        shown,
+        values,
+        source,
+        notices=tuple(notices),
+        inspected=True,
+    )
     recording = _cut_to_description(recording, description)
     period = _period(recording, description)
     if period == recording.period_samples:
@@ -267,7 +288,9 @@ def _resolved(table: Table, given: Description | None, joints: Sequence[str] | N
             "from 2 and a name",
         )
     description = replace(
-        description, payload=None if payload == "none" else payload, period_samples=period
+        description,
+        payload=None if payload == "none" else payload,
+        period_samples=period,
     )
     if joints is None or tuple(joints) == description.joints:
         return description
@@ -327,7 +350,10 @@ def _origin(tables: Mapping[str, Table], description: Description) -> float:
 
 
 def _sampled(
-    tables: Mapping[str, Table], description: Description, origin: float, streamed: bool = False
+    tables: Mapping[str, Table],
+    description: Description,
+    origin: float,
+    streamed: bool = False,
 ) -> list[_Sampled]:
     """Return the signals, each at the samples where it has a value.
 
@@ -375,7 +401,11 @@ def _sampled(
 
 
 def _stamps(
-    signal: Signal, table: Table, samples: int, origin: float, rate: float | None
+    signal: Signal,
+    table: Table,
+    samples: int,
+    origin: float,
+    rate: float | None,
 ) -> FloatArray:
     """Return the times of a signal after the origin, (t,). [s]"""
     clock = signal.clock
@@ -574,12 +604,14 @@ def _streamed(table: Table, description: Description, origin: float) -> list[_Sa
 
 
 def open_recording(
-    path: str | Path, description: Described | None = None, joints: Sequence[str] | None = None
+    path: str | Path,
+    description: Described | None = None,
+    joints: Sequence[str] | None = None,
 ) -> RecordingSource:
     """Open a long log for reading in blocks; arguments as `read_recording`.
 
-    Text, Parquet and Gough's NPZ files are streamed. Logs that need resampling are refused: they
-    are read whole.
+    Text, Parquet and Gough's NPZ files are streamed. Logs that need resampling are refused:
+    they are read whole.
     """
     path = Path(path)
     given = _loaded(description)
@@ -619,7 +651,10 @@ def describe_log(path: str | Path) -> Description:
 
 
 def recording_of_frame(
-    frame: Any, description: Described | None, joints: Sequence[str] | None, source: str
+    frame: Any,
+    description: Described | None,
+    joints: Sequence[str] | None,
+    source: str,
 ) -> Recording:
     """Return the recording in a table of pandas; see `Recording.from_dataframe`."""
     frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
@@ -689,7 +724,12 @@ def recording_of_arrays(
     else:
         stamps = np.asarray(time, dtype=float)
     columns = {f"time [{units.get('time', 's')}]": stamps} | columns
-    return recorded({"": replace(array_table(source, columns), facts=facts)}, None, source, joints)
+    return recorded(
+        {"": replace(array_table(source, columns), facts=facts)},
+        None,
+        source,
+        joints,
+    )
 
 
 def log_and_description(log: str) -> tuple[str, str | None]:
@@ -710,6 +750,9 @@ def as_recordings(logs: Log | Sequence[Log], what: str = "recordings") -> list[R
     if hasattr(logs, "iloc") or hasattr(logs, "to_pandas"):
         return [Recording.from_dataframe(logs)]
     check_type(
-        logs, Recording, what, "a Recording, the path of a log, a DataFrame, or several of them"
+        logs,
+        Recording,
+        what,
+        "a Recording, the path of a log, a DataFrame, or several of them",
     )
     return [logs]

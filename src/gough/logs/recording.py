@@ -30,7 +30,12 @@ LARGEST_SAMPLE = 1e100  # in a log; the squares of larger ones overflow
 # recorded in.
 JOINT_SIGNAL_UNITS = {
     "m": {"position": "m", "velocity": "m/s", "reference": "m", "effort": "N"},
-    "rad": {"position": "rad", "velocity": "rad/s", "reference": "rad", "effort": "N m"},
+    "rad": {
+        "position": "rad",
+        "velocity": "rad/s",
+        "reference": "rad",
+        "effort": "N m",
+    },
 }
 
 
@@ -51,7 +56,8 @@ class Channels(Record):
     def __getitem__(self, name: str) -> FloatArray:
         if name not in self.names:
             raise InvalidInput(
-                f"there is no channel '{name}'{nearest(name, self.names)}", name=name
+                f"there is no channel '{name}'{nearest(name, self.names)}",
+                name=name,
             )
         return np.asarray(self.values[:, self.names.index(name)])
 
@@ -126,10 +132,12 @@ class Recording(Record):
     ) -> Recording:
         """Return the recording in a pandas DataFrame, with the checks that files pass.
 
-        Columns have headers such as `leg1.slider.position [m]`, or any with a description, `joints`
-        as in `read_recording`; time may be a named index. Dates are seconds.
+        Columns have headers such as `leg1.slider.position [m]`, or any with a description,
+        `joints` as in `read_recording`; time may be a named index. Dates are seconds.
         """
-        from gough.logs.readers import recording_of_frame  # readers make recordings
+        from gough.logs.readers import (
+            recording_of_frame,
+        )  # readers make recordings
 
         return recording_of_frame(frame, description, joints, source)
 
@@ -150,12 +158,13 @@ class Recording(Record):
 
         Args:
             joints: Names of the actuated joints, (a,).
-            units: Of each signal, one for all columns or one for each; `time` is in s unless it has
-                one here.
+            units: Of each signal, one for all columns or one for each; `time` is in s
+                unless it has one here.
             time, rate: Sample times, (t,), or samples a second [Hz].
             source: Name for messages.
-            signals: `position`, (t, a), and `effort`, `current`, `velocity`, `reference`; `pose`,
-                `passive`, `mocap`, `extra` as columns by name; `period_samples` and `payload`.
+            signals: `position`, (t, a), and `effort`, `current`, `velocity`, `reference`;
+                `pose`, `passive`, `mocap`, `extra` as columns by name; `period_samples` and
+                `payload`.
         """
         from gough.logs.readers import recording_of_arrays
 
@@ -174,7 +183,9 @@ class Recording(Record):
         """Mean sampling rate. [Hz]"""
         if len(self) < 2:
             raise refused(
-                self.source, f"{len(self)} samples have no sampling rate", samples=len(self)
+                self.source,
+                f"{len(self)} samples have no sampling rate",
+                samples=len(self),
             )
         return float((len(self) - 1) / (self.time[-1] - self.time[0]))
 
@@ -205,7 +216,10 @@ class Recording(Record):
                 units = self.current_units
                 if kind != "current":
                     units = tuple(JOINT_SIGNAL_UNITS[unit][kind] for unit in self.position_units)
-                yield kind, Channels(names=self.joints, units=units, values=values)
+                yield (
+                    kind,
+                    Channels(names=self.joints, units=units, values=values),
+                )
 
     def columns(self) -> Iterator[tuple[str, str, FloatArray]]:
         """Yield name (`leg1.slider.position`), unit and samples, (t,), of each column."""
@@ -262,7 +276,10 @@ class Recording(Record):
             raise refused(self.source, f"there is no {kind} in this recording", kind=kind)
         n = self.period_samples
         if n is None:
-            raise refused(self.source, "no period is known; give period_samples or estimate it")
+            raise refused(
+                self.source,
+                "no period is known; give period_samples or estimate it",
+            )
         if len(self) % n:
             raise refused(
                 self.source,
@@ -275,7 +292,12 @@ class Recording(Record):
 
     def table(self) -> Columns:
         """Return what a notebook shows: the range of each channel."""
-        table: dict[str, list[Any]] = {"channel": [], "unit": [], "smallest": [], "largest": []}
+        table: dict[str, list[Any]] = {
+            "channel": [],
+            "unit": [],
+            "smallest": [],
+            "largest": [],
+        }
         for name, unit, column in self.columns():
             table["channel"].append(name)
             table["unit"].append(unit)
@@ -315,11 +337,13 @@ class Recording(Record):
     def save(self, path: str | Path, *, settings: Mapping[str, object] | None = None) -> Path:
         """Write the recording as `.csv`, `.csv.gz`, `.npz` or bag (`.mcap`); return the path.
 
-        The file appears complete or not at all. CSV numbers have the digits to read back the same.
-        Bags hold `/joint_states`, other columns at topics of their own, and need rosbags.
-        `settings` are kept with the log: how it was made.
+        The file appears complete or not at all. CSV numbers have the digits to read back
+        the same. Bags hold `/joint_states`, other columns at topics of their own, and need
+        rosbags. `settings` are kept with the log: how it was made.
         """
-        from gough.logs.writers import save_recording  # a recording must not need files to exist
+        from gough.logs.writers import (
+            save_recording,
+        )  # a recording must not need files to exist
 
         return save_recording(self, Path(path), settings)
 
@@ -341,7 +365,11 @@ def _check_values(channels: Channels, kind: str, time: FloatArray, source: str) 
 
 
 def check_time(
-    time: FloatArray, source: str, column: str = "time", previous: float = -np.inf, first: int = 0
+    time: FloatArray,
+    source: str,
+    column: str = "time",
+    previous: float = -np.inf,
+    first: int = 0,
 ) -> None:
     """Raise `InvalidRecording` naming the first time that is not finite or does not increase.
 

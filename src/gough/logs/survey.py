@@ -21,7 +21,11 @@ from gough.core.display import text_table
 from gough.core.errors import InvalidRecording
 from gough.core.record import Columns, Record
 from gough.core.units import KNOWN_UNITS, conversion, dimension_of, is_unit
-from gough.logs.description import DESCRIPTION_FORMAT, Description, describe_headers
+from gough.logs.description import (
+    DESCRIPTION_FORMAT,
+    Description,
+    describe_headers,
+)
 from gough.logs.formats import is_folder, table_blocks
 from gough.logs.recording import JOINT_SIGNAL_UNITS
 from gough.logs.tables import NUMBER_SIGNS, Table, joined
@@ -79,7 +83,8 @@ class Survey(Record):
         columns: Columns of numbers.
         unread: Content of the columns that are not numbers, by name.
         joints: The motors, of the robot or with names to be replaced.
-        proposal: For each kind the column of each joint and why, in the order of the joints.
+        proposal: For each kind the column of each joint and why, in the order of the
+            joints.
         decimal, thousands: Signs of the numbers.
         plain: The log can be read without a description.
     """
@@ -99,7 +104,17 @@ class Survey(Record):
 
     def table(self) -> Columns:
         """Return the columns with what is known of them."""
-        names = ("name", "samples", "rate", "low", "high", "unit", "guessed", "kind", "clock")
+        names = (
+            "name",
+            "samples",
+            "rate",
+            "low",
+            "high",
+            "unit",
+            "guessed",
+            "kind",
+            "clock",
+        )
         return {name: [getattr(c, name) for c in self.columns] for name in names}
 
     def to_dict(self) -> dict[str, Any]:
@@ -254,10 +269,10 @@ def _column_cells(column: Column) -> list[str]:
 def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     """List the columns of a log of any format, and propose which may be which joint.
 
-    With motors, positions are assigned by name, then by the limits they stay in, then by their
-    order. An effort is assigned to the motor whose name it has, otherwise to the one whose
-    position, velocity and acceleration explain it best. Without motors the joints are named
-    `motor1`, `motor2`, ... to be replaced.
+    With motors, positions are assigned by name, then by the limits they stay in, then by
+    their order. An effort is assigned to the motor whose name it has, otherwise to the one
+    whose position, velocity and acceleration explain it best. Without motors the joints are
+    named `motor1`, `motor2`, ... to be replaced.
     """
     table, (decimal, thousands) = _table(Path(path))
     columns = list(_columns(table))
@@ -267,7 +282,10 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
         positions = _positions(columns, motors)
     proposal = {}
     if positions:
-        proposal = {"position": positions, **_other_signals(table, columns, motors, positions)}
+        proposal = {
+            "position": positions,
+            **_other_signals(table, columns, motors, positions),
+        }
     assigned = {}
     for kind, assignment in proposal.items():
         for motor, (name, _) in zip(motors, assignment):
@@ -287,14 +305,21 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     )
 
 
-def _motors_by_name(columns: Sequence[Column]) -> tuple[list[Motor], Assignment]:
+def _motors_by_name(
+    columns: Sequence[Column],
+) -> tuple[list[Motor], Assignment]:
     """Return a motor for each column that is named as a position."""
     motors: list[Motor] = []
     positions = []
     for column in columns:
         if column.kind == "position":
             sliding = dimension_of(column.unit or "rad") == "length"
-            motors.append(Motor(name=f"motor{len(motors) + 1}", unit="m" if sliding else "rad"))
+            motors.append(
+                Motor(
+                    name=f"motor{len(motors) + 1}",
+                    unit="m" if sliding else "rad",
+                )
+            )
             positions.append((column.name, "by its name"))
     return motors, tuple(positions)
 
@@ -310,7 +335,10 @@ def _positions(columns: Sequence[Column], motors: Sequence[Motor]) -> Assignment
 
 
 def _other_signals(
-    table: Table, columns: Sequence[Column], motors: Sequence[Motor], positions: Assignment
+    table: Table,
+    columns: Sequence[Column],
+    motors: Sequence[Motor],
+    positions: Assignment,
 ) -> dict[str, Assignment]:
     """Return the columns of efforts, currents, velocities and references of each motor."""
 
@@ -339,7 +367,8 @@ def _table(path: Path) -> tuple[Table, tuple[str, str]]:
     """Read the beginning of a file; also return the decimal and the thousands sign."""
     if is_folder(path):
         raise InvalidRecording(
-            f"'{path.name}' is a folder; give one of its files", source=path.name
+            f"'{path.name}' is a folder; give one of its files",
+            source=path.name,
         )
     failed: InvalidRecording | None = None
     for signs in NUMBER_SIGNS:
@@ -560,4 +589,7 @@ def _explained(q: FloatArray, y: FloatArray) -> tuple[float, str]:
     A /= np.maximum(np.abs(A).max(axis=0), 1e-300)
     residual = y - A @ np.linalg.lstsq(A, y, rcond=None)[0]
     explained = max(0.0, 1 - float(np.var(residual) / max(np.var(y), 1e-300)))
-    return explained, f"the motion of this joint explains {100 * explained:.0f} % of it"
+    return (
+        explained,
+        f"the motion of this joint explains {100 * explained:.0f} % of it",
+    )

@@ -30,7 +30,10 @@ COMMENT_SIGNS = ("#", "%")
 MAX_LINE_CHARACTERS = 2**22  # a table of 100,000 columns fits
 # Lines among which a table must begin; oscilloscopes of controllers write some twenty above it.
 MAX_LINES_ABOVE = 64
-NAME_LINE_WORDS = ("name", "symbolname")  # that begin the line of names above such a table
+NAME_LINE_WORDS = (
+    "name",
+    "symbolname",
+)  # that begin the line of names above such a table
 NUMBER_SIGNS = (
     (".", ""),
     (",", ""),
@@ -174,15 +177,21 @@ class _Layout:
 
 
 def text_blocks(
-    path: Path, size: int = 65536, *, decimal: str = ".", thousands: str = "", skip: int = 0
+    path: Path,
+    size: int = 65536,
+    *,
+    decimal: str = ".",
+    thousands: str = "",
+    skip: int = 0,
 ) -> Iterator[Table]:
     """Yield a text table in blocks of at most `size` samples.
 
-    After `skip` lines, the first that is no comment (`#`, `%`) names the columns. Without one, the
-    last comment line of the same width does (what numpy.savetxt writes), and failing that columns
-    are named "1", "2", ... Other lines may stand above (`_table_below`). Where each column has
-    its own time before it, that is named `<column> time`. Columns that begin with text are not
-    read. A last line that is cut short is dropped and reported.
+    After `skip` lines, the first that is no comment (`#`, `%`) names the columns. Without
+    one, the last comment line of the same width does (what numpy.savetxt writes), and
+    failing that columns are named "1", "2", ... Other lines may stand above
+    (`_table_below`). Where each column has its own time before it, that is named `<column>
+    time`. Columns that begin with text are not read. A last line that is cut short is
+    dropped and reported.
     """
     source = path.name
     notices: list[Notice] = []
@@ -199,7 +208,10 @@ def text_blocks(
                 )
             )
         with opened(
-            path, "rt", encoding=encoding, errors="replace" if encoding == "cp1252" else "strict"
+            path,
+            "rt",
+            encoding=encoding,
+            errors="replace" if encoding == "cp1252" else "strict",
         ) as handle:
             lines = islice(_numbered(handle, source, notices), skip, None)
             layout, first_lines = _layout(lines, source, decimal, thousands)
@@ -247,7 +259,8 @@ def text_blocks(
         ) from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise InvalidRecording(
-            f"{source} is a damaged gzip file ({error}); copy it again", source=source
+            f"{source} is a damaged gzip file ({error}); copy it again",
+            source=source,
         ) from error
     except OSError as error:
         raise InvalidRecording(
@@ -301,7 +314,8 @@ def _layout(
                 break
     if not head:
         raise InvalidRecording(
-            f"{source} is empty; expected column names and samples", source=source
+            f"{source} is empty; expected column names and samples",
+            source=source,
         )
     facts = _facts(comments[0] if comments else "", source)
     above, data, delimiter = _table_below(head)
@@ -343,9 +357,10 @@ def _table_below(
 ) -> tuple[list[list[str]], list[tuple[int, str]], str | None]:
     """Find a table below other lines: their cells, the lines of data, and the delimiter.
 
-    The first two lines of a plain table have the same width and the second holds mostly numbers: no
-    other lines. Otherwise the data begin with the first line of at least two numbers, blanks or
-    dates and nothing else, if the next lines are like it. Without such a line nothing is returned.
+    The first two lines of a plain table have the same width and the second holds mostly
+    numbers: no other lines. Otherwise the data begin with the first line of at least two
+    numbers, blanks or dates and nothing else, if the next lines are like it. Without such a
+    line nothing is returned.
     """
     if len(head) <= 3:
         return [], [], None
@@ -378,9 +393,10 @@ def _first_data_row(rows: list[list[str]]) -> int:
 def _column_names(above: list[list[str]], width: int) -> list[str]:
     """Return the names of the columns from the lines above them; numbers if no line has them.
 
-    A line that begins with `Name` has them; otherwise the last one of the right width, with the
-    units below it if there is a line of them. Cells that alternate with one word (`Name, x, Name,
-    y` or `Time, x, Time, y`) mean that each column has its own time before it.
+    A line that begins with `Name` has them; otherwise the last one of the right width, with
+    the units below it if there is a line of them. Cells that alternate with one word
+    (`Name, x, Name, y` or `Time, x, Time, y`) mean that each column has its own time before
+    it.
     """
     trimmed = [row if row[-1] else row[:-1] for row in above if row]
     fitting = [row for row in trimmed if len(row) in (width, width - 1)]
@@ -485,8 +501,8 @@ def _fits(cell: str) -> bool:
 def _seconds(cell: str) -> float | None:
     """Return a date with time as seconds since 1970, None if the cell is none. [s]
 
-    ISO, or with points, the day first (31.12.2024 23:59:59.5); UTC if there is no zone; a time
-    alone is on the first day. A double resolves 0.24 us there.
+    ISO, or with points, the day first (31.12.2024 23:59:59.5); UTC if there is no zone; a
+    time alone is on the first day. A double resolves 0.24 us there.
     """
     plain = _CLOCK.fullmatch(cell)
     if plain:

@@ -27,7 +27,9 @@ JOINT_STATE_KINDS = ("position", "velocity", "effort")
 
 
 def save_recording(
-    recording: Recording, path: Path, settings: Mapping[str, object] | None = None
+    recording: Recording,
+    path: Path,
+    settings: Mapping[str, object] | None = None,
 ) -> Path:
     """Write a recording as CSV, NPZ or MCAP by the suffix of the path; see `Recording.save`."""
     name = path.name.lower()
@@ -58,7 +60,9 @@ def save_recording(
 
 
 def _write_csv(
-    recording: Recording, handle: IO[bytes] | gzip.GzipFile, facts: Mapping[str, Any]
+    recording: Recording,
+    handle: IO[bytes] | gzip.GzipFile,
+    facts: Mapping[str, Any],
 ) -> None:
     """Write a comment line with the facts, the header, and the samples."""
     columns = [("time", "s", recording.time), *recording.columns()]
@@ -112,7 +116,11 @@ def _write_mcap(recording: Recording, handle: IO[bytes], facts: Mapping[str, Any
         with rosbag2.Writer(Path(folder) / "log", version=9, storage_plugin=mcap) as bag:
             about = bag.add_connection("/gough", text_message.__msgtype__, typestore=store)
             text = text_message(data=json.dumps(facts))
-            bag.write(about, BAG_START, store.serialize_cdr(text, text_message.__msgtype__))
+            bag.write(
+                about,
+                BAG_START,
+                store.serialize_cdr(text, text_message.__msgtype__),
+            )
             _write_topics(recording, bag, store)
         with next(Path(folder).glob("log/*.mcap")).open("rb") as bagged:
             copyfileobj(bagged, handle)
@@ -132,10 +140,16 @@ def _write_topics(recording: Recording, bag: Any, store: Any) -> None:
         at = header(stamp=stamp(sec=now // 10**9, nanosec=now % 10**9), frame_id="")
         for topic, (names, signals) in topics.items():
             message = state(at, list(names), *(signal[k].copy() for signal in signals))
-            bag.write(connections[topic], now, store.serialize_cdr(message, JOINT_STATE))
+            bag.write(
+                connections[topic],
+                now,
+                store.serialize_cdr(message, JOINT_STATE),
+            )
 
 
-def _topics(recording: Recording) -> dict[str, tuple[tuple[str, ...], list[FloatArray]]]:
+def _topics(
+    recording: Recording,
+) -> dict[str, tuple[tuple[str, ...], list[FloatArray]]]:
     """Return names and positions, velocities and efforts of each topic, by its name."""
     empty = np.zeros((len(recording), 0))
     groups = dict(recording.groups())
@@ -145,5 +159,8 @@ def _topics(recording: Recording) -> dict[str, tuple[tuple[str, ...], list[Float
     topics = {"/joint_states": (recording.joints, states)}
     for kind, channels in groups.items():
         if kind not in JOINT_STATE_KINDS:
-            topics[f"/{kind}"] = (channels.names, [channels.values, empty, empty])
+            topics[f"/{kind}"] = (
+                channels.names,
+                [channels.values, empty, empty],
+            )
     return topics

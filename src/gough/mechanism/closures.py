@@ -1,8 +1,8 @@
 """Kinds of closures: the equations that close a loop, and their names in other formats.
 
-An entry of `CLOSURES` holds all that is known of a kind. The reader, the engine, the plants and the
-exports look it up, and refuse by name what they cannot express. A new kind is one entry, here or in
-a user's file, by `register_closure`.
+An entry of `CLOSURES` holds all that is known of a kind. The reader, the engine, the plants
+and the exports look it up, and refuse by name what they cannot express. A new kind is one
+entry, here or in a user's file, by `register_closure`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Configuration(NamedTuple):
     """What the equations of a closure may depend on, as numbers or as symbolic expressions.
 
-    The frames a and b are given in the base frame, with `rotation` (3, 3) and `translation` (3,).
+    The frames a and b are given in the base frame, with `rotation` (3, 3) and `translation`
+    (3,).
     """
 
     q: Mapping[str, Any]  # coordinates by joint name [m or rad]
@@ -103,7 +104,8 @@ def _length_error(closure: Closure, at: Configuration) -> list[Any]:
 def _half_turn(a: Any, b: Any) -> str:
     """Return what is wrong if two welded frames are half a turn apart.
 
-    The equations of a weld hold there, too: trace(R_a^T R_b) is -1, and 3 where they coincide.
+    The equations of a weld hold there, too: trace(R_a^T R_b) is -1, and 3 where they
+    coincide.
     """
     if (a.rotation * b.rotation).sum() < 0:
         return "the welded frames half a turn apart"
@@ -123,7 +125,8 @@ def register_closure(kind: ClosureKind) -> ClosureKind:
     """Make a kind of closure known to robot files and to the rest of Gough; return it."""
     if kind.name in CLOSURES:
         raise InvalidInput(
-            f"there is already a closure kind '{kind.name}'; choose another name", name=kind.name
+            f"there is already a closure kind '{kind.name}'; choose another name",
+            name=kind.name,
         )
     CLOSURES[kind.name] = kind
     return kind

@@ -80,7 +80,10 @@ class Scope:
         name = table.data[key]
         placement = read_placement(table)
         if name == BASE:
-            return Frame(body=self.base.body, placement=self.base.placement.then(placement))
+            return Frame(
+                body=self.base.body,
+                placement=self.base.placement.then(placement),
+            )
         if name in self.inner:
             return Frame(body=self.full(name), placement=placement)
         if name in self.outer:
@@ -92,7 +95,10 @@ class Scope:
         """Return the full name of the body that a joint carries."""
         name = table.data["child"]
         if name not in self.inner:
-            raise table.error(f"body '{name}' does not exist{nearest(name, self.inner)}", "child")
+            raise table.error(
+                f"body '{name}' does not exist{nearest(name, self.inner)}",
+                "child",
+            )
         return self.full(name)
 
     def frame_pair(self, table: TomlTable) -> dict[str, Any]:
@@ -115,7 +121,8 @@ def read_placement(table: TomlTable) -> Placement:
         dimensions = schema.MDH_DIMENSIONS.items()
         return Placement.mdh(**{key: mdh.number(key, of, 0.0) for key, of in dimensions})
     return Placement.xyz_rpy(
-        table.numbers("xyz", ("length",) * 3), table.numbers("rpy", ("angle",) * 3)
+        table.numbers("xyz", ("length",) * 3),
+        table.numbers("rpy", ("angle",) * 3),
     )
 
 
@@ -153,8 +160,9 @@ def read_inertia(table: TomlTable) -> dict[str, Any]:
 def _read_inertial_values(table: TomlTable) -> dict[str, float]:
     """Read inertial parameters about the origin of the body's frame.
 
-    About the centre of mass c (`about = "com"`) the inertia moves by Steiner: I = I_c + m (c.c 1 -
-    c c^T). Ixy, Ixz, Iyz are entries of the inertia matrix (Ixy = - integral of x y dm).
+    About the centre of mass c (`about = "com"`) the inertia moves by Steiner: I = I_c + m
+    (c.c 1 - c c^T). Ixy, Ixz, Iyz are entries of the inertia matrix (Ixy = - integral of x
+    y dm).
     """
     values: dict[str, float] = {}
     for key, dimension in zip(INERTIAL, _INERTIAL_DIMENSIONS):
@@ -213,7 +221,8 @@ def check_start(table: TomlTable, start: float, limits: Limits, key: str) -> Non
     low, high = limits.position
     if not low <= start <= high:
         raise table.error(
-            f"starts at {start:g}, outside the position limits {low:g} to {high:g} (SI)", key
+            f"starts at {start:g}, outside the position limits {low:g} to {high:g} (SI)",
+            key,
         )
 
 
@@ -279,8 +288,8 @@ def _read_coordinate(table: TomlTable, scope: Scope, kind: Kind, **fields: Any) 
 def _read_shorthand_joint(table: TomlTable, scope: Scope, frame: Frame, child: str) -> list[Joint]:
     """Turn a universal or spherical joint into revolute ones, with massless bodies between.
 
-    At zero the child's frame is the placed frame; R = Rot(axes[0], start[0]) Rot(axes[1], start[1])
-    ...
+    At zero the child's frame is the placed frame; R = Rot(axes[0], start[0]) Rot(axes[1],
+    start[1]) ...
     """
     default_axes = SHORTHAND_AXES[table.data["type"]]
     count = len(default_axes)
@@ -465,7 +474,11 @@ def read_payload(table: TomlTable, bodies: Iterable[str], flange: str) -> Payloa
     else:
         frame = Frame(body=flange, placement=read_placement(table))
     return Payload(
-        name=table.name, body=frame.body, placement=frame.placement, known=known, **inertia
+        name=table.name,
+        body=frame.body,
+        placement=frame.placement,
+        known=known,
+        **inertia,
     )
 
 

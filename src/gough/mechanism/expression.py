@@ -7,10 +7,10 @@ They are parsed, checked and evaluated here; no text is ever executed.
     factor   (+ | -) factor | atom [ (^ | **) factor ]
     atom     number | 'quantity' | name | function ( sum { , sum } ) | ( sum )
 
-Names are the joint's `q`, `qd`, `qdd` and `effort`, those of another joint (`elbow.qd`), `pi`, and
-the constants and recorded channels that the term declares. A quantity in quotes has a unit:
-`lag(sign(qd), '0.1 s')`. Other numbers are in SI units. Where units are checked, whole numbers are
-dimensionless, and decimal numbers may have any dimension.
+Names are the joint's `q`, `qd`, `qdd` and `effort`, those of another joint (`elbow.qd`),
+`pi`, and the constants and recorded channels that the term declares. A quantity in quotes
+has a unit: `lag(sign(qd), '0.1 s')`. Other numbers are in SI units. Where units are
+checked, whole numbers are dimensionless, and decimal numbers may have any dimension.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ def _check_numbers(text: str, node: Node) -> Any:
     """Return the value of a constant expression, None for others.
 
     Raises:
-        InvalidInput: The value is not finite, or any expression is divided by a constant zero.
+        InvalidInput: The value is not finite, or any expression is divided by a constant
+            zero.
     """
     operands = [_check_numbers(text, operand) for operand in node.operands]
     if node.kind == "/" and operands[1] == 0:
@@ -253,7 +254,11 @@ class _Parser:
             return node
         kind, word, position = token = self.next_token
         if kind not in ("number", "quantity", "name"):
-            raise fault(self.text, position, f"expected a number, a name or (, found {token.shown}")
+            raise fault(
+                self.text,
+                position,
+                f"expected a number, a name or (, found {token.shown}",
+            )
         self.index += 1
         if kind == "number":
             dimension = "none" if word.isdigit() else ""
@@ -268,14 +273,23 @@ class _Parser:
         """Read a number with a unit."""
         try:
             amount, unit = quantity(word)
-            return Node("number", (amount * conversion(unit), dimension_of(unit)), (), position)
+            return Node(
+                "number",
+                (amount * conversion(unit), dimension_of(unit)),
+                (),
+                position,
+            )
         except GoughError as error:
             raise fault(self.text, position, str(error)) from None
 
     def call(self, word: str, position: int) -> Node:
         """Read the arguments of a function."""
         if word not in FUNCTIONS:
-            raise fault(self.text, position, f"no function '{word}'{nearest(word, FUNCTIONS)}")
+            raise fault(
+                self.text,
+                position,
+                f"no function '{word}'{nearest(word, FUNCTIONS)}",
+            )
         arguments = [self.nested(self.operation)]
         while self.expect(",", ")") == ",":
             arguments.append(self.nested(self.operation))

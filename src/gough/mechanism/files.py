@@ -1,8 +1,8 @@
 """Robots by name or by file: bundled robots, and the formats that files are written in.
 
-A format is one function and one entry, here or in a user's file: `register_robot_format(".json",
-read_json)` with `read_json(text, source) -> Mechanism`. Every function and command that takes a
-robot then reads such files.
+A format is one function and one entry, here or in a user's file:
+`register_robot_format(".json", read_json)` with `read_json(text, source) -> Mechanism`.
+Every function and command that takes a robot then reads such files.
 """
 
 from __future__ import annotations
@@ -57,10 +57,15 @@ def bundled_robots() -> tuple[tuple[str, str], ...]:
 def load_robot(name_or_path: str | Path) -> Mechanism:
     """Read a bundled robot by name, or a robot file by path; its suffix selects the format.
 
-    A bundled name wins over a file of the same name in the working directory; write `./palida` for
-    the file.
+    A bundled name wins over a file of the same name in the working directory; write
+    `./palida` for the file.
     """
-    check_type(name_or_path, (str, Path), "the robot", "a bundled name or the path of its file")
+    check_type(
+        name_or_path,
+        (str, Path),
+        "the robot",
+        "a bundled name or the path of its file",
+    )
     text, source = robot_text(name_or_path)
     suffix = Path(source).suffix.lower() or ".toml"
     if suffix not in ROBOT_FORMATS:
@@ -92,7 +97,8 @@ def robot_text(name_or_path: str | Path) -> tuple[str, str]:
         return path.read_text(encoding=encoding), str(path)
     except UnicodeDecodeError as error:
         raise InvalidMechanism(
-            f"{path}: not a text file in UTF-8 (byte {error.start})", file=str(path)
+            f"{path}: not a text file in UTF-8 (byte {error.start})",
+            file=str(path),
         ) from None
     except (OSError, ValueError) as error:
         raise InvalidMechanism(

@@ -65,7 +65,11 @@ def attach_closure(closure: Closure, fixed: FixedBodies) -> Closure:
     """Return a closure between bodies that move."""
     if closure.a is None or closure.b is None:
         return closure
-    return replace(closure, a=moving_frame(closure.a, fixed), b=moving_frame(closure.b, fixed))
+    return replace(
+        closure,
+        a=moving_frame(closure.a, fixed),
+        b=moving_frame(closure.b, fixed),
+    )
 
 
 def _merge(body: Body, attached: Body, pose: FloatArray) -> Body:
@@ -78,7 +82,9 @@ def _merge(body: Body, attached: Body, pose: FloatArray) -> Body:
         if name in body.values or name in known:
             values[name] = body.values.get(name, 0.0) + (number if name in known else 0.0)
     return replace(
-        body, parameters=tuple(name for name in INERTIAL if name in parameters), values=values
+        body,
+        parameters=tuple(name for name in INERTIAL if name in parameters),
+        values=values,
     )
 
 

@@ -28,8 +28,8 @@ Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
 class Placement:
     """A fixed transform as a chain of elementary rotations [rad] and translations [m].
 
-    The steps apply from left to right. They are kept, instead of a matrix, so that the geometry
-    stays symbolic until compilation.
+    The steps apply from left to right. They are kept, instead of a matrix, so that the
+    geometry stays symbolic until compilation.
     """
 
     steps: tuple[Step, ...] = ()  # ("Rx", angle) or ("Tx", distance), and so on
@@ -47,8 +47,8 @@ class Placement:
     def idealised(self) -> Placement:
         """The placement with right angles and axis-parallel offsets where these were rounded.
 
-        Angles and offsets within `PRINTED_ANGLE_TOLERANCE` are changed; offsets keep their length.
-        The placement itself is returned if nothing changes.
+        Angles and offsets within `PRINTED_ANGLE_TOLERANCE` are changed; offsets keep their
+        length. The placement itself is returned if nothing changes.
         """
         steps = tuple(_idealised_step(step) for step in self.steps)
         matrix = np.array(Placement(steps).matrix)
@@ -89,7 +89,16 @@ class Placement:
         """
         x, y, z = xyz
         roll, pitch, yaw = rpy
-        return cls((("Tx", x), ("Ty", y), ("Tz", z), ("Rz", yaw), ("Ry", pitch), ("Rx", roll)))
+        return cls(
+            (
+                ("Tx", x),
+                ("Ty", y),
+                ("Tz", z),
+                ("Rz", yaw),
+                ("Ry", pitch),
+                ("Rx", roll),
+            )
+        )
 
     @classmethod
     def of(cls, matrix: FloatArray) -> Placement:
@@ -111,7 +120,16 @@ class Placement:
 
         T = Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r).
         """
-        return cls((("Rz", gamma), ("Tz", b), ("Rx", alpha), ("Tx", d), ("Rz", theta), ("Tz", r)))
+        return cls(
+            (
+                ("Rz", gamma),
+                ("Tz", b),
+                ("Rx", alpha),
+                ("Tx", d),
+                ("Rz", theta),
+                ("Tz", r),
+            )
+        )
 
     @classmethod
     def polar(cls, radius: float, angle: float, z: float = 0.0) -> Placement:
@@ -196,8 +214,8 @@ def axis_rotation(axis: ArrayLike, angle: float) -> FloatArray:
 def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:
     """Return the angles of R = Rz(yaw) Ry(pitch) Rx(roll). [rad]
 
-    The roll follows from Rz^T R with the yaw just computed. So R is met to round-off also where
-    the pitch is a right angle, and yaw and roll are not unique.
+    The roll follows from Rz^T R with the yaw just computed. So R is met to round-off also
+    where the pitch is a right angle, and yaw and roll are not unique.
     """
     R = rotation
     pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))

@@ -13,7 +13,12 @@ from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
 from gough.mechanism import element_readers, schema
 from gough.mechanism.element_readers import QUANTITY_DIMENSIONS, Scope
-from gough.mechanism.fixed_joints import attach_closure, attach_joint, merge_bodies, moving_frame
+from gough.mechanism.fixed_joints import (
+    attach_closure,
+    attach_joint,
+    merge_bodies,
+    moving_frame,
+)
 from gough.mechanism.term_reader import TermsByWord, read_term
 from gough.mechanism.terms import BUNDLES, TERMS, JointTerm
 from gough.mechanism.toml_table import TOP_LEVEL, TomlTable, unit_factors
@@ -281,7 +286,10 @@ class _ElementReader:
         return name
 
     def _read_twist_limits(
-        self, limits: TomlTable, coordinates: Sequence[str], kinds: Sequence[Kind]
+        self,
+        limits: TomlTable,
+        coordinates: Sequence[str],
+        kinds: Sequence[Kind],
     ) -> None:
         """Read bounds of the platform as a whole: `translation` and `rotation`."""
         words: dict[str, Kind] = {}
@@ -311,14 +319,22 @@ def _massless_bodies(joints: Sequence[Joint]) -> list[Body]:
     """Return massless bodies for joints to carry."""
     bodies = []
     for joint in joints:
-        body = Body(name=joint.child, parameters=(), leg=joint.leg, template=joint.template)
+        body = Body(
+            name=joint.child,
+            parameters=(),
+            leg=joint.leg,
+            template=joint.template,
+        )
         bodies.append(body)
     return bodies
 
 
 def _leg_instances(leg: TomlTable) -> list[TomlTable]:
     if not leg.get("instances"):
-        raise leg.error('a leg needs at least one instance, such as {name = "leg1"}', "instances")
+        raise leg.error(
+            'a leg needs at least one instance, such as {name = "leg1"}',
+            "instances",
+        )
     return leg.tables("instances")
 
 
@@ -371,7 +387,8 @@ def _substitute(written: Any, instance: TomlTable, given: Mapping[str, Any], use
     if key not in given:
         hint = nearest(key, given)
         raise instance.error(
-            f"the leg uses '{written}', which this instance does not give{hint}", key
+            f"the leg uses '{written}', which this instance does not give{hint}",
+            key,
         )
     used.add(key)
     return given[key]
@@ -406,7 +423,9 @@ def _read_ties(table: TomlTable, mechanism: Mechanism) -> dict[Parameter, tuple[
     return {name: tuple(members) for name, members in groups.items() if name in tied}
 
 
-def _parameters_by_template(mechanism: Mechanism) -> dict[Parameter, list[Parameter]]:
+def _parameters_by_template(
+    mechanism: Mechanism,
+) -> dict[Parameter, list[Parameter]]:
     """Return the parameters of all legs, by their name in the kind of leg."""
     groups: dict[Parameter, list[Parameter]] = {}
     for body, joint in zip(mechanism.bodies, mechanism.joints):

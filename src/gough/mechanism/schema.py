@@ -1,7 +1,7 @@
 """The keys of a robot file: accepted by the reader, and written for editors by `json_schema`.
 
-A key is declared by a fragment of JSON Schema. The reader also checks dimensions of numbers and
-looks up names, which a schema cannot: it may refuse a file that an editor finds valid.
+A key is declared by a fragment of JSON Schema. The reader also checks dimensions of numbers
+and looks up names, which a schema cannot: it may refuse a file that an editor finds valid.
 """
 
 from __future__ import annotations
@@ -55,7 +55,12 @@ def words(text: str, *valid: str, pattern: str = "") -> Key:
         items["enum"] = list(valid)
     elif pattern:
         items["pattern"] = pattern
-    return {"description": text, "type": "array", "items": items, "uniqueItems": True}
+    return {
+        "description": text,
+        "type": "array",
+        "items": items,
+        "uniqueItems": True,
+    }
 
 
 def text(meaning: str, **more: object) -> Key:
@@ -138,7 +143,10 @@ INERTIA_KEYS: Keys = {
     "parameters": words("The only parameters it has; none is a massless body.", *INERTIAL),
     "zero": words("Parameters it does not have.", *INERTIAL),
     "symmetric": choice(
-        "It has m, its centre of mass on this axis, and no products of inertia.", "x", "y", "z"
+        "It has m, its centre of mass on this axis, and no products of inertia.",
+        "x",
+        "y",
+        "z",
     ),
 }
 BOUND_KEYS: Keys = {
@@ -161,7 +169,12 @@ DRIVE_KEYS: Keys = {
 FIXED_JOINT_KEYS: Keys = {
     **NAME_KEYS,
     "type": choice(
-        "What it lets move.", "revolute", "prismatic", "fixed", "universal", "spherical"
+        "What it lets move.",
+        "revolute",
+        "prismatic",
+        "fixed",
+        "universal",
+        "spherical",
     ),
     "parent": text("Body it sits on; `base` is the fixed one."),
     "child": text("Body it carries."),
@@ -176,11 +189,22 @@ SHORTHAND_JOINT_KEYS: Keys = {
         "joints a list.",
         "anyOf": [
             _NUMBER_KEY,
-            {"type": "array", "items": _NUMBER_KEY, "minItems": 2, "maxItems": 3},
+            {
+                "type": "array",
+                "items": _NUMBER_KEY,
+                "minItems": 2,
+                "maxItems": 3,
+            },
         ],
     },
-    "axes": text("Axes of a universal or spherical joint in order.", pattern="^[xyz]{2,3}$"),
-    "names": words("Names of the joints of a universal or spherical one.", pattern=NAME_PATTERN),
+    "axes": text(
+        "Axes of a universal or spherical joint in order.",
+        pattern="^[xyz]{2,3}$",
+    ),
+    "names": words(
+        "Names of the joints of a universal or spherical one.",
+        pattern=NAME_PATTERN,
+    ),
 }
 SINGLE_JOINT_KEYS: Keys = {
     **{key: SHORTHAND_JOINT_KEYS[key] for key in (*FIXED_JOINT_KEYS, "terms", "values", "start")},
@@ -189,7 +213,12 @@ SINGLE_JOINT_KEYS: Keys = {
         "description": "Axis of the placed frame it turns about or slides along; z if absent.",
         "anyOf": [
             {"enum": ["x", "y", "z", "-x", "-y", "-z"]},
-            {"type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 3},
+            {
+                "type": "array",
+                "items": {"type": "number"},
+                "minItems": 3,
+                "maxItems": 3,
+            },
         ],
     },
     "offset": number("Position of the joint where its coordinate is zero."),
@@ -241,7 +270,12 @@ TERM_KEYS: Keys = {
         "description": "Of q, qd, qdd and constants; a list makes several terms.",
         "anyOf": [
             {"type": "string"},
-            {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True},
+            {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "uniqueItems": True,
+            },
         ],
     },
     "constants": {
@@ -268,7 +302,8 @@ TASK_JOINT_KINDS = {
     "rz": "revolute",
 }
 _TWIST_LIMIT = table(
-    "Bounds in any direction.", {key: BOUND_KEYS[key] for key in ("velocity", "acceleration")}
+    "Bounds in any direction.",
+    {key: BOUND_KEYS[key] for key in ("velocity", "acceleration")},
 )
 _TASK_LIMIT = table("Bounds of a coordinate.", BOUND_KEYS)
 _TASK_START = number("Zero if absent.")
@@ -276,7 +311,10 @@ PLATFORM_KEYS: Keys = {
     "name": text("Its name; `platform` if absent.", pattern=NAME_PATTERN),
     **INERTIA_KEYS,
     "coordinates": words("Task coordinates in order, translations first.", *TASK_JOINT_KINDS),
-    "start": table("Where the loops are assembled.", dict.fromkeys(TASK_JOINT_KINDS, _TASK_START)),
+    "start": table(
+        "Where the loops are assembled.",
+        dict.fromkeys(TASK_JOINT_KINDS, _TASK_START),
+    ),
     "limits": table(
         "Bounds of coordinates, and of the platform as a whole.",
         {
@@ -333,7 +371,9 @@ TOP_LEVEL_KEYS: Keys = {
     "redundant": flag("More motors than degrees of freedom are intended."),
     "units": table("Units of plain numbers.", UNIT_KEYS, *UNIT_KEYS),
     "platform": table(
-        "Body with task coordinates.", {**PLATFORM_KEYS, **SOURCE_KEYS}, "coordinates"
+        "Body with task coordinates.",
+        {**PLATFORM_KEYS, **SOURCE_KEYS},
+        "coordinates",
     ),
     "leg": tables("Parts that repeat.", LEG_KEYS, "name"),
     "term": tables("A term of the effort of joints.", TERM_KEYS, "name"),
@@ -342,7 +382,10 @@ TOP_LEVEL_KEYS: Keys = {
         "Parameters that equal legs share.",
         {"parameters": words("Patterns of names inside a leg."), **SOURCE_KEYS},
     ),
-    "noise": table("What sensors add, for the virtual robot.", {**NOISE_KEYS, **SOURCE_KEYS}),
+    "noise": table(
+        "What sensors add, for the virtual robot.",
+        {**NOISE_KEYS, **SOURCE_KEYS},
+    ),
 }
 
 
@@ -385,7 +428,13 @@ def element_tables() -> Keys:
             "matrix",
             "motor",
         ),
-        "force": tables("A force along the line between two points.", FORCE_KEYS, "name", "a", "b"),
+        "force": tables(
+            "A force along the line between two points.",
+            FORCE_KEYS,
+            "name",
+            "a",
+            "b",
+        ),
     }
 
 

@@ -1,15 +1,16 @@
 """Joint terms: effort of a joint beside that of rigid bodies, each linear in its coefficient.
 
-The effort of a joint is the sum of coefficient x term. An entry of `TERMS` holds all that is known
-of a term: the engine, plants, exports, physical consistency, bounds and the treatment of velocity
-reversals look it up, and refuse by name what they cannot express. A new friction law is one entry,
-here, in a user's file, or in a robot file as `[[term]]`:
+The effort of a joint is the sum of coefficient x term. An entry of `TERMS` holds all that
+is known of a term: the engine, plants, exports, physical consistency, bounds and the
+treatment of velocity reversals look it up, and refuse by name what they cannot express. A
+new friction law is one entry, here, in a user's file, or in a robot file as `[[term]]`:
 
     register_term(JointTerm(
         name="fc", label="smooth Coulomb friction", units=("N", "N m"), nonnegative=True,
         dissipative=True, coulomb=1.0, expression="tanh(qd / 0.02)"))
 
-Robot files then name it among a joint's `terms`. Expressions: see `gough.mechanism.expression`.
+Robot files then name it among a joint's `terms`. Expressions: see
+`gough.mechanism.expression`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ import numpy as np
 from gough.core.errors import InvalidInput, nearest
 from gough.core.names import GAIN_KIND, INERTIAL, Parameter
 from gough.mechanism import expression as grammar
-from gough.mechanism.expression import EFFORT_NAME, STATE_NAMES, Dimension, Node, fault, powers
+from gough.mechanism.expression import (
+    EFFORT_NAME,
+    STATE_NAMES,
+    Dimension,
+    Node,
+    fault,
+    powers,
+)
 
 # Operations and functions that are undefined, or very large, for some arguments.
 _PARTIAL_FUNCTIONS = ("/", "^", "log", "sqrt", "exp", "tan")
@@ -124,16 +132,24 @@ class JointTerm:
         for lag in self.lags:
             self.lag_is_distance(lag)
             if any(node.value == EFFORT_NAME for node in lag.walk()):
-                raise fault(self.expression, lag.position, "a lag of the effort is not possible")
+                raise fault(
+                    self.expression,
+                    lag.position,
+                    "a lag of the effort is not possible",
+                )
         for word in (*self.constants, *self.channels):
             if not self.uses(word):
                 raise InvalidInput(
-                    f"'{word}' is not in the expression '{self.expression}'", name=word
+                    f"'{word}' is not in the expression '{self.expression}'",
+                    name=word,
                 )
         if self.coulomb is None:
             object.__setattr__(self, "coulomb", self._half_jump())
         if not all(self.units):
-            units = (self._derived_unit("prismatic", "N"), self._derived_unit("revolute", "N m"))
+            units = (
+                self._derived_unit("prismatic", "N"),
+                self._derived_unit("revolute", "N m"),
+            )
             object.__setattr__(self, "units", units)
 
     def _check_names(self) -> None:
@@ -141,9 +157,13 @@ class JointTerm:
         reserved = (*STATE_NAMES, EFFORT_NAME, "pi")
         declared = (*self.constants, *self.channels)
         for word in declared:
-            if not word.isidentifier() or word in (*reserved, *grammar.FUNCTIONS):
+            if not word.isidentifier() or word in (
+                *reserved,
+                *grammar.FUNCTIONS,
+            ):
                 raise InvalidInput(
-                    f"a constant or channel cannot be called '{word}'; use another word", name=word
+                    f"a constant or channel cannot be called '{word}'; use another word",
+                    name=word,
                 )
         known = (*reserved, *declared)
         for node in self.tree.walk():
@@ -395,7 +415,13 @@ def _register_standard_terms() -> None:
     )
     viscous = ("N s/m", "N m s/rad")
     _register(
-        "fv", "viscous friction", "qd", units=viscous, urdf="damping", mjcf="damping", **friction
+        "fv",
+        "viscous friction",
+        "qd",
+        units=viscous,
+        urdf="damping",
+        mjcf="damping",
+        **friction,
     )
     _register(
         "fs",
@@ -420,10 +446,26 @@ def _register_standard_terms() -> None:
 
 def _register_friction_terms() -> None:
     """Register further friction laws."""
-    friction: Any = {"nonnegative": True, "dissipative": True, "fault_candidate": False}
+    friction: Any = {
+        "nonnegative": True,
+        "dissipative": True,
+        "fault_candidate": False,
+    }
     viscous = ("N s/m", "N m s/rad")
-    _register("fv_plus", "forward viscous friction", "max(qd, 0)", units=viscous, **friction)
-    _register("fv_minus", "backward viscous friction", "min(qd, 0)", units=viscous, **friction)
+    _register(
+        "fv_plus",
+        "forward viscous friction",
+        "max(qd, 0)",
+        units=viscous,
+        **friction,
+    )
+    _register(
+        "fv_minus",
+        "backward viscous friction",
+        "min(qd, 0)",
+        units=viscous,
+        **friction,
+    )
     _register("fs_plus", "forward Coulomb friction", "max(sign(qd), 0)", **friction)
     _register("fs_minus", "backward Coulomb friction", "min(sign(qd), 0)", **friction)
     _register(
@@ -441,7 +483,13 @@ def _register_friction_terms() -> None:
         coulomb=1.0,
         **friction,
     )
-    _register("fv_cubic", "cubic viscous friction", "qd^3", dissipative=True, fault_candidate=False)
+    _register(
+        "fv_cubic",
+        "cubic viscous friction",
+        "qd^3",
+        dissipative=True,
+        fault_candidate=False,
+    )
     _register(
         "fv_root",
         "square-root viscous friction",

@@ -31,8 +31,8 @@ _SCHEMA_TYPES: dict[str, tuple[type, str]] = {
 def unit_factors(length: float = 1.0, angle: float = 1.0, mass: float = 1.0) -> dict[str, float]:
     """Return the factor to SI for plain numbers of each dimension; dimensions not listed are SI.
 
-    Derived quantities follow: velocity in length/s, first moment in mass x length, inertia in mass
-    x length^2.
+    Derived quantities follow: velocity in length/s, first moment in mass x length, inertia
+    in mass x length^2.
     """
     return {
         "length": length,
@@ -92,7 +92,10 @@ class TomlTable:
             full_key = self.prefix + key
             where += f", key '{full_key}'"
         return InvalidMechanism(
-            f"{self.file}: {where}: {message}", file=self.file, table=self.place, key=full_key
+            f"{self.file}: {where}: {message}",
+            file=self.file,
+            table=self.place,
+            key=full_key,
         )
 
     def __contains__(self, key: str) -> bool:
@@ -121,7 +124,10 @@ class TomlTable:
         for key in declared.get("required", ()):
             self.require(key, known[key].get("enum", ()))
         if "sources" in known:
-            described = {*self.data, *self.get("values", {})} - {*SOURCE_KEYS, "values"}
+            described = {*self.data, *self.get("values", {})} - {
+                *SOURCE_KEYS,
+                "values",
+            }
             self.table("sources").only(described)
 
     def require(self, key: str, choices: Sequence[str] = ()) -> None:
@@ -162,7 +168,10 @@ class TomlTable:
         for i, word in enumerate(words):
             place = f"{key}[{i}]"
             if word not in declared.get("enum", words):
-                raise self.error(f"unknown name '{word}'{nearest(word, declared['enum'])}", place)
+                raise self.error(
+                    f"unknown name '{word}'{nearest(word, declared['enum'])}",
+                    place,
+                )
             if word in words[:i]:
                 raise self.error(f"'{word}' is listed twice", place)
             self._check_name(place, word, declared)
@@ -196,7 +205,8 @@ class TomlTable:
         number = self.number(key, dimension, default)
         if number is not None and number <= 0:
             raise self.error(
-                f"expected a number above zero, found {_described(self.data[key])}", key
+                f"expected a number above zero, found {_described(self.data[key])}",
+                key,
             )
         return number
 
@@ -214,7 +224,8 @@ class TomlTable:
         if not isinstance(numbers, list) or not shortest <= len(numbers) <= longest:
             count = longest if shortest == longest else f"{shortest} to {longest}"
             raise self.error(
-                f"expected a list of {count} numbers, found {_described(numbers)}", key
+                f"expected a list of {count} numbers, found {_described(numbers)}",
+                key,
             )
         pairs = enumerate(zip(numbers, dimensions))
         return tuple(self._si(number, dimension, f"{key}[{i}]") for i, (number, dimension) in pairs)
@@ -224,7 +235,8 @@ class TomlTable:
         rows = self.data[key]
         if not isinstance(rows, list) or len(rows) != order:
             raise self.error(
-                f"expected {order} rows of {order} numbers, found {_described(rows)}", key
+                f"expected {order} rows of {order} numbers, found {_described(rows)}",
+                key,
             )
         table = replace(self, data={f"{key}[{i}]": row for i, row in enumerate(rows)})
         return [table.numbers(row, ("none",) * order) for row in table.data]
@@ -232,7 +244,10 @@ class TomlTable:
     def _si(self, value: object, dimension: str, key: str) -> float:
         """Return a finite number in SI."""
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise self.error(f"expected a number ({dimension}), found {_described(value)}", key)
+            raise self.error(
+                f"expected a number ({dimension}), found {_described(value)}",
+                key,
+            )
         try:
             if isinstance(value, str):
                 amount, unit = quantity(value)

@@ -18,7 +18,13 @@ from gough.core.record import Record
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import IDENTITY_PLACEMENT, Placement
 from gough.mechanism.terms import TERMS, Constant, JointTerm
-from gough.mechanism.validation import BASE as BASE, check_content, check_names, invalid, tree_order
+from gough.mechanism.validation import (
+    BASE as BASE,
+    check_content,
+    check_names,
+    invalid,
+    tree_order,
+)
 
 Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]
@@ -50,8 +56,8 @@ class Limits:
 class Joint(Record):
     """A revolute or prismatic joint about or along an axis of a placed frame.
 
-    The child's frame is the placed frame moved by q: T = placement * Rot(axis, q) or placement *
-    Trans(axis, q).
+    The child's frame is the placed frame moved by q: T = placement * Rot(axis, q) or
+    placement * Trans(axis, q).
     """
 
     name: str  # in full: `leg1.slider`; also that of its coordinate
@@ -149,8 +155,8 @@ class Closure(Record):
 class Transmission(Record):
     """Motors that drive joints together: q_joints = B q_motors, effort_motors = B^T effort_joints.
 
-    The motors are joints with couplings like any other. The transmission converts logs that were
-    recorded on the other side.
+    The motors are joints with couplings like any other. The transmission converts logs that
+    were recorded on the other side.
     """
 
     name: str
@@ -223,7 +229,11 @@ class Mechanism(Record):
     # origin) and `rotation` (angular velocity, not rates of angles).
     twist_limits: Mapping[str, Limits] = field(default_factory=dict)
     payloads: tuple[Payload, ...] = ()
-    gravity: tuple[float, float, float] = (0.0, 0.0, -9.80665)  # free fall in the base frame [m/s2]
+    gravity: tuple[float, float, float] = (
+        0.0,
+        0.0,
+        -9.80665,
+    )  # free fall in the base frame [m/s2]
     # parameters that are equal across legs: tied name -> parameters of the legs
     ties: Mapping[Parameter, tuple[Parameter, ...]] = field(default_factory=dict)
     redundant: bool = False  # more motors than degrees of freedom are intended
@@ -365,8 +375,8 @@ class Mechanism(Record):
     def forces(self) -> Mapping[str, Closure]:
         """Force elements by name: each a closure between two points.
 
-        The closure makes a coordinate the distance of the points. The coordinate is that of a
-        massless slider on the base, with the name of the closure.
+        The closure makes a coordinate the distance of the points. The coordinate is that of
+        a massless slider on the base, with the name of the closure.
         """
         sliders = set()
         for joint, body in zip(self.joints, self.bodies):
@@ -383,8 +393,8 @@ class Mechanism(Record):
     def flange(self) -> str:
         """The body that carries tool and payloads.
 
-        It is the platform, or the end of the longest chain of joints; of equally long chains the
-        last. The last body itself may be a rotor on the base.
+        It is the platform, or the end of the longest chain of joints; of equally long
+        chains the last. The last body itself may be a rotor on the base.
         """
         depth = {BASE: 0}
         for joint in self.joints:
@@ -440,8 +450,8 @@ class Mechanism(Record):
     def base_order(self) -> tuple[int, ...]:
         """Order of the standard parameters in which base parameters are sought (BG13 (23)).
 
-        Platform first, then parameter by parameter across the legs; inside a body `BASE_ORDER`,
-        then its joint's terms. So identical legs regroup identically.
+        Platform first, then parameter by parameter across the legs; inside a body
+        `BASE_ORDER`, then its joint's terms. So identical legs regroup identically.
         """
         ranks = {name: rank for rank, name in enumerate((*BASE_ORDER, *self.terms))}
         carried = {joint.name: body for body, joint in zip(self.bodies, self.joints)}

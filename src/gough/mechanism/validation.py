@@ -50,19 +50,34 @@ def _references(mechanism: Mechanism) -> Iterator[_Reference]:
     bodies = {body.name for body in mechanism.bodies}
     joints = {joint.name for joint in mechanism.joints}
     carriers = {BASE, *bodies}
-    for kind, rigid_bodies in (("body", mechanism.bodies), ("payload", mechanism.payloads)):
+    for kind, rigid_bodies in (
+        ("body", mechanism.bodies),
+        ("payload", mechanism.payloads),
+    ):
         for body in rigid_bodies:
             nonzero = [name for name, number in body.values.items() if number]
             yield kind, body.name, "parameters", body.parameters, INERTIAL
             yield kind, body.name, "values", nonzero, body.parameters
     for joint in mechanism.joints:
         terms = (*joint.terms, *joint.values)
-        yield "joint", joint.name, "kind", [joint.kind], ("revolute", "prismatic")
+        yield (
+            "joint",
+            joint.name,
+            "kind",
+            [joint.kind],
+            ("revolute", "prismatic"),
+        )
         yield "joint", joint.name, "parent", [joint.parent], carriers
         yield "joint", joint.name, "child", [joint.child], bodies
         yield "joint", joint.name, "terms", terms, mechanism.known_terms
     for closure in mechanism.closures:
-        yield "closure", closure.name, "coefficients", [*closure.coefficients], joints
+        yield (
+            "closure",
+            closure.name,
+            "coefficients",
+            [*closure.coefficients],
+            joints,
+        )
         for key, frame in zip("ab", closure.frames):
             yield "closure", closure.name, key, [frame.body], carriers
     if mechanism.platform:
@@ -88,7 +103,8 @@ def tree_order(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[Joi
             raise invalid("body", body.name, "name", message)
     if not joints:
         raise InvalidMechanism(
-            "the robot has no joints; add [[joint]] or [[leg]] tables", key="joint"
+            "the robot has no joints; add [[joint]] or [[leg]] tables",
+            key="joint",
         )
     reached = {BASE}
     ordered: list[Joint] = []
@@ -113,7 +129,8 @@ def check_content(mechanism: Mechanism) -> None:
     """Raise unless motors, joint terms, closures and payloads can work."""
     if not any(joint.actuated for joint in mechanism.joints):
         raise InvalidMechanism(
-            "no joint is actuated; mark the motors with 'actuated = true'", key="joint"
+            "no joint is actuated; mark the motors with 'actuated = true'",
+            key="joint",
         )
     for joint in mechanism.joints:
         for name in (*joint.terms, *joint.values):
@@ -186,7 +203,11 @@ def _check_term(mechanism: Mechanism, joint: Joint, name: str) -> None:
 
 
 def _check_other_joint(
-    mechanism: Mechanism, joint: Joint, expression: str, name: str, position: int
+    mechanism: Mechanism,
+    joint: Joint,
+    expression: str,
+    name: str,
+    position: int,
 ) -> None:
     """Raise unless a name in an expression, such as `elbow.qd`, belongs to a joint."""
     try:

@@ -1,6 +1,10 @@
 """From log to regression: one processing for all logs of an experiment."""
 
-from gough.processing.choice import ProcessingChoice, choose_processing, raised_cutoff
+from gough.processing.choice import (
+    ProcessingChoice,
+    choose_processing,
+    raised_cutoff,
+)
 from gough.processing.match_robot import MatchedLog, match_robot
 from gough.processing.matching import in_robot_order, on_motor_side
 from gough.processing.pipeline import log_statistics, process, regression_blocks

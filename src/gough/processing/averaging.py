@@ -32,12 +32,12 @@ class PeriodAverage(Record):
 
     With k = 1 ... Nm periods of N samples, and x_i, y_j any two channels (AH09 3.2),
 
-        mean = 1/Nm sum_k x_k,   cov(x_i, y_j) = 1/(N (Nm - 1)) sum_k (x_ik - mean_i)^T (y_jk -
-        mean_j).
+        mean = 1/Nm sum_k x_k,   cov(x_i, y_j) = 1/(N (Nm - 1)) sum_k (x_ik - mean_i)^T
+        (y_jk - mean_j).
 
     Departure: AH09 prints 1/(N Nm - 1) for the efforts, which is low by (Nm - 1)/Nm. The
-    cross-covariance of position and effort is kept too: feedback correlates them. All covariances
-    are those of a single sample; the means have 1/Nm.
+    cross-covariance of position and effort is kept too: feedback correlates them. All
+    covariances are those of a single sample; the means have 1/Nm.
     """
 
     recording: Recording  # the whole periods averaged
@@ -224,12 +224,13 @@ def akaike_cutoff(model: Model, average: PeriodAverage, q: FloatArray) -> float:
 def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: FloatArray) -> float:
     """Return the highest harmonic of a mean pose (N, m) that Akaike's criterion keeps. [Hz]
 
-    With X_k the DFT of the mean pose at harmonic k and v_k the variance of its coordinates, from
-    the scatter between periods, keeping harmonic k raises the log-likelihood by sum |X_k|^2 / v_k
-    and costs 2 real parameters a coordinate: the harmonics kept are those up to argmax_K sum_k<=K
-    (sum |X_k|^2 / v_k - 2 m). Poses are used since inverse kinematics adds harmonics of its own.
-    Departure: coordinates are taken as independent, since with a full covariance of few periods
-    the leakage of a transient that moves all of them looks like harmonics.
+    With X_k the DFT of the mean pose at harmonic k and v_k the variance of its coordinates,
+    from the scatter between periods, keeping harmonic k raises the log-likelihood by sum
+    |X_k|^2 / v_k and costs 2 real parameters a coordinate: the harmonics kept are those up
+    to argmax_K sum_k<=K (sum |X_k|^2 / v_k - 2 m). Poses are used since inverse kinematics
+    adds harmonics of its own.
+    Departure: coordinates are taken as independent, since with a full covariance of few
+    periods the leakage of a transient that moves all of them looks like harmonics.
 
     Args:
         pose: Mean pose, (N, m).

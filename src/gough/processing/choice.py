@@ -1,11 +1,12 @@
 """Choose one processing for a whole experiment by how well it predicts efforts not fitted to.
 
 Logs without periods: each is cut into five contiguous blocks. Weighted least squares on the
-low-passed, decimated samples outside a block (and a guard of 1 / cut-off beside it) predicts the
-recorded, unfiltered effort inside, and the geometric mean of the rows' relative errors is compared.
-Where many cut-offs are equal, the lowest within an octave of the highest is taken: it removes more
-noise, and does not smear other, faster logs. Logs with periods: Akaike's criterion on the pose. The
-exclusion window around velocity reversals is chosen by cross-validation for both.
+low-passed, decimated samples outside a block (and a guard of 1 / cut-off beside it)
+predicts the recorded, unfiltered effort inside, and the geometric mean of the rows'
+relative errors is compared. Where many cut-offs are equal, the lowest within an octave of
+the highest is taken: it removes more noise, and does not smear other, faster logs. Logs
+with periods: Akaike's criterion on the pose. The exclusion window around velocity reversals
+is chosen by cross-validation for both.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ class Candidate:
 class ProcessingChoice:
     """A complete processing and the candidates it was chosen from.
 
-    Errors of windows are those on all samples, or, where regressor and effort are low-passed in
-    parallel, on the equations that are valid with the widest of them.
+    Errors of windows are those on all samples, or, where regressor and effort are
+    low-passed in parallel, on the equations that are valid with the widest of them.
     """
 
     processing: Processing
@@ -149,10 +150,10 @@ def choose_processing(
     """Choose one processing for all logs of an experiment; settings that are given are kept.
 
     Args:
-        parameters: Base parameters of the experiment; by default the robot's, with the payloads
-            that the logs carry.
-        gains: Drive gains by joint for logs with currents; the robot file's by default. Where one
-            is not known, rows are fitted one by one.
+        parameters: Base parameters of the experiment; by default the robot's, with the
+            payloads that the logs carry.
+        gains: Drive gains by joint for logs with currents; the robot file's by default.
+            Where one is not known, rows are fitted one by one.
     """
     given = settings or Processing()
     coordinates = model.mechanism.coordinates
@@ -254,14 +255,15 @@ def raised_cutoff(
 ) -> Processing:
     """Return complete settings with a cut-off that suits other logs as well, which may be faster.
 
-    The cut-off is doubled as long as the known values predict the recorded, unfiltered effort
-    better by more than `CUTOFF_TIE_RATIO`. Of repeated motions all harmonics up to their own
-    highest are kept.
+    The cut-off is doubled as long as the known values predict the recorded, unfiltered
+    effort better by more than `CUTOFF_TIE_RATIO`. Of repeated motions all harmonics up to
+    their own highest are kept.
 
     Args:
         parameters: Those that the regressions of the other logs will have.
         values: Of the parameters; zero where they are not named.
-        free: Parameters of a load on all of them, which are not known but fitted at each cut-off.
+        free: Parameters of a load on all of them, which are not known but fitted at each
+            cut-off.
     """
     if settings.cutoff is None:
         return settings
@@ -290,7 +292,11 @@ def raised_cutoff(
         best = next_error
     if cutoff == settings.cutoff:
         return settings
-    return replace(settings, cutoff=cutoff, decimation=decimation_of(cutoff, validation.rate))
+    return replace(
+        settings,
+        cutoff=cutoff,
+        decimation=decimation_of(cutoff, validation.rate),
+    )
 
 
 def _error_of_values(
@@ -429,7 +435,10 @@ def _try_cutoffs(validation: CrossValidation, settings: Processing) -> tuple[Can
 
 
 def _tried_cutoff(
-    validation: CrossValidation, settings: Processing, cutoff: float, margin: float
+    validation: CrossValidation,
+    settings: Processing,
+    cutoff: float,
+    margin: float,
 ) -> Candidate:
     """Return the cross-validated errors with a cut-off; `margin` at both ends of logs is excluded.
 
@@ -449,16 +458,19 @@ def _tried_cutoff(
 
 
 def _try_windows(
-    validation: CrossValidation, logs: Sequence[ProcessedLog], settings: Processing
+    validation: CrossValidation,
+    logs: Sequence[ProcessedLog],
+    settings: Processing,
 ) -> tuple[tuple[Candidate, ...], float]:
     """Try exclusion windows around velocity reversals; return them and the best one. [s]
 
-    Windows double until a row would lose half of its valid equations. `NARROWEST_WINDOW` samples on
-    both sides are never valid. Where regressor and effort are low-passed in parallel that is nearly
-    enough, and a wider window has to win more on the equations that are valid with the widest of
-    them than it costs on all samples: the narrowest with about the smallest product of both errors
-    is taken. Elsewhere reversals bias the estimate by less than the noise of a prediction shows:
-    the widest that predicts all samples about as well as the best is taken.
+    Windows double until a row would lose half of its valid equations. `NARROWEST_WINDOW`
+    samples on both sides are never valid. Where regressor and effort are low-passed in
+    parallel that is nearly enough, and a wider window has to win more on the equations that
+    are valid with the widest of them than it costs on all samples: the narrowest with about
+    the smallest product of both errors is taken. Elsewhere reversals bias the estimate by
+    less than the noise of a prediction shows: the widest that predicts all samples about as
+    well as the best is taken.
     """
     mechanism = validation.model.mechanism
     motors = [joint for joint in mechanism.joints if joint.actuated]

@@ -19,7 +19,11 @@ from gough.logs.recording import Recording
 from gough.processing.decimation import Decimator
 from gough.processing.match_robot import MatchedLog
 from gough.processing.matching import signal_of
-from gough.processing.processed_log import ProcessedLog, nominal_gains, process_log
+from gough.processing.processed_log import (
+    ProcessedLog,
+    nominal_gains,
+    process_log,
+)
 from gough.processing.regressions import without_absent_payloads
 from gough.processing.settings import Processing
 
@@ -107,7 +111,10 @@ class CrossValidation:
     ) -> Regression:
         """Return the equations of some samples of a candidate with these efforts, (t, a)."""
         regression = self.model.regression(
-            log.motion.take(samples), effort[samples], self.parameters, dead_band=log.dead_band
+            log.motion.take(samples),
+            effort[samples],
+            self.parameters,
+            dead_band=log.dead_band,
         )
         return without_absent_payloads(regression, log.payload)
 
@@ -140,21 +147,29 @@ def prediction_errors(
     """Return relative errors of the rows, each block predicted from the others, (2, choices, r).
 
     The model is fitted to the processed efforts outside a block and predicts the recorded,
-    unfiltered efforts inside it. First the errors of all samples, then those of the equations that
-    are valid in every choice.
+    unfiltered efforts inside it. First the errors of all samples, then those of the
+    equations that are valid in every choice.
 
     Args:
         logs: Candidates with dead bands.
-        masks: For each log, nested choices of valid equations, (t, r) each: each a subset of the
-            previous one.
-        margin: Excluded at both ends of a log, so that candidates predict the same samples. [s]
+        masks: For each log, nested choices of valid equations, (t, r) each: each a subset
+            of the previous one.
+        margin: Excluded at both ends of a log, so that candidates predict the same samples.
+            [s]
     """
     n_choices = len(masks[0])
     fitted = [LabelledBlocks(N_FIT_BLOCKS) for _ in range(n_choices)]
     predicted = LabelledBlocks(N_FOLDS)
     predicted_valid = LabelledBlocks(N_FOLDS)
     for log, choices in zip(logs, masks):
-        _add_log(validation, log, choices, margin, fitted, (predicted, predicted_valid))
+        _add_log(
+            validation,
+            log,
+            choices,
+            margin,
+            fitted,
+            (predicted, predicted_valid),
+        )
     scored = [predicted.build(), predicted_valid.build()]
     errors = np.zeros((len(scored), n_choices, len(validation.model.rows)))
     for choice, blocks in enumerate(fitted):
@@ -210,9 +225,9 @@ def _add_log(
 def _fit_blocks(time: FloatArray, borders: FloatArray, guard: float) -> IntArray:
     """Return the block of each sample for the fits, (t,).
 
-    Fold f is predicted from samples that are further from it than the guard. So the samples near a
-    border make blocks of their own: block 2 f + 1 is the inner part of fold f, block 2 f the
-    samples around its lower border, the last one those around the upper end.
+    Fold f is predicted from samples that are further from it than the guard. So the samples
+    near a border make blocks of their own: block 2 f + 1 is the inner part of fold f, block
+    2 f the samples around its lower border, the last one those around the upper end.
 
     Args:
         time: (t,) [s]

@@ -1,12 +1,13 @@
 """Parallel decimation: one low-pass for the effort and all columns of the regressor, then thinning.
 
-A linear filter in parallel changes nothing in effort = regressor @ parameters (BG13 (19)-(20)).
-Invalid equations are left out of both sides before it: with h the filter and m the mask of a row,
+A linear filter in parallel changes nothing in effort = regressor @ parameters (BG13
+(19)-(20)). Invalid equations are left out of both sides before it: with h the filter and m
+the mask of a row,
 
     y[n] = sum_j h[j] m[s+j] y[s+j] / sum_j h[j] m[s+j],    s = n factor,
 
-and the same for its columns. A decimated equation is valid if valid ones hold at least half of the
-filter's energy sum_j h[j]^2.
+and the same for its columns. A decimated equation is valid if valid ones hold at least half
+of the filter's energy sum_j h[j]^2.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ Signals = dict[str, NDArray[Any]]  # arrays over samples by name
 def decimation_taps(factor: int) -> FloatArray:
     """Return a symmetric FIR low-pass for decimation, odd length, sum 1.
 
-    Kaiser window; half amplitude at 0.8 of the new Nyquist frequency (BG13 after (19)), full
-    attenuation from the new Nyquist frequency on.
+    Kaiser window; half amplitude at 0.8 of the new Nyquist frequency (BG13 after (19)),
+    full attenuation from the new Nyquist frequency on.
     """
     if factor < 1 or factor != int(factor):
         raise InvalidInput(f"decimation by {factor}; expected a whole number from 1")
@@ -52,8 +53,9 @@ def decimation_taps(factor: int) -> FloatArray:
 def lowpass(values: NDArray[Any], factor: int, taps: FloatArray | None = None) -> FloatArray:
     """Decimate along the first axis: y[n] = sum_j h[j] x[n factor + j].
 
-    Output n belongs to sample n factor + (len(h) - 1) / 2. Only outputs whose whole window is
-    inside are made: nothing is assumed beyond the ends. Computed as products of dense blocks.
+    Output n belongs to sample n factor + (len(h) - 1) / 2. Only outputs whose whole window
+    is inside are made: nothing is assumed beyond the ends. Computed as products of dense
+    blocks.
     """
     if taps is None:
         taps = decimation_taps(factor)
@@ -68,7 +70,11 @@ def lowpass(values: NDArray[Any], factor: int, taps: FloatArray | None = None) -
         stop = min(start + OUTPUTS_PER_PRODUCT, count)
         span = (stop - start - 1) * factor + length
         first = start * factor
-        np.matmul(band[: stop - start, :span], flat[first : first + span], out=outputs[start:stop])
+        np.matmul(
+            band[: stop - start, :span],
+            flat[first : first + span],
+            out=outputs[start:stop],
+        )
     return outputs.reshape(count, *values.shape[1:])
 
 
@@ -80,8 +86,8 @@ def _output_count(n_samples: int, n_taps: int, factor: int) -> int:
 class Decimator:
     """Decimates a stream of consecutive regressions in constant memory, exact across block borders.
 
-    A covariance is taken as that of white noise: sum_j h[j]^2 Sigma[n factor + j]. Labels are those
-    of the sample in the middle.
+    A covariance is taken as that of white noise: sum_j h[j]^2 Sigma[n factor + j]. Labels
+    are those of the sample in the middle.
 
     Attributes:
         taps: The low-pass.

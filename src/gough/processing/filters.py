@@ -9,7 +9,11 @@ from scipy.ndimage import correlate1d
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput
-from gough.core.trajectory import Fourier, PositionVelocityAcceleration, fourier_basis
+from gough.core.trajectory import (
+    Fourier,
+    PositionVelocityAcceleration,
+    fourier_basis,
+)
 
 FILTER_ORDER = 4  # of the one-way Butterworth filter
 # The slowest pole decays by exp(-2.4 cutoff t): to below 1e-3 after FILTER_EDGE_PERIODS / cutoff,
@@ -39,8 +43,8 @@ def check_cutoff(cutoff: float, rate: float) -> None:
 def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     """Low-pass filter forward and backward with a Butterworth filter along the first axis.
 
-    The gain is 1 / (1 + (tan(pi f / rate) / tan(pi cutoff / rate))^(2 FILTER_ORDER)), real: no
-    delay, 6 dB at the cut-off. The ends are extended by point reflection over
+    The gain is 1 / (1 + (tan(pi f / rate) / tan(pi cutoff / rate))^(2 FILTER_ORDER)), real:
+    no delay, 6 dB at the cut-off. The ends are extended by point reflection over
     `FILTER_EDGE_PERIODS` / cutoff, or over the whole signal if it is shorter.
     """
     check_cutoff(cutoff, rate)
@@ -49,7 +53,10 @@ def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
             f"{len(values)} samples are too few to filter; more than {3 * FILTER_ORDER} are needed",
             samples=len(values),
         )
-    from scipy.signal import butter, sosfiltfilt  # here: it takes long to import
+    from scipy.signal import (
+        butter,
+        sosfiltfilt,
+    )  # here: it takes long to import
 
     sections = butter(FILTER_ORDER, cutoff, fs=rate, output="sos")
     reach = min(edge_samples(rate, cutoff), len(values) - 1)
@@ -106,10 +113,10 @@ def lowpass_periodic(
 ) -> PositionVelocityAcceleration:
     """Filter and differentiate whole periods (t, k) exactly: DFT, ideal low-pass, times j w, back.
 
-    X = DFT x,  X = 0 where f > cutoff,  x = DFT^-1 X,  xd = DFT^-1 (j w X),  xdd = DFT^-1 (-w^2 X);
-    AH09 3.3. The harmonic at the cut-off itself is kept: cutoff = n_h rate / period_samples keeps
-    n_h harmonics. Efforts are not to be filtered: their noise does not enter the regressor, and
-    steps of friction would be smoothed on one side only.
+    X = DFT x,  X = 0 where f > cutoff,  x = DFT^-1 X,  xd = DFT^-1 (j w X),  xdd = DFT^-1
+    (-w^2 X); AH09 3.3. The harmonic at the cut-off itself is kept: cutoff = n_h rate /
+    period_samples keeps n_h harmonics. Efforts are not to be filtered: their noise does not
+    enter the regressor, and steps of friction would be smoothed on one side only.
     """
     n = len(values)
     check_finite(values, "signal")
@@ -152,10 +159,10 @@ def fourier_fit(
     """Fit a Fourier series of known frequency [Hz] to (t, k) by least squares.
 
     This is the implicit filter of AH09 (17)-(18):
-    B = [1, sin(k w t)/(k w) ..., -cos(k w t)/(k w) ...],  Xi = (B^T B)^-1 B^T x. Departure: (17)
-    prints the cosines without the minus sign of (12), which gives -nu. The frequency must be that
-    of the motion, not only of the reference: otherwise harmonics leak. `lowpass_periodic` has no
-    such condition.
+    B = [1, sin(k w t)/(k w) ..., -cos(k w t)/(k w) ...],  Xi = (B^T B)^-1 B^T x. Departure:
+    (17) prints the cosines without the minus sign of (12), which gives -nu. The frequency
+    must be that of the motion, not only of the reference: otherwise harmonics leak.
+    `lowpass_periodic` has no such condition.
     """
     check_shape(values, (len(time), None), "signal")
     check_finite(values, "signal")

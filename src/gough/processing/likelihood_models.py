@@ -1,7 +1,8 @@
 """Motions and regressions of an averaged period that maximum likelihood varies.
 
-They depend on how the motion was reconstructed (cut-off, Fourier coefficients) or on which period
-is taken. The classes implement the protocols of the estimators without importing them.
+They depend on how the motion was reconstructed (cut-off, Fourier coefficients) or on which
+period is taken. The classes implement the protocols of the estimators without importing
+them.
 """
 
 from __future__ import annotations
@@ -82,15 +83,15 @@ def with_position_noise(
 ) -> Regression:
     """Return the regression of a mean period with position noise added to its repetitions.
 
-    The positions of a period would have given another regressor W_k. To first order the repetitions
-    are, for values x of a first fit,
+    The positions of a period would have given another regressor W_k. To first order the
+    repetitions are, for values x of a first fit,
 
         y_k - (W_k - W) x,    W_k from the pose of period k, low-passed as the mean one is,
 
-    whose scatter holds the noise of efforts and positions and their correlation by feedback (AH09
-    3.2). The covariance is that of the repetitions, over samples whose equations are all valid.
-    Where sensors round by more than periods differ, the effect of rounding the motion on W x widens
-    the scatter.
+    whose scatter holds the noise of efforts and positions and their correlation by feedback
+    (AH09 3.2). The covariance is that of the repetitions, over samples whose equations are
+    all valid. Where sensors round by more than periods differ, the effect of rounding the
+    motion on W x widens the scatter.
     """
     average = processed.average
     replicates = problem.replicates
@@ -239,11 +240,17 @@ class _Family(ABC):
         model = period.model
         processed = period.processed
         motion = model.kinematics.motion(
-            period.average.time, *self.moved(z), period.by, start=processed.motion.q
+            period.average.time,
+            *self.moved(z),
+            period.by,
+            start=processed.motion.q,
         )
         motion = replace(motion, extra_inputs=processed.motion.extra_inputs)
         with_states, _ = model.with_internal_states(
-            motion, processed.dead_band, periodic=True, payload=processed.payload
+            motion,
+            processed.dead_band,
+            periodic=True,
+            payload=processed.payload,
         )
         return with_states
 
@@ -270,10 +277,10 @@ class CutoffFamily(_Family):
     def fitted_terms(self, highest: int) -> FloatArray:
         """Return half the weighted squared position errors of the best 1 ... `highest` harmonics.
 
-        The motors measure E_act(q) dx, so a low-pass of the pose x is not the best fit of x = Phi Z
-        to them, which Akaike's criterion is about: it would keep a harmonic too many in every fifth
-        recording of a hexapod. Linear in Z about the measured pose; one Cholesky factor in
-        ascending order serves all orders. Returns (h,).
+        The motors measure E_act(q) dx, so a low-pass of the pose x is not the best fit of x
+        = Phi Z to them, which Akaike's criterion is about: it would keep a harmonic too
+        many in every fifth recording of a hexapod. Linear in Z about the measured pose; one
+        Cholesky factor in ascending order serves all orders. Returns (h,).
         """
         period = self.period
         model = period.model
@@ -312,8 +319,9 @@ def _interleaved_basis(count: int, harmonics: int) -> FloatArray:
 class TrajectoryFamily(_Family):
     """Regressions by the Fourier coefficients of the executed trajectory, with exact derivatives.
 
-    z holds, coefficient by coefficient and coordinate by coordinate, offset, then cosines and sines
-    of `harmonics` harmonics of the recorded period: x(t) = Phi(t) Z, Z = z as (1 + 2 harmonics, m).
+    z holds, coefficient by coefficient and coordinate by coordinate, offset, then cosines
+    and sines of `harmonics` harmonics of the recorded period: x(t) = Phi(t) Z, Z = z as (1
+    + 2 harmonics, m).
     """
 
     harmonics: int  # of the trajectory
@@ -354,7 +362,12 @@ class TrajectoryFamily(_Family):
         motion = self.motion(z)
         model = period.model
         chi, load = standard_from_base(model, period.base, values)
-        kernel = response(model, tuple(("row", row) for row in model.rows), period.by, smooth=False)
+        kernel = response(
+            model,
+            tuple(("row", row) for row in model.rows),
+            period.by,
+            smooth=False,
+        )
         rows = list(model.loops.partitions[period.by].independent)
         _, derivative, _ = kernel(
             motion.q,

@@ -24,9 +24,19 @@ from gough.core.notices import Notice
 from gough.core.options import merge_settings
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
-from gough.fitting.log_statistics import LogStatistics, key_of, load_log_statistics, merge_all
+from gough.fitting.log_statistics import (
+    LogStatistics,
+    key_of,
+    load_log_statistics,
+    merge_all,
+)
 from gough.fitting.regression import Regression, block_statistics
-from gough.logs.readers import RecordingSource, log_and_description, open_recording, read_recording
+from gough.logs.readers import (
+    RecordingSource,
+    log_and_description,
+    open_recording,
+    read_recording,
+)
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot, robot_text
 from gough.processing.pipeline import regression_blocks
@@ -264,17 +274,20 @@ def collect(
 ) -> Collected:
     """Compute the statistics of logs into files of a folder, unless they are there already.
 
-    A log whose path, size and time of change are those of an earlier run is taken as the same.
+    A log whose path, size and time of change are those of an earlier run is taken as the
+    same.
 
     Args:
         logs: Paths, `log.csv@its.toml` with a description of its own.
-        bad: What to do about logs that cannot be used, once all others are done: raise, or leave
-            them out.
+        bad: What to do about logs that cannot be used, once all others are done: raise, or
+            leave them out.
         progress: Called with the fraction done, over all workers.
 
     Raises:
-        InvalidRecording: Some logs are no logs of this robot, all are named; or none remains.
-        OutputError: The folder cannot be written; files written before are kept for the next run.
+        InvalidRecording: Some logs are no logs of this robot, all are named; or none
+            remains.
+        OutputError: The folder cannot be written; files written before are kept for the
+            next run.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -328,7 +341,10 @@ def statistics_file(folder: Path, key: str) -> Path:
 
 
 def _known_hashes(
-    job: Job, folder: Path, paths: Sequence[str], index: Mapping[str, tuple[str, str]]
+    job: Job,
+    folder: Path,
+    paths: Sequence[str],
+    index: Mapping[str, tuple[str, str]],
 ) -> dict[str, str]:
     """Return the hashes of logs, by path, that did not change and whose statistics are there."""
     made_from = job.made_from

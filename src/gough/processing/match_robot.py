@@ -25,9 +25,10 @@ POSE_SAMPLES = 20000  # poses of at most twice so many samples of a log are kept
 class MatchedLog(Record):
     """A recording in the robot's joint order and on an even clock, with the poses it passes.
 
-    The loops are closed once from the recorded positions; whatever processes the log with one
-    setting or another starts Newton's method at these poses. A block of a log, or the same log
-    with slightly different positions, starts at the poses of that log, its `origin`.
+    The loops are closed once from the recorded positions; whatever processes the log with
+    one setting or another starts Newton's method at these poses. A block of a log, or the
+    same log with slightly different positions, starts at the poses of that log, its
+    `origin`.
     """
 
     recording: Recording  # joints in the robot's order, even clock
@@ -136,8 +137,8 @@ class MatchedLog(Record):
     def perturbed(self, rng: np.random.Generator) -> MatchedLog:
         """Return the log with white noise added to its positions, as large as what they have.
 
-        Of repeated motions that is the scatter between periods if this is less: third differences
-        of positions that still settle, or move in steps, are no noise.
+        Of repeated motions that is the scatter between periods if this is less: third
+        differences of positions that still settle, or move in steps, are no noise.
         """
         deviation = self.position_noise
         average = self.average
@@ -147,7 +148,10 @@ class MatchedLog(Record):
         position = self.recording.position
         noisy = position + deviation * rng.standard_normal(position.shape)
         return replace(
-            self, recording=replace(self.recording, position=noisy), origin=self, first=0
+            self,
+            recording=replace(self.recording, position=noisy),
+            origin=self,
+            first=0,
         )
 
 
@@ -157,7 +161,8 @@ def match_robot(
     """Match a recording to the robot; a log that is matched already is returned as it is.
 
     Args:
-        repeats: `found` also uses a period that the positions show but the log does not declare.
+        repeats: `found` also uses a period that the positions show but the log does not
+            declare.
 
     Raises:
         InvalidRecording: Not a log of this robot, or not on a clock that can be made even.

@@ -14,7 +14,11 @@ from gough.core.errors import InvalidRecording, nearest
 from gough.core.notices import Notice
 from gough.engine import Model
 from gough.logs.checks import check_even, inspected
-from gough.logs.periods import estimate_period, resample_evenly, resample_to_period
+from gough.logs.periods import (
+    estimate_period,
+    resample_evenly,
+    resample_to_period,
+)
 from gough.logs.recording import JOINT_KINDS, Recording
 from gough.mechanism import Mechanism
 from gough.mechanism.types import Transmission
@@ -34,8 +38,8 @@ TRANSIENT_FLOOR = 1e-4
 def on_motor_side(recording: Recording, mechanism: Mechanism) -> Recording:
     """Return the recording with joint columns of transmissions converted to their motors.
 
-    With q_joints = B q_motors, positions are B^-1 q_joints and efforts are B^T times those of the
-    joints, unless the transmission states that they are the motors' already.
+    With q_joints = B q_motors, positions are B^-1 q_joints and efforts are B^T times those
+    of the joints, unless the transmission states that they are the motors' already.
     """
     for gear in mechanism.transmissions:
         if set(gear.joints) <= set(recording.joints):
@@ -51,7 +55,11 @@ def _through_transmission(
     matrices: dict[str, NDArray[Any]] = {}
     if gear.positions == "joints":
         inverse = np.linalg.inv(gear.matrix).T
-        matrices = {"position": inverse, "velocity": inverse, "reference": inverse}
+        matrices = {
+            "position": inverse,
+            "velocity": inverse,
+            "reference": inverse,
+        }
     if gear.efforts == "joints":
         matrices["effort"] = gear.matrix
     changed: dict[str, Any] = {}
@@ -74,8 +82,8 @@ def in_robot_order(recording: Recording, model: Model) -> Recording:
     """Return the recording with its joints in the robot's order.
 
     Raises:
-        InvalidRecording: Joints or units are not those of the robot, or there is neither effort
-            nor current.
+        InvalidRecording: Joints or units are not those of the robot, or there is neither
+            effort nor current.
     """
     mechanism = model.mechanism
     recording = on_motor_side(recording, mechanism)
@@ -145,11 +153,12 @@ def matched_recording(
 ) -> Recording:
     """Return the recording in the robot's joint order and on an even clock.
 
-    Recordings made from arrays are inspected here, as files are when they are read. Notices of
-    the returned recording state what was changed.
+    Recordings made from arrays are inspected here, as files are when they are read. Notices
+    of the returned recording state what was changed.
 
     Args:
-        repeats: `found` also uses a period that the positions show but the log does not declare.
+        repeats: `found` also uses a period that the positions show but the log does not
+            declare.
     """
     recording = inspected(in_robot_order(recording, model))
     _check_constant_signals(recording)
@@ -221,7 +230,11 @@ def settled_periods(recording: Recording) -> Recording:
 
 
 def _with_notice(
-    recording: Recording, rule: str, text: str, advice: str = "", **numbers: float
+    recording: Recording,
+    rule: str,
+    text: str,
+    advice: str = "",
+    **numbers: float,
 ) -> Recording:
     """Return the recording with one more notice."""
     notice = Notice(
@@ -257,8 +270,9 @@ def _check_constant_signals(recording: Recording) -> None:
 def repetition(recording: Recording) -> float | None:
     """Return the time after which all positions repeat, or None. [s]
 
-    The first high peak of the autocorrelation is the candidate. It is accepted if positions one
-    candidate period apart differ by less than `REPETITION_TOLERANCE` of their standard deviation.
+    The first high peak of the autocorrelation is the candidate. It is accepted if positions
+    one candidate period apart differ by less than `REPETITION_TOLERANCE` of their standard
+    deviation.
     """
     every = max(1, len(recording) // REPETITION_SAMPLES)
     position = recording.position[::every]
@@ -296,9 +310,10 @@ def _autocorrelation_peak(x: FloatArray) -> int | None:
 def unsettled_periods(recording: Recording) -> int:
     """Return how many of the first periods belong to a motion that still settles.
 
-    A period is unsettled if in its first tenth a channel differs from the mean of the later periods
-    with a mean square over `TRANSIENT_RATIO` times the largest of: the median of its tenths, the
-    scatter of the later periods, and `TRANSIENT_FLOOR` of the signal. At least two periods remain.
+    A period is unsettled if in its first tenth a channel differs from the mean of the later
+    periods with a mean square over `TRANSIENT_RATIO` times the largest of: the median of
+    its tenths, the scatter of the later periods, and `TRANSIENT_FLOOR` of the signal. At
+    least two periods remain.
 
     Args:
         recording: Whole periods only.

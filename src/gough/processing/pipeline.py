@@ -11,7 +11,11 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, Robot, as_model
-from gough.fitting.regression import BlockStatistics, Regression, block_statistics
+from gough.fitting.regression import (
+    BlockStatistics,
+    Regression,
+    block_statistics,
+)
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
@@ -24,22 +28,30 @@ from gough.processing.processed_log import (
     process_blocks,
     process_log,
 )
-from gough.processing.regressions import REGRESSOR_SAMPLES, blocks_of_regression, regression
+from gough.processing.regressions import (
+    REGRESSOR_SAMPLES,
+    blocks_of_regression,
+    regression,
+)
 from gough.processing.settings import PERIODIC, Processing
 
 FILTERED_SAMPLES = 32768  # samples of a long log filtered at once
 
 
 def process(
-    model: Robot, log: Recording | MatchedLog, settings: Processing | None = None
+    model: Robot,
+    log: Recording | MatchedLog,
+    settings: Processing | None = None,
 ) -> ProcessedLog:
     """Turn a recording into the motion of all coordinates, with efforts, noise and valid equations.
 
-    Settings that are None are chosen from this log alone (`choose_processing` chooses for several).
+    Settings that are None are chosen from this log alone (`choose_processing` chooses for
+    several).
 
     Raises:
         InvalidRecording: Not this robot's log, no effort, or not processable as asked.
-        LoopNotClosed, SingularConfiguration: The recorded positions leave the robot's branch.
+        LoopNotClosed, SingularConfiguration: The recorded positions leave the robot's
+            branch.
     """
     model = as_model(model)
     repeats = (settings or Processing()).repeats
@@ -72,9 +84,10 @@ def regression_blocks(
     """Yield the regression of a log of any length in blocks; together they equal `regression`.
 
     Args:
-        source: A recording, or a source of blocks that stays in its file. Only logs in memory can
-            be averaged over periods.
-        gains: Drive gains by joint, which turn currents into efforts; the robot file's by default.
+        source: A recording, or a source of blocks that stays in its file. Only logs in
+            memory can be averaged over periods.
+        gains: Drive gains by joint, which turn currents into efforts; the robot file's by
+            default.
         progress: Called with the fraction done.
     """
     log = source

@@ -1,9 +1,10 @@
 """From a matched log to the motion of all coordinates, its efforts and the valid equations.
 
-One function filters, differentiates, closes the loops, computes internal states and finds the
-valid equations of consecutive samples: of a whole log, of every few samples of it, or of a block of
-a log that does not fit in memory. A block is filtered with the samples on both sides that influence
-it, so that results do not depend on where blocks begin. Repeated motions are averaged first.
+One function filters, differentiates, closes the loops, computes internal states and finds
+the valid equations of consecutive samples: of a whole log, of every few samples of it, or
+of a block of a log that does not fit in memory. A block is filtered with the samples on
+both sides that influence it, so that results do not depend on where blocks begin. Repeated
+motions are averaged first.
 """
 
 from __future__ import annotations
@@ -135,16 +136,20 @@ class ProcessedLog(Record):
     def with_bands(self, settings: Processing) -> ProcessedLog:
         """Return the same motion with internal states and valid equations for other dead bands.
 
-        Dead bands, the window around velocity reversals and the joints at rest are those of the
-        settings. Only samples of this motion are considered: a reversal before the first or after
-        the last of them excludes nothing.
+        Dead bands, the window around velocity reversals and the joints at rest are those of
+        the settings. Only samples of this motion are considered: a reversal before the
+        first or after the last of them excludes nothing.
         """
         bands = settings.bands(self.motion.coordinates)
         motion, _ = self.model.with_internal_states(
             self.motion, bands, periodic=self.periodic, payload=self.payload
         )
         return replace(
-            self, motion=motion, dead_band=bands, settings=settings, valid=self.valid_at(settings)
+            self,
+            motion=motion,
+            dead_band=bands,
+            settings=settings,
+            valid=self.valid_at(settings),
         )
 
     def valid_at(self, settings: Processing) -> BoolArray:
@@ -207,7 +212,9 @@ class TimeFilter(NamedTuple):
             return differentiate(recording.position, self.rate, self.cutoff)
         except InvalidInput as error:
             raise InvalidRecording(
-                f"{recording.source}: {error}", source=recording.source, **error.numbers
+                f"{recording.source}: {error}",
+                source=recording.source,
+                **error.numbers,
             ) from error
 
 
@@ -236,8 +243,8 @@ def process_log(
     """Process a log that fits in memory.
 
     Args:
-        every: Keep one in so many samples of a log that is processed in time. Its efforts are
-            low-passed so that nothing is aliased.
+        every: Keep one in so many samples of a log that is processed in time. Its efforts
+            are low-passed so that nothing is aliased.
     """
     if settings.method_for(log.recording) in PERIODIC:
         return process_periods(model, log, settings)
@@ -249,7 +256,8 @@ def process_log(
     kept = range(first, len(recording) - ends, every)
     if not kept:
         raise InvalidRecording(
-            f"{log.source}: {len(recording)} samples are too few to filter", source=log.source
+            f"{log.source}: {len(recording)} samples are too few to filter",
+            source=log.source,
         )
     block = _Block(
         recording=recording,
@@ -261,7 +269,10 @@ def process_log(
 
 
 def process_blocks(
-    model: Model, source: MatchedLog | RecordingSource, settings: Processing, block_length: int
+    model: Model,
+    source: MatchedLog | RecordingSource,
+    settings: Processing,
+    block_length: int,
 ) -> Iterator[ProcessedLog]:
     """Yield a log of any length, processed in time, in blocks of about `block_length` samples."""
     matched = source if isinstance(source, MatchedLog) else None
@@ -306,8 +317,8 @@ def _process_block(
     """Filter, differentiate, close loops, compute internal states and find valid equations.
 
     Args:
-        pose: Where Newton's method starts if the log has no poses of its own, (n,); the reference
-            configuration by default.
+        pose: Where Newton's method starts if the log has no poses of its own, (n,); the
+            reference configuration by default.
         state: Internal state of joint terms after the last block.
     """
     recording = block.recording
@@ -498,8 +509,9 @@ def _overlapping(
 ) -> Iterator[tuple[Recording, int, slice]]:
     """Yield blocks with a halo on both sides: samples, number of the first one, and inner samples.
 
-    At most two blocks are held. The inner samples of all blocks follow each other without a gap.
-    Those that the filter spoils at the two ends of the log are left out: at most a tenth each.
+    At most two blocks are held. The inner samples of all blocks follow each other without a
+    gap. Those that the filter spoils at the two ends of the log are left out: at most a
+    tenth each.
     """
     held = next(blocks)
     first = 0  # number of the first sample held
@@ -537,7 +549,13 @@ def joined(first: Recording, second: Recording) -> Recording:
         values = np.concatenate([first.extra.values, second.extra.values])
         columns["extra"] = replace(second.extra, values=values)
     return replace(
-        second, **columns, velocity=None, reference=None, pose=None, passive=None, mocap=None
+        second,
+        **columns,
+        velocity=None,
+        reference=None,
+        pose=None,
+        passive=None,
+        mocap=None,
     )
 
 

@@ -26,7 +26,8 @@ def regression(
 ) -> Regression:
     """Return the linear problem of a processed log.
 
-    Columns named `payload.<name>.*` of payloads that this log does not carry are zero (BG13 (29)).
+    Columns named `payload.<name>.*` of payloads that this log does not carry are zero (BG13
+    (29)).
     """
     if not decimate or processed.decimation == 1:
         return next(blocks_of_regression(model, processed, parameters, len(processed)))
@@ -42,7 +43,10 @@ def regression(
 
 
 def blocks_of_regression(
-    model: Model, processed: ProcessedLog, parameters: BaseParameters | Sequence[str], length: int
+    model: Model,
+    processed: ProcessedLog,
+    parameters: BaseParameters | Sequence[str],
+    length: int,
 ) -> Iterator[Regression]:
     """Yield the regression of all samples in consecutive blocks of at most `length`."""
     if processed.current:

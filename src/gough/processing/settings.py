@@ -28,25 +28,31 @@ MAX_CUTOFF_RATIO = 0.4
 class Processing(Settings):
     """How the recordings of an experiment are processed; None is chosen from the data.
 
-    `choose_processing` fills in settings that are None, once for all logs of an experiment. The
-    complete settings are stored with a result, and other logs are processed with exactly these
-    numbers. The methods:
+    `choose_processing` fills in settings that are None, once for all logs of an experiment.
+    The complete settings are stored with a result, and other logs are processed with
+    exactly these numbers. The methods:
 
-    `explicit`: average the periods, forward kinematics, DFT of the pose, ideal low-pass, j omega
-    (AH09 3.3). `implicit`: least-squares Fourier fit of the pose at the nominal frequency (AH09
-    (17)-(18)). `time`: zero-phase low-pass of the actuated positions, regressor and effort
-    low-passed in parallel (BG13). `raw`: recorded positions, differentiated. `auto`: explicit if
-    all logs have at least two periods, else time.
+    `explicit`: average the periods, forward kinematics, DFT of the pose, ideal low-pass, j
+    omega (AH09 3.3). `implicit`: least-squares Fourier fit of the pose at the nominal
+    frequency (AH09 (17)-(18)). `time`: zero-phase low-pass of the actuated positions,
+    regressor and effort low-passed in parallel (BG13). `raw`: recorded positions,
+    differentiated. `auto`: explicit if all logs have at least two periods, else time.
     """
 
     method: Method = option(
-        "auto", "How logs are processed; auto averages periods where all logs have two."
+        "auto",
+        "How logs are processed; auto averages periods where all logs have two.",
     )
     cutoff: float | None = option(
-        None, "Low-pass cut-off of the motion; from the data by default.", unit="Hz", above=0
+        None,
+        "Low-pass cut-off of the motion; from the data by default.",
+        unit="Hz",
+        above=0,
     )
     decimation: int | None = option(
-        None, "Keep one of so many samples; follows the cut-off by default.", least=1
+        None,
+        "Keep one of so many samples; follows the cut-off by default.",
+        least=1,
     )
     dead_band: float | Mapping[str, float] | None = option(
         None,
@@ -67,7 +73,8 @@ class Processing(Settings):
         "by default.",
     )
     repeats: Repeats = option(
-        "declared", "Periods to use: those the log states, or also those its motion shows."
+        "declared",
+        "Periods to use: those the log states, or also those its motion shows.",
     )
     harmonics: int = option(5, "Harmonics of the implicit fit.", least=1)
     frequency: float | None = option(

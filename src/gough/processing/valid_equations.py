@@ -1,9 +1,9 @@
 """Which equations are valid: where the sign of a joint's velocity determines its friction.
 
-Where a motor reverses, the low-pass of the positions smears the instant. At rest, friction takes
-any value up to fs. Within the noise of a velocity, its dead band, the sign is not known. This
-invalidates the equations that contain the friction of the joint and no others: those with E_j != 0
-in qd = E qd_I. For a motor that is a row this is its own equation.
+Where a motor reverses, the low-pass of the positions smears the instant. At rest, friction
+takes any value up to fs. Within the noise of a velocity, its dead band, the sign is not
+known. This invalidates the equations that contain the friction of the joint and no others:
+those with E_j != 0 in qd = E qd_I. For a motor that is a row this is its own equation.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ MIN_NOISE_SAMPLES = 16  # to estimate noise from
 def position_noise(position: FloatArray) -> FloatArray:
     """Return the standard deviation of the position noise of each joint, (t, a) -> (a,).
 
-    From third differences, which a smooth motion hardly has: std = median |d3| / (0.6745 sqrt(20));
-    at least step / sqrt(12) of a quantised sensor. Differences of zero, of a joint at rest, are not
-    used. [m or rad]
+    From third differences, which a smooth motion hardly has: std = median |d3| / (0.6745
+    sqrt(20)); at least step / sqrt(12) of a quantised sensor. Differences of zero, of a
+    joint at rest, are not used. [m or rad]
     """
     if len(position) < MIN_NOISE_SAMPLES:
         raise InvalidInput(
@@ -80,8 +80,8 @@ def dead_bands(
 ) -> dict[str, float]:
     """Return the dead band of every joint, the widest of several logs. [m/s or rad/s]
 
-    `BAND_DEVIATIONS` standard deviations of the motors' velocities in each log, (a,), propagated
-    through the closures to passive joints.
+    `BAND_DEVIATIONS` standard deviations of the motors' velocities in each log, (a,),
+    propagated through the closures to passive joints.
     """
     motors = independent_motor_columns(model)
     bands = np.zeros(len(model.mechanism.joints))
@@ -101,12 +101,17 @@ def smeared_samples(settings: Processing, rate: float) -> int:
 
 
 def unknown_signs(
-    speed: FloatArray, band: FloatArray, reach: int, *, smear: int = 0, periodic: bool = False
+    speed: FloatArray,
+    band: FloatArray,
+    reach: int,
+    *,
+    smear: int = 0,
+    periodic: bool = False,
 ) -> BoolArray:
     """Tell where velocities (t, k) do not determine the sign of friction, (t, k).
 
-    That is inside the dead bands (k,); with a reach, within so many samples of there or of a change
-    of sign; and within `smear` samples of a longer rest.
+    That is inside the dead bands (k,); with a reach, within so many samples of there or of
+    a change of sign; and within `smear` samples of a longer rest.
 
     Args:
         periodic: The samples are one period of a motion that repeats.
@@ -135,12 +140,17 @@ def rows_with_coulomb(model: Model) -> BoolArray:
 
 
 def valid_equations(
-    model: Model, motion: Motion, settings: Processing, reach: int, *, periodic: bool = False
+    model: Model,
+    motion: Motion,
+    settings: Processing,
+    reach: int,
+    *,
+    periodic: bool = False,
 ) -> BoolArray:
     """Return which equations of a motion are valid, (t, r).
 
-    Passive joints exclude only the samples inside their dead bands: their friction acts on all
-    rows, and a window around their reversals would discard most of a log.
+    Passive joints exclude only the samples inside their dead bands: their friction acts on
+    all rows, and a window around their reversals would discard most of a log.
 
     Args:
         reach: Samples excluded on both sides of a motor's reversal or rest.
@@ -154,7 +164,11 @@ def valid_equations(
     passive = [i for i in with_friction if i not in model.actuated]
     smear = smeared_samples(settings, _rate(motion))
     motors_unknown = unknown_signs(
-        motion.qd[:, motors], bands[motors], reach, smear=smear, periodic=periodic
+        motion.qd[:, motors],
+        bands[motors],
+        reach,
+        smear=smear,
+        periodic=periodic,
     )
     passive_unknown = unknown_signs(motion.qd[:, passive], bands[passive], 0, periodic=periodic)
     unknown = np.concatenate([motors_unknown, passive_unknown], axis=1)

@@ -16,7 +16,11 @@ from gough.fitting.regression import Regression
 from gough.identification.diagnosis import Diagnosis
 from gough.identification.experiment import Experiment
 from gough.identification.fit import FittedLogs
-from gough.identification.validation import VISIBLE_FRACTION, Validation, noise_variance
+from gough.identification.validation import (
+    VISIBLE_FRACTION,
+    Validation,
+    noise_variance,
+)
 from gough.logs.recording import Recording
 from gough.processing.settings import DECIMATION_EDGE
 from gough.verdict import rules
@@ -57,9 +61,9 @@ def known_noise(regressions: Sequence[Regression]) -> FloatArray | None:
 def noise_bounds(regressions: Sequence[Regression], estimate: Estimate) -> NoiseBounds | None:
     """Return the least and the most noise that each joint can have, (r,) each. [row unit]
 
-    Without repetitions the residual above the band of the predicted efforts is noise, or faster
-    than any error of the parameters. The densities S in parts of that band bound the noise inside
-    the band of the motion, whether its spectrum falls or rises:
+    Without repetitions the residual above the band of the predicted efforts is noise, or
+    faster than any error of the parameters. The densities S in parts of that band bound the
+    noise inside the band of the motion, whether its spectrum falls or rises:
 
         least^2 = min S (inside + above),    most^2 = max S inside + power above.
 
@@ -112,13 +116,15 @@ def _noise_power_bounds(regression: Regression, estimate: Estimate) -> NoiseBoun
 
 
 def expected_error(
-    regressions: Sequence[Regression], estimate: Estimate, noise: FloatArray | None
+    regressions: Sequence[Regression],
+    estimate: Estimate,
+    noise: FloatArray | None,
 ) -> FloatArray:
     """Return the rms error to expect of predicting some logs, (r,). [row unit]
 
-    sqrt(noise^2 + mean_t w_t^T C w_t), C the covariance of the estimate, w the equation of a joint:
-    a motion that moves what the identification hardly excited is predicted worse, and that is no
-    fault of model or machine.
+    sqrt(noise^2 + mean_t w_t^T C w_t), C the covariance of the estimate, w the equation of
+    a joint: a motion that moves what the identification hardly excited is predicted worse,
+    and that is no fault of model or machine.
     """
     variance = np.zeros(len(regressions[0].rows))
     n_valid = np.zeros(len(regressions[0].rows))
@@ -141,7 +147,8 @@ def apply_rules(
     Args:
         fitted: The estimate and the logs it comes from.
         validation: Of that estimate.
-        search: Fault hypotheses scored on the residual; None if the logs are too short for that.
+        search: Fault hypotheses scored on the residual; None if the logs are too short for
+            that.
     """
     estimate = fitted.identification.estimate
     experiment = fitted.experiment
@@ -229,8 +236,8 @@ def warn_if_efforts_drift(evidence: Evidence, recordings: Sequence[Recording]) -
 def warn_if_a_fault_explains_the_residual(search: Standing, estimate: Estimate) -> list[Notice]:
     """Warn if a fault explains part of the residual beyond chance, and matters.
 
-    It matters if it changes some parameter by more than a standard error, or the effort of a joint
-    by more than 1 %.
+    It matters if it changes some parameter by more than a standard error, or the effort of
+    a joint by more than 1 %.
     """
     std = dict(zip(estimate.parameters, estimate.std.tolist()))
     standard_error = np.array([std.get(name, np.inf) for name in search.evidence.base.names])
@@ -248,7 +255,11 @@ def warn_if_a_fault_explains_the_residual(search: Standing, estimate: Estimate) 
             level="warning",
             text=f"{text} (chance {chance:.0e}); it explains {100 * fit.share:.2g} % of the "
             f"residual and changes parameters by up to {largest:.1f} standard errors",
-            numbers={"chance": chance, "fraction": fit.share, "change": largest},
+            numbers={
+                "chance": chance,
+                "fraction": fit.share,
+                "change": largest,
+            },
         )
         return [notice]
     return []
@@ -257,8 +268,8 @@ def warn_if_a_fault_explains_the_residual(search: Standing, estimate: Estimate) 
 def fault_notices(diagnosis: Diagnosis) -> list[Notice]:
     """Return the faults of a diagnosis as notices.
 
-    Logs that make sense only with a sign, a channel, a unit or a clock changed are errors, as the
-    result is then wrong.
+    Logs that make sense only with a sign, a channel, a unit or a clock changed are errors,
+    as the result is then wrong.
     """
     notices = []
     for mistake in diagnosis.mistakes:
@@ -270,8 +281,8 @@ def fault_notices(diagnosis: Diagnosis) -> list[Notice]:
 def judge(fitted: FittedLogs) -> tuple[list[Notice], Diagnosis | None]:
     """Return the notices of all rules and, if they warn, the diagnosis.
 
-    There is no diagnosis where only the held-out log is missing, and none where the logs are too
-    short to score faults on.
+    There is no diagnosis where only the held-out log is missing, and none where the logs
+    are too short to score faults on.
     """
     validation = fitted.identification.validation
     try:

@@ -14,7 +14,12 @@ from gough.core.display import join_names
 from gough.core.names import Parameter
 from gough.core.notices import Level, Notice
 from gough.core.parameters import BaseParameters
-from gough.core.statistics import f_tail, robust_scale, student_quantile, student_tail
+from gough.core.statistics import (
+    f_tail,
+    robust_scale,
+    student_quantile,
+    student_tail,
+)
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
 from gough.verdict.rules import FALSE_ALARM_CHANCE
@@ -78,10 +83,10 @@ def given_by_file(model: Model, standard: Parameter) -> bool:
 def prior_of(model: Model, base: BaseParameters) -> Prior:
     """Return the base parameters according to the robot file.
 
-    The least physical value of a base parameter sums, over the standard parameters in it, zero
-    where coefficient times value cannot be negative, and twice the robot file's contribution where
-    it can: a file may be wrong by a factor of two, not by its sign. What the file does not give has
-    no bound.
+    The least physical value of a base parameter sums, over the standard parameters in it,
+    zero where coefficient times value cannot be negative, and twice the robot file's
+    contribution where it can: a file may be wrong by a factor of two, not by its sign. What
+    the file does not give has no bound.
     """
     known = np.array([given_by_file(model, name) for name in base.standard])
     positive = np.array([cannot_be_negative(model, name) for name in base.standard])
@@ -163,8 +168,10 @@ def ratios(
 ) -> Factors:
     """Return the ratios of values to those of the robot file.
 
-    Only of values that the file gives and the data determine to 10 %. Sums that cancel are left
-    out: a difference of large contributions (a regrouped inertia) is not known better than these.
+    Only of values that the file gives and the data determine to 10 %. Sums that cancel are
+    left
+    out: a difference of large contributions (a regrouped inertia) is not known better than
+    these.
 
     Args:
         names: Base parameters, (b,).
@@ -189,8 +196,8 @@ def ratios(
 def file_scatter(compared: Factors) -> tuple[float, float]:
     """Return the median of the ratios and the robust scatter of ln|ratio| about it.
 
-    How well all values of a robot file agree with the data shows how good the file is. Fewer than
-    five values give (1, inf).
+    How well all values of a robot file agree with the data shows how good the file is.
+    Fewer than five values give (1, inf).
     """
     if len(compared.names) < MIN_RATIOS:
         return 1.0, np.inf
@@ -208,9 +215,9 @@ def _log_deviation(compared: Factors, median: float) -> FloatArray:
 def common_factor(compared: Factors) -> float | None:
     """Return the factor by which nearly all values differ from the robot file's, or None.
 
-    They must agree on it to a quarter, three in four of them within twice that and of one sign; and
-    it must exceed the scatter of the file: |ln f| above five standard errors of a median,
-    1.25 scatter / sqrt(k), and 5 %.
+    They must agree on it to a quarter, three in four of them within twice that and of one
+    sign; and it must exceed the scatter of the file: |ln f| above five standard errors of a
+    median, 1.25 scatter / sqrt(k), and 5 %.
     """
     median, scatter = file_scatter(compared)
     if not scatter < COMMON_FACTOR_SCATTER:
@@ -227,9 +234,9 @@ def common_factor(compared: Factors) -> float | None:
 def exchanged_legs(compared: Factors, prior: Mapping[str, float]) -> tuple[str, str] | None:
     """Return two legs whose values are each other's in the robot file, or None.
 
-    A robot with equal legs is its own mirror image: exchanged channels show only in the differences
-    between legs in the file. The squares of ln(value / robot file) have to fall by more than chance
-    explains, with all pairs of legs tested together.
+    A robot with equal legs is its own mirror image: exchanged channels show only in the
+    differences between legs in the file. The squares of ln(value / robot file) have to fall
+    by more than chance explains, with all pairs of legs tested together.
     """
     ratio = dict(zip(compared.names, compared.ratio))
     names = [Parameter(name) for name in compared.names]
@@ -241,7 +248,10 @@ def exchanged_legs(compared: Factors, prior: Mapping[str, float]) -> tuple[str, 
         ratios_exchanged = []
         for a, b in _matching(names, one, other):
             ratios_now += [ratio[a], ratio[b]]
-            ratios_exchanged += [ratio[a] * prior[a] / prior[b], ratio[b] * prior[b] / prior[a]]
+            ratios_exchanged += [
+                ratio[a] * prior[a] / prior[b],
+                ratio[b] * prior[b] / prior[a],
+            ]
         if not ratios_now or min(*ratios_now, *ratios_exchanged) <= 0:
             continue
         now = float((np.log(ratios_now) ** 2).sum())
@@ -266,7 +276,9 @@ def _matching(
 
 
 def unit_of(
-    factor: float, extra: Mapping[str, float] | None = None, tolerance: float = 0.1
+    factor: float,
+    extra: Mapping[str, float] | None = None,
+    tolerance: float = 0.1,
 ) -> str | None:
     """Return the confusion of units that a factor looks like, or None.
 
@@ -288,13 +300,16 @@ def unit_of(
 
 
 def warn_if_far_from_robot_file(
-    estimate: Estimate, base: BaseParameters, prior: Prior, gains: Mapping[str, float] | None = None
+    estimate: Estimate,
+    base: BaseParameters,
+    prior: Prior,
+    gains: Mapping[str, float] | None = None,
 ) -> list[Notice]:
     """Warn if values are far from the robot file's, or all of them by one factor.
 
-    One factor for all is a unit, a sign or a drive gain. Far is a factor of 3, or less where the
-    other values show that the file is better: 6 times their robust scatter, at least 1.3. Values
-    that the robot file does not give are not compared.
+    One factor for all is a unit, a sign or a drive gain. Far is a factor of 3, or less
+    where the other values show that the file is better: 6 times their robust scatter, at
+    least 1.3. Values that the robot file does not give are not compared.
     """
     compared = factors(estimate, base, prior)
     factor = common_factor(compared)
@@ -333,7 +348,10 @@ def _common_factor_notice(factor: float, count: int, gains: Mapping[str, float])
 def _odd_value_notices(compared: Factors) -> list[Notice]:
     """Return the notice on single values that are far from the robot file's."""
     scatter = file_scatter(compared)[1]
-    allowed = min(np.log(FAR_FACTOR), max(ODD_DEVIATIONS * scatter, np.log(LEAST_ODD_FACTOR)))
+    allowed = min(
+        np.log(FAR_FACTOR),
+        max(ODD_DEVIATIONS * scatter, np.log(LEAST_ODD_FACTOR)),
+    )
     distance = {}
     ratio = {}
     for name, number, reach in zip(compared.names, compared.ratio, compared.reach):

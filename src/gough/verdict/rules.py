@@ -1,8 +1,8 @@
 """Rules that warn about a result: conditioning, errors, lack of fit and broken data.
 
-Every rule has a threshold and a reason for it, and returns notices. A result is `ok` only if no
-rule warns: a model may predict a held-out log perfectly and still be wrong, because that log has
-the same fault. The rules are listed in docs/diagnosis.md.
+Every rule has a threshold and a reason for it, and returns notices. A result is `ok` only
+if no rule warns: a model may predict a held-out log perfectly and still be wrong, because
+that log has the same fault. The rules are listed in docs/diagnosis.md.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ MISFIT_RATIO = 1.5
 FALSE_ALARM_CHANCE = 0.01  # of one rule on clean data, all joints or parameters together
 # Fraction of the samples of a joint. With fewer valid ones the exclusion windows choose the data.
 MIN_VALID_FRACTION = 0.5
-BROKEN_CHANNEL_RULES = ("dead", "saturation", "duplicated")  # of channels that measure nothing
+BROKEN_CHANNEL_RULES = (
+    "dead",
+    "saturation",
+    "duplicated",
+)  # of channels that measure nothing
 # Fraction of the samples of a held-out log that are also in an identification log: noise never
 # repeats.
 SAME_LOG_FRACTION = 0.5
@@ -92,9 +96,9 @@ def error_notices(
 ) -> list[Notice]:
     """Warn if an error exceeds 10 % of the effort, and report an error if it exceeds 25 %.
 
-    Noise is no fault of the model: sqrt(rms^2 - noise^2) is compared with the effort, with the
-    least possible noise for a warning and the most for an error. Where the least noise itself
-    exceeds 25 % of the effort, it hides errors of the model.
+    Noise is no fault of the model: sqrt(rms^2 - noise^2) is compared with the effort, with
+    the least possible noise for a warning and the most for an error. Where the least noise
+    itself exceeds 25 % of the effort, it hides errors of the model.
 
     Args:
         rule: Of the notices.
@@ -120,13 +124,25 @@ def error_notices(
     if noise_fraction[worst] >= FAIR_ERROR:
         message = f"noise is {100 * noise_fraction[worst]:.1f} % of the effort, which hides errors"
         return [
-            _error_notice(rule, "warning", rows[worst], message, noise_fraction[worst], FAIR_ERROR)
+            _error_notice(
+                rule,
+                "warning",
+                rows[worst],
+                message,
+                noise_fraction[worst],
+                FAIR_ERROR,
+            )
         ]
     return []
 
 
 def _error_notice(
-    rule: str, level: Level, joint: str, message: str, error: float, limit: float
+    rule: str,
+    level: Level,
+    joint: str,
+    message: str,
+    error: float,
+    limit: float,
 ) -> Notice:
     """Return the notice on an error, a fraction of the effort, of one joint."""
     text = f"{message}, expected below {100 * limit:.0f} %"
@@ -156,21 +172,27 @@ def warn_if_badly_predicted(
 
 
 def warn_if_held_out_error_is_higher(
-    validation: Validation, estimate: Estimate, expected: FloatArray | None = None
+    validation: Validation,
+    estimate: Estimate,
+    expected: FloatArray | None = None,
 ) -> list[Notice]:
     """Warn if the held-out error is more than 1.5 times that on the identification data.
 
     Args:
         validation: Of the estimate on held-out logs.
         estimate: With the residual of the identification logs.
-        expected: Error that noise of the held-out logs and standard errors of the estimate explain,
-            (r,); it is subtracted in squares. [row unit]
+        expected: Error that noise of the held-out logs and standard errors of the estimate
+            explain, (r,); it is subtracted in squares. [row unit]
     """
     if validation.predicts == "not tested":
         return []
     explained = np.zeros(len(validation.rows)) if expected is None else expected**2
     higher = rows_with_higher_error(
-        estimate, validation.rows, validation.rms, validation.relative, explained
+        estimate,
+        validation.rows,
+        validation.rms,
+        validation.relative,
+        explained,
     )
     return [higher_error_notice(joint, ratio, "warning") for joint, ratio in higher.items()]
 
@@ -198,10 +220,10 @@ class Misfit(NamedTuple):
 def misfit(regression: Regression, estimate: Estimate) -> Misfit | None:
     """Compare the residual of the mean of k repetitions with their scatter.
 
-    ratio = (sum_t e_t^2 / (n - h)) / (sum_kt d_kt^2 / (n k (k - 1))), e the residual of the mean, d
-    the deviation of a repetition from the mean, h the parameters per joint, p / r. For noise it is
-    F-distributed; with autocorrelation rho, n samples determine a mean square as well as
-    n / (1 + 2 sum rho^2) independent ones.
+    ratio = (sum_t e_t^2 / (n - h)) / (sum_kt d_kt^2 / (n k (k - 1))), e the residual of the
+    mean, d the deviation of a repetition from the mean, h the parameters per joint, p / r.
+    For noise it is F-distributed; with autocorrelation rho, n samples determine a mean
+    square as well as n / (1 + 2 sum rho^2) independent ones.
 
     Returns:
         None without repetitions.
@@ -249,9 +271,9 @@ def squared_memory(deviation: FloatArray, lags: int = MAX_CORRELATION_LAGS) -> f
 def warn_if_residual_exceeds_noise(misfits: Sequence[Misfit], rows: Sequence[str]) -> list[Notice]:
     """Warn if residual power exceeds 1.5 times the repeatability noise, beyond chance.
 
-    At 1.5 the error of the model has 0.7 of the amplitude of the noise: parameters change by about
-    their standard errors, which come from the scatter between repetitions. Smaller errors that have
-    the shape of a fault are left to the diagnosis.
+    At 1.5 the error of the model has 0.7 of the amplitude of the noise: parameters change
+    by about their standard errors, which come from the scatter between repetitions. Smaller
+    errors that have the shape of a fault are left to the diagnosis.
     """
     if not misfits:
         return []
@@ -295,7 +317,8 @@ def report_reused_logs(
 ) -> list[Notice]:
     """Report an error if a held-out log is a log of the identification.
 
-    More than half of its samples are then equal, bit by bit. Noise never repeats, so it is the same
+    More than half of its samples are then equal, bit by bit. Noise never repeats, so it is
+    the same
     recording: copied, cut or renamed.
     """
     known = np.concatenate([_fingerprints(log) for log in recordings])

@@ -84,7 +84,8 @@ class SimulateSettings(Settings):
         choices=lambda: PLANTS,
     )
     payload: str | Sequence[str | None] | None = option(
-        None, "Name of the payload carried; in Python also one for each variant."
+        None,
+        "Name of the payload carried; in Python also one for each variant.",
     )
     channels: Mapping[str, float] | None = option(
         None,
@@ -97,7 +98,10 @@ class SimulateSettings(Settings):
         least=1,
     )
     rate: float | None = option(
-        None, "Rate of the controller; the robot file's by default.", unit="Hz", above=0
+        None,
+        "Rate of the controller; the robot file's by default.",
+        unit="Hz",
+        above=0,
     )
     sampling: float | None = option(
         None,
@@ -115,7 +119,9 @@ class SimulateSettings(Settings):
         above=0,
     )
     substeps: int | None = option(
-        None, "Integrator steps in a controller period; as the dynamics need by default.", least=1
+        None,
+        "Integrator steps in a controller period; as the dynamics need by default.",
+        least=1,
     )
 
 
@@ -136,16 +142,18 @@ def simulate(
 ) -> Simulation:
     """Run a robot along a trajectory in closed loop and return its true motion and efforts.
 
-    Variants of the robot with different parameters or payloads advance together. Sensor noise is
-    drawn afterwards by `record`, so experiments that differ only in noise are one simulation.
+    Variants of the robot with different parameters or payloads advance together. Sensor
+    noise is drawn afterwards by `record`, so experiments that differ only in noise are one
+    simulation.
 
     Args:
         trajectory: Of task or actuated coordinates.
         settings: How to run; single options may be given by name instead.
-        values: True standard parameters, (p,) or (k, p), or changes by name; a priori by default.
+        values: True standard parameters, (p,) or (k, p), or changes by name; a priori by
+            default.
         gains: True drive gains, (a,); the robot file's by default.
-        believed_gains: Drive gains with which the controller converts efforts to currents, (a,);
-            the true ones by default.
+        believed_gains: Drive gains with which the controller converts efforts to currents,
+            (a,); the true ones by default.
         actuator: Ideal drive by default.
         feedback: Let the controller see measured positions; true ones by default.
         progress: Called every 200 samples with the fraction done.
@@ -182,10 +190,19 @@ def simulate(
         law = CONTROLLERS[law](model, load[0])
     true_gains = _true_gains(model, gains)
     drives = Drives(
-        ratio=_effort_ratio(model, true_gains, believed_gains), limit=_effort_limits(model)
+        ratio=_effort_ratio(model, true_gains, believed_gains),
+        limit=_effort_limits(model),
     )
     plant, plant_name = _build_plant(chosen.plant, plant_settings)
-    samples = _run(plant_settings, motion, plant, law, actuator or IdealDrive(), drives, feedback)
+    samples = _run(
+        plant_settings,
+        motion,
+        plant,
+        law,
+        actuator or IdealDrive(),
+        drives,
+        feedback,
+    )
     log = _log_samples(model, motion, samples, lead, every, progress)
     recorded = slice(lead, None, every)
     return Simulation(
@@ -355,8 +372,8 @@ def _dead_band(
 ) -> tuple[FloatArray, float]:
     """Return the velocity band of Coulomb friction, (n,), and the rate of friction inside it.
 
-    By default a fraction of the largest speed of each joint along the reference; slow joints get at
-    least a tenth of that of the fastest joint of their kind.
+    By default a fraction of the largest speed of each joint along the reference; slow
+    joints get at least a tenth of that of the fastest joint of their kind.
 
     Args:
         motion: The reference.
@@ -392,7 +409,9 @@ def _true_gains(model: Model, gains: ArrayLike | None) -> FloatArray | None:
 
 
 def _effort_ratio(
-    model: Model, true_gains: FloatArray | None, believed_gains: ArrayLike | None
+    model: Model,
+    true_gains: FloatArray | None,
+    believed_gains: ArrayLike | None,
 ) -> FloatArray:
     """Return the effort that a drive gives over the effort that the controller wants, (a,)."""
     if believed_gains is None:

@@ -54,10 +54,11 @@ def run_compiled(
 ) -> Iterator[LoopSamples]:
     """Run a law on our own plant with ideal drives, all of it machine code.
 
-    Two kernels are bound to arrays that hold the state of every integrator step of a block of
-    controller periods: one for the controller's sample, which writes the efforts into the state,
-    one for the steps of the robot, each of which writes the state that the next one reads (see
-    `Kernel.bind`). Variants are the lanes; one robot alone has kernels of one lane.
+    Two kernels are bound to arrays that hold the state of every integrator step of a block
+    of controller periods: one for the controller's sample, which writes the efforts into
+    the state, one for the steps of the robot, each of which writes the state that the next
+    one reads (see `Kernel.bind`). Variants are the lanes; one robot alone has kernels of
+    one lane.
 
     Args:
         start: State [q, v, internal states] of every variant, (k, n + m + x).
@@ -84,7 +85,12 @@ def run_compiled(
         plant_constants = np.tile(plant_constants[variant_of_lane], (steps, 1))
     law_constants = np.concatenate([drives.ratio, drives.limit, law.constants])
     control = law.kernel.bind(
-        [_rows(state[:-1]), _rows(controller[:steps]), _rows(reference), law_constants],
+        [
+            _rows(state[:-1]),
+            _rows(controller[:steps]),
+            _rows(reference),
+            law_constants,
+        ],
         [_rows(state[:-1]), _rows(controller[substeps:])],
     )
     move = step.bind(
@@ -179,9 +185,9 @@ def run_stepped(
 class StabilityCheck:
     """Raises when a simulated loop becomes unstable or the robot singular.
 
-    A stable loop may keep a motor at its limit, but reaches the other limit through the efforts
-    between. Jumps from one limit to the other within a sample are therefore counted; the count
-    decays, and too many of them are instability.
+    A stable loop may keep a motor at its limit, but reaches the other limit through the
+    efforts between. Jumps from one limit to the other within a sample are therefore
+    counted; the count decays, and too many of them are instability.
 
     Args:
         motion: The reference.
@@ -203,8 +209,8 @@ class StabilityCheck:
             first: Number of the first of them.
 
         Raises:
-            SimulationFailed: A motor is half its range away from its reference, or jumps between
-                its limits, or the loops do not close; with time and joint.
+            SimulationFailed: A motor is half its range away from its reference, or jumps
+                between its limits, or the loops do not close; with time and joint.
         """
         target = self._motion.q[first : first + len(samples.command), self._motors][:, None]
         deviation = np.abs(samples.position - target) / self._reach

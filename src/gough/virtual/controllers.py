@@ -1,7 +1,7 @@
 """Controllers of actuated joints: PID, with velocity or model feed-forward, and computed torque.
 
-Settings are frozen; `start` returns the running loop with its integrators. All act on k variants of
-the robot at once.
+Settings are frozen; `start` returns the running loop with its integrators. All act on k
+variants of the robot at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.record import Record
 from gough.engine.model import Model
-from gough.engine.stepping import closing_kernel, computed_torque_kernel, pid_kernel
+from gough.engine.stepping import (
+    closing_kernel,
+    computed_torque_kernel,
+    pid_kernel,
+)
 from gough.kernels.kernel import Kernel
 
 # (q, qd, qdd) of all coordinates, each (t, n) -> motor efforts (t, a).
@@ -108,14 +112,15 @@ class PID:
 
         tau = F + Kp e + Ki int e + Kd (w qd_ref - qd),   e = q_ref - q
 
-    with w = 0 for the simple PID and w = 1 for BG13's "advanced PID with velocity feedforward"; F
-    is zero, or the inverse dynamics along the reference (AH09, Fig. 6), averaged over the period
-    for which they are held. From a bandwidth: Kp = 3 M w^2, Kd = 3 M w, Ki = M w^3 with the
-    diagonal of the a-priori mass matrix in the reference configuration, which puts all three poles
-    of each axis at -w.
+    with w = 0 for the simple PID and w = 1 for BG13's "advanced PID with velocity
+    feedforward"; F is zero, or the inverse dynamics along the reference (AH09, Fig. 6),
+    averaged over the period for which they are held. From a bandwidth: Kp = 3 M w^2, Kd = 3
+    M w, Ki = M w^3 with the diagonal of the a-priori mass matrix in the reference
+    configuration, which puts all three poles of each axis at -w.
 
     Args:
-        bandwidth: w. [rad/s] By default a tenth of the controller's rate, at most 100 rad/s (BG13).
+        bandwidth: w. [rad/s] By default a tenth of the controller's rate, at most 100 rad/s
+            (BG13).
         velocity_feedforward: Let the derivative act on the error.
         feedforward: Model of F, or None.
         kp: Explicit gain instead, a scalar or (a,). [N/m or N m/rad]
@@ -230,14 +235,15 @@ class ComputedTorque:
 
         tau = ID(q, qd_ref, qdd_ref + 3 w ed + 3 w^2 e + w^3 int e)
 
-    with the configuration found from the measured motors on every sample. Velocity terms are those
-    of the reference: the sign of a measured velocity near zero would chatter. qd_ref and qdd_ref
-    are means over the period for which the effort will be held; the effort that the model lacks at
-    the start (wrong gravity) is held throughout. Same poles as the PID of that bandwidth (BG13
-    keeps 100 rad/s for the linear part of all its laws).
+    with the configuration found from the measured motors on every sample. Velocity terms
+    are those of the reference: the sign of a measured velocity near zero would chatter.
+    qd_ref and qdd_ref are means over the period for which the effort will be held; the
+    effort that the model lacks at the start (wrong gravity) is held throughout. Same poles
+    as the PID of that bandwidth (BG13 keeps 100 rad/s for the linear part of all its laws).
 
     Args:
-        inverse: The model; the robot's a-priori parameters with the nominal payload by default.
+        inverse: The model; the robot's a-priori parameters with the nominal payload by
+            default.
         bandwidth: w. [rad/s] As for the PID.
     """
 
@@ -293,7 +299,12 @@ class ComputedTorque:
         w = _bandwidth(self.bandwidth, 1 / setup.period)
         motors = list(model.actuated)
         first = np.concatenate([motion.q[0], motion.qd[0], np.zeros(len(motors))])
-        signals = (motion.q, motion.qd, _held_mean(motion.qd), _held_mean(motion.qdd))
+        signals = (
+            motion.q,
+            motion.qd,
+            _held_mean(motion.qd),
+            _held_mean(motion.qdd),
+        )
         return CompiledLaw(
             kernel=computed_torque_kernel(model, lanes=setup.lanes),
             state=np.column_stack([np.tile(first, (len(missing), 1)), missing]),
@@ -357,7 +368,8 @@ def _check_bandwidth(bandwidth: float | None) -> None:
     """Raise if a bandwidth is given that is not positive."""
     if bandwidth is not None and not (np.isfinite(bandwidth) and bandwidth > 0):
         raise InvalidInput(
-            f"the bandwidth is {bandwidth} rad/s, expected a positive number", bandwidth=bandwidth
+            f"the bandwidth is {bandwidth} rad/s, expected a positive number",
+            bandwidth=bandwidth,
         )
 
 

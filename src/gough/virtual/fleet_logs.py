@@ -1,8 +1,8 @@
 """Logs of virtual fleets in ordinary motion: pick and place, temperature, wear and a few faults.
 
 Efforts are regressor times parameters along the motion, with the noise of the sensors: no
-controller, no time steps, so months of logs take seconds. The equations are those of the estimator;
-what is tested is everything after them.
+controller, no time steps, so months of logs take seconds. The equations are those of the
+estimator; what is tested is everything after them.
 """
 
 from __future__ import annotations

@@ -30,10 +30,11 @@ class _TermGroup(NamedTuple):
 class JointEfforts:
     """The joint terms of some coordinates: `rotor` qdd plus the efforts that a call returns.
 
-    Internal states are held over a step of the integrator and updated after it: exact to first
-    order in its length. The transmitted effort u of a motor is its effort less the friction of its
-    joint: u + f(u) = tau, solved by u = tau / (1 + f(u) / u), at once where f is in proportion to
-    u.
+    Internal states are held over a step of the integrator and updated after it: exact to
+    first order in its length. The transmitted effort u of a motor is its effort less the
+    friction of its
+    joint: u + f(u) = tau, solved by u = tau / (1 + f(u) / u), at once where f is in
+    proportion to u.
 
     Args:
         values: Coefficients of the terms by parameter name.
@@ -73,7 +74,8 @@ class JointEfforts:
     def _joints_together(self, name: str, term: JointTerm) -> list[NDArray[np.intp]]:
         """Return the joints of a term in groups that are evaluated together.
 
-        Joints with internal states, or that depend on other joints, are evaluated one by one.
+        Joints with internal states, or that depend on other joints, are evaluated one by
+        one.
         """
         joints = [k for k, joint in enumerate(self._joints) if name in joint.terms]
         if term.lags or term.other_joints:
@@ -176,7 +178,10 @@ class JointEfforts:
         return self._sum(self._groups, q, qd, transmitted)
 
     def update_states(
-        self, before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray], h: float
+        self,
+        before: tuple[FloatArray, FloatArray],
+        after: tuple[FloatArray, FloatArray],
+        h: float,
     ) -> None:
         """Update the internal states over a step of length h [s].
 

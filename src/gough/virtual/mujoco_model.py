@@ -2,14 +2,16 @@
 
 Needs no MuJoCo.
 
-MuJoCo takes the pose in which a model is written as its reference (`qpos0`), and holds tendons at
-the length they have there. So the robot is written in its reference configuration, with its loops
-closed, and each joint's `ref` is its coordinate there: MuJoCo's coordinates are Gough's. `connect`
-and `weld` hold sites together, which needs no reference.
+MuJoCo takes the pose in which a model is written as its reference (`qpos0`), and holds
+tendons at the length they have there. So the robot is written in its reference
+configuration, with its loops closed, and each joint's `ref` is its coordinate there:
+MuJoCo's coordinates are Gough's. `connect` and `weld` hold sites together, which needs no
+reference.
 
-MuJoCo's constraints are soft: they yield by about one part in ten thousand of the force they
-transmit (`SOLVER_IMPEDANCE`) and return within two time steps. Tendons ignore the centripetal
-acceleration at first (MuJoCo includes it for `connect` and `weld`, since 3.7) and return likewise.
+MuJoCo's constraints are soft: they yield by about one part in ten thousand of the force
+they transmit (`SOLVER_IMPEDANCE`) and return within two time steps. Tendons ignore the
+centripetal acceleration at first (MuJoCo includes it for `connect` and `weld`, since 3.7)
+and return likewise.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ MIN_INERTIA = 1e-12  # added to bodies without thickness, which MuJoCo refuses [
 class MujocoBody(NamedTuple):
     """A body of the MuJoCo model and the joints before it.
 
-    The joints are its own and those of massless bodies between it and its parent, base first.
+    The joints are its own and those of massless bodies between it and its parent, base
+    first.
     """
 
     body: str
@@ -55,12 +58,13 @@ def bodies_of(
 ) -> list[MujocoBody]:
     """Return the bodies that MuJoCo needs.
 
-    These are bodies with mass, and massless ones that end, branch or close a chain. MuJoCo gives a
-    body several joints, so that a massless body that only links two is not needed.
+    These are bodies with mass, and massless ones that end, branch or close a chain. MuJoCo
+    gives a body several joints, so that a massless body that only links two is not needed.
 
     Args:
         massive: Bodies with mass.
-        without: Bodies to leave out, besides the sliders of force elements, which are tendons.
+        without: Bodies to leave out, besides the sliders of force elements, which are
+            tendons.
     """
     excluded = {*without, *model.mechanism.forces}
     joints = [joint for joint in model.mechanism.joints if joint.child not in excluded]
@@ -97,12 +101,18 @@ class MujocoScene:
 
     Attributes:
         poses: Of all bodies in the reference configuration, (4, 4).
-        root: The XML element of the model; default, tendon, equality and actuator are its children.
+        root: The XML element of the model; default, tendon, equality and actuator are its
+            children.
         bodies: XML elements by body.
     """
 
     def __init__(
-        self, model: Model, links: list[MujocoBody], *, timestep: float, tolerance: float = 1e-12
+        self,
+        model: Model,
+        links: list[MujocoBody],
+        *,
+        timestep: float,
+        tolerance: float = 1e-12,
     ) -> None:
         self.model = model
         self.links = links
@@ -128,7 +138,10 @@ class MujocoScene:
         solref = f"{2 * timestep!r} 1"
         for element in ("joint", "tendon"):
             SubElement(
-                self.default, element, solreffriction=solref, solimpfriction=SOLVER_IMPEDANCE
+                self.default,
+                element,
+                solreffriction=solref,
+                solimpfriction=SOLVER_IMPEDANCE,
             )
         SubElement(self.default, "equality", solref=solref, solimp=SOLVER_IMPEDANCE)
         self.bodies = {BASE: SubElement(self.root, "worldbody")}
@@ -137,7 +150,9 @@ class MujocoScene:
         self.actuator = SubElement(self.root, "actuator")
 
     def add_links(
-        self, inertia: Mapping[str, FloatArray], attributes: Mapping[str, Mapping[str, str]]
+        self,
+        inertia: Mapping[str, FloatArray],
+        attributes: Mapping[str, Mapping[str, str]],
     ) -> None:
         """Add all bodies with their joints in the reference configuration.
 
@@ -150,7 +165,10 @@ class MujocoScene:
             to_body = np.linalg.inv(self.poses[link.body])
             element = SubElement(self.bodies[link.parent], "body", name=xml_text(link.body))
             self.bodies[link.body] = element
-            _set_pose(element, np.linalg.inv(self.poses[link.parent]) @ self.poses[link.body])
+            _set_pose(
+                element,
+                np.linalg.inv(self.poses[link.parent]) @ self.poses[link.body],
+            )
             for joint in link.joints:
                 frame = to_body @ self.poses[joint.parent] @ joint.placement.matrix
                 values = {
@@ -162,7 +180,11 @@ class MujocoScene:
                 if joint.kind == "revolute":
                     values["type"] = "hinge"
                     values["pos"] = xml_numbers(frame[:3, 3])
-                SubElement(element, "joint", values | dict(attributes.get(joint.name, {})))
+                SubElement(
+                    element,
+                    "joint",
+                    values | dict(attributes.get(joint.name, {})),
+                )
             _add_inertial(element, inertia[link.body])
 
     def add_site(self, frame: Frame, name: str, along: float = 0.0) -> str:
@@ -174,7 +196,10 @@ class MujocoScene:
         return xml_text(name)
 
     def add_rod(
-        self, name: str, frames: Iterable[Frame], attributes: Mapping[str, str] | None = None
+        self,
+        name: str,
+        frames: Iterable[Frame],
+        attributes: Mapping[str, str] | None = None,
     ) -> str:
         """Add a tendon between two frames and return its name."""
         values = {"name": xml_text(name), "width": "0.005"}
@@ -188,7 +213,8 @@ class MujocoScene:
 
         connect, weld: of the sites a and b.
         axis: a second `connect` along the z axes; one of its equations is redundant.
-        slider: a light body that slides in three directions on the first one and replaces it.
+        slider: a light body that slides in three directions on the first one and replaces
+        it.
         rod: a `spatial` tendon of constant length.
         sum: a `fixed` tendon, the weighted sum of coordinates, of constant length.
         reel: both tendons, one as long as the other.
@@ -266,7 +292,10 @@ class MujocoScene:
         fixed = SubElement(self.tendon, "fixed", name=name)
         for joint, coefficient in closure.coefficients.items():
             SubElement(
-                fixed, "joint", joint=xml_text(joint), coef=repr(float(factor * coefficient))
+                fixed,
+                "joint",
+                joint=xml_text(joint),
+                coef=repr(float(factor * coefficient)),
             )
         return name
 

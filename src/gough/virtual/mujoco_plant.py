@@ -1,8 +1,8 @@
 """A third plant: MuJoCo.
 
 Robots with massless legs (S20's Stewart platform) are one rigid body under leg forces: no
-constraints, exact to the integrator. Other robots have their loops held by MuJoCo's soft equality
-constraints; `Simulation.loop_error` is how far they open.
+constraints, exact to the integrator. Other robots have their loops held by MuJoCo's soft
+equality constraints; `Simulation.loop_error` is how far they open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from gough.engine.model import Model
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Closure, Frame, Joint, Mechanism
 from gough.virtual.joint_efforts import JointEfforts
-from gough.virtual.mujoco_model import MujocoScene, bodies_of, closed_bodies, xml_text
+from gough.virtual.mujoco_model import (
+    MujocoScene,
+    bodies_of,
+    closed_bodies,
+    xml_text,
+)
 from gough.virtual.plant import PlantSettings
 from gough.virtual.tree_plant import TreePlant, body_inertias, runge_kutta
 
@@ -32,9 +37,9 @@ ROTOR_MASS = 1e-12
 def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: float) -> Any:
     """Return one variant of a robot as MjModel; actuator k drives motor k with gear 1.
 
-    Force elements are tendons; those without a motor have actuators after the motors'. A leg
-    without inertia (base, two or three pivots in one point, slider, two ends that coincide) becomes
-    a force between its two ends, too.
+    Force elements are tendons; those without a motor have actuators after the motors'. A
+    leg without inertia (base, two or three pivots in one point, slider, two ends that
+    coincide) becomes a force between its two ends, too.
 
     Args:
         values: Standard parameters, (p,).
@@ -69,7 +74,10 @@ def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: f
     for closure in mechanism.closures:
         if closure.name in legs:
             leg = legs[closure.name]
-            ends = (Frame(body=BASE, placement=leg[0].placement), closure.frames[1])
+            ends = (
+                Frame(body=BASE, placement=leg[0].placement),
+                closure.frames[1],
+            )
             tendons[leg[-1].name] = scene.add_rod(closure.name, ends)
         elif closure.name in mechanism.forces:
             armature = armatures.get(closure.name, {})

@@ -1,9 +1,9 @@
 """A second plant: constrained dynamics from Pinocchio's mass matrix, bias and Jacobians.
 
-Acceptance data come from here: nothing but the mechanism's description is shared with the engine.
-Inertias, kinematics, mass matrix and bias come from Pinocchio; friction, integrator and closures
-are written again, the closures on its world-frame Jacobian J and dJ/dt (point p of a body: velocity
-J_lin v + (J_ang v) x p).
+Acceptance data come from here: nothing but the mechanism's description is shared with the
+engine. Inertias, kinematics, mass matrix and bias come from Pinocchio; friction, integrator
+and closures are written again, the closures on its world-frame Jacobian J and dJ/dt (point
+p of a body: velocity J_lin v + (J_ang v) x p).
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class PinocchioTree(NamedTuple):
 def build_tree(mechanism: Mechanism, inertias: Mapping[str, FloatArray]) -> PinocchioTree:
     """Return the tree of a mechanism as a Pinocchio model.
 
-    Pinocchio's algorithms assume that subtrees are contiguous, so joints are added depth first.
+    Pinocchio's algorithms assume that subtrees are contiguous, so joints are added depth
+    first.
 
     Args:
         inertias: Ten inertial parameters by body.
@@ -105,9 +106,9 @@ def _inertia(parameters: FloatArray, body: str) -> Any:
 class Closures:
     """The closure equations of a mechanism in the coordinates of a Pinocchio tree.
 
-    A kind of closure is made of the equations that its entry names. With frames a and b, their
-    origins p and angular velocities w in the world, their residuals and the rates of these where
-    the loops are closed are:
+    A kind of closure is made of the equations that its entry names. With frames a and b,
+    their origins p and angular velocities w in the world, their residuals and the rates of
+    these where the loops are closed are:
 
         gap       p_b - p_a                                    d/dt of it
         distance  |p_b - p_a| - length (or + the sum below)    d/dt of it
@@ -116,7 +117,8 @@ class Closures:
         turn      rotation vector of R_a^T R_b                 R_a^T (w_b - w_a)
         sum       constant + sum of coefficient x coordinate   sum of coefficient x rate
 
-    Arrays over the ends of the c closures have the frames a first, then the frames b: (2c, ...).
+    Arrays over the ends of the c closures have the frames a first, then the frames b: (2c,
+    ...).
     """
 
     def __init__(self, mechanism: Mechanism, tree: PinocchioTree) -> None:
@@ -264,7 +266,11 @@ def _coefficients(
 
 # Maps a vector to its cross-product matrix, row by row.
 _LEVI_CIVITA = np.array(
-    [[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0.0]]
+    [
+        [0, 0, 0, 0, 0, -1, 0, 1, 0],
+        [0, 0, 1, 0, 0, 0, -1, 0, 0],
+        [0, -1, 0, 1, 0, 0, 0, 0, 0.0],
+    ]
 )
 
 
@@ -297,9 +303,9 @@ class ConstrainedTree:
         [M  K^T] [qdd  ]   [tau - h(q, qd) - f(q, qd)]
         [K  0  ] [-lambda] = [-(dK/dt) qd              ]
 
-    with the rotor inertias on the diagonal of M, solved with pivoting: M may be singular (massless
-    bodies) as long as the closures hold these bodies. Closure equations that others imply in the
-    reference configuration are left out.
+    with the rotor inertias on the diagonal of M, solved with pivoting: M may be singular
+    (massless bodies) as long as the closures hold these bodies. Closure equations that
+    others imply in the reference configuration are left out.
 
     Args:
         values: Standard parameters of one variant, (p,).
@@ -308,7 +314,11 @@ class ConstrainedTree:
     """
 
     def __init__(
-        self, model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray
+        self,
+        model: Model,
+        values: FloatArray,
+        load: FloatArray,
+        dead_band: FloatArray,
     ) -> None:
         mechanism = model.mechanism
         parameters = dict(zip(mechanism.standard.names, values.tolist()))

@@ -82,8 +82,8 @@ class Plant(Protocol):
         """Return the sample at the start of a controller period and the state at its end.
 
         Args:
-            effort: Motor efforts at 2 substeps + 1 evenly spaced times of the period, both ends
-                included, (g, k, a).
+            effort: Motor efforts at 2 substeps + 1 evenly spaced times of the period, both
+                ends included, (g, k, a).
         """
 
 
@@ -94,7 +94,11 @@ class Actuator(Protocol):
         """Return the state in which the drive holds an effort (k, a)."""
 
     def drive(
-        self, state: FloatArray, command: FloatArray, period: float, moments: int
+        self,
+        state: FloatArray,
+        command: FloatArray,
+        period: float,
+        moments: int,
     ) -> tuple[FloatArray, FloatArray]:
         """Return efforts at evenly spaced times of a period, (g, k, a), and the next state."""
 
@@ -108,7 +112,11 @@ class IdealDrive:
         return np.empty(0)
 
     def drive(
-        self, state: FloatArray, command: FloatArray, period: float, moments: int
+        self,
+        state: FloatArray,
+        command: FloatArray,
+        period: float,
+        moments: int,
     ) -> tuple[FloatArray, FloatArray]:
         """Return the command at all times of the period, (g, k, a)."""
         return np.broadcast_to(command, (moments, *command.shape)), state
@@ -120,10 +128,10 @@ PlantFactory = Callable[[PlantSettings], Plant]
 class GoughPlant:
     """Our own closed-chain equations, integrated by the classical Runge-Kutta method.
 
-    The integrated coordinates are the independent ones. Loops are closed by a Newton step at every
-    evaluation, so they do not drift. Coulomb friction is fs sign(qd) with the sign linear inside
-    the dead band: a robot "at rest" creeps at most at the band, and samples of the motion obey the
-    inverse dynamics with that dead band exactly.
+    The integrated coordinates are the independent ones. Loops are closed by a Newton step
+    at every evaluation, so they do not drift. Coulomb friction is fs sign(qd) with the sign
+    linear inside the dead band: a robot "at rest" creeps at most at the band, and samples
+    of the motion obey the inverse dynamics with that dead band exactly.
 
     The state is [q, v, w], (k, n + m + x), with the internal states w of joint terms.
     """
@@ -169,11 +177,16 @@ class GoughPlant:
 
 
 def friction_rate(
-    model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray, q: FloatArray
+    model: Model,
+    values: FloatArray,
+    load: FloatArray,
+    dead_band: FloatArray,
+    q: FloatArray,
 ) -> float:
     """Return the fastest rate of friction inside its dead band. [1/s]
 
-    It is max eig(M^-1 D), D = E^T diag(fs / band + fv) E, over all variants and configurations.
+    It is max eig(M^-1 D), D = E^T diag(fs / band + fv) E, over all variants and
+    configurations.
 
     Args:
         values: Standard parameters of each variant, (k, p).

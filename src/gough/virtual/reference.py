@@ -7,7 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidTrajectory, LoopNotClosed, SingularConfiguration, nearest
+from gough.core.errors import (
+    InvalidTrajectory,
+    LoopNotClosed,
+    SingularConfiguration,
+    nearest,
+)
 from gough.core.motion import Motion
 from gough.core.trajectory import Trajectory, smooth_start
 from gough.engine.limits import collect_limits, measure
@@ -36,13 +41,18 @@ class Pace(NamedTuple):
 
 
 def build_reference(
-    model: Model, trajectory: Trajectory, rate: float, periods: int | None = None, lead_in: int = 1
+    model: Model,
+    trajectory: Trajectory,
+    rate: float,
+    periods: int | None = None,
+    lead_in: int = 1,
 ) -> Reference:
     """Return the motion of all coordinates along a trajectory that the robot can follow.
 
-    A periodic trajectory is preceded by `lead_in` periods along the same path whose pace rises
-    smoothly from rest within the first half period, so that the recorded periods repeat. Task
-    coordinates that the trajectory does not name keep their reference configuration.
+    A periodic trajectory is preceded by `lead_in` periods along the same path whose pace
+    rises smoothly from rest within the first half period, so that the recorded periods
+    repeat. Task coordinates that the trajectory does not name keep their reference
+    configuration.
 
     Args:
         rate: Of the controller. [Hz]
@@ -173,7 +183,8 @@ def _follow(
         return model.kinematics.motion(times, q, qd, qdd, by, start=start)
     except (LoopNotClosed, SingularConfiguration) as error:
         raise InvalidTrajectory(
-            f"'{model.mechanism.name}' cannot follow the trajectory: {error}", **error.numbers
+            f"'{model.mechanism.name}' cannot follow the trajectory: {error}",
+            **error.numbers,
         ) from error
 
 
@@ -201,7 +212,8 @@ def _check_motion(model: Model, motion: Motion) -> None:
 def _check_singularities(model: Model, motion: Motion) -> None:
     """Raise if the motors do not determine the platform at a sample, or between two samples.
 
-    The determinant of the closures' dependent columns K changes sign across a Type-2 singularity.
+    The determinant of the closures' dependent columns K changes sign across a Type-2
+    singularity.
     """
     partition = model.loops.partitions["actuated"]
     if not partition.dependent:

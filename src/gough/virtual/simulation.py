@@ -66,9 +66,9 @@ class Feedback(Protocol):
 class Simulation(Record):
     """True motion and efforts of k variants of a robot, at the recorded samples.
 
-    An effort that is held from one sample to the next acts half a period later than its time stamp.
-    The mean of the efforts before and after a sample, which a drive that averages measures, has no
-    such delay.
+    An effort that is held from one sample to the next acts half a period later than its
+    time stamp. The mean of the efforts before and after a sample, which a drive that
+    averages measures, has no such delay.
     """
 
     model: Model  # the robot
@@ -146,7 +146,10 @@ class Simulation(Record):
         kinematics = self.model.kinematics
         q = self.q[variant]
         qd, qdd = kinematics.rates(
-            q, self.velocity[variant], self.acceleration[variant], self.model.loops.dynamic
+            q,
+            self.velocity[variant],
+            self.acceleration[variant],
+            self.model.loops.dynamic,
         )
         return Motion(
             coordinates=self.model.mechanism.coordinates,
@@ -208,8 +211,8 @@ def record(
 ) -> Recording:
     """Return the log that the robot's controller would have saved, with sensor noise.
 
-    Robots with drive gains record currents, the others efforts. The same simulation and seed give
-    the same bytes.
+    Robots with drive gains record currents, the others efforts. The same simulation and
+    seed give the same bytes.
 
     Args:
         noise: Of the sensors; the robot file's by default, `Noise()` for none.
@@ -217,8 +220,8 @@ def record(
         variant: Which of the simulated variants to record.
         covariance: Of the effort noise instead of that of `noise`, (a, a).
         velocity_noise: Standard deviation of recorded velocities; None records none.
-        average: Record the mean of the efforts before and after each sample, else the command that
-            follows it.
+        average: Record the mean of the efforts before and after each sample, else the
+            command that follows it.
     """
     if not 0 <= variant < simulation.n_variants:
         raise InvalidInput(

@@ -107,8 +107,8 @@ def body_inertias(
 class TreePlant:
     """Trees, one for each variant. Coulomb friction is linear inside the dead band.
 
-    Coordinates that the trees do not have (massless legs, force elements) follow from those of the
-    platform or the motors.
+    Coordinates that the trees do not have (massless legs, force elements) follow from those
+    of the platform or the motors.
     """
 
     def __init__(self, settings: PlantSettings, trees: Sequence[Tree], step: Stepper) -> None:

@@ -50,7 +50,9 @@ def _function_of(verb: str, called: str | None) -> Callable[..., None]:
     """Return the function of a verb with its options; an empty one if it is not called."""
     if verb != called:
         return lambda: None
-    from gough.app.cli.verb_commands import command  # only now, with what the verb uses
+    from gough.app.cli.verb_commands import (
+        command,
+    )  # only now, with what the verb uses
 
     return command(verb)
 
@@ -65,7 +67,10 @@ def _root(
     show_version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version.",
         ),
     ] = False,
 ) -> None:
@@ -75,8 +80,8 @@ def _root(
 def main() -> None:
     """Run the command line.
 
-    The exit code is 0 when done, 1 after one error message on stderr, 2 on wrong usage, 3 if the
-    result is beyond a threshold, 130 after Ctrl-C.
+    The exit code is 0 when done, 1 after one error message on stderr, 2 on wrong usage, 3
+    if the result is beyond a threshold, 130 after Ctrl-C.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -91,7 +96,10 @@ def main() -> None:
     except SystemExit as stop:
         if stop.code != INTERRUPTED:  # the exit code that Typer gives to Ctrl-C
             raise
-        _fail("stopped; files already complete were kept, nothing is half-written", INTERRUPTED)
+        _fail(
+            "stopped; files already complete were kept, nothing is half-written",
+            INTERRUPTED,
+        )
 
 
 def _called_command() -> str | None:

@@ -19,7 +19,10 @@ PROGRESS_DELAY = 1.0  # time before a progress bar is shown [s]
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print JSON for machines instead of text."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is already there.")]
 
 

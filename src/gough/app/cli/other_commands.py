@@ -53,9 +53,13 @@ def schema() -> None:
 
 
 def view(
-    robot: Annotated[str, typer.Argument(help="Name of a bundled robot or path of a robot file.")],
+    robot: Annotated[
+        str,
+        typer.Argument(help="Name of a bundled robot or path of a robot file."),
+    ],
     log: Annotated[
-        list[str] | None, typer.Option(help="A log to play; may be given again.")
+        list[str] | None,
+        typer.Option(help="A log to play; may be given again."),
     ] = None,
     result: Annotated[
         str | None,
@@ -64,7 +68,8 @@ def view(
         ),
     ] = None,
     description: Annotated[
-        str | None, typer.Option(help="TOML that says which column of a log is which.")
+        str | None,
+        typer.Option(help="TOML that says which column of a log is which."),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; the next free one if it is taken.")] = 8080,
@@ -96,7 +101,10 @@ def view(
 
 
 def run(
-    study: Annotated[str, typer.Argument(help="Study file (TOML): section = verb, key = option.")],
+    study: Annotated[
+        str,
+        typer.Argument(help="Study file (TOML): section = verb, key = option."),
+    ],
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -110,7 +118,12 @@ def run(
     with progress(f"running {study}", quiet=as_json) as update:
         for verb, options, result in run_study(study, force=force, progress=update):
             settings = step_settings(verb, options)
-            done.append({"verb": verb, "result": result.to_dict() | {"settings": settings}})
+            done.append(
+                {
+                    "verb": verb,
+                    "result": result.to_dict() | {"settings": settings},
+                }
+            )
             if not as_json:
                 say(f"{verb}: {_headline(result)}")
             if has_failed(result):
@@ -127,10 +140,12 @@ def _headline(result: Any) -> str:
 
 def demo(
     robot: Annotated[
-        str, typer.Argument(help="palida, orthoglide, h4, stewart, five_bar or fleet.")
+        str,
+        typer.Argument(help="palida, orthoglide, h4, stewart, five_bar or fleet."),
     ] = "palida",
     output: Annotated[
-        str, typer.Option("-o", "--output", help="Folder for everything it makes.")
+        str,
+        typer.Option("-o", "--output", help="Folder for everything it makes."),
     ] = "gough-demo",
     force: Force = False,
     as_json: Json = False,

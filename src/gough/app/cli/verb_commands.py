@@ -10,7 +10,13 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from gough.app.cli.display import Json, exit_if_failed, print_json, progress, say
+from gough.app.cli.display import (
+    Json,
+    exit_if_failed,
+    print_json,
+    progress,
+    say,
+)
 from gough.app.studies.step import WrittenFiles
 from gough.app.studies.study_file import run_step, step_settings
 from gough.app.studies.verbs import step_type
@@ -166,8 +172,8 @@ def _is_table(option: Option) -> bool:
 def parse_cli_value(option: Option, words: Any) -> Any:
     """Return the value of an option that was written on a command line.
 
-    A list such as `a=1 b=2` is a mapping; a single number of an option that takes one number or
-    several is that number.
+    A list such as `a=1 b=2` is a mapping; a single number of an option that takes one
+    number or several is that number.
     """
     if not isinstance(words, list):
         return words

@@ -1,8 +1,9 @@
 """Small SVG charts: the building blocks of all figures of the report.
 
-Drawn here and not by Plotly in the browser. Measured on the hexapod's report (headless Chromium,
-two cores, no GPU): with Plotly 6.4 MB, of which 4.8 MB are its script, and 9-14 s until it is
-drawn; with these 0.43 MB and 1-2 s. They are also vectors on paper, sized for it.
+Drawn here and not by Plotly in the browser. Measured on the hexapod's report (headless
+Chromium, two cores, no GPU): with Plotly 6.4 MB, of which 4.8 MB are its script, and 9-14 s
+until it is drawn; with these 0.43 MB and 1-2 s. They are also vectors on paper, sized for
+it.
 """
 
 from __future__ import annotations
@@ -66,7 +67,13 @@ def svg(
     )
 
 
-def text(x: float, y: float, content: str, class_: str = "label", **attributes: object) -> Markup:
+def text(
+    x: float,
+    y: float,
+    content: str,
+    class_: str = "label",
+    **attributes: object,
+) -> Markup:
     """Return a text; anchored by `class_` (`end`, `middle`)."""
     return tag("text", content, x=x, y=y, class_=class_, **attributes)
 
@@ -151,7 +158,12 @@ class Plot:
         for mark in marks:
             is_zero = mark == 0 and not log
             axis += self.level(mark, "zero" if is_zero else "grid")
-            axis += text(self.left - 5, self.up(mark) + 3, label(mark, marks, log), "tick end")
+            axis += text(
+                self.left - 5,
+                self.up(mark) + 3,
+                label(mark, marks, log),
+                "tick end",
+            )
         return axis
 
     def x_axis(self, count: int = 5, unit: str = "", *, log: bool = False) -> Markup:
@@ -166,7 +178,11 @@ class Plot:
         return tag("g", *texts, class_="x-ticks")
 
     def dots(
-        self, x: FloatArray, y: FloatArray, radius: float, classes: Sequence[str]
+        self,
+        x: FloatArray,
+        y: FloatArray,
+        radius: float,
+        classes: Sequence[str],
     ) -> list[Markup]:
         """Return a dot of a class for each point."""
         circles = []
@@ -204,7 +220,15 @@ class Plot:
         if left:
             texts.append(text(self.left, self.bottom + 25, left, "tick"))
         height = self.bottom + 30
-        return svg(PICTURE_WIDTH, height, y_axis, *children, x_axis, *texts, title=title)
+        return svg(
+            PICTURE_WIDTH,
+            height,
+            y_axis,
+            *children,
+            x_axis,
+            *texts,
+            title=title,
+        )
 
     def window(self, *children: Markup) -> Markup:
         """Return a drawing area for packed curves over the plot; the page can zoom it."""
@@ -225,7 +249,11 @@ class Plot:
         return np.rint(PACKED_WIDTH * (x - self.x[0]) / (self.x[1] - self.x[0])).astype(int)
 
     def packed(
-        self, x: FloatArray, y: FloatArray, segment: NDArray[np.int_], class_: str
+        self,
+        x: FloatArray,
+        y: FloatArray,
+        segment: NDArray[np.int_],
+        class_: str,
     ) -> Markup:
         """Return a curve in relative integer steps, about five characters per point.
 

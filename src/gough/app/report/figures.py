@@ -75,7 +75,12 @@ def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: i
 
 
 def _effort_chart(
-    fit: Fit, j: int, row: str, effort_unit: str, segment: NDArray[np.int_], count: int
+    fit: Fit,
+    j: int,
+    row: str,
+    effort_unit: str,
+    segment: NDArray[np.int_],
+    count: int,
 ) -> Markup:
     """Return the picture of joint equation j; curves are interrupted where `segment` changes."""
     measured = fit.measured[:, j]
@@ -86,7 +91,14 @@ def _effort_chart(
     residual_rms = _rms(residual[used])
     relative = percent(residual_rms / max(_rms(measured[used]), 1e-300))
     x = (float(fit.time[0]), float(fit.time[-1])) if len(fit.time) > 1 else (0.0, 1.0)
-    upper = Plot(left=46, top=26, width=366, height=112, x=x, y=span_of(measured, predicted))
+    upper = Plot(
+        left=46,
+        top=26,
+        width=366,
+        height=112,
+        x=x,
+        y=span_of(measured, predicted),
+    )
     largest = float(np.abs(residual[used]).max()) * 1.15 or 1.0
     lower = Plot(left=46, top=148, width=366, height=44, x=x, y=(-largest, largest))
     time = fit.time[keep]
@@ -171,7 +183,14 @@ def _residuals(fits: Sequence[Fit], j: int, held_out: bool) -> list[tuple[FloatA
 def histogram(fits: Sequence[Fit], j: int, row: str) -> Markup:
     """Return the distribution of a residual over its rms, beside a Gaussian."""
     reach = HISTOGRAM_REACH
-    plot = Plot(left=6, top=4, width=168, height=54, x=(-reach, reach), y=(0.0, HISTOGRAM_HEIGHT))
+    plot = Plot(
+        left=6,
+        top=4,
+        width=168,
+        height=54,
+        x=(-reach, reach),
+        y=(0.0, HISTOGRAM_HEIGHT),
+    )
     edges = np.linspace(-reach, reach, 33)
     grid = np.linspace(-reach, reach, 65)
     gaussian = np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi)
@@ -213,7 +232,14 @@ def spectra(fits: Sequence[Fit], rows: Sequence[str]) -> list[Markup]:
     for row, curves in zip(rows, spectra_of_rows):
         densities = [density for _, density, _ in curves]
         low, high = span_of(*densities, np.zeros(0), pad=0.05)
-        plot = Plot(left=34, top=4, width=200, height=54, x=x, y=(low, max(high, low + 1.0)))
+        plot = Plot(
+            left=34,
+            top=4,
+            width=200,
+            height=54,
+            x=x,
+            y=(low, max(high, low + 1.0)),
+        )
         lines = [plot.curve(*curve) for curve in curves]
         y_axis = plot.y_axis(log=True)
         x_axis = plot.x_axis(log=True)
@@ -237,9 +263,9 @@ def _spectra_of_row(fits: Sequence[Fit], j: int) -> list[tuple[FloatArray, Float
 def amplitude_density(time: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return frequencies (b,) [Hz] and amplitude densities (b,) [unit / sqrt(Hz)].
 
-    Missing samples of the even clock dt are set to zero: for N samples of white noise of variance
-    s^2, |sum x exp(-j w t)|^2 has mean N s^2 whatever is missing, so the one-sided density is 2 dt
-    |X|^2 / N. Averaged in bands of equal width in log f.
+    Missing samples of the even clock dt are set to zero: for N samples of white noise of
+    variance s^2, |sum x exp(-j w t)|^2 has mean N s^2 whatever is missing, so the one-sided
+    density is 2 dt |X|^2 / N. Averaged in bands of equal width in log f.
 
     Args:
         time: Of samples with gaps, (t,). [s]
@@ -316,7 +342,11 @@ def _correlation_key(left: float) -> list[Markup]:
     for level in range(-CORRELATION_SHADES, CORRELATION_SHADES + 1):
         x = left + 10 * (level + CORRELATION_SHADES)
         key.append(tag("rect", x=x, y=8, width=10, height=9, class_=_shade(level)))
-    for x, word, anchor in ((0, "−1", ""), (85, "0", "middle"), (170, "1", "end")):
+    for x, word, anchor in (
+        (0, "−1", ""),
+        (85, "0", "middle"),
+        (170, "1", "end"),
+    ):
         key.append(text(left + x, 28, word, f"tick {anchor}"))
     return key
 
@@ -362,7 +392,10 @@ class _ComparedPage:
 
     @classmethod
     def of(
-        cls, chosen: Estimate, results: Mapping[str, Estimate | Enclosure], pitch: int
+        cls,
+        chosen: Estimate,
+        results: Mapping[str, Estimate | Enclosure],
+        pitch: int,
     ) -> _ComparedPage:
         """Return the picture of some parameters of the chosen estimate."""
         margin = 14 + 5.9 * max(len(name) for name in chosen.parameters)
@@ -418,7 +451,14 @@ def _compared_parameter(page: _ComparedPage, i: int) -> list[Markup]:
     middle = top + page.pitch / 2
     parts = []
     if i % 2:
-        stripe = tag("rect", x=0, y=top, width=COMPARISON_WIDTH, height=page.pitch, class_="stripe")
+        stripe = tag(
+            "rect",
+            x=0,
+            y=top,
+            width=COMPARISON_WIDTH,
+            height=page.pitch,
+            class_="stripe",
+        )
         parts.append(stripe)
     parts.append(text(page.plot.left - 8, middle + 3.5, name, "label end"))
     for k, box in enumerate(page.boxes.values()):
@@ -483,7 +523,10 @@ def _confidence_interval(
         return [text(plot.left - 2, height + 3, words, f"tick {class_} ")]
     inside = np.clip(ends, -COMPARISON_REACH, COMPARISON_REACH)
     x = [plot.across(end) for end in inside]
-    return [line(x, (height, height), f"whisker {class_}"), _mark(plot.across(value), height, k)]
+    return [
+        line(x, (height, height), f"whisker {class_}"),
+        _mark(plot.across(value), height, k),
+    ]
 
 
 def _mark(x: float, y: float, k: int) -> Markup:
@@ -500,7 +543,14 @@ def singular_value_chart(base: BaseParameters) -> Markup:
     values = np.maximum(values, -20.0)
     order = np.arange(1.0, len(values) + 1)
     x = (0.0, len(values) + 1.0)
-    plot = Plot(left=52, top=8, width=358, height=112, x=x, y=span_of(values, np.zeros(1)))
+    plot = Plot(
+        left=52,
+        top=8,
+        width=358,
+        height=112,
+        x=x,
+        y=span_of(values, np.zeros(1)),
+    )
     limit = np.log10(base.tolerance) if base.tolerance > 0 else plot.y[0]
     limit_line = plot.level(limit, "limit") if plot.y[0] < limit < plot.y[1] else ""
     classes = np.where(order <= len(base), "kept", "dropped")
@@ -536,7 +586,11 @@ def candidate_charts(choice: ProcessingChoice | None) -> list[Markup]:
 
 
 def _candidate_chart(
-    candidates: Sequence[tuple[float, float]], chosen: float | None, label: str, *, log: bool
+    candidates: Sequence[tuple[float, float]],
+    chosen: float | None,
+    label: str,
+    *,
+    log: bool,
 ) -> Markup:
     """Return the prediction error over a setting; candidates are (setting, error)."""
     settings, errors = np.array(candidates).T
@@ -567,8 +621,8 @@ def _candidate_chart(
 def friction_charts(model: Model, result: Identification) -> list[Markup]:
     """Return friction over velocity and position-dependent terms of each motor.
 
-    Only of motors that have a joint equation of their own. Points are measured effort minus the
-    rest of the model: measured - predicted + the terms shown.
+    Only of motors that have a joint equation of their own. Points are measured effort minus
+    the rest of the model: measured - predicted + the terms shown.
     """
     mechanism = model.mechanism
     fits = [fit for fit in result.fits if len(fit.time) > 2]
@@ -612,11 +666,19 @@ class _JointSamples:
         every = max(1, int(used.sum()) // FRICTION_POINTS)
         kept = np.flatnonzero(used)[::every]
         median = float(np.median(q))
-        return cls(joint=joint, q=q[kept], qd=qd[kept], residual=residual[kept], median=median)
+        return cls(
+            joint=joint,
+            q=q[kept],
+            qd=qd[kept],
+            residual=residual[kept],
+            median=median,
+        )
 
 
 def _joint_charts(
-    samples: _JointSamples, all_terms: Mapping[str, JointTerm], values: dict[Any, float]
+    samples: _JointSamples,
+    all_terms: Mapping[str, JointTerm],
+    values: dict[Any, float],
 ) -> list[Markup]:
     """Return friction over velocity and terms over position of one joint, if it has such terms."""
     joint = samples.joint
@@ -645,7 +707,12 @@ def _joint_charts(
 
 
 def _friction_chart(
-    x: FloatArray, points: FloatArray, grid: FloatArray, curve: FloatArray, x_unit: str, title: str
+    x: FloatArray,
+    points: FloatArray,
+    grid: FloatArray,
+    curve: FloatArray,
+    x_unit: str,
+    title: str,
 ) -> Markup:
     """Return points (x, points) with the curve (grid, curve) of the model."""
     plot = Plot(

@@ -45,7 +45,12 @@ PREDICTION_HEADLINES = {
     "poor": "Poor prediction",
     "not tested": "Not validated",
 }
-LIBRARIES_SHOWN = ("numpy", "scipy", "casadi", "llvmlite")  # on which numbers may depend
+LIBRARIES_SHOWN = (
+    "numpy",
+    "scipy",
+    "casadi",
+    "llvmlite",
+)  # on which numbers may depend
 UNBROKEN_NAME = 32  # characters of a name that does not wrap
 
 
@@ -58,8 +63,8 @@ def write_report(
 ) -> None:
     """Write a self-contained HTML report.
 
-    It needs no network and prints as vectors. The same input and date give the same bytes. A
-    failure leaves no partial file.
+    It needs no network and prints as vectors. The same input and date give the same bytes.
+    A failure leaves no partial file.
 
     Args:
         model: The robot, its name or its file.
@@ -126,7 +131,11 @@ def page(template: str, **content: Any) -> str:
     style = folder.joinpath("report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template(template).render(
-        content, style=Markup(style), script=Markup(script), digest=digest, version=__version__
+        content,
+        style=Markup(style),
+        script=Markup(script),
+        digest=digest,
+        version=__version__,
     )
 
 
@@ -145,7 +154,10 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
     estimate = result.estimate
     parameters = tables.parameter_rows(model, result)
     of_robot = [row for row in parameters if row["name"].payload is None]
-    answers: dict[str, Estimate | Enclosure] = {**result.estimates, **result.enclosures}
+    answers: dict[str, Estimate | Enclosure] = {
+        **result.estimates,
+        **result.enclosures,
+    }
     settings = {**result.logs, **result.settings, **result.processing.to_dict()}
     scenes = {}
     if result.fits and len(result.fits[0].time):
@@ -183,7 +195,12 @@ def _fits(model: Model, result: Identification) -> list[tuple[Any, list[Markup]]
     shown = [fit for fit in result.fits if len(fit.time)]
     rows = []
     for fit in sorted(shown, key=lambda fit: not fit.held_out):
-        rows.append((fit, figures.effort_charts(fit, model.rows, model.row_units, panels)))
+        rows.append(
+            (
+                fit,
+                figures.effort_charts(fit, model.rows, model.row_units, panels),
+            )
+        )
     return rows
 
 

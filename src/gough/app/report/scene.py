@@ -150,8 +150,8 @@ class Skeleton:
 def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
     """Draw a robot at configurations (t, n).
 
-    Each body joins the origins of its joints and its closure points. Virtual joints of the platform
-    are not drawn. Points that coincide throughout are one.
+    Each body joins the origins of its joints and its closure points. Virtual joints of the
+    platform are not drawn. Points that coincide throughout are one.
     """
     mechanism = chain.loops.mechanism
     joints = _drawn_joints(mechanism)
@@ -256,7 +256,9 @@ def _anchors(mechanism: Mechanism, joints: Sequence[Joint]) -> dict[str, list[Fl
 
 
 def _draw_bodies(
-    mechanism: Mechanism, anchors: dict[str, list[FloatArray]], points: _PointSet
+    mechanism: Mechanism,
+    anchors: dict[str, list[FloatArray]],
+    points: _PointSet,
 ) -> tuple[dict[tuple[int, int], str], list[tuple[tuple[int, ...], str]]]:
     """Return the links by their two points, and the plates of base and platform."""
     links: dict[tuple[int, int], str] = {}
@@ -296,9 +298,9 @@ def _around(points: FloatArray) -> list[int]:
 def frames(model: Model, time: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return evenly spaced times (f,) and configurations (f, n) for a moving picture of a log.
 
-    No point moves farther between two frames than a small fraction of the robot; of a log too long
-    for the number of frames the beginning is shown. Samples that the log lacks are interpolated
-    (modified Akima).
+    No point moves farther between two frames than a small fraction of the robot; of a log
+    too long for the number of frames the beginning is shown. Samples that the log lacks are
+    interpolated (modified Akima).
     """
     if len(time) < 3:
         return time, q

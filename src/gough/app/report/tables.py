@@ -30,9 +30,9 @@ QUALITY_WITHOUT_UNIT = ("decimation", "periods", "samples")
 def parameter_rows(model: Model, identification: Identification) -> list[dict[str, Any]]:
     """Return every parameter of the result, drive gains and payload parameters among them.
 
-    The entries are texts: `known` is the relative standard error `share`, or |t| for values that
-    may be zero; `prior` is the value of the robot file, `notices` say why a value is doubtful and
-    `formula` is empty for base parameters that are one standard parameter.
+    The entries are texts: `known` is the relative standard error `share`, or |t| for values
+    that may be zero; `prior` is the value of the robot file, `notices` say why a value is
+    doubtful and `formula` is empty for base parameters that are one standard parameter.
     """
     estimate = identification.estimate
     prior = _prior(model, identification)
@@ -192,7 +192,9 @@ def strongest_pairs(estimate: Estimate) -> list[dict[str, Any]]:
     return rows
 
 
-def quality_table(identification: Identification) -> tuple[list[str], list[tuple[str, list[str]]]]:
+def quality_table(
+    identification: Identification,
+) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Return the logs and, for each figure of data quality, its values."""
     quality = identification.quality
     logs = list(quality)
@@ -222,7 +224,9 @@ def _quality_figure(figure: float | None) -> str:
     return f"{figure:.0f}" if is_whole else number(float(figure), 3)
 
 
-def comparison_table(results: Mapping[str, Estimate | Enclosure]) -> dict[str, Any]:
+def comparison_table(
+    results: Mapping[str, Estimate | Enclosure],
+) -> dict[str, Any]:
     """Return all results side by side and where they contradict each other."""
     disagreements: dict[str, list[str]] = {}
     marked = set()
@@ -237,7 +241,12 @@ def comparison_table(results: Mapping[str, Estimate | Enclosure]) -> dict[str, A
     for name in names:
         cells = []
         for label, result in results.items():
-            cells.append({"text": _answer(result, name), "doubtful": (name, label) in marked})
+            cells.append(
+                {
+                    "text": _answer(result, name),
+                    "doubtful": (name, label) in marked,
+                }
+            )
         rows.append({"name": name, "doubtful": name in disagreements, "cells": cells})
     return {
         "methods": {label: result.method for label, result in results.items()},

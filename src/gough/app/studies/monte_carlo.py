@@ -27,7 +27,17 @@ from gough.virtual import Simulation, record, simulate
 # Columns of the table, a row for each robot, design and noise level: number of runs, number of
 # parameters, fraction of 95 % intervals that contain the truth; then, in standard errors, bias,
 # scatter between runs, and root mean square of the errors.
-COLUMNS = ("robot", "design", "noise", "trials", "parameters", "hold", "bias", "scatter", "rms_z")
+COLUMNS = (
+    "robot",
+    "design",
+    "noise",
+    "trials",
+    "parameters",
+    "hold",
+    "bias",
+    "scatter",
+    "rms_z",
+)
 DESIGN_ITERATIONS = 40  # of a trajectory; it need not be optimal here
 
 
@@ -76,7 +86,10 @@ class MonteCarloStudy(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as JSON can hold it."""
-        return {"trials": [dict(zip(COLUMNS, row)) for row in self.rows], "notes": self.notes}
+        return {
+            "trials": [dict(zip(COLUMNS, row)) for row in self.rows],
+            "notes": self.notes,
+        }
 
     def lines(self) -> list[str]:
         """Return the table as text."""
@@ -121,7 +134,13 @@ def truth_table(robot: str, estimate: Estimate, tie_legs: bool) -> list[TrueAndE
 def _simulated(robot: str, tied: bool, design_number: int, periods: int) -> Simulation:
     """Return the motion of a robot along a designed trajectory, once for each process."""
     model = as_model(robot)
-    plan = design(model, starts=1, iterations=DESIGN_ITERATIONS, seed=design_number, tie_legs=tied)
+    plan = design(
+        model,
+        starts=1,
+        iterations=DESIGN_ITERATIONS,
+        seed=design_number,
+        tie_legs=tied,
+    )
     return simulate(model, plan.trajectory, periods=periods)
 
 
@@ -129,12 +148,16 @@ def outcome_of(run: MonteCarloRun) -> FloatArray:
     """Identify one virtual experiment and compare the estimate with the truth.
 
     Returns:
-        Error of each parameter in standard errors, and 1 where its 95 % interval contains the
-        truth, (2, p).
+        Error of each parameter in standard errors, and 1 where its 95 % interval contains
+        the truth, (2, p).
     """
     simulation = _simulated(run.robot, run.tied, run.design, run.periods)
     usual = simulation.model.mechanism.noise
-    noise = replace(usual, position=run.noise * usual.position, effort=run.noise * usual.effort)
+    noise = replace(
+        usual,
+        position=run.noise * usual.position,
+        effort=run.noise * usual.effort,
+    )
     result = identify(
         simulation.model,
         [record(simulation, seed=run.seed, noise=noise)],
@@ -200,7 +223,9 @@ def _all_runs(robots: Sequence[str], settings: MonteCarloSettings) -> list[Monte
     return runs
 
 
-def _statistics(outcomes: Sequence[FloatArray]) -> tuple[int, int, float, float, float, float]:
+def _statistics(
+    outcomes: Sequence[FloatArray],
+) -> tuple[int, int, float, float, float, float]:
     """Return the last six columns of the table; see `COLUMNS`."""
     z, within = np.array(outcomes).transpose(1, 0, 2)
     n_runs, n_parameters = z.shape

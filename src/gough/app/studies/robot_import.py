@@ -10,7 +10,12 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.display import join_names
-from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration, nearest
+from gough.core.errors import (
+    InvalidMechanism,
+    LoopNotClosed,
+    SingularConfiguration,
+    nearest,
+)
 from gough.core.options import Settings, option
 from gough.engine.loops import Loops
 from gough.engine.mobility import analyse_mobility, find_start_pose
@@ -53,7 +58,10 @@ class ImportSettings(Settings):
         above=0,
     )
     effort: float | None = option(
-        None, "Effort limit of all motors; those of the file by default.", unit="N m or N", above=0
+        None,
+        "Effort limit of all motors; those of the file by default.",
+        unit="N m or N",
+        above=0,
     )
     platform: str | None = option(None, "Link that carries the tool: gets task coordinates.")
 
@@ -283,7 +291,8 @@ def _with_platform(tree: RobotTree, link: str, description: Description, loops: 
     """Add task coordinates: a massless body that follows a link in the directions it moves in."""
     if link not in description.bodies:
         raise InvalidMechanism(
-            f"the file has no link '{link}'{nearest(link, description.bodies)}", link=link
+            f"the file has no link '{link}'{nearest(link, description.bodies)}",
+            link=link,
         )
     body, placement = description.bodies[link]
     pose, twists = loops.twists(body, placement)
@@ -291,7 +300,8 @@ def _with_platform(tree: RobotTree, link: str, description: Description, loops: 
     fastest = speed.max()
     if not fastest > MOVES_TOLERANCE:
         raise InvalidMechanism(
-            f"the link '{link}' stands still and cannot be the platform", link=link
+            f"the link '{link}' stands still and cannot be the platform",
+            link=link,
         )
     moving = [k for k in range(6) if speed[k] > MOVES_TOLERANCE * fastest]
     kind, directions = _platform_closure(moving, loops.degrees_of_freedom)

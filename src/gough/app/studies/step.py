@@ -1,9 +1,9 @@
 """A step of a study: a verb with its options, run on files.
 
-A step is a frozen dataclass of options: the settings of the public function, and the files that are
-read and written. `run` reads the files, calls the public function, writes its result and returns
-it. It never prints. Files appear complete or not at all, and no existing file is overwritten unless
-`force`.
+A step is a frozen dataclass of options: the settings of the public function, and the files
+that are read and written. `run` reads the files, calls the public function, writes its
+result and returns it. It never prints. Files appear complete or not at all, and no existing
+file is overwritten unless `force`.
 """
 
 from __future__ import annotations
@@ -88,13 +88,20 @@ def logs_argument() -> Any:
 
 def result_argument() -> Any:
     """Declare the folder of a stored result as an argument of a command."""
-    return option(REQUIRED, "Folder that `gough identify -o` wrote.", file=True, positional=True)
+    return option(
+        REQUIRED,
+        "Folder that `gough identify -o` wrote.",
+        file=True,
+        positional=True,
+    )
 
 
 def description_option() -> Any:
     """Declare the description of the logs."""
     return option(
-        None, "TOML that says which column of a log is which; see the documentation.", file=True
+        None,
+        "TOML that says which column of a log is which; see the documentation.",
+        file=True,
     )
 
 

@@ -32,7 +32,10 @@ def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:
     steps = []
     for name, section in content.items():
         if name not in VERBS:
-            raise InvalidStudy(f"{path}: unknown section '{name}'{nearest(name, VERBS)}", key=name)
+            raise InvalidStudy(
+                f"{path}: unknown section '{name}'{nearest(name, VERBS)}",
+                key=name,
+            )
         tables = section if isinstance(section, list) else [section]
         for table in tables:
             if not isinstance(table, dict):

@@ -92,7 +92,10 @@ def _choose_faults(mechanism: Mechanism, robots: int, days: int, drifting: int) 
 
 
 def _write_logs(
-    virtual: VirtualFleet, names: Sequence[str], folder: Path, progress: Progress
+    virtual: VirtualFleet,
+    names: Sequence[str],
+    folder: Path,
+    progress: Progress,
 ) -> list[str]:
     """Write a log of each robot and day; returns the lines of their table."""
     (folder / "logs").mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,12 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import GoughError, InvalidMechanism, LoopNotClosed, SingularConfiguration
+from gough.core.errors import (
+    GoughError,
+    InvalidMechanism,
+    LoopNotClosed,
+    SingularConfiguration,
+)
 from gough.engine import Model
 from gough.engine.kinematics import ClosedChain
 from gough.engine.loops import LOOP_TOLERANCE, open_loops
@@ -48,7 +53,8 @@ class Slider:
 class Posture:
     """A robot in one pose.
 
-    A robot whose loops cannot be closed is shown in its start pose with all real joints free.
+    A robot whose loops cannot be closed is shown in its start pose with all real joints
+    free.
 
     Attributes:
         model: None if the loops cannot be closed.
@@ -64,7 +70,11 @@ class Posture:
         try:
             self.model = Model(mechanism)
             self.chain = self.model.kinematics
-        except (LoopNotClosed, SingularConfiguration, InvalidMechanism) as error:
+        except (
+            LoopNotClosed,
+            SingularConfiguration,
+            InvalidMechanism,
+        ) as error:
             self.problem = str(error)
             self.chain = ClosedChain(open_loops(mechanism))
         loops = self.chain.loops
@@ -130,8 +140,9 @@ class Posture:
     def pull(self, rotation: FloatArray, origin: FloatArray) -> str:
         """Bring the tool as near to a pose as the motors and their limits allow.
 
-        Damped least squares: with J the tool's twist by the motors, dq = (J'J + d)^-1 J' e, so that
-        motions that the tool cannot make (the rotation of a Delta's platform) remain as error.
+        Damped least squares: with J the tool's twist by the motors, dq = (J'J + d)^-1 J' e,
+        so that motions that the tool cannot make (the rotation of a Delta's platform)
+        remain as error.
 
         Args:
             rotation: Of the tool in the base frame, (3, 3).
@@ -211,7 +222,10 @@ class Posture:
             return lines
         lines = []
         margins = self.chain.margins(self.q[None])
-        for number, margin in ((1, float(margins.type1[0])), (2, float(margins.type2[0]))):
+        for number, margin in (
+            (1, float(margins.type1[0])),
+            (2, float(margins.type2[0])),
+        ):
             if np.isfinite(margin):
                 lines.append(f"Type-{number} singularity: margin {margin:.3g}")
         for joint, position in zip(self.chain.loops.mechanism.joints, self.q):

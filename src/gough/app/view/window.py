@@ -42,12 +42,16 @@ def playback(model: Model, recording: Recording, result: Identification | None =
         result: Predicts the efforts; the values of the robot file by default.
     """
     if result is not None:
-        return fits_of(prepare_for_result(result, model, [recording]), result.estimate.predict)[0]
+        return fits_of(
+            prepare_for_result(result, model, [recording]),
+            result.estimate.predict,
+        )[0]
     payloads = () if recording.payload is None else (recording.payload,)
     base = base_parameters(model, payloads=payloads)
     values = base.values(model.values(base.standard))
     return fits_of(
-        prepare(model, [recording], base), lambda regression: regression.regressor @ values
+        prepare(model, [recording], base),
+        lambda regression: regression.regressor @ values,
     )[0]
 
 
@@ -98,7 +102,11 @@ class Window:
                 label = f"{slider.name} [{slider.unit}]"
                 step = (slider.high - slider.low) / 2000
                 handle = gui.add_slider(
-                    label, slider.low, slider.high, step, posture.q[slider.index]
+                    label,
+                    slider.low,
+                    slider.high,
+                    step,
+                    posture.q[slider.index],
                 )
                 handle.on_update(self._on_slider)
                 self._sliders.append(handle)
@@ -281,7 +289,9 @@ class Window:
                 )
             if self._names.value:
                 self._drawn[f"name {body.name}"] = scene.add_label(
-                    f"/robot/names/{body.name}", body.name, position=tuple(origin)
+                    f"/robot/names/{body.name}",
+                    body.name,
+                    position=tuple(origin),
                 )
 
     def run(self) -> None:

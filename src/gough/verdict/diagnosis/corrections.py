@@ -13,7 +13,12 @@ from gough.core.documents import toml_text
 from gough.core.names import inside_leg
 from gough.engine import Model
 from gough.identification.diagnosis import Mistake
-from gough.logs.description import DESCRIPTION_FORMAT, Clock, Description, Signal
+from gough.logs.description import (
+    DESCRIPTION_FORMAT,
+    Clock,
+    Description,
+    Signal,
+)
 from gough.logs.recording import JOINT_KINDS, KINDS
 from gough.mechanism.terms import TERMS
 from gough.verdict.diagnosis.directions import ALL
@@ -28,7 +33,9 @@ TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 def _divided(signal: Signal, by: float) -> Signal:
     return signal._replace(
-        factor=signal.factor / by, offset=signal.offset / by, turn=signal.turn / abs(by)
+        factor=signal.factor / by,
+        offset=signal.offset / by,
+        turn=signal.turn / abs(by),
     )
 
 
@@ -42,7 +49,10 @@ def _moved(signal: Signal, size: float) -> Signal:
 
 
 CHANGES: dict[str, tuple[Sequence[str], Callable[[Signal, float], Signal]]] = {
-    "effort delay": (EFFORTS, lambda signal, size: signal._replace(delay=signal.delay + size)),
+    "effort delay": (
+        EFFORTS,
+        lambda signal, size: signal._replace(delay=signal.delay + size),
+    ),
     "effort offset": (EFFORTS, _moved),
     "encoder offset": (POSITIONS, _moved),
     "gain": (EFFORTS, lambda signal, size: _divided(signal, 1 + size)),
@@ -53,7 +63,10 @@ CHANGES: dict[str, tuple[Sequence[str], Callable[[Signal, float], Signal]]] = {
     "position sign": (MOTION, _divided),
     "clock": (KINDS, lambda signal, size: _clocked(signal, 1 + size)),
     "clock unit": (KINDS, _clocked),
-    "wrapped counts": (("position",), lambda signal, size: signal._replace(turn=abs(size))),
+    "wrapped counts": (
+        ("position",),
+        lambda signal, size: signal._replace(turn=abs(size)),
+    ),
 }
 """By mistake: kinds of the signals it is about, and how one is corrected by its size."""
 SWAPS = {
@@ -64,7 +77,9 @@ SWAPS = {
 
 
 def corrected_description(
-    description: Description, mistakes: Sequence[Mistake], gains: Mapping[str, float] | None = None
+    description: Description,
+    mistakes: Sequence[Mistake],
+    gains: Mapping[str, float] | None = None,
 ) -> tuple[Description, tuple[Mistake, ...]]:
     """Return a description under which the logs read as they should, and the mistakes it can
     express.
@@ -80,7 +95,10 @@ def corrected_description(
             continue
         if name in SWAPS:  # exchange where the signals of two joints come from
             one, two = place.split(" and ")
-            other, known = {one: two, two: one}, {(s.kind, s.name): s for s in signals}
+            other, known = (
+                {one: two, two: one},
+                {(s.kind, s.name): s for s in signals},
+            )
             signals = tuple(
                 known[s.kind, other[s.name]]._replace(name=s.name, unit=s.unit)
                 if s.kind in SWAPS[name] and s.name in other
@@ -96,7 +114,13 @@ def corrected_description(
             signals = tuple(
                 change(s, size)
                 if s.kind in kinds
-                and place in (s.name, ALL, f"{ALL} in {s.unit.removesuffix('/s')}", "clock")
+                and place
+                in (
+                    s.name,
+                    ALL,
+                    f"{ALL} in {s.unit.removesuffix('/s')}",
+                    "clock",
+                )
                 else s
                 for s in signals
             )
@@ -162,7 +186,10 @@ def _time(clock: Clock) -> dict[str, Any]:
         return {}
     scale, units = 1.0, [_time_unit(f) for f in clock.factors]
     if None in units:
-        scale, units = clock.factors[0], [_time_unit(f / clock.factors[0]) for f in clock.factors]
+        scale, units = (
+            clock.factors[0],
+            [_time_unit(f / clock.factors[0]) for f in clock.factors],
+        )
     return _given(
         {
             "columns": clock.columns,
@@ -175,7 +202,10 @@ def _time(clock: Clock) -> dict[str, Any]:
 
 
 def _time_unit(factor: float) -> str | None:
-    return next((name for name, size in TIME_UNITS.items() if abs(factor / size - 1) < 1e-12), None)
+    return next(
+        (name for name, size in TIME_UNITS.items() if abs(factor / size - 1) < 1e-12),
+        None,
+    )
 
 
 def corrected_robot(
@@ -201,7 +231,10 @@ def corrected_robot(
 def _with_gravity(text: str, gravity: Sequence[float]) -> str:
     line = f"gravity = [{', '.join(repr(float(g)) for g in gravity)}]"
     lines = text.splitlines()
-    head = next((k for k, own in enumerate(lines) if own.lstrip().startswith("[")), len(lines))
+    head = next(
+        (k for k, own in enumerate(lines) if own.lstrip().startswith("[")),
+        len(lines),
+    )
     for k in range(head):
         if re.match(r"\s*gravity\s*=", lines[k]):
             return "\n".join([*lines[:k], line, *lines[k + 1 :]]) + "\n"
@@ -218,7 +251,10 @@ def _with_term(text: str, model: Model, joint: str, term: str) -> str | None:
     table, named = -1, False
     for k, line in enumerate(lines):
         if re.match(r"\s*\[\[?[\w.]+\]\]?", line):
-            table, named = (k if re.match(r"\s*\[\[([\w]+\.)?joint\]\]", line) else -1), False
+            table, named = (
+                (k if re.match(r"\s*\[\[([\w]+\.)?joint\]\]", line) else -1),
+                False,
+            )
         elif table >= 0 and re.match(rf"\s*name\s*=\s*[\"']{re.escape(name)}[\"']", line):
             named = True
         elif table >= 0 and named and (found := re.match(r"(\s*terms\s*=\s*\[)(.*)(\].*)", line)):

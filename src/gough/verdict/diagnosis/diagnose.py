@@ -12,19 +12,37 @@ import numpy as np
 from gough.core.blas import one_blas_thread
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.notices import Notice
-from gough.core.options import Settings, merge_settings, nested, option, with_settings
+from gough.core.options import (
+    Settings,
+    merge_settings,
+    nested,
+    option,
+    with_settings,
+)
 from gough.core.statistics import normal_quantile
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.fitting.scores import PROBABLE
-from gough.identification.diagnosis import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake
+from gough.identification.diagnosis import (
+    HELD_OUT,
+    LEFT_OUT,
+    Diagnosis,
+    Limit,
+    Mistake,
+)
 from gough.identification.experiment import prepare, prepare_held_out
 from gough.identification.validation import FAIR_ERROR, GOOD_ERROR
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing
 from gough.verdict.diagnosis.directions import Suspicion, suspicions_of, words
-from gough.verdict.diagnosis.evidence import Evidence, View, corrected, evidence_of, thinned
+from gough.verdict.diagnosis.evidence import (
+    Evidence,
+    View,
+    corrected,
+    evidence_of,
+    thinned,
+)
 from gough.verdict.diagnosis.hypotheses import (
     BETTER,
     Hypothesis,
@@ -45,7 +63,10 @@ from gough.verdict.diagnosis.track import Track, sources
 
 POWER = 1.64  # sigmas above the threshold that a mistake needs to be found in 95 of 100 cases
 LOAD = "unmentioned load"
-UNLIMITED = (LOAD, "fading effort")  # found by comparing logs and periods, not by a size within one
+UNLIMITED = (
+    LOAD,
+    "fading effort",
+)  # found by comparing logs and periods, not by a size within one
 
 
 def _turned(view: View, track: Track) -> tuple[float, ...]:
@@ -56,7 +77,11 @@ def _turned(view: View, track: Track) -> tuple[float, ...]:
 
 
 def _continuous(step: Step, view: View, **common: Any) -> Mistake:
-    direction, place, fitted = step.suspicion.direction, step.suspicion.place, step.fitted
+    direction, place, fitted = (
+        step.suspicion.direction,
+        step.suspicion.place,
+        step.fitted,
+    )
     shown = (fitted.size != 0) | (
         not step.column
     )  # what the motion does not show of a load has no size
@@ -94,9 +119,10 @@ def _discrete(hypothesis: Hypothesis, **common: Any) -> Mistake:
 def limits_of(standing: Standing, *, white: bool = False) -> tuple[Limit, ...]:
     """Return the smallest size of every direction that these logs would show in 95 of 100 cases.
 
-    (z + 1.64) sigma with z the threshold for all tests together; of a direction with several
-    columns that of its most visible one. What cannot be seen names the parameters that mimic it.
-    The rows' noise is what repetitions or residuals show, or taken as `white` and known.
+    (z + 1.64) sigma with z the threshold for all tests together; of a direction with
+    several columns that of its most visible one. What cannot be seen names the parameters
+    that mimic it. The rows' noise is what repetitions or residuals show, or taken as
+    `white` and known.
     """
     found: dict[tuple[str, str], Limit] = {}
     scores, names = standing.scores, standing.evidence.base.names
@@ -268,10 +294,11 @@ def diagnose(
 ) -> Diagnosis:
     """Find the usual mistakes in logs and robot file: names, sizes with sigmas, and what to change.
 
-    Jumps of encoders are undone first. Then hypotheses (signs, channels, units, reversed time) and
-    directions (delay, offsets, scales, gains, tilt, clock, loads, missing terms) are tried one
-    after the other, as long as one explains what is left beyond chance. Logs whose loops do not
-    close are tried with signs, channels and units of the positions changed.
+    Jumps of encoders are undone first. Then hypotheses (signs, channels, units, reversed
+    time) and directions (delay, offsets, scales, gains, tilt, clock, loads, missing terms)
+    are tried one after the other, as long as one explains what is left beyond chance. Logs
+    whose loops do not close are tried with signs, channels and units of the positions
+    changed.
 
     Args:
         model: The robot.
@@ -296,7 +323,10 @@ def diagnose(
     )
     try:
         return diagnose_evidence(
-            evidence_from(model, logs, others, chosen), logs, most=chosen.most, found=found
+            evidence_from(model, logs, others, chosen),
+            logs,
+            most=chosen.most,
+            found=found,
         )
     except GoughError as error:
         found = found or mistakes_of_jumps([*recordings, *held_out], DOUBT)
@@ -320,7 +350,10 @@ def diagnose(
 
 
 def evidence_from(
-    model: Model, logs: Sequence[Recording], others: Sequence[Recording], settings: DiagnoseSettings
+    model: Model,
+    logs: Sequence[Recording],
+    others: Sequence[Recording],
+    settings: DiagnoseSettings,
 ) -> Evidence:
     """Process logs and held-out ones alike, and fit what they determine."""
     carried = tuple(dict.fromkeys(r.payload for r in (*logs, *others) if r.payload is not None))
@@ -336,7 +369,10 @@ def evidence_from(
 def undone_on_recording(recording: Recording, hypothesis: Hypothesis) -> Recording:
     """Return a recording with a hypothesis about its positions or efforts undone."""
     signal = "effort" if recording.effort is not None else "current"
-    values, none = getattr(recording, signal), np.zeros(recording.position.shape)
+    values, none = (
+        getattr(recording, signal),
+        np.zeros(recording.position.shape),
+    )
     track = hypothesis.undo(
         Track(
             time=recording.time,
@@ -350,8 +386,15 @@ def undone_on_recording(recording: Recording, hypothesis: Hypothesis) -> Recordi
             lag=np.zeros(len(recording.joints)),
         )
     )
-    changed: dict[str, Any] = {"position": track.position, "reference": None, "velocity": None}
-    return replace(recording, **(changed if values is None else changed | {signal: track.effort}))
+    changed: dict[str, Any] = {
+        "position": track.position,
+        "reference": None,
+        "velocity": None,
+    }
+    return replace(
+        recording,
+        **(changed if values is None else changed | {signal: track.effort}),
+    )
 
 
 def _made_to_close(
@@ -381,7 +424,8 @@ def _made_to_close(
         raise error
     least = min(item[0] for item in tried)
     _, _, hypothesis, evidence = min(
-        (item for item in tried if item[0] * BETTER <= least), key=lambda item: item[1]
+        (item for item in tried if item[0] * BETTER <= least),
+        key=lambda item: item[1],
     )
     return evidence, _discrete(
         hypothesis,

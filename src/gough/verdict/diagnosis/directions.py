@@ -1,12 +1,12 @@
 """The usual mistakes as directions: what each does to the efforts, how to undo it, what to change
 in which file.
 
-A direction is one entry of `DIRECTIONS`. A mistake of a log is given by how to undo it. Let e be
-the recorded efforts, m the motion behind them, and u(s) take a mistake of size s out of both; what
-is left, e_u(s) - prediction(m_u(s)), changes by minus the column
+A direction is one entry of `DIRECTIONS`. A mistake of a log is given by how to undo it. Let
+e be the recorded efforts, m the motion behind them, and u(s) take a mistake of size s out
+of both; what is left, e_u(s) - prediction(m_u(s)), changes by minus the column
 
-    column = D dm_u/ds - de_u/ds,    D = d prediction / d (q, qd, qdd, gravity), exact, through the
-    closed loops.
+    column = D dm_u/ds - de_u/ds,    D = d prediction / d (q, qd, qdd, gravity), exact,
+    through the closed loops.
 
 What a model lacks (a load, a term) is given by its column itself.
 """
@@ -30,7 +30,11 @@ from gough.verdict.diagnosis.evidence import Evidence, View
 from gough.verdict.diagnosis.track import Track
 
 ALL = "all motors"
-STRIBECK = (0.02, 0.06, 0.2)  # speeds of the decay tried, as parts of a joint's top speed
+STRIBECK = (
+    0.02,
+    0.06,
+    0.2,
+)  # speeds of the decay tried, as parts of a joint's top speed
 MEMORY = (
     0.03,
     0.1,
@@ -48,9 +52,9 @@ Undo = Callable[[Track, View, str, FloatArray], Track]
 class Direction:
     """One usual mistake.
 
-    Either `undo` gives, for a track, view, place and size, the track without the mistake, or the
-    model lacks something and `column` gives, for a view and place, the derivative of the recorded
-    efforts by the size, (t, r) or (t, r, k).
+    Either `undo` gives, for a track, view, place and size, the track without the mistake,
+    or the model lacks something and `column` gives, for a view and place, the derivative of
+    the recorded efforts by the size, (t, r) or (t, r, k).
     """
 
     name: str
@@ -73,13 +77,24 @@ class Direction:
         if self.undo is None:
             assert self.column is not None
             return self.column(view, place)
-        track = replace(view.track, effort=view.prediction, deviations=view.track.deviations[:0])
+        track = replace(
+            view.track,
+            effort=view.prediction,
+            deviations=view.track.deviations[:0],
+        )
         found = []
         for step in STEP * np.eye(self.sizes):
             ahead, back = (self.undo(track, view, place, s) for s in (step, -step))
             effort, gravity, lag, *motion = (
                 (getattr(ahead, name) - getattr(back, name)) / (2 * STEP)
-                for name in ("effort", "gravity", "lag", "position", "velocity", "acceleration")
+                for name in (
+                    "effort",
+                    "gravity",
+                    "lag",
+                    "position",
+                    "velocity",
+                    "acceleration",
+                )
             )
             own = -view.effect(effort) + np.einsum("k,tkr->tr", gravity, view.gravity)
             if lag.any():  # d/dT of x / (1 + T s) is -s x / (1 + T s)^2
@@ -163,7 +178,10 @@ def undo_tilt(track: Track, view: View, place: str, size: FloatArray) -> Track:
     """Turn gravity. [rad, rad]"""
     return replace(
         track,
-        gravity=rotated(track.gravity, size @ tilt_axes(np.array(view.model.mechanism.gravity))),
+        gravity=rotated(
+            track.gravity,
+            size @ tilt_axes(np.array(view.model.mechanism.gravity)),
+        ),
     )
 
 
@@ -178,7 +196,13 @@ def rotated(vector: FloatArray, turn: FloatArray) -> FloatArray:
 def load(view: View, place: str) -> FloatArray:
     """The ten columns of a load on the platform in one log."""
     if view.source.name != place:
-        return np.zeros((len(view.source.motion), len(view.model.rows), len(LOAD_PARAMETERS)))
+        return np.zeros(
+            (
+                len(view.source.motion),
+                len(view.model.rows),
+                len(LOAD_PARAMETERS),
+            )
+        )
     return view.model.regressor(
         view.source.motion, LOAD_PARAMETERS, dead_band=view.source.dead_band
     )
@@ -198,7 +222,10 @@ def faded(view: View, place: str) -> FloatArray:
 def joint_state(view: View, joint: str) -> JointState:
     mechanism = view.model.mechanism
     return state_of(
-        mechanism, view.source.motion, mechanism.coordinates.index(joint), view.source.dead_band
+        mechanism,
+        view.source.motion,
+        mechanism.coordinates.index(joint),
+        view.source.dead_band,
     )
 
 
@@ -291,7 +318,10 @@ DIRECTIONS: dict[str, tuple[Direction, ...]] = {}
 
 def register_direction(direction: Direction) -> Direction:
     """Make a usual mistake known; several of one name are shapes of one mistake."""
-    DIRECTIONS[direction.name] = (*DIRECTIONS.get(direction.name, ()), direction)
+    DIRECTIONS[direction.name] = (
+        *DIRECTIONS.get(direction.name, ()),
+        direction,
+    )
     return direction
 
 
@@ -534,7 +564,9 @@ def suspicions_of(evidence: Evidence, name: str = "") -> list[Suspicion]:
 
 
 def stack_directions(
-    evidence: Evidence, views: Sequence[View], only: Sequence[Suspicion] | None = None
+    evidence: Evidence,
+    views: Sequence[View],
+    only: Sequence[Suspicion] | None = None,
 ) -> tuple[list[Suspicion], list[FloatArray]]:
     """Return suspicions, all by default, and their columns side by side, (t, r, k) of each log."""
     suspicions: list[Suspicion] = []

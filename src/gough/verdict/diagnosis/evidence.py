@@ -1,9 +1,9 @@
 """What verdict and diagnosis look at: logs with their regressions, seen from the motors.
 
-An `Evidence` is the identified model beside the data it came from. Its `View`s give, for one log,
-everything a usual mistake could have changed: efforts and motion of the motors (the `Track`), the
-prediction and its exact derivatives through the closed loops, gravity's part. Columns made at the
-motion's samples are filtered and thinned as the regression was.
+An `Evidence` is the identified model beside the data it came from. Its `View`s give, for
+one log, everything a usual mistake could have changed: efforts and motion of the motors
+(the `Track`), the prediction and its exact derivatives through the closed loops, gravity's
+part. Columns made at the motion's samples are filtered and thinned as the regression was.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def fit_rows(W: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, floa
     weights.
 
     The error is the geometric mean over the rows of rms residual over rms effort, (n / (n -
-    p))^(1/2) times: units of rows do not matter, and one that is hard to predict does not drown the
-    others.
+    p))^(1/2) times: units of rows do not matter, and one that is hard to predict does not
+    drown the others.
     """
     s, r, p = W.shape
     size = np.sqrt((y**2).mean(axis=0))
@@ -139,7 +139,8 @@ def evidence_of(
 ) -> Evidence:
     """Return the evidence behind an estimate of base parameters, or fit them here.
 
-    Parameters that were eliminated stay in the model: what they explain is no mistake of the logs.
+    Parameters that were eliminated stay in the model: what they explain is no mistake of
+    the logs.
     """
     called = [log.name for log in (*logs, *held_out)]
     every = [
@@ -167,8 +168,9 @@ def evidence_of(
 def guarded(model: Model, log: Source) -> Source:
     """Leave out the equations about reversals: where friction jumps, no mistake is its derivative.
 
-    An effort that is late jumps after the velocity did; left in, these few samples outweigh all
-    others. Decimated logs are low-passed there, and a row keeps at least half of what counted.
+    An effort that is late jumps after the velocity did; left in, these few samples outweigh
+    all others. Decimated logs are low-passed there, and a row keeps at least half of what
+    counted.
     """
     if log.decimation > 1 or len(log.part) != len(log.motion):
         return log
@@ -195,7 +197,11 @@ def thinned(evidence: Evidence) -> Evidence:
     model, base, logs = evidence.model, evidence.base, []
     most = max(FEW_SAMPLES, 6 * len(base) // max(len(model.rows), 1))
     for log in evidence.logs:
-        part, time, count = log.part, np.asarray(log.motion.time), most // len(evidence.logs) + 1
+        part, time, count = (
+            log.part,
+            np.asarray(log.motion.time),
+            most // len(evidence.logs) + 1,
+        )
         mask = away_from_reversals(model, log)
         if log.decimation == 1:
             mask = np.zeros_like(mask)
@@ -249,7 +255,9 @@ class View:
             if name.payload is None or name.payload == self.source.payload
         ]
         chi, load = standard_from_base(
-            self.model, evidence.base.select([names[k] for k in own]), evidence.values[own]
+            self.model,
+            evidence.base.select([names[k] for k in own]),
+            evidence.values[own],
         )
         for name, value in self._known.items():
             load = load + value * self.model.unit_load(Parameter(name))
@@ -291,8 +299,8 @@ class View:
     def prediction(self) -> FloatArray:
         """Predicted efforts of the motors, (t, a).
 
-        With more motors than degrees of freedom: the recorded ones, changed as little as makes them
-        obey the model.
+        With more motors than degrees of freedom: the recorded ones, changed as little as
+        makes them obey the model.
         """
         chi, load = self._parameters
         model, q = self.model, self.source.motion.q
@@ -316,8 +324,8 @@ class View:
     def derivative(self) -> FloatArray:
         """Exact derivative of the rows' efforts by the motors' motion, (3, t, r, a).
 
-        Left out are the part of another gravity across the robot file's, and friction that jumps:
-        its derivative is nothing but reversals, where no log is to be trusted.
+        Left out are the part of another gravity across the robot file's, and friction that
+        jumps: its derivative is nothing but reversals, where no log is to be trusted.
         """
         model, motion = self.model, self.source.motion
         names, terms = model.mechanism.standard.names, model.mechanism.terms
@@ -368,13 +376,18 @@ class View:
         stride = max(1, len(self.track.time) // WAVE_SAMPLES)
         left = (self.track.effort - self.prediction)[::stride]
         for name, q, residual in zip(
-            self.model.mechanism.actuated, self.track.position[::stride].T, left.T
+            self.model.mechanism.actuated,
+            self.track.position[::stride].T,
+            left.T,
         ):
             reach, step = float(np.ptp(q)), float(np.median(np.abs(np.diff(q))))
             if reach <= 0:
                 found[name] = (0.0, 1)
                 continue
-            highest = max(min(MOST_WAVES, 0.2 * reach / max(step, 1e-12 * reach)), 2 * FEWEST_WAVES)
+            highest = max(
+                min(MOST_WAVES, 0.2 * reach / max(step, 1e-12 * reach)),
+                2 * FEWEST_WAVES,
+            )
             tried = np.arange(FEWEST_WAVES, highest, 0.25) / reach
             power = np.abs(np.exp(-2j * np.pi * np.outer(tried, q)) @ (residual - residual.mean()))
             found[name] = (float(tried[int(np.argmax(power))]), len(tried))
@@ -392,7 +405,11 @@ class View:
         rate, n = 1 / self.track.step, len(values)
         power = np.cumsum((np.abs(np.fft.rfft(self.prediction, axis=0)[1:]) ** 2).sum(axis=1))
         top = (int(np.searchsorted(power, HEARD * power[-1])) + 1) * rate / n
-        cutoff = min(top, np.inf if self.source.cutoff is None else self.source.cutoff, 0.4 * rate)
+        cutoff = min(
+            top,
+            np.inf if self.source.cutoff is None else self.source.cutoff,
+            0.4 * rate,
+        )
         return (
             lowpass_periodic(values, rate, n, cutoff)
             if self.source.periodic
@@ -424,7 +441,10 @@ class View:
                 effort=whole.effort
                 - np.einsum("k,tkrp,p->tr", turned, rest, evidence.unseen[hidden]),
             )
-        whole, effort = without_absent_payloads(whole, source.payload), whole.effort
+        whole, effort = (
+            without_absent_payloads(whole, source.payload),
+            whole.effort,
+        )
         if self._known:  # what was taken out of the recorded efforts stays out
             effort = effort - model.regressor(motion, tuple(self._known)) @ np.array(
                 list(self._known.values())
@@ -439,7 +459,10 @@ class View:
             deviations=track.deviations if len(track.deviations) else None,
         )
         both = moved.shaped(
-            np.concatenate([track.lagged(whole.regressor), effort[:, :, None], *noise], axis=2)
+            np.concatenate(
+                [track.lagged(whole.regressor), effort[:, :, None], *noise],
+                axis=2,
+            )
         )
         again = both[:, :, p + 1 :].transpose(2, 0, 1) + both[:, :, p] if noise else None
         fresh = replace(
@@ -454,12 +477,18 @@ class View:
 
 
 def assembled(
-    model: Model, time: FloatArray, columns: Sequence[FloatArray], near: FloatArray
+    model: Model,
+    time: FloatArray,
+    columns: Sequence[FloatArray],
+    near: FloatArray,
 ) -> Motion | None:
     """Return the motion on the branch `near` (t, n), or on that of the start pose; None if no loop
     closes.
     """
-    same = np.array_equal(columns[0], near[:, list(model.loops.partitions["actuated"].independent)])
+    same = np.array_equal(
+        columns[0],
+        near[:, list(model.loops.partitions["actuated"].independent)],
+    )
     for start in (near, None):
         try:
             q = near if same else followed(model, columns[0], start)
@@ -491,17 +520,22 @@ def followed(model: Model, position: FloatArray, near: FloatArray | None = None)
 
     return np.asarray(
         model.kinematics.close_loops(
-            path(position), "actuated", start=None if near is None else path(near)
+            path(position),
+            "actuated",
+            start=None if near is None else path(near),
         )[at]
     )
 
 
 def corrected(
-    evidence: Evidence, *undo: Callable[[Track, View], Track], guard: bool = False
+    evidence: Evidence,
+    *undo: Callable[[Track, View], Track],
+    guard: bool = False,
 ) -> Evidence | None:
     """Take mistakes out of all logs and fit again; None if the loops do not close.
 
-    With `guard` reversals of the corrected motion are left out too: rows may have been exchanged.
+    With `guard` reversals of the corrected motion are left out too: rows may have been
+    exchanged.
     """
     found = []
     for view in (*evidence.views, *evidence.held_out_views):

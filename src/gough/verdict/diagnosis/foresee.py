@@ -109,7 +109,10 @@ class Foresight(Record):
             f"condition "
             f"number {self.condition_number:.3g} ({doubt})",
             "",
-            text_table(["parameter", "robot file", "sigma", "sigma/|value|", "unit"], rows),
+            text_table(
+                ["parameter", "robot file", "sigma", "sigma/|value|", "unit"],
+                rows,
+            ),
             "",
             "Weakest directions:",
             *(f"  {weak.direction}" for weak in self.weak),
@@ -117,18 +120,29 @@ class Foresight(Record):
             "Mistakes that would be noticed in 95 of 100 experiments:",
             limits_table(self.limits),
         ]
-        return "\n".join([*lines, *([""] if self.notices else []), *notice_lines(self.notices)])
+        return "\n".join(
+            [
+                *lines,
+                *([""] if self.notices else []),
+                *notice_lines(self.notices),
+            ]
+        )
 
 
 @one_blas_thread
 def foresee(
-    model: Robot, motion: Trajectory | Recording, *, periods: int = 10, tie_legs: bool = False
+    model: Robot,
+    motion: Trajectory | Recording,
+    *,
+    periods: int = 10,
+    tie_legs: bool = False,
 ) -> Foresight:
     """Predict what an experiment will tell, from the robot file and a planned or recorded motion.
 
-    With the noise Sigma of the efforts and k periods, covariance = (k sum_t W_t^T Sigma^-1 W_t)^-1,
-    and a mistake with the column d is noticed from (z + 1.64) / |d_free| on (see `scores`). White
-    noise, the robot file's parameters and no error of the model: no experiment does better.
+    With the noise Sigma of the efforts and k periods, covariance = (k sum_t W_t^T Sigma^-1
+    W_t)^-1, and a mistake with the column d is noticed from (z + 1.64) / |d_free| on (see
+    `scores`). White noise, the robot file's parameters and no error of the model: no
+    experiment does better.
 
     Args:
         motion: A trajectory, or a log whose efforts are not used.
@@ -141,7 +155,11 @@ def foresee(
     base = base_parameters(model, tie_legs=tie_legs)
     if isinstance(motion, Recording):
         done = prepare(model, [motion], base).processed[0]
-        moved, source, periodic = done.motion, motion.source, done.average is not None
+        moved, source, periodic = (
+            done.motion,
+            motion.source,
+            done.average is not None,
+        )
     else:
         time, source, periodic = (
             motion.times(model.mechanism.noise.rate),
@@ -149,7 +167,9 @@ def foresee(
             motion.period is not None,
         )
         moved = model.kinematics.motion(
-            time, *motion.at(time), model.loops.partition_driven_by(motion.coordinates)
+            time,
+            *motion.at(time),
+            model.loops.partition_driven_by(motion.coordinates),
         )
     values = base.values(model.values(base.standard))
     effort, notices = model.inverse_dynamics(moved), tuple[Notice, ...]()
@@ -174,7 +194,8 @@ def foresee(
     ).shortened(MOST_SAMPLES)
     fewer = len(moved) / max(len(log.motion), 1)  # averaged samples are less noisy
     standing = Standing(
-        Evidence(model=model, base=base, values=values, logs=(log,)), noise=noise / np.sqrt(fewer)
+        Evidence(model=model, base=base, values=values, logs=(log,)),
+        noise=noise / np.sqrt(fewer),
     )
     return Foresight(
         robot=model.mechanism.name,

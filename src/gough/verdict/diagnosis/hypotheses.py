@@ -2,10 +2,10 @@
 
 Each is undone, refitted, compared.
 
-They are too large for a derivative: every one changes what the motors are taken to have done. A few
-hundred samples decide. The best hypothesis leaves the smallest residual; where several leave the
-same (all efforts flipped only flips all parameters), the one whose parameters are nearest to the
-robot file and possible at all.
+They are too large for a derivative: every one changes what the motors are taken to have
+done. A few hundred samples decide. The best hypothesis leaves the smallest residual; where
+several leave the same (all efforts flipped only flips all parameters), the one whose
+parameters are nearest to the robot file and possible at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from gough.logs.recording import Recording
 from gough.mechanism.types import Mechanism
 from gough.processing import on_motor_side
 from gough.verdict.diagnosis.directions import ALL
-from gough.verdict.diagnosis.evidence import Evidence, corrected, fit_rows, followed, thinned
+from gough.verdict.diagnosis.evidence import (
+    Evidence,
+    corrected,
+    fit_rows,
+    followed,
+    thinned,
+)
 from gough.verdict.diagnosis.track import Track
 from gough.verdict.robot_file import (
     UNIT_FACTORS,
@@ -36,7 +42,11 @@ from gough.verdict.robot_file import (
     unit_of,
 )
 
-CLOCKS = (2.0, 60.0, 1000.0)  # factors of time that are mixed up: half rates, minutes, milliseconds
+CLOCKS = (
+    2.0,
+    60.0,
+    1000.0,
+)  # factors of time that are mixed up: half rates, minutes, milliseconds
 BETTER = 0.8  # of the error before: a true hypothesis explains more than this
 SAME = 1.02  # errors within 2 % are the same: the noise of three hundred samples
 NEARER, NEARBY = (
@@ -80,7 +90,10 @@ class Hypothesis:
 
 
 def _changed(
-    track: Track, motion: bool, effort: bool, change: Callable[[FloatArray], FloatArray]
+    track: Track,
+    motion: bool,
+    effort: bool,
+    change: Callable[[FloatArray], FloatArray],
 ) -> Track:
     """Return the track with a linear change of all motors' motion, efforts, or both, (t, a)
     each.
@@ -95,7 +108,12 @@ def _divided(values: FloatArray, which: list[int], factor: float) -> FloatArray:
 
 
 def _scaled(
-    name: str, place: str, which: list[int], factor: float, advice: str, sigma: float = 0.0
+    name: str,
+    place: str,
+    which: list[int],
+    factor: float,
+    advice: str,
+    sigma: float = 0.0,
 ) -> Hypothesis:
     motion = name.startswith("position")
     return Hypothesis(
@@ -161,7 +179,10 @@ def hypotheses(mechanism: Mechanism) -> Iterator[Hypothesis]:
                     f"divide the position of {place} by {factor:.6g}: correct its unit",
                 )
     for one, two in combinations(range(len(motors)), 2):
-        pair, order = f"{motors[one]} and {motors[two]}", list(range(len(motors)))
+        pair, order = (
+            f"{motors[one]} and {motors[two]}",
+            list(range(len(motors))),
+        )
         order[one], order[two] = two, one
         for motion, effort, what in (
             (False, True, "efforts"),
@@ -217,7 +238,9 @@ def try_out(few: Evidence, hypothesis: Hypothesis | None = None) -> tuple[float,
     if hypothesis is not None:
         for view in few.views:
             if not within_limits(
-                few.model, hypothesis.undo(view.track).position, view.track.position
+                few.model,
+                hypothesis.undo(view.track).position,
+                view.track.position,
             ):
                 return None
         fresh = corrected(few, lambda track, view: hypothesis.undo(track))
@@ -232,8 +255,16 @@ def common_factor_of(evidence: Evidence) -> Hypothesis | None:
     there is one.
     """
     values, sigma, _ = fit_rows(*evidence.stacked)
-    found = ratios(evidence.base.names, values, sigma, prior_of(evidence.model, evidence.base))
-    factor, every = common_factor(found), list(range(len(evidence.model.actuated)))
+    found = ratios(
+        evidence.base.names,
+        values,
+        sigma,
+        prior_of(evidence.model, evidence.base),
+    )
+    factor, every = (
+        common_factor(found),
+        list(range(len(evidence.model.actuated))),
+    )
     if factor is None or abs(np.log(max(-factor, 1e-300))) < np.log(2):  # about -1 is a sign
         return None
     unit = unit_of(factor)
@@ -298,17 +329,22 @@ def distance_to_file(values: FloatArray, sigma: FloatArray, prior: Prior) -> flo
     """Return how far values are from the robot file's and from what is possible: the mean of |ln
     ratio|, at most 3.
 
-    Only values that the file gives and the data determine to a third of either count; values that
-    no robot has count as 3 whatever the file says.
+    Only values that the file gives and the data determine to a third of either count;
+    values that no robot has count as 3 whatever the file says.
     """
     sure = sigma < np.maximum(np.abs(values), np.abs(prior.values)) / 3
     impossible = values + 3 * sigma < prior.lowest
     tested = sure & prior.given & (np.abs(prior.values) > 0.5 * prior.size)
     ratio = np.divide(
-        values, prior.values, out=np.full(len(values), -1.0), where=tested & (prior.values != 0)
+        values,
+        prior.values,
+        out=np.full(len(values), -1.0),
+        where=tested & (prior.values != 0),
     )
     far = np.where(
-        ratio > 0, np.minimum(np.abs(np.log(np.maximum(ratio, 1e-300))), FARTHEST), FARTHEST
+        ratio > 0,
+        np.minimum(np.abs(np.log(np.maximum(ratio, 1e-300))), FARTHEST),
+        FARTHEST,
     )
     counted = tested | impossible
     return float(np.where(impossible, FARTHEST, far)[counted].mean()) if counted.any() else 0.0
@@ -317,16 +353,19 @@ def distance_to_file(values: FloatArray, sigma: FloatArray, prior: Prior) -> flo
 def best_hypothesis(evidence: Evidence) -> Hypothesis | None:
     """Return the hypothesis that explains the logs best; None if they are best as they are.
 
-    One is taken that leaves less than 0.8 of the error; among those that leave the same (to 2 %),
-    and if none leaves less among those that leave the same as now, the one nearest to the robot
-    file. None may lead away from the file: a motion made small is fitted by values that no robot
-    has.
+    One is taken that leaves less than 0.8 of the error; among those that leave the same (to
+    2 %), and if none leaves less among those that leave the same as now, the one nearest to
+    the robot file. None may lead away from the file: a motion made small is fitted by
+    values that no robot has.
     """
     few = thinned(evidence)
     now = try_out(few)
     assert now is not None
     common = common_factor_of(evidence)
-    wanted = [*hypotheses(evidence.model.mechanism), *([] if common is None else [common])]
+    wanted = [
+        *hypotheses(evidence.model.mechanism),
+        *([] if common is None else [common]),
+    ]
     tried = [
         (h, *found)
         for h in wanted

@@ -1,11 +1,11 @@
 """The search behind a diagnosis: which usual mistakes explain what a model leaves, one after the
 other.
 
-Each round scores all directions at the logs as corrected so far. The one that explains most beyond
-chance is undone on the logs, the loops are closed again, and its size is found by Gauss-Newton
-steps; terms and loads that the model lacks become columns of it. The search ends when nothing
-stands out any more, or when what does predicts data it has not seen no better: then it is something
-else that looks alike.
+Each round scores all directions at the logs as corrected so far. The one that explains most
+beyond chance is undone on the logs, the loops are closed again, and its size is found by
+Gauss-Newton steps; terms and loads that the model lacks become columns of it. The search
+ends when nothing stands out any more, or when what does predicts data it has not seen no
+better: then it is something else that looks alike.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ from gough.fitting.scores import (
     Scores,
     cut_stretches,
 )
-from gough.verdict.diagnosis.directions import DIRECTIONS, Suspicion, stack_directions
+from gough.verdict.diagnosis.directions import (
+    DIRECTIONS,
+    Suspicion,
+    stack_directions,
+)
 from gough.verdict.diagnosis.evidence import Evidence, View, corrected, fit_rows
 from gough.verdict.diagnosis.hypotheses import BETTER, distance_to_file
 from gough.verdict.diagnosis.track import Track
@@ -202,7 +206,10 @@ class Standing:
             return self.scores.left_out_squares(self.given)
         left = [((each / self.noise) ** 2).sum(axis=1) for each, _ in self._held_out]
         labels = cut_stretches([len(each) for each in left])
-        return np.asarray(np.bincount(np.concatenate(labels), np.concatenate(left)), dtype=float)
+        return np.asarray(
+            np.bincount(np.concatenate(labels), np.concatenate(left)),
+            dtype=float,
+        )
 
     @cached_property
     def _fitted(self) -> tuple[FloatArray, FloatArray, float]:
@@ -228,7 +235,9 @@ class Standing:
         values, sigma, _ = self._fitted
         b = len(self.evidence.base)
         return distance_to_file(
-            values[:b], sigma[:b], prior_of(self.evidence.model, self.evidence.base)
+            values[:b],
+            sigma[:b],
+            prior_of(self.evidence.model, self.evidence.base),
         )
 
 
@@ -258,7 +267,8 @@ def helps(before: Standing, after: Standing) -> bool:
     """Tell whether a correction lowers the error on unseen data: by much, or by a test over
     stretches.
 
-    What shows in a few stretches only (friction at low speed) has few stretches for the test.
+    What shows in a few stretches only (friction at low speed) has few stretches for the
+    test.
     """
     if after.unseen.sum() <= BETTER**2 * before.unseen.sum():
         return True
@@ -324,10 +334,20 @@ def _added(steps: Steps) -> list[Suspicion]:
 
 
 def _taken(
-    start: Standing, now: Standing, steps: Steps, suspicion: Suspicion, fitted: Fitted
+    start: Standing,
+    now: Standing,
+    steps: Steps,
+    suspicion: Suspicion,
+    fitted: Fitted,
 ) -> Step | None:
     """Undo a suspicion, or add it to the model; None if that leaves as much."""
-    step = Step(suspicion=suspicion, fitted=fitted, before=now.error, after=now.error, standing=now)
+    step = Step(
+        suspicion=suspicion,
+        fitted=fitted,
+        before=now.error,
+        after=now.error,
+        standing=now,
+    )
     if step.column:
         model = [*_added(steps), suspicion]
         after = Standing(now.evidence, model, now.noise, model)
@@ -372,8 +392,8 @@ def _best(tried: Sequence[Steps], k: int) -> Steps:
 def _polished(start: Standing, steps: Steps) -> Steps:
     """Find all sizes again, together: what was taken for the first may belong to the second.
 
-    The rivals of earlier steps are tried once more: with the second corrected it may be one of
-    them.
+    The rivals of earlier steps are tried once more: with the second corrected it may be one
+    of them.
     """
     free = [k for k, s in enumerate(steps) if not s.column]
     if not free or len(steps) < 2:
@@ -381,19 +401,31 @@ def _polished(start: Standing, steps: Steps) -> Steps:
     for k in free[: None if steps[-1].column else -1]:
         tried = []
         for rival in (steps[k], *steps[k].rivals):
-            trial = (*steps[:k], replace(rival, before=steps[k].before), *steps[k + 1 :])
+            trial = (
+                *steps[:k],
+                replace(rival, before=steps[k].before),
+                *steps[k + 1 :],
+            )
             still = np.zeros(sum(len(trial[i].fitted.size) for i in free))
             found = None if rival.column else _refined(start, trial, free, still, np.inf)
             if found is not None:
                 tried.append(found)
         if tried:
             steps = _best(tried, k)
-            steps = (*steps[: k + 1], replace(steps[k + 1], before=steps[k].after), *steps[k + 2 :])
+            steps = (
+                *steps[: k + 1],
+                replace(steps[k + 1], before=steps[k].after),
+                *steps[k + 2 :],
+            )
     return steps
 
 
 def _refined(
-    start: Standing, steps: Steps, free: Sequence[int], change: FloatArray, least: float
+    start: Standing,
+    steps: Steps,
+    free: Sequence[int],
+    change: FloatArray,
+    least: float,
 ) -> Steps | None:
     """Find sizes by Gauss-Newton steps; None if no step lowers what is left.
 
@@ -414,7 +446,10 @@ def _refined(
             None
             if fresh is None
             else Standing(
-                fresh, added, start.noise * noisier(start.evidence, undone), [*added, *own]
+                fresh,
+                added,
+                start.noise * noisier(start.evidence, undone),
+                [*added, *own],
             )
         )
         if (
@@ -429,17 +464,24 @@ def _refined(
             return None
         least = standing.power
         mine = [next(s for s in standing.suspicions if s.same(each)) for each in own]
-        fitted, last = fit_together(standing.scores, mine, standing.given), change
+        fitted, last = (
+            fit_together(standing.scores, mine, standing.given),
+            change,
+        )
         slow = np.divide(fitted.size, last, out=np.zeros(len(last)), where=last != 0)
         change = np.where(
-            (slow > 0) & (slow < SLOW), fitted.size / (1 - np.minimum(slow, SLOW)), fitted.size
+            (slow > 0) & (slow < SLOW),
+            fitted.size / (1 - np.minimum(slow, SLOW)),
+            fitted.size,
         )  # Aitken
         updated = list(steps)
         for k, at in zip(free, np.split(np.arange(len(change)), edges)):
             updated[k] = replace(
                 steps[k],
                 fitted=replace(
-                    steps[k].fitted, size=sizes[k], covariance=fitted.covariance[np.ix_(at, at)]
+                    steps[k].fitted,
+                    size=sizes[k],
+                    covariance=fitted.covariance[np.ix_(at, at)],
                 ),
             )
         updated[-1] = replace(updated[-1], after=standing.error, standing=standing)
@@ -455,7 +497,10 @@ def noisier(evidence: Evidence, undone: Sequence[partial[Track]]) -> FloatArray:
     view = evidence.views[0]
     for undo in () if evidence.model.loops.redundant else undone:
         zero, one = (
-            undo(replace(view.track, effort=np.full_like(view.track.effort, x)), view).effort
+            undo(
+                replace(view.track, effort=np.full_like(view.track.effort, x)),
+                view,
+            ).effort
             for x in (0.0, 1.0)
         )
         grown = grown * np.abs(one - zero).mean(axis=0)

@@ -41,8 +41,8 @@ class Jump(NamedTuple):
 
     [s, m or rad]
 
-    A `wrap` is a whole turn of the counter, to be undone by counting on. Where the motor reverses
-    (`turning`) it may as well be play or bending of the transmission.
+    A `wrap` is a whole turn of the counter, to be undone by counting on. Where the motor
+    reverses (`turning`) it may as well be play or bending of the transmission.
     """
 
     joint: str
@@ -57,10 +57,10 @@ class Jump(NamedTuple):
 def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     """Return steps between two samples that motion does not explain.
 
-    A jump is what one step does beyond the mean of the steps before and after it, found where that
-    is 12 times the usual scatter of such numbers. Jumps by whole turns, or up and down by one size,
-    are those of a counter that starts again; others must stand alone, with like steps before and
-    after them: counts were lost.
+    A jump is what one step does beyond the mean of the steps before and after it, found
+    where that is 12 times the usual scatter of such numbers. Jumps by whole turns, or up
+    and down by one size, are those of a counter that starts again; others must stand alone,
+    with like steps before and after them: counts were lost.
     """
     found: list[Jump] = []
     position = recording.position
@@ -72,7 +72,11 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     late = clock > GAP_STEPS * float(np.median(clock))
     extra[late[1:-1] | late[:-2] | late[2:]] = 0.0  # a motor moves on while samples are missing
     for j, name in enumerate(recording.joints):
-        own, step, reach = extra[:, j], steps[1:-1, j], float(np.ptp(position[:, j]))
+        own, step, reach = (
+            extra[:, j],
+            steps[1:-1, j],
+            float(np.ptp(position[:, j])),
+        )
         usual = float(robust_scale(own))
         if usual <= ROUNDING * reach:  # at rest behind a quantised encoder: one count is no jump
             moved = np.abs(steps[:, j])
@@ -80,7 +84,12 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
         high = np.flatnonzero(np.abs(own) > max(STEEP * usual, COUNT * reach))
         # The steps before and after a jump are alike; where a motion starts or stops they are not.
         alone = np.abs(own) > ALONE * np.abs(steps[:-2, j] - steps[2:, j])
-        turn = _turn(step[high], own[high[alone[high]]], reach, recording.position_units[j])
+        turn = _turn(
+            step[high],
+            own[high[alone[high]]],
+            reach,
+            recording.position_units[j],
+        )
         for k in high.tolist():
             whole = turn > 0 and abs(abs(step[k]) / turn - 1) < 0.2
             if whole or alone[k]:
@@ -128,7 +137,9 @@ def _turn(steps: FloatArray, jumps: FloatArray, reach: float, unit: str) -> floa
 
 
 def without_jumps(
-    recording: Recording, jumps: Sequence[Jump], near: Mapping[str, float] | None = None
+    recording: Recording,
+    jumps: Sequence[Jump],
+    near: Mapping[str, float] | None = None,
 ) -> Recording:
     """Return the recording with wrapped counters counted on and the positions behind lost counts
     moved back.
@@ -136,8 +147,8 @@ def without_jumps(
     What jumps where a motor reverses stays: it may be play, which comes back.
 
     Args:
-        near: Where motors are about, by name: a counter may have wrapped before the log began. [m
-            or rad]
+        near: Where motors are about, by name: a counter may have wrapped before the log
+            began. [m or rad]
     """
     position = recording.position.copy()
     for j, joint in enumerate(recording.joints):
@@ -165,7 +176,10 @@ def mistakes_of_jumps(recordings: Sequence[Recording], steep: float = STEEP) -> 
         for joint in dict.fromkeys(jump.joint for jump in jumps):
             own = [jump for jump in jumps if jump.joint == joint]
             first, unit = own[0], log.position_units[log.joints.index(joint)]
-            (size, usual), sigma = describe(first.size, unit), describe(first.sigma, unit)[0]
+            (size, usual), sigma = (
+                describe(first.size, unit),
+                describe(first.sigma, unit)[0],
+            )
             text = (
                 f"{joint}: the position of {log.source} jumps {len(own)} time(s), first by "
                 f"{size:.4g} +- "
@@ -183,7 +197,10 @@ def mistakes_of_jumps(recordings: Sequence[Recording], steep: float = STEEP) -> 
                     f"put unwrap = {turn} in the [position] table of the description",
                 )
             elif all(jump.turning and not jump.wrap for jump in own):
-                name, text = "play of the transmission", f"{text}, where the motor reverses"
+                name, text = (
+                    "play of the transmission",
+                    f"{text}, where the motor reverses",
+                )
                 alike = (f"compliance of {joint}", f"lost counts of {joint}")
                 advice = (
                     f"look for play or a soft transmission at {joint}, and at its encoder; "
@@ -211,9 +228,9 @@ def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Mistake, ..
     """Return positions that keep their value for 20 samples or more after moving at full speed the
     sample before.
 
-    A motor needs time to stop: the step before the stretch is so many times the usual change of a
-    step. Where noise never lets a value come twice elsewhere, that says it alone; it shows in sixth
-    differences, which alternate.
+    A motor needs time to stop: the step before the stretch is so many times the usual
+    change of a step. Where noise never lets a value come twice elsewhere, that says it
+    alone; it shows in sixth differences, which alternate.
     """
     found = []
     steps = np.diff(recording.position, axis=0)
@@ -256,9 +273,9 @@ def find_fading(recording: Recording) -> tuple[Mistake, ...]:
     """Return efforts that fade or grow over the periods of a recording by more than 1 %, beyond
     chance.
 
-    g_k = tau_k . tau / tau . tau of period k with the mean period tau, a line through g_1 ... g_n.
-    The mean's own noise is the same in all g_k and moves only their level. Fewer than four periods
-    say nothing.
+    g_k = tau_k . tau / tau . tau of period k with the mean period tau, a line through g_1
+    ... g_n. The mean's own noise is the same in all g_k and moves only their level. Fewer
+    than four periods say nothing.
     """
     if recording.period_count < 4:
         return ()

@@ -57,7 +57,9 @@ class Track(Record):
     def clocked(self, factor: float) -> Track:
         """Make the motion so many times as fast; -1 runs backwards."""
         return replace(
-            self, velocity=self.velocity * factor, acceleration=self.acceleration * factor**2
+            self,
+            velocity=self.velocity * factor,
+            acceleration=self.acceleration * factor**2,
         )
 
     @property
@@ -83,9 +85,15 @@ class Track(Record):
         if self.periodic:
             turn = np.exp(2j * np.pi * np.fft.rfftfreq(len(values), self.step) * by)
             return np.asarray(
-                np.fft.irfft(np.fft.rfft(values, axis=0) * turn[:, None], len(values), axis=0)
+                np.fft.irfft(
+                    np.fft.rfft(values, axis=0) * turn[:, None],
+                    len(values),
+                    axis=0,
+                )
             )
-        from scipy.interpolate import CubicSpline  # here: it takes long to import
+        from scipy.interpolate import (
+            CubicSpline,
+        )  # here: it takes long to import
 
         return np.asarray(
             CubicSpline(self.time, values)(np.clip(self.time + by, self.time[0], self.time[-1]))
@@ -148,8 +156,8 @@ class Source:
     def shortened(self, most: int) -> Source:
         """Average neighbouring samples to at most `most`; decimated logs are short enough.
 
-        Efforts are means over blocks, motion and regressor those of their middles: what is slow
-        stays, and white noise stays white. A block counts where all of its samples do.
+        Efforts are means over blocks, motion and regressor those of their middles: what is
+        slow stays, and white noise stays white. A block counts where all of its samples do.
         """
         size = (
             -(-len(self.motion) // most) // 2 * 2 + 1

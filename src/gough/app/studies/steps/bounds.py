@@ -30,7 +30,9 @@ class BoundsStep(Step):
     logs: Sequence[str] = logs_argument()
     settings: BoundsSettings = nested(BoundsSettings)
     model: str | None = option(
-        None, "Folder of `gough identify` whose processing and drive gains to use.", file=True
+        None,
+        "Folder of `gough identify` whose processing and drive gains to use.",
+        file=True,
     )
     description: str | None = description_option()
     output: str | None = output_option("Write the box (.json).")

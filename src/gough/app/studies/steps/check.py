@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gough.app.studies.step import Outcome, Progress, Step, description_option, robot_argument
+from gough.app.studies.step import (
+    Outcome,
+    Progress,
+    Step,
+    description_option,
+    robot_argument,
+)
 from gough.core.errors import InvalidInput
 from gough.core.options import nested, option
 from gough.engine import as_model, check
@@ -21,7 +27,9 @@ class CheckStep(Step):
         None, "Predict the standard errors for this trajectory.", file=True
     )
     log: str | None = option(
-        None, "Predict the standard errors for the motion of this log.", file=True
+        None,
+        "Predict the standard errors for the motion of this log.",
+        file=True,
     )
     description: str | None = description_option()
     periods: int = option(10, "Number of repetitions of that motion that are assumed.", least=1)

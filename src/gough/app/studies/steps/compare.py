@@ -26,7 +26,10 @@ class CompareStep(Step):
     """Options of `gough compare`."""
 
     folders: Sequence[str] = option(
-        REQUIRED, "Folders that `gough identify -o` wrote.", file=True, positional=True
+        REQUIRED,
+        "Folders that `gough identify -o` wrote.",
+        file=True,
+        positional=True,
     )
     settings: CompareSettings = nested(CompareSettings)
     logs: Sequence[str] = option((), "Logs that each model is to predict.", file=True)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gough.app.studies.step import Progress, Step, force_option, output_option, robot_argument
+from gough.app.studies.step import (
+    Progress,
+    Step,
+    force_option,
+    output_option,
+    robot_argument,
+)
 from gough.core.errors import InvalidInput
 from gough.core.files import require_free
 from gough.core.options import nested, option
@@ -31,7 +37,9 @@ class DesignStep(Step):
     )
     periods: int = option(10, "Whole periods at full pace in that table.", least=1)
     resume: str | None = option(
-        None, "Go on from this trajectory (.json); it may be the one to write.", file=True
+        None,
+        "Go on from this trajectory (.json); it may be the one to write.",
+        file=True,
     )
     force: bool = force_option()
 
@@ -46,7 +54,12 @@ class DesignStep(Step):
         def report(step: int, objective: float, violation: float) -> None:
             progress(min(step / steps, 1.0))
 
-        designed = design(model, self.settings, runs=self._earlier_runs(model), progress=report)
+        designed = design(
+            model,
+            self.settings,
+            runs=self._earlier_runs(model),
+            progress=report,
+        )
         if self.output is not None:
             designed.save(self.output)
         if self.csv is not None:

@@ -35,7 +35,8 @@ class ExportStep(Step):
     )
     output: str | None = output_option("Folder; that of the result by default.")
     name: str | None = option(
-        None, "Base name of the files; controller, parameters or the robot's name by default."
+        None,
+        "Base name of the files; controller, parameters or the robot's name by default.",
     )
     approximate: bool = option(
         False,

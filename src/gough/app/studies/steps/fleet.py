@@ -25,7 +25,10 @@ class FleetStep(Step):
     """Options of `gough fleet`."""
 
     file: str = option(
-        REQUIRED, "Fleet file (TOML): robot, logs, and options.", file=True, positional=True
+        REQUIRED,
+        "Fleet file (TOML): robot, logs, and options.",
+        file=True,
+        positional=True,
     )
     settings: FleetSettings = nested(FleetSettings)
     output: str | None = output_option("Folder for tables and page.")

@@ -98,7 +98,11 @@ class IdentifyStep(Step):
         robot_file = f"{ROBOT_STEM}{Path(source).suffix or '.toml'}"
         beside = {robot_file: text}
         if _may_write_study(folder / STUDY_FILE):
-            study = {"format": STUDY_FORMAT, "robot": robot_file, "identify": self._step(folder)}
+            study = {
+                "format": STUDY_FORMAT,
+                "robot": robot_file,
+                "identify": self._step(folder),
+            }
             beside[STUDY_FILE] = toml_text(study)
         return beside
 

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gough.app.studies.robot_import import ImportSettings, import_robot
-from gough.app.studies.step import Progress, Step, WrittenFiles, force_option, output_option
+from gough.app.studies.step import (
+    Progress,
+    Step,
+    WrittenFiles,
+    force_option,
+    output_option,
+)
 from gough.core.files import require_free, write_text
 from gough.core.options import REQUIRED, nested, option
 from gough.mechanism import robot_text

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gough.app.studies.step import Progress, Step, force_option, output_option, robot_argument
+from gough.app.studies.step import (
+    Progress,
+    Step,
+    force_option,
+    output_option,
+    robot_argument,
+)
 from gough.core.files import require_free
 from gough.core.options import REQUIRED, nested, option
 from gough.core.trajectory import Sampled, Trajectory, load_trajectory
@@ -22,7 +28,9 @@ class SimulateStep(Step):
     robot: str = robot_argument()
     settings: SimulateSettings = nested(SimulateSettings)
     trajectory: str = option(
-        REQUIRED, "Trajectory of `gough design` (.json), or its table (.csv).", file=True
+        REQUIRED,
+        "Trajectory of `gough design` (.json), or its table (.csv).",
+        file=True,
     )
     noise: bool = option(True, "Sensor noise of the robot file.")
     seed: int = option(0, "Seed of the noise.", least=0)
@@ -41,7 +49,11 @@ class SimulateStep(Step):
         if self.output is not None:
             noise = None if self.noise else Noise()
             recording = record(simulation, noise=noise, seed=self.seed)
-            stored = {**settings.to_dict(), "noise": self.noise, "seed": self.seed}
+            stored = {
+                **settings.to_dict(),
+                "noise": self.noise,
+                "seed": self.seed,
+            }
             recording.save(self.output, settings=stored)
         return simulation
 

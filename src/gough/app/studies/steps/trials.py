@@ -6,8 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gough.app.studies.monte_carlo import COLUMNS, MonteCarloSettings, run_monte_carlo
-from gough.app.studies.step import Progress, Step, WrittenFiles, force_option, output_option
+from gough.app.studies.monte_carlo import (
+    COLUMNS,
+    MonteCarloSettings,
+    run_monte_carlo,
+)
+from gough.app.studies.step import (
+    Progress,
+    Step,
+    WrittenFiles,
+    force_option,
+    output_option,
+)
 from gough.core.files import require_free, write_text
 from gough.core.options import REQUIRED, nested, option
 
@@ -17,7 +27,9 @@ class TrialsStep(Step):
     """Options of `gough trials`."""
 
     robots: Sequence[str] = option(
-        REQUIRED, "Names of bundled robots, or paths of robot files.", positional=True
+        REQUIRED,
+        "Names of bundled robots, or paths of robot files.",
+        positional=True,
     )
     settings: MonteCarloSettings = nested(MonteCarloSettings)
     output: str | None = output_option("Table to write (.csv).")
