@@ -34,7 +34,7 @@ def test_from_a_urdf_and_a_bag_to_a_report_without_a_line_by_hand(tmp_path: Path
     said = command(
         tmp_path, f"import {MODEL}/robot.urdf --loops {MODEL}/robot.yaml --velocity 1 -o robot.toml"
     )
-    assert "effort 1 and velocity 20 at every joint" in said
+    assert "ignored: effort 1, velocity 20 at every joint" in said
     for k, options in (
         (1, ""),
         (2, "--frequency 0.2"),
