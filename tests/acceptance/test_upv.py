@@ -46,7 +46,7 @@ def test_every_leg_of_runs_not_used_is_predicted_to_an_eighth_or_better(
         assert max(errors["10 Hz"][name]) < 0.12, name
         assert overall(errors["10 Hz"][name]) < 0.105, name
         assert max(errors["100 Hz"][name]) < 0.16, name
-    assert "WARNING - predicts the held-out logs" in found["headline"]
+    assert "WARNING - predicts the held-out log" in found["headline"]
 
 
 def test_coulomb_friction_is_what_this_robot_has_and_each_leg_its_own(
