@@ -25,7 +25,7 @@ def test_a_mistake_is_noticed_named_and_measured(
 ) -> None:
     corruption = next(c for c in mistakes.corruptions(stage) if c.name == name)
     found = mistakes.trial(stage, corruption)
-    assert found.headline in ("warning", "error")
+    assert found.level in ("warning", "error")
     assert found.named, found.first
     assert not found.sigmas > 3
 
