@@ -78,7 +78,7 @@ def test_a_robot_that_lacks_nothing_gets_no_proposal_and_the_answer_is_kept() ->
     assert choice is not None
     assert not choice.terms.steps
     assert "Gain of each term alone" in choice.summary()
-    assert "none: the robot file has what the data show" in choice.summary()
+    assert "none: the robot file has all terms that the data show" in choice.summary()
     again = restored(ModelChoice, json.loads(json.dumps(choice.to_dict())))
     assert again.terms.alone == choice.terms.alone
 
