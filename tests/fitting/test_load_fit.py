@@ -9,7 +9,8 @@ import pytest
 from scipy.signal import lfilter
 
 from gough.core.names import INERTIAL, LOAD_PARAMETERS
-from gough.fitting.load_fit import LoadProblem, Pieces, changes, fit, history, in_words, seen
+from gough.fitting.load_changes import LoadBlocks, changes, history
+from gough.fitting.load_fit import LoadProblem, fit, in_words, seen
 from gough.fitting.regression import Regression
 
 G = 9.81
@@ -208,7 +209,7 @@ def test_what_acts_only_together_is_said_in_words() -> None:
 def test_history_is_the_batch_solution_of_what_came_before() -> None:
     W = regressor(400)
     whole = problem(W, W @ VALUES + draw(0, 400))
-    pieces = Pieces.of(whole, NOISE, np.arange(400.0))
+    pieces = LoadBlocks.of(whole, NOISE, np.arange(400.0))
     track = history(pieces, whole.regression.time, PRIOR)
     k = 20
     stop = pieces.edges[k + 1]
@@ -222,7 +223,7 @@ def test_a_memory_follows_another_load() -> None:
     W = regressor(600)
     effort = np.where(np.arange(600)[:, None] < 300, W @ VALUES, W @ (2 * VALUES)) + draw(0, 600)
     data = problem(W, effort)
-    pieces = Pieces.of(data, NOISE, np.arange(600.0))
+    pieces = LoadBlocks.of(data, NOISE, np.arange(600.0))
     long, short = (history(pieces, data.regression.time, PRIOR, memory) for memory in (None, 0.5))
     assert abs(long.values[-1, 0] - 40) > 5
     assert abs(short.values[-1, 0] - 40) < 1
@@ -235,12 +236,12 @@ def test_a_load_that_changes_is_dated_and_one_that_does_not_is_left_alone(kept: 
     found, alarms = [], 0
     for seed in range(25):
         noise = lfilter([np.sqrt(1 - kept**2)], [1, -kept], draw(seed, 1700), axis=0)[200:]
-        pieces = Pieces.of(problem(W, W @ VALUES + noise), NOISE, np.arange(1500.0))
+        pieces = LoadBlocks.of(problem(W, W @ VALUES + noise), NOISE, np.arange(1500.0))
         alarms += len(changes(pieces, PRIOR))
         other = np.where(
             np.arange(1500)[:, None] < 600, W @ VALUES, W @ (VALUES * np.append(1.05, np.ones(9)))
         )
-        pieces = Pieces.of(problem(W, other + noise), NOISE, np.arange(1500.0))
+        pieces = LoadBlocks.of(problem(W, other + noise), NOISE, np.arange(1500.0))
         found.append([int(pieces.edges[cut]) for cut in changes(pieces, PRIOR)])
     assert alarms == 0
     assert sum(len(cuts) == 1 for cuts in found) >= 24
@@ -250,7 +251,7 @@ def test_a_load_that_changes_is_dated_and_one_that_does_not_is_left_alone(kept: 
 def test_two_changes_are_two() -> None:
     W = regressor(1500)
     size = np.select([np.arange(1500) < 500, np.arange(1500) < 900], [1.0, 0.5], 2.0)
-    pieces = Pieces.of(
+    pieces = LoadBlocks.of(
         problem(W, (W @ VALUES) * size[:, None] + draw(3, 1500)), NOISE, np.arange(1500.0)
     )
     np.testing.assert_allclose(pieces.edges[changes(pieces, PRIOR)], [500, 900], atol=15)
@@ -286,7 +287,7 @@ def test_a_change_that_a_filter_smears_is_one() -> None:
         :, :, 0
     ] * ringing[:, None]
     data = problem(W, effort + draw(3, 1500))
-    one, several = (Pieces.of(data, NOISE, np.arange(1500.0) / zone) for zone in (450, 1))
+    one, several = (LoadBlocks.of(data, NOISE, np.arange(1500.0) / zone) for zone in (450, 1))
     assert len(changes(several, PRIOR)) > 1
     (cut,) = changes(one, PRIOR)
     assert 600 <= one.edges[cut] <= 1005

@@ -74,8 +74,8 @@ class EstimateCovariance:
     covariance: FloatArray  # (p, p)
     degrees_of_freedom: FloatArray  # of each variance, (p,)
     kind: str  # as in `UncertaintyComponent`
-    count: int = 0
-    notices: tuple[Notice, ...] = ()
+    count: int = 0  # blocks, logs or repetitions it comes from; 0 if none
+    notices: tuple[Notice, ...] = ()  # on how it was found
     sources: tuple[UncertaintyComponent, ...] = ()  # all that were evaluated
 
     @property
@@ -102,7 +102,7 @@ class EstimateCovariance:
 class Estimate(StoredRecord):
     """Parameter values with their covariance, and the residual of the fit."""
 
-    stored_as: ClassVar[str] = "estimate"
+    stored_as: ClassVar[str] = "estimate"  # kind of the stored file
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     values: FloatArray  # (p,)
@@ -440,7 +440,7 @@ def build_estimate(
 class Enclosure(StoredRecord):
     """A box that contains every parameter vector consistent with the stated error bounds."""
 
-    stored_as: ClassVar[str] = "enclosure"
+    stored_as: ClassVar[str] = "enclosure"  # kind of the stored file
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     lower: FloatArray  # may be infinite, (p,)

@@ -55,7 +55,7 @@ class MaximumLikelihoodGains:
         uncertainty: As in `LeastSquares`.
     """
 
-    needs: ClassVar[type] = GainProblem
+    needs: ClassVar[type] = GainProblem  # problem that it solves
     nominal: Mapping[str, float] = field(default_factory=dict)
     iterations: int = 200
     tolerance: float = 1e-6

@@ -222,7 +222,7 @@ class LikelihoodResult(Record):
     # Half the weighted squares of the residual: negative log-likelihood up to a constant [1]
     cost: float
     consistency: float  # 2 cost / degrees of freedom; 1 if both covariances are right [1]
-    iterations: int
+    iterations: int  # of Gauss-Newton
     # Standard errors of errors-in-variables: the lower bound under white noise, (p,)
     bound: FloatArray
     # Standard errors of Gauss-Markov on the trajectory that fits the positions best, (p,)

@@ -19,13 +19,11 @@ that, the smallest in units of D is taken; the rest of what was open before stay
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import cholesky, qr, solve_triangular
 
 from gough.core.arrays import TINY, FloatArray, IntArray
-from gough.core.statistics import f_tail
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import EstimateCovariance
 from gough.fitting.noise_information import MIN_OBSERVED_RATIO
@@ -37,21 +35,12 @@ from gough.fitting.row_noise import (
 from gough.fitting.uncertainty import (
     estimate_covariance,
     linear_influence,
-    long_run_covariance,
     useful_samples,
 )
 from gough.fitting.whitening import whiten
 
 # Alternations of noise and fit; the values then change by less than 0.1 standard errors
 LOAD_FIT_ITERATIONS = 4
-MAX_LOAD_BLOCKS = 100  # of all logs, between which a change of load is searched
-MIN_LOAD_BLOCK_SAMPLES = 8
-MIN_BLOCKS_BESIDE_CHANGE = 3  # on each side
-MAX_LOAD_CHANGES = 4  # searched for
-# Fraction of the information along a direction below which a block does not determine it
-MIN_DIRECTION_INFORMATION = 0.01
-# Probability of a change in a log without one, if errors of the blocks are independent
-LOAD_CHANGE_FALSE_ALARM = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -185,7 +174,7 @@ class LoadProblem:
 class LoadFit:
     """Values and what they are known by."""
 
-    seen: Seen
+    seen: Seen  # what the equations determine
     # covariance of the values with hidden directions and errors of the model, (p, p)
     uncertainty: EstimateCovariance
     model_std: FloatArray  # the part of the unloaded robot's model in the standard deviations, (p,)
@@ -283,198 +272,3 @@ def _row_noise(data: Regression, values: FloatArray, weight: FloatArray) -> Floa
     ):
         correlation = np.eye(len(std))
     return np.asarray(correlation * np.outer(std, std))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Pieces:
-    """Statistics of the whitened equations of consecutive pieces."""
-
-    edges: IntArray  # first sample of each piece and the end, (k + 1,)
-    grams: FloatArray  # [W y]^T [W y], (k, p + 1, p + 1)
-    noise: FloatArray  # what noise of the positions makes of it, (k, p + 1, p + 1)
-    # of the first and the last sample of each piece, (k, 2): filters smear a change over one of
-    # them
-    zone: FloatArray
-
-    @classmethod
-    def of(cls, problem: LoadProblem, covariance: FloatArray, zone: FloatArray) -> Pieces:
-        """Return the pieces of a problem with noise (r, r); none crosses logs or periods.
-
-        The zone is the time of each sample in units of what filters smear a change over,
-        (t,).
-        """
-        data, edges = problem.regression, [0]
-        breaks = [
-            np.flatnonzero(np.diff(label)) + 1
-            for label in (data.recording, data.group)
-            if label is not None
-        ]
-        for start, stop in pairwise(
-            [
-                0,
-                *np.unique(np.concatenate([*breaks, [len(data)]])).astype(int).tolist(),
-            ]
-        ):
-            count = max(
-                1,
-                min(
-                    round(MAX_LOAD_BLOCKS * (stop - start) / len(data)),
-                    (stop - start) // MIN_LOAD_BLOCK_SAMPLES,
-                ),
-            )
-            edges += np.linspace(start, stop, count + 1).astype(int)[1:].tolist()
-        rows = data.whitened(covariance).stacked()
-        parts = [rows[a:b].reshape(-1, rows.shape[2]) for a, b in pairwise(edges)]
-        return cls(
-            edges=np.array(edges),
-            grams=np.stack([part.T @ part for part in parts]),
-            noise=np.diff(edges)[:, None, None] * problem.of_noise(covariance),
-            zone=np.column_stack([zone[edges[:-1]], zone[np.array(edges[1:]) - 1]]),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class History:
-    """What was known of a load after each piece of the logs."""
-
-    time: FloatArray  # of the last sample of each piece, (k,) [s]
-    values: FloatArray  # (k, p)
-    std: FloatArray  # as white noise of the stated size gives them, (k, p)
-
-
-def history(
-    pieces: Pieces,
-    time: FloatArray,
-    prior_std: FloatArray,
-    memory: float | None = None,
-) -> History:
-    """Return the values of a load after each piece.
-
-    Args:
-        pieces: Statistics of consecutive pieces.
-        time: Of all samples, (t,). [s]
-        prior_std: How large parameters can be, (p,).
-        memory: Time after which a sample has the weight 1 / e; infinite by default. [s]
-    """
-    ends = time[pieces.edges[1:] - 1]
-    gram, noise = np.zeros_like(pieces.grams[0]), np.zeros_like(pieces.grams[0])
-    values, std = [], []
-    for k, (new, blur) in enumerate(zip(pieces.grams, pieces.noise)):
-        keep = (
-            1.0 if memory is None or k == 0 else float(np.exp(-abs(ends[k] - ends[k - 1]) / memory))
-        )
-        gram, noise = keep * gram + new, keep * noise + blur
-        found = seen(gram, noise, prior_std)
-        values.append(found.values)
-        std.append(np.sqrt(np.diag(found.white)))
-    return History(time=ends, values=np.array(values), std=np.array(std))
-
-
-def changes(pieces: Pieces, prior_std: FloatArray) -> list[int]:
-    """Return the pieces with which another load begins, in the order of time.
-
-    The best `MAX_LOAD_CHANGES` cuts are found one by one; then the weakest is removed as
-    long as the difference between its two sides is not significant. The scatter of the
-    pieces, with errors of the model, is estimated from the residual of all cuts. Cuts
-    within the response time of the filters are one.
-    """
-    whole, useful = (
-        seen(pieces.grams.sum(axis=0), pieces.noise.sum(axis=0), prior_std),
-        pieces.grams - pieces.noise,
-    )
-    half, p = whole.along / np.sqrt(whole.information), len(prior_std)
-    if not half.shape[1]:
-        return []
-    scores = _Scores(
-        share=half.T @ useful[:, :p, :p] @ half,
-        score=(useful[:, :p, p] - useful[:, :p, :p] @ whole.values) @ half,
-    )
-    count = len(scores.score)
-    cuts: list[int] = []
-    for _ in range(MAX_LOAD_CHANGES):
-        tried = [
-            (a, cut, b)
-            for a, b in pairwise([0, *cuts, count])
-            for cut in range(a + MIN_BLOCKS_BESIDE_CHANGE, b - MIN_BLOCKS_BESIDE_CHANGE + 1)
-        ]
-        cuts = sorted([*cuts, *scores.best(tried)])
-    while cuts:
-        ends = [0, *cuts, count]
-        scatter, _, freedom = long_run_covariance(scores.left(ends))
-        std = np.sqrt(np.diag(scatter))
-        chance = []
-        for a, cut, b in zip(ends, cuts, ends[2:]):
-            size, many = scores.test(a, cut, b, std)
-            chance.append(f_tail(size / many, many, float(freedom.min())) * count if many else 1.0)
-        weakest = int(np.argmax(chance))
-        if chance[weakest] < LOAD_CHANGE_FALSE_ALARM:
-            break
-        del cuts[weakest]
-    groups: list[list[int]] = []  # of cuts that are one change smeared
-    for cut in cuts:
-        if groups and pieces.zone[cut - 1, 1] - pieces.zone[groups[-1][-1], 0] < 1:
-            groups[-1].append(cut)
-        else:
-            groups.append([cut])
-    starts, stops = (
-        [0, *(group[-1] for group in groups[:-1])],
-        [*(group[0] for group in groups[1:]), count],
-    )
-    return [
-        scores.best([(start, cut, stop) for cut in range(group[0], group[-1] + 1)])[0]
-        for group, start, stop in zip(groups, starts, stops)
-    ]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Scores:
-    """Pieces seen along q directions scaled to information 1 in all."""
-
-    share: FloatArray  # S of each piece in the information, (k, q, q)
-    score: FloatArray  # u of each piece at the common solution, (k, q)
-
-    def inside(self, start: int, stop: int) -> slice:
-        """Return the pieces of a block without those beside its cuts, which may hold both loads."""
-        return slice(start + (start > 0), stop - (stop < len(self.score)))
-
-    def best(self, tried: list[tuple[int, int, int]]) -> list[int]:
-        """Return the cut that explains most of start, cut and stop of some; none of none."""
-        return [max(tried, key=lambda each: self.test(*each)[0])[1]] if tried else []
-
-    def test(
-        self, start: int, cut: int, stop: int, std: FloatArray | None = None
-    ) -> tuple[float, int]:
-        """Return the score test of a cut in a block, and its number of directions.
-
-        With S1, u1 the sums before the cut and S, u those of the block, d = u1 - S1 S^-1 u
-        has the covariance V = S1 - S1 S^-1 S1 under noise of variance 1: d^T V^-1 d. Once
-        it is known how large noise is, `std` (q,), the pieces beside cuts are left out.
-        """
-        sides = (
-            [slice(start, cut), slice(cut, stop)]
-            if std is None
-            else [self.inside(start, cut), self.inside(cut, stop)]
-        )
-        before, after = (self.share[side].sum(axis=0) for side in sides)
-        own, other = (self.score[side].sum(axis=0) for side in sides)
-        back = before @ _inverse(before + after)
-        gap = own - back @ (own + other)
-        weight, axes = np.linalg.eigh(before - back @ before)
-        clear = weight > MIN_DIRECTION_INFORMATION
-        turned = axes[:, clear].T @ (gap if std is None else gap / np.maximum(std, TINY))
-        return float((turned**2 / weight[clear]).sum()), int(clear.sum())
-
-    def left(self, ends: list[int]) -> FloatArray:
-        """Return the residual scores if each block has its own load, (k, q)."""
-        left = []
-        for side in (self.inside(a, b) for a, b in pairwise(ends)):
-            own = _inverse(self.share[side].sum(axis=0)) @ self.score[side].sum(axis=0)
-            left.append(self.score[side] - self.share[side] @ own)
-        return np.concatenate(left)
-
-
-def _inverse(matrix: FloatArray) -> FloatArray:
-    """Return the inverse of a share of the information where that is not too small."""
-    weight, axes = np.linalg.eigh((matrix + matrix.T) / 2)
-    clear = weight > MIN_DIRECTION_INFORMATION
-    return np.asarray((axes[:, clear] / weight[clear]) @ axes[:, clear].T)

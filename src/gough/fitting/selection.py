@@ -157,7 +157,7 @@ class StructureResult:
 
     name: str
     parameters: tuple[str, ...]
-    estimate: Estimate | None
+    estimate: Estimate | None  # None if the fit failed
     held_out: FloatArray | None  # relative error of each row on held-out data, (r,)
     reason: str = ""  # why there is no estimate
 
@@ -337,7 +337,7 @@ class Disagreement:
     first: str  # label of one result
     second: str  # label of the other
     distance: float  # in joint standard errors; infinite if one of them is a box
-    reason: str
+    reason: str  # why two estimates disagree
 
 
 def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) -> list[Disagreement]:

@@ -60,7 +60,7 @@ class TotalLeastSquares:
         nominal: Gains by motor, used only for those the data cannot determine.
     """
 
-    needs: ClassVar[type] = GainProblem
+    needs: ClassVar[type] = GainProblem  # problem that it solves
     scaling: Literal["noise", "none"] = "noise"
     nominal: Mapping[str, float] = field(default_factory=dict)
 

@@ -68,7 +68,7 @@ class Difference:
     """One parameter of another result beside that of the first."""
 
     name: Parameter
-    unit: str
+    unit: str  # of the parameter
     result: str  # label of the other result
     first: float  # value of the first result
     first_std: float  # its standard error

@@ -193,7 +193,7 @@ class FittedConstants:
     these and the constants at a bound.
     """
 
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)  # by full name, SI
     std: Mapping[str, float] = field(default_factory=dict)  # standard errors
     units: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()

@@ -88,7 +88,7 @@ class Mistake:
     place: str  # joint, body or channel
     size: tuple[float, ...] = ()  # SI; empty for a fault without a size
     sigma: tuple[float, ...] = ()  # standard errors of the size
-    unit: str = ""
+    unit: str = ""  # of the size
     text: str  # in words, with the size
     advice: str  # what to change in which file
     share: float = NAN  # fraction of the residual that it explains
@@ -165,7 +165,7 @@ class Limit:
 
     name: str  # kind of fault
     place: str  # joint, body or channel
-    unit: str
+    unit: str  # of the size
     size: float  # detected in 95 of 100 cases; infinite if not detectable on this motion
     instead: tuple[str, ...] = ()  # parameters that absorb a fault that is not detectable
 

@@ -51,7 +51,7 @@ PROBLEMS = (
 class CutoffEstimator:
     """Maximum likelihood with the filter cut-off as a parameter; AH09 (24)."""
 
-    needs: ClassVar[type] = PeriodicProblem
+    needs: ClassVar[type] = PeriodicProblem  # problem that it solves
 
     def fit(self, problem: AveragedPeriodProblem) -> Estimate:
         """Return the estimate at the cut-off of largest likelihood."""
@@ -62,7 +62,7 @@ class CutoffEstimator:
 class ErrorsInVariables:
     """Maximum likelihood of parameters and executed trajectory together."""
 
-    needs: ClassVar[type] = PeriodicProblem
+    needs: ClassVar[type] = PeriodicProblem  # problem that it solves
 
     def fit(self, problem: AveragedPeriodProblem) -> Estimate:
         """Return the estimate together with the executed trajectory."""
@@ -73,9 +73,9 @@ class ErrorsInVariables:
 class PhysicallyConsistent:
     """Physically consistent standard parameters nearest to the robot file's that fit the data."""
 
-    settings: Feasible = field(default_factory=Feasible)
+    settings: Feasible = field(default_factory=Feasible)  # of the search
 
-    needs: ClassVar[type] = BodyProblem
+    needs: ClassVar[type] = BodyProblem  # problem that it solves
 
     def fit(self, problem: RobotBodyProblem) -> PhysicalEstimate:
         """Return standard parameters and the base estimate they give."""
@@ -185,7 +185,7 @@ def selection_estimator(asked: str | Estimator, estimators: Mapping[str, Any]) -
 class EstimatorRun:
     """Estimates by the name of their estimator, and the errors of those that failed."""
 
-    estimates: dict[str, Any] = field(default_factory=dict)
+    estimates: dict[str, Any] = field(default_factory=dict)  # by name of the estimator
     errors: dict[str, GoughError] = field(default_factory=dict)
 
     def run(

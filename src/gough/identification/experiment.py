@@ -54,11 +54,11 @@ MIN_EQUATIONS_PER_PARAMETER = 3
 class Experiment:
     """Processed logs of a robot with the regression of each and of all."""
 
-    model: Model
-    base: BaseParameters
-    recordings: tuple[Recording, ...]
+    model: Model  # the robot
+    base: BaseParameters  # base parameters of the experiment
+    recordings: tuple[Recording, ...]  # the logs
     choice: ProcessingChoice  # the processing of all logs, and the candidates it was chosen from
-    processed: tuple[ProcessedLog, ...]
+    processed: tuple[ProcessedLog, ...]  # the logs, processed alike
     # of each log, with its valid mask; the effort of `known` parameters is subtracted
     regressions: tuple[Regression, ...]
     problem: Regression  # the regressions of all logs concatenated

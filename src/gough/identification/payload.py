@@ -32,17 +32,8 @@ from gough.fitting.estimate import (
     UncertaintyComponent,
     build_estimate,
 )
-from gough.fitting.load_fit import (
-    History,
-    LoadFit,
-    LoadProblem,
-    Pieces,
-    changes,
-    fit,
-    history,
-    in_words,
-    seen,
-)
+from gough.fitting.load_changes import History, LoadBlocks, changes, history
+from gough.fitting.load_fit import LoadFit, LoadProblem, fit, in_words, seen
 from gough.fitting.noise_information import MIN_OBSERVED_RATIO
 from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.fitting.regression import Regression
@@ -125,11 +116,11 @@ class PayloadResult(Record):
 
     robot: str  # its name
     load: Load
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...]  # of the load, in the order of time
     history: History  # the estimate in the course of the logs
     processing: Processing  # of the logs
     notices: tuple[Notice, ...]  # in their order
-    settings: PayloadSettings
+    settings: PayloadSettings  # of the search
 
     @property
     def estimate(self) -> Estimate:
@@ -338,11 +329,11 @@ def _track_load(
     whole, prior = unknowns.fit(problem)
     clock = _clock(problem.regression)
     zone = _zone(problem.regression, clock, processing)
-    pieces = Pieces.of(unknowns.reduce(problem), whole.covariance, zone)
-    cuts = changes(pieces, prior)
+    blocks = LoadBlocks.of(unknowns.reduce(problem), whole.covariance, zone)
+    cuts = changes(blocks, prior)
     if cuts:
         loads = []
-        for samples in _samples_between(zone, pieces, cuts):
+        for samples in _samples_between(zone, blocks, cuts):
             block = problem.take(samples)
             loads.append(unknowns.load(block, *unknowns.fit(block)))
     else:
@@ -352,9 +343,9 @@ def _track_load(
         loads[-1] = unknowns.load(problem, *unknowns.fit(problem, weight))
     load_changes = []
     for cut, (before, after) in zip(cuts, pairwise(loads)):
-        edges = pieces.edges[cut - 1 : cut + 2].tolist()
+        edges = blocks.edges[cut - 1 : cut + 2].tolist()
         load_changes.append(_change(recordings, problem.regression, clock, edges, before, after))
-    track = history(pieces, clock, prior, settings.forgetting)
+    track = history(blocks, clock, prior, settings.forgetting)
     load_history = replace(
         track,
         values=unknowns.fixed + track.values @ unknowns.map.T,
@@ -524,13 +515,15 @@ def _zone(data: Regression, clock: FloatArray, processing: Processing) -> FloatA
     return np.arange(float(len(clock)))
 
 
-def _samples_between(zone: FloatArray, pieces: Pieces, cuts: Sequence[int]) -> list[IntArray]:
+def _samples_between(
+    zone: FloatArray, load_blocks: LoadBlocks, cuts: Sequence[int]
+) -> list[IntArray]:
     """Return the samples between changes.
 
     Those over which filters smear a change are omitted if enough others remain.
     """
     end = len(zone)
-    edges = [0, *(int(pieces.edges[cut]) for cut in cuts), end]
+    edges = [0, *(int(load_blocks.edges[cut]) for cut in cuts), end]
     blocks = []
     for start, stop in pairwise(edges):
         samples = np.arange(start, stop)

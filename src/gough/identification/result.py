@@ -53,9 +53,9 @@ class Fit(Record):
     """Measured and predicted efforts of one log, thinned for plots, (t, r). [row unit]"""
 
     label: str  # `identification` or `held-out`, with the log's name
-    held_out: bool
+    held_out: bool  # the log was not used to identify
     time: FloatArray  # (t,) [s]
-    measured: FloatArray
+    measured: FloatArray  # effort, (t, r)
     predicted: FloatArray
     q: FloatArray  # all coordinates, for the animation, (t, n) [m or rad]
     used: BoolArray  # valid equations; those near velocity reversals are not, (t, r)
@@ -96,9 +96,9 @@ class Identification(Record):
     robot: str  # name, or path of its file
     estimator: str  # which of `estimates` is the result
     estimate: Estimate  # base parameters, and drive gains and payload parameters if asked
-    base: BaseParameters
+    base: BaseParameters  # the base parameters
     tied: bool  # parameters of equal legs were
-    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)  # by name of the estimator
     # guaranteed interval enclosures, by name
     enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
     validation: Validation
@@ -114,8 +114,9 @@ class Identification(Record):
     bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     # coefficients of joint terms estimated with them
     joint_terms: Mapping[str, float] = field(default_factory=dict)
+    # of joint terms that were fitted
     constants: FittedConstants = field(default_factory=FittedConstants)
-    fits: tuple[Fit, ...] = ()
+    fits: tuple[Fit, ...] = ()  # efforts for figures, by log
     # figures of the data by log
     quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     history: tuple[str, ...] = ()  # steps of the choice of essential parameters, in words
@@ -124,7 +125,7 @@ class Identification(Record):
     choice: ProcessingChoice | None = None  # processing of the logs and its candidates
     logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names by use
     digests: Mapping[str, str] = field(default_factory=dict)  # SHA-256 by the names in `quality`
-    structures: ModelChoice | None = None
+    structures: ModelChoice | None = None  # friction structures and terms that were compared
     beside: tuple[str, ...] = ()  # names of the files saved with it: the robot file, a study
 
     def __post_init__(self) -> None:

@@ -61,7 +61,7 @@ class ModelChoice:
     friction: tuple[FrictionStructure, ...]  # from none to that of all joints
     symmetry: tuple[selection.Symmetry, ...]  # F-tests of equal legs
     weak: tuple[selection.WeakDirection, ...]  # combinations that the data determine least
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[Notice, ...] = ()  # on the comparison
     terms: TermChoice = field(default_factory=TermChoice)  # additional joint terms
 
     @property
