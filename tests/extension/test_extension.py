@@ -331,7 +331,7 @@ def test_the_estimator_answers_by_its_name_and_among_all(robot: Model, log: Reco
     assert together.estimator == "gm"
     with pytest.raises(InvalidInput, match="already an estimator 'halved'"):
         my_gough.register_estimator("halved", my_gough.Halved())
-    with pytest.raises(InvalidInput, match="has no fit"):
+    with pytest.raises(InvalidInput, match="is no estimator"):
         my_gough.register_estimator("empty", object())
 
 
