@@ -16,6 +16,9 @@ from gough.fitting.solve import solve
 # Enough to choose by: the weights of the rows then change by less than a thousandth.
 WEIGHT_PASSES = 20
 WEIGHT_TOLERANCE = 1e-3
+# Ridge on unit columns where candidate columns are compared with fixed weights: columns that are
+# nearly combinations of others share their coefficients.
+CANDIDATE_RIDGE = 1e-9
 MIN_UNIT_DIAGONAL = 1e-5  # of a unit column's factor; below it columns are nearly dependent
 
 
@@ -41,7 +44,9 @@ def weighted_fit(statistics: BlockStatistics, weights: FloatArray | None = None)
         return WeightedFit(noise.solution.values, 1 / np.diag(noise.covariance))
     row_grams = statistics.grams.sum(axis=0)
     total = np.tensordot(weights, row_grams, axes=1)
-    return WeightedFit(_solve_factor(factors_of_grams(total), statistics.parameters), weights)
+    return WeightedFit(
+        _solve_factor(factors_of_grams(total, CANDIDATE_RIDGE), statistics.parameters), weights
+    )
 
 
 def _solve_factor(factor: FloatArray, parameters: tuple[str, ...]) -> FloatArray:
