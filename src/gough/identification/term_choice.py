@@ -134,7 +134,11 @@ def choose_terms(experiment: Experiment, held_out: Experiment | None = None) -> 
     """
     problem = experiment.problem
     blocks = _term_blocks(problem)
-    first = weighted_fit(statistics_by_label(problem, blocks.label, blocks.n_blocks))
+    statistics = statistics_by_label(problem, blocks.label, blocks.n_blocks)
+    weights = weighted_fit(statistics).weights
+    # Fixed weights: directions that the logs hardly determine stay small, so that the
+    # transmitted effort of load-dependent friction holds on other logs, too.
+    first = weighted_fit(statistics, weights)
     standard = standard_from_base(experiment.model, experiment.base, first.values)[0]
     model = experiment.model.with_transmitted_effort(standard)
     experiment = replace(experiment, model=model)
