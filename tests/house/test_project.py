@@ -63,7 +63,8 @@ def test_issue_templates_can_be_read(path: Path) -> None:
 
 
 def test_the_changelog_keeps_its_form() -> None:
-    """Keep a Changelog: versions newest first, changes under six headings, a line each."""
+    """Keep a Changelog: versions newest first, its six headings, then one for internals."""
+    allowed = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security", "Internals"]
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert versions[0] == "[Unreleased]"
@@ -72,6 +73,7 @@ def test_the_changelog_keeps_its_form() -> None:
     )
     for part in re.split(r"^## .+$", text, flags=re.MULTILINE)[1:]:
         headings = re.findall(r"^### (.+)$", part, re.MULTILINE)
-        assert set(headings) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+        assert set(headings) <= set(allowed)
+        assert "Internals" not in headings[:-1], "what users do not see comes last"
         lines = [line for line in part.splitlines() if line and not line.startswith("###")]
         assert all(line.startswith(("- ", "  ")) for line in lines)
