@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,17 +12,18 @@ from gough.core.arrays import FloatArray
 from gough.core.display import join_names, rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
-from gough.core.notices import Notice, notice_lines, ordered
+from gough.core.notices import Notice, ResultLevel, level_of, notice_lines, ordered
 from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.record import Columns, Record
 from gough.core.statistics import f_tail, holm, student_tail
 from gough.engine import Model
-from gough.fitting.estimate import Estimate
+from gough.identification.combinations import CommonParameters, common_parameters
 from gough.identification.result import Identification
 from gough.identification.validation import validate_result
 from gough.logs.recording import Recording
 
 MAX_PRINTED_DIFFERENCES = 40  # rows of the printed table; JSON and page have all
+THRESHOLD_RULE = "beyond threshold"  # of notices on `change` and `error`
 EXACT_DIFFERENCE = 1e-12  # relative: values without standard errors that differ less are equal
 DIFFERENCE_COLUMNS = (
     "name",
@@ -31,18 +32,11 @@ DIFFERENCE_COLUMNS = (
     "first_std",
     "value",
     "std",
+    "mismatch",
     "p_corrected",
     "differs",
     "unit",
-)
-PRINTED_COLUMNS = (
-    "sigma",
-    "other",
-    "sigma",
-    "change",
-    "sigmas",
-    "p, all",
-    "unit",
+    "formula",
 )
 
 
@@ -74,6 +68,9 @@ class Difference:
     first_std: float  # its standard error
     value: float  # value of the other result
     std: float  # its standard error
+    # standard deviation of what differs between the combinations of the two; see `combinations`
+    mismatch: float = 0.0
+    formula: str = ""  # by the parameters of the result that has no such combination; else empty
     p: float  # p-value of no difference, for this parameter alone
     p_corrected: float = 1.0  # the same for all parameters tested together (Holm)
     differs: bool = False  # `p_corrected` is below the level
@@ -93,7 +90,7 @@ class Difference:
     @property
     def sigmas(self) -> float:
         """Difference over its standard error. [1]"""
-        std = float(np.hypot(self.std, self.first_std))
+        std = float(np.linalg.norm([self.std, self.first_std, self.mismatch]))
         if not std:
             return np.inf
         return (self.value - self.first) / std
@@ -103,7 +100,6 @@ class Difference:
         mark = " *" if self.differs else ""
         return [
             self.name,
-            self.result,
             *rounded(self.first, self.first_std),
             *rounded(self.value, self.std),
             f"{100 * self.change:.1f} %",
@@ -122,9 +118,9 @@ class Comparison(Record):
     # p-value of no difference in any parameter; None with too few degrees of freedom
     together: Mapping[str, float | None]
     errors: Mapping[str, Mapping[str, float]]  # of prediction, worst row, by label and log [1]
-    failures: tuple[str, ...]  # exceeded thresholds, in words
+    n_not_compared: int  # parameters that the other of two results does not express
     notices: tuple[Notice, ...]  # in their order
-    level: float  # false-alarm probability
+    false_alarms: float  # probability of naming any parameter although none differs
 
     def table(self) -> Columns:
         """Return the differences by parameter."""
@@ -134,14 +130,47 @@ class Comparison(Record):
         return columns
 
     @property
+    def level(self) -> ResultLevel:
+        """The highest level of the notices; `ok` if there is only info."""
+        return level_of(self.notices)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Exceeded thresholds, in words."""
+        return tuple(notice.text for notice in self.notices if notice.rule == THRESHOLD_RULE)
+
+    @property
     def passed(self) -> bool:
         """No threshold is exceeded."""
         return not self.failures
+
+    @property
+    def headline(self) -> str:
+        """The answer in one sentence."""
+        count = len(self.differences)
+        n_different = sum(difference.differs for difference in self.differences)
+        answer = f"no parameter differs beyond chance ({count} compared"
+        if n_different:
+            answer = f"{n_different} parameters differ beyond chance ({count} compared"
+        if self.n_not_compared:
+            answer += f", {self.n_not_compared} not comparable"
+        answer += ")"
+        if self._differ_together and not n_different:
+            answer += ", but all together they do"
+        return f"{answer}: {' / '.join(self.labels)}"
+
+    @property
+    def _differ_together(self) -> bool:
+        """Return whether all parameters of any result together differ beyond chance."""
+        threshold = self.false_alarms / max(len(self.together), 1)
+        return any(p is not None and p < threshold for p in self.together.values())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {
             "results": list(self.labels),
+            "level": self.level,
+            "headline": self.headline,
             "passed": self.passed,
             "failures": list(self.failures),
             "notices": [notice.to_dict() for notice in self.notices],
@@ -152,22 +181,9 @@ class Comparison(Record):
 
     def summary(self) -> str:
         """Return the comparison as plain text, the answer first."""
-        count = len(self.differences)
-        n_different = sum(difference.differs for difference in self.differences)
-        answer = f"no parameter differs beyond chance ({count} compared)"
-        if n_different:
-            answer = f"{n_different} of {count} parameters differ beyond chance"
-        header = ["parameter", "result", self.labels[0], *PRINTED_COLUMNS]
-        rows = [difference.cells() for difference in self.differences[:MAX_PRINTED_DIFFERENCES]]
-        lines = [
-            f"{answer}: {' / '.join(self.labels)}",
-            "",
-            text_table(header, rows),
-        ]
-        if count > MAX_PRINTED_DIFFERENCES:
-            lines.append(f"and {count - MAX_PRINTED_DIFFERENCES} more that differ less")
-        lines.append("")
+        lines = [self.headline]
         for label, p in self.together.items():
+            lines += ["", *self._difference_table(label)]
             text = "too few degrees of freedom to tell" if p is None else f"p = {p:.2g}"
             lines.append(f"{label}, all parameters together: {text}")
         if any(self.errors.values()):
@@ -178,8 +194,31 @@ class Comparison(Record):
             ]
         if self.notices:
             lines += ["", *notice_lines(self.notices)]
-        lines += [f"failed: {text}" for text in self.failures]
         return "\n".join(lines)
+
+    def _difference_table(self, label: str) -> list[str]:
+        """Return the table of one result beside the first, as lines."""
+        differences = [difference for difference in self.differences if difference.result == label]
+        header = [
+            "parameter",
+            self.labels[0],
+            "std. error",
+            label,
+            "std. error",
+            "change",
+            "t",
+            "p (Holm)",
+            "unit",
+        ]
+        rows = [difference.cells() for difference in differences[:MAX_PRINTED_DIFFERENCES]]
+        lines = [text_table(header, rows)]
+        n_hidden = len(differences) - len(rows)
+        if n_hidden:
+            lines.append(f"and {n_hidden} more that differ less")
+        for difference in differences[:MAX_PRINTED_DIFFERENCES]:
+            if difference.formula:
+                lines.append(f"  {difference.name} is compared with {difference.formula}")
+        return lines
 
     def _error_table(self) -> str:
         """Return the prediction errors by result and log as a table."""
@@ -201,15 +240,17 @@ def compare(
 ) -> Comparison:
     """Test which parameters of results differ, and predict each log with each model.
 
-    Every result is compared with the first. For a parameter that both have, with the same
-    regrouping,
+    Every result is compared with the first. Parameters are matched by the combination of
+    standard parameters that they are, not by name; where two results have different
+    combinations, one is expressed by the other (`gough.identification.combinations`), with
+    what cannot be expressed in the standard error m. With values a and b,
 
-        t = (b - a) / sqrt(s_a^2 + s_b^2)
+        t = (b - a) / sqrt(s_a^2 + s_b^2 + m^2)
 
     is Student's with the degrees of freedom of Welch and Satterthwaite. With Holm's
     correction the probability of naming any parameter when none differs is at most `level`,
     whatever their correlation. All differences d of a result together are Hotelling's d^T
-    (C_a + C_b)^-1 d.
+    (C_a + C_b + C_m)^-1 d.
 
     Args:
         results: Robot and identification of each, of robots with the same structure.
@@ -226,24 +267,24 @@ def compare(
             f"{len(results)} results with labels {', '.join(labels)}: expected two or more, each "
             "with a label of its own"
         )
-    _, first = results[0]
+    first_model, first = results[0]
     notices = []
     for label, (_, result) in zip(labels, results):
         notices += _level_notices(label, result)
     differences: list[Difference] = []
     together = {}
-    for label, (_, other) in zip(labels[1:], results[1:]):
-        common = _common_parameters(first, other)
-        if not common:
+    n_not_compared = 0
+    for label, (model, other) in zip(labels[1:], results[1:]):
+        common = common_parameters(first_model, first, model, other)
+        if not common.names:
             raise InvalidInput(
                 f"'{labels[0]}' ({first.robot}) and '{label}' ({other.robot}) have no parameter in "
                 "common; compare results of robots with the same structure"
             )
         notices += _pair_notices(labels[0], first, label, other, common)
-        first_estimate = first.estimate.select(common)
-        other_estimate = other.estimate.select(common)
-        together[label] = _joint_p_value(first_estimate, other_estimate)
-        differences += _differences(label, first_estimate, other_estimate)
+        n_not_compared += len(common.first_only) + len(common.other_only)
+        together[label] = _joint_p_value(common)
+        differences += _differences(label, common)
     corrected = holm(np.array([difference.p for difference in differences])).tolist()
     for k, p in enumerate(corrected):
         differences[k] = replace(differences[k], p_corrected=p, differs=p < settings.level)
@@ -253,14 +294,16 @@ def compare(
         for log in recordings:
             validation = validate_result(model, result, [log])
             errors[label][log.source] = float(validation.relative.max())
+    notices += _difference_notices(differences, together, settings.level)
+    notices += _threshold_notices(differences, errors, settings)
     return Comparison(
         labels=tuple(labels),
         differences=tuple(sorted(differences, key=lambda d: (d.p, -abs(d.sigmas)))),
         together=together,
         errors=errors,
-        failures=tuple(_failures(differences, errors, settings)),
+        n_not_compared=n_not_compared,
         notices=ordered(notices),
-        level=settings.level,
+        false_alarms=settings.level,
     )
 
 
@@ -273,34 +316,25 @@ def _level_notices(label: str, result: Identification) -> list[Notice]:
     return []
 
 
-def _common_parameters(first: Identification, other: Identification) -> list[Parameter]:
-    """Return parameters that both results have, with the same regrouping."""
-    first_formula = first.base.regrouping()
-    other_formula = other.base.regrouping()
-    common = []
-    for name in other.estimate.parameters:
-        same_formula = first_formula.get(name) == other_formula.get(name)
-        if name in first.estimate.parameters and same_formula:
-            common.append(name)
-    return common
-
-
 def _pair_notices(
     first_label: str,
     first: Identification,
     label: str,
     other: Identification,
-    common: Sequence[Parameter],
+    common: CommonParameters,
 ) -> list[Notice]:
     """Report parameters that are not compared, and a log that both results were found from."""
     notices = []
-    omitted = [name for name in other.estimate.parameters if name not in common]
-    if omitted:
-        text = (
-            f"{len(omitted)} parameters have no equal in {first_label} and are not compared: "
-            f"{join_names(omitted)}"
-        )
-        notices.append(Notice(rule="not compared", level="info", where=label, text=text))
+    for owner, names, without in (
+        (first_label, common.first_only, label),
+        (label, common.other_only, first_label),
+    ):
+        if names:
+            text = (
+                f"{len(names)} parameters cannot be expressed by those of {without} and are not "
+                f"compared: {join_names(names)}"
+            )
+            notices.append(Notice(rule="not compared", level="info", where=owner, text=text))
     first_logs = set(first.logs.get("identification", ()))
     shared = first_logs & set(other.logs.get("identification", ()))
     if shared:
@@ -309,33 +343,66 @@ def _pair_notices(
     return notices
 
 
-def _differences(label: str, first: Estimate, other: Estimate) -> list[Difference]:
-    """Return the differences of two estimates of the same parameters."""
-    p_values = _p_values(first, other)
+def _difference_notices(
+    differences: Sequence[Difference], together: Mapping[str, float | None], level: float
+) -> list[Notice]:
+    """Warn of each result whose parameters differ from the first's, one by one or together."""
+    notices = []
+    for label, p in together.items():
+        names = [each.name for each in differences if each.differs and each.result == label]
+        numbers = {"count": float(len(names))}
+        if p is not None:
+            numbers["p_together"] = p
+        if names:
+            text = f"{len(names)} parameters differ beyond chance: {join_names(names)}"
+        elif p is not None and p < level / len(together):
+            text = f"all parameters together differ beyond chance (p = {p:.2g}), no single one does"
+        else:
+            continue
+        notice = Notice(
+            rule="parameters differ",
+            level="warning",
+            where=label,
+            text=text,
+            numbers=numbers,
+        )
+        notices.append(notice)
+    return notices
+
+
+def _differences(label: str, common: CommonParameters) -> list[Difference]:
+    """Return the differences between two results."""
+    p_values = _p_values(common)
+    mismatch = np.sqrt(np.diag(common.mismatch))
     differences = []
-    for k, name in enumerate(first.parameters):
+    for k, name in enumerate(common.names):
         difference = Difference(
             name=name,
-            unit=first.units[k],
+            unit=name.unit,
             result=label,
-            first=float(first.values[k]),
-            first_std=float(first.std[k]),
-            value=float(other.values[k]),
-            std=float(other.std[k]),
+            first=float(common.first.values[k]),
+            first_std=float(common.first.std[k]),
+            value=float(common.other.values[k]),
+            std=float(common.other.std[k]),
+            mismatch=float(mismatch[k]),
+            formula=common.formulas[k],
             p=float(p_values[k]),
         )
         differences.append(difference)
     return differences
 
 
-def _p_values(first: Estimate, other: Estimate) -> FloatArray:
+def _p_values(common: CommonParameters) -> FloatArray:
     """Return the p-value of each difference, (p,); 1 where both are known exactly and equal."""
+    first = common.first
+    other = common.other
     difference = np.abs(other.values - first.values)
-    variances = np.stack([first.std, other.std]) ** 2
+    variances = np.stack([first.std**2, other.std**2, np.diag(common.mismatch)])
     total = variances.sum(axis=0)
     exact = total <= 0
     divisor = np.where(exact, 1.0, total)
-    freedoms = np.stack([first.degrees_of_freedom, other.degrees_of_freedom])
+    unlimited = np.full(len(total), np.inf)  # the mismatch is not estimated
+    freedoms = np.stack([first.degrees_of_freedom, other.degrees_of_freedom, unlimited])
     inverse_freedom = ((variances / divisor) ** 2 / freedoms).sum(axis=0)
     freedom = np.full(len(total), np.inf)
     np.divide(1.0, inverse_freedom, out=freedom, where=inverse_freedom > 0)
@@ -344,11 +411,13 @@ def _p_values(first: Estimate, other: Estimate) -> FloatArray:
     return np.where(exact, equal, p_values)
 
 
-def _joint_p_value(first: Estimate, other: Estimate) -> float | None:
+def _joint_p_value(common: CommonParameters) -> float | None:
     """Return the p-value of all differences together; None with too few degrees of freedom."""
-    count = len(first)
+    first = common.first
+    other = common.other
+    count = len(common.names)
     freedom = float(min(first.degrees_of_freedom.min(), other.degrees_of_freedom.min()))
-    covariance = first.covariance + other.covariance
+    covariance = first.covariance + other.covariance + common.mismatch
     std = np.sqrt(np.diag(covariance))
     if freedom <= count or not (std > 0).all():
         return None
@@ -361,16 +430,17 @@ def _joint_p_value(first: Estimate, other: Estimate) -> float | None:
     return f_tail(square * remaining / (count * freedom), count, remaining)
 
 
-def _failures(
+def _threshold_notices(
     differences: Sequence[Difference],
     errors: Mapping[str, Mapping[str, float]],
     settings: CompareSettings,
-) -> Iterator[str]:
-    """Yield the thresholds that are exceeded, in words."""
+) -> list[Notice]:
+    """Report the thresholds that are exceeded."""
+    texts = []
     if settings.change is not None:
         for difference in differences:
             if difference.differs and difference.change > settings.change:
-                yield (
+                texts.append(
                     f"{difference.name} of {difference.result} differs by "
                     f"{100 * difference.change:.1f} % (p = {difference.p_corrected:.2g}), allowed "
                     f"are {100 * settings.change:g} %"
@@ -379,7 +449,8 @@ def _failures(
         for label, by_log in errors.items():
             for log, error in by_log.items():
                 if not error <= settings.error:
-                    yield (
+                    texts.append(
                         f"{label} predicts {log} to {100 * error:.1f} %, allowed are "
                         f"{100 * settings.error:g} %"
                     )
+    return [Notice(rule=THRESHOLD_RULE, level="error", text=text) for text in texts]

@@ -7,6 +7,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from importlib import metadata, resources
 from pathlib import Path
@@ -237,13 +238,38 @@ def comparison_page(results: Sequence[Identification], comparison: Comparison) -
     """Return results beside each other as HTML: differences, a picture of all values, errors."""
     first = results[0].estimate
     answers = {label: result.estimate for label, result in zip(comparison.labels, results)}
-    compared = {difference.name for difference in comparison.differences}
-    common = [name for name in first.parameters if name in compared]
+    drawn = {comparison.labels[0]: first}
+    common = list(first.parameters)
+    for label, result in zip(comparison.labels[1:], results[1:]):
+        drawn[label] = _in_parameters_of(first, label, result, comparison)
+        common = [name for name in common if name in drawn[label].parameters]
     return page(
         "comparison.html",
         robot=results[0].robot,
         comparison=comparison,
         answers=answers,
-        charts=figures.comparison_charts(first.select(common), answers),
+        charts=figures.comparison_charts(first.select(common), drawn),
         logs=list(next(iter(comparison.errors.values()), {})),
+    )
+
+
+def _in_parameters_of(
+    first: Estimate, label: str, result: Identification, comparison: Comparison
+) -> Estimate:
+    """Return what a result gives for the parameters of the first one, as far as compared."""
+    names = []
+    values = []
+    variances = []
+    for difference in comparison.differences:
+        if difference.result == label and difference.name in first.parameters:
+            names.append(difference.name)
+            values.append(difference.value)
+            variances.append(difference.std**2 + difference.mismatch**2)
+    return replace(
+        first.select(names),
+        values=np.array(values),
+        covariance=np.diag(variances),
+        degrees_of_freedom=result.estimate.degrees_of_freedom.min(),
+        method=result.estimate.method,
+        sources=(),
     )
