@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from c_controller import JUMP, NOT_CLOSED, NOT_FINITE, OK, Controller, compiled
 
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
@@ -37,65 +37,6 @@ ROBOTS = [
     for limited in (True, False)
     for name in (BUNDLED + EXAMPLES if limited else BUNDLED + OTHERS)
 ]
-OK, NOT_CLOSED, NOT_FINITE, JUMP = range(4)
-
-
-def compiled(folder: Path, source: str, header: str) -> ctypes.CDLL:
-    (folder / "controller.c").write_text(source)
-    (folder / "controller.h").write_text(header)
-    library = folder / "controller.so"
-    subprocess.run(
-        [
-            "gcc",
-            "-std=c99",
-            "-pedantic",
-            "-O1",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-shared",
-            "-fPIC",
-            "-o",
-            str(library),
-            str(folder / "controller.c"),
-            "-lm",
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return ctypes.CDLL(str(library))
-
-
-class Controller:
-    """The exported code of a robot with a state of its own."""
-
-    def __init__(self, model: Model, library: ctypes.CDLL) -> None:
-        n = len(model.mechanism.joints)
-        fields = [
-            ("q", ctypes.c_double * n),
-            ("before", ctypes.c_double * n),
-            ("missed", ctypes.c_int),
-        ]
-        self.state = type("State", (ctypes.Structure,), {"_fields_": fields})()
-        self.library, self.motors = library, len(model.actuated)
-        self.reset()
-
-    def reset(self) -> None:
-        self.library.controller_reset(ctypes.byref(self.state))
-
-    def __call__(
-        self, *sample: np.ndarray, function: str = "inverse_dynamics"
-    ) -> tuple[int, np.ndarray]:
-        """Return the status and the efforts, 7 where they were not written."""
-        pointer = ctypes.POINTER(ctypes.c_double)
-        arrays = [np.array(x, dtype=float) for x in sample]
-        out = np.full(self.motors, 7.0)
-        status = getattr(self.library, f"controller_{function}")(
-            ctypes.byref(self.state),
-            *[x.ctypes.data_as(pointer) for x in arrays],
-            out.ctypes.data_as(pointer),
-        )
-        return status, out
 
 
 @dataclass(frozen=True)
@@ -388,9 +329,3 @@ def test_the_period_between_calls_can_be_given(case, tmp_path: Path) -> None:
         assert control(position, np.zeros(2), np.zeros(2))[0] == status
     with pytest.raises(InvalidInput, match="period"):
         controller_code(model, period=0.0)
-
-
-def test_a_hostile_name_cannot_leave_its_comment() -> None:
-    mechanism = replace(load_robot("five_bar"), title='x */ system("rm"); /*')
-    source, header = controller_code(Model(mechanism))
-    assert "*/ system" not in source + header

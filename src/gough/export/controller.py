@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+import struct
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -13,9 +15,9 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidInput
 from gough.engine import Model
 from gough.engine.stepping import controller_graphs
-from gough.export.registry import Export, register_export
+from gough.export.registry import Export, identifier, register_export
 from gough.identification import Identification
-from gough.kernels.c_source import c_function
+from gough.kernels.c_source import c_function, c_number
 
 # A motor that overshoots its velocity limit, or a call that comes late, stays below this many times
 # the limit times the period;
@@ -25,8 +27,44 @@ NOISE_DEVIATIONS = 10.0
 # Without velocity limits, a step up to this is taken for motion, not for a jump.
 # [rad, or lengths of the robot]
 MAX_PLAIN_STEP = 0.1
-# Newton steps of the first call after a reset, over those of other calls.
-RESET_ITERATION_FACTOR = 50
+# Newton evaluations from one configuration; a call starts from two at most. The first call after a
+# reset has more, because it may go far.
+TRACKING_EVALUATIONS = 30
+RESET_EVALUATION_FACTOR = 50
+# Inputs and efforts beyond this are refused, as NaN and infinity are.
+LARGEST_CONTROLLER_NUMBER = 1e30
+NO_LIMIT = -1.0  # in tables of limits, which have no infinity: -ffast-math forbids it
+
+
+class _Precision(NamedTuple):
+    """How numbers are written in C."""
+
+    real: str  # type of the numbers
+    suffix: str  # of constants and functions
+    bits: str  # unsigned type of the same length
+    layout: str  # of both, as `struct` writes it
+    closed: float  # residual at which loops are closed, as a fraction of the robot
+    rounding: float  # residual below which a step that does not shrink is rounding
+
+    def fields(self) -> dict[str, Any]:
+        """Return what the templates need."""
+        number, bits = self.layout
+        (limit,) = struct.unpack(bits, struct.pack(number, LARGEST_CONTROLLER_NUMBER))
+        mask = 2 ** (8 * struct.calcsize(number) - 1) - 1
+        return {
+            "real": self.real,
+            "f": self.suffix,
+            "bits": self.bits,
+            "magnitude_mask": f"({self.bits})0x{mask:x}u",
+            "magnitude_limit": f"({self.bits})0x{limit:x}u",
+            "closed": f"{self.closed:g}{self.suffix}",
+            "rounding": f"{self.rounding:g}{self.suffix}",
+        }
+
+
+DOUBLE_PRECISION = _Precision("double", "", "uint64_t", "dQ", 1e-12, 1e-10)
+# Closures of the bundled robots round to 1e-7 to 1e-6 of their size in single precision.
+SINGLE_PRECISION = _Precision("float", "f", "uint32_t", "fI", 2e-6, 2e-5)
 
 
 def controller_code(
@@ -37,8 +75,8 @@ def controller_code(
     dead_band: ArrayLike | None = None,
     gains: ArrayLike | None = None,
     name: str = "controller",
-    iterations: int = 20,
     period: float | None = None,
+    single: bool = False,
 ) -> tuple[str, str]:
     """Return the C source and header of a robot's inverse dynamics.
 
@@ -58,30 +96,32 @@ def controller_code(
         dead_band: Dead band of the sign of velocity, scalar or (n,). [m/s or rad/s]
         gains: Drive gains, (a,): adds a function that returns currents.
         name: Prefix of the public names and of the files.
-        iterations: Most iterations of Newton per call; beyond it the call returns a
-            status code.
         period: Time between calls; that of the robot file's controller by default. [s]
+        single: Compute with float, not with double: for processors without double, with
+            efforts to about four digits.
     """
     mechanism = model.mechanism
-    name = re.sub(r"\W", "_", name)
+    name = identifier(name)
     period = 1.0 / mechanism.noise.rate if period is None else float(period)
     if not 0.0 < period < np.inf:
         raise InvalidInput(
             f"the period between calls is {period:g} s, expected a positive number",
             period=period,
         )
+    precision = SINGLE_PRECISION if single else DOUBLE_PRECISION
     fields = {
         "name": name,
         "upper": name.upper(),
         "guard": f"{name.upper()}_H",
         "period": repr(period),
-        "newton_steps": iterations,
-        "newton_steps_after_reset": RESET_ITERATION_FACTOR * iterations,
-        "gains": _gain_list(model, gains),
-        **_robot_fields(model),
-        **_function_fields(model, values, load, dead_band),
-        **_jump_fields(model),
-        **_state_fields(model),
+        "evaluations": TRACKING_EVALUATIONS,
+        "evaluations_after_reset": RESET_EVALUATION_FACTOR * TRACKING_EVALUATIONS,
+        "gains": _gain_list(model, gains, single),
+        **precision.fields(),
+        **_robot_fields(model, single),
+        **_function_fields(model, values, load, dead_band, single),
+        **_jump_fields(model, single),
+        **_state_fields(model, single),
     }
     files = Environment(
         loader=PackageLoader("gough", "export"),
@@ -95,16 +135,21 @@ def controller_code(
     return source, header
 
 
-def _gain_list(model: Model, gains: ArrayLike | None) -> str:
+def _gain_list(model: Model, gains: ArrayLike | None, single: bool) -> str:
     """Return the drive gains as C numbers; empty if there are none."""
     if gains is None:
         return ""
     factors = np.asarray(gains, dtype=float)
     check_shape(factors, (len(model.actuated),), "drive gains")
-    return _c_numbers(factors)
+    if not np.isfinite(factors).all() or (factors == 0.0).any():
+        raise InvalidInput(
+            f"the drive gains are {factors.tolist()}, expected finite numbers other than zero",
+            gains=factors.tolist(),
+        )
+    return _c_numbers(factors, single)
 
 
-def _robot_fields(model: Model) -> dict[str, Any]:
+def _robot_fields(model: Model, single: bool) -> dict[str, Any]:
     """Return names, counts and home pose of the robot."""
     mechanism = model.mechanism
     order = []
@@ -120,7 +165,7 @@ def _robot_fields(model: Model) -> dict[str, Any]:
         "coordinates": len(mechanism.joints),
         "order": "\n".join(order),
         "home_pose": "\n".join(home_pose),
-        "home": _c_numbers(model.home),
+        "home": _c_numbers(model.home, single),
     }
 
 
@@ -129,6 +174,7 @@ def _function_fields(
     values: ArrayLike | None,
     load: ArrayLike | None,
     dead_band: ArrayLike | None,
+    single: bool,
 ) -> dict[str, Any]:
     """Return the C functions of a Newton step and of the efforts."""
     mechanism = model.mechanism
@@ -143,12 +189,12 @@ def _function_fields(
     newton, efforts = controller_graphs(model, standard, payload, band)
     has_loops = bool(model.loops.partitions["actuated"].dependent)
     return {
-        "efforts": c_function(efforts, "efforts"),
-        "newton": c_function(newton, "newton") if has_loops else "",
+        "efforts": c_function(efforts, "efforts", single=single),
+        "newton": c_function(newton, "newton", single=single) if has_loops else "",
     }
 
 
-def _jump_fields(model: Model) -> dict[str, Any]:
+def _jump_fields(model: Model, single: bool) -> dict[str, Any]:
     """Return the measured coordinates and how far each may move between calls."""
     mechanism = model.mechanism
     measured = model.loops.partitions["actuated"].independent
@@ -156,42 +202,52 @@ def _jump_fields(model: Model) -> dict[str, Any]:
     plain_steps = []
     for i in measured:
         joint = mechanism.joints[i]
-        top_speeds.append(OVERSHOOT_FACTOR * (joint.limits.velocity or np.inf))
+        top_speed = NO_LIMIT
+        if joint.limits.velocity:
+            top_speed = OVERSHOOT_FACTOR * joint.limits.velocity
+        top_speeds.append(top_speed)
         unit = 1.0 if joint.kind == "revolute" else model.loops.length
         plain_steps.append(MAX_PLAIN_STEP * unit)
     farther_than = "the branch can be followed"
-    if np.isfinite(top_speeds).all():
+    if NO_LIMIT not in top_speeds:
         farther_than = "their velocity limits allow"
-        plain_steps = [np.inf] * len(measured)
+        plain_steps = [NO_LIMIT] * len(measured)
     noise = NOISE_DEVIATIONS * mechanism.noise.position + (mechanism.noise.resolution or 0.0)
     return {
         "independents": len(measured),
         "measured": ", ".join(str(i) for i in measured),
         "motor": ", ".join(str(model.actuated.index(i)) for i in measured),
-        "fastest": _c_numbers(top_speeds),
-        "noise": _c_numbers([noise] * len(measured)),
-        "easy": _c_numbers(plain_steps),
+        "fastest": _c_numbers(top_speeds, single),
+        "noise": _c_numbers([noise] * len(measured), single),
+        "easy": _c_numbers(plain_steps, single),
         "jump": farther_than,
     }
 
 
-def _state_fields(model: Model) -> dict[str, Any]:
+def _state_fields(model: Model, single: bool) -> dict[str, Any]:
     """Return the size of the internal states of friction models, and the channels."""
     mechanism = model.mechanism
     n_lags = 3 * len(mechanism.internal_states)
+    channels = []
+    for channel, usual in mechanism.channels.items():
+        channels.append((channel, c_number(usual, single=single)))
     return {
         "has_states": model.n_state_inputs,
         "n_lags": n_lags,
         "n_past": n_lags + 1 + len(mechanism.channels),
-        "channels": list(mechanism.channels.items()),
+        "channels": channels,
     }
 
 
-def _write(model: Model, result: Identification, name: str) -> dict[str, str]:
+def _write(
+    model: Model, result: Identification, name: str, *, single: bool = False
+) -> dict[str, str]:
     gains = None
     if result.gains is not None:
         gains = [result.gains[joint] for joint in model.mechanism.actuated]
-    source, header = controller_code(model, result.standard(model), gains=gains, name=name)
+    source, header = controller_code(
+        model, result.standard(model), gains=gains, name=name, single=single
+    )
     return {"c": source, "h": header}
 
 
@@ -207,12 +263,24 @@ register_export(
 )
 
 
-def _c_numbers(numbers: FloatArray | list[float]) -> str:
+register_export(
+    Export(
+        name="c_float",
+        label="the same as c, computed with float for processors without double",
+        write=partial(_write, single=True),
+        default_name="controller",
+        identifier=True,
+    )
+)
+
+
+def _c_numbers(numbers: FloatArray | list[float], single: bool) -> str:
     """Return numbers as a list in C."""
-    texts = [repr(float(number)) for number in numbers]
-    return ", ".join(texts).replace("inf", "HUGE_VAL")
+    return ", ".join(c_number(float(number), single=single) for number in numbers)
 
 
 def _c_comment(text: str) -> str:
-    """Keep text from ending a C comment or spanning lines."""
-    return text.replace("*/", "* /").replace("\n", " ").encode("ascii", "replace").decode()
+    """Keep text from ending or opening a C comment, from spanning lines and from trigraphs."""
+    ascii_text = text.encode("ascii", "replace").decode()
+    one_line = re.sub(r"[^\x20-\x7e]", " ", ascii_text)
+    return re.sub(r"(?<=/)(?=\*)|(?<=\*)(?=/)|(?<=\?)(?=\?)", " ", one_line)

@@ -34,7 +34,9 @@ class Operation(NamedTuple):
         lines: LLVM lines; the last one gives the value, those before name theirs. {n} name
             of the value, {a} {b} names of the operands, {t} vector type, {m} type of a
             mask, {s} suffix of intrinsics. None: `function` is called.
-        c: C expression of the operands {0} and {1}.
+        c: C expression of the operands {0} and {1}; {real} is the type of numbers, {f} the
+            suffix of its constants and functions. Equality is written with <= and >=,
+            which compilers do not warn of.
         function: Function of the C library.
     """
 
@@ -46,6 +48,9 @@ class Operation(NamedTuple):
 
 _ONE = "splat (double 1.0)"
 _ZERO = "zeroinitializer"
+_C_EQUAL = "({0} <= {1} && {0} >= {1})"
+_C_FALSE = "({0} <= 0.0{{f}} && {0} >= 0.0{{f}})"
+_C_TRUE = "!" + _C_FALSE  # of NaN too
 _TRUTH = f"select {{m}} {{n}}.c, {{t}} {_ONE}, {{t}} {_ZERO}"
 
 
@@ -60,14 +65,14 @@ def _intrinsic(word: str, function: str) -> Operation:
 
 
 def _call(name: str, operands: int) -> str:
-    return f"{name}({', '.join(['{0}', '{1}'][:operands])})"
+    return f"{name}{{f}}({', '.join(['{0}', '{1}'][:operands])})"
 
 
 def _comparison(word: str, c: str) -> Operation:
     return Operation(
         2,
         (f"{{n}}.c = fcmp {word} {{t}} {{a}}, {{b}}", _TRUTH),
-        f"(double)({{0}} {c} {{1}})",
+        f"({{real}})({c})",
     )
 
 
@@ -76,7 +81,7 @@ def _logical(word: str, c: str) -> Operation:
     return Operation(
         2,
         (*tests, f"{{n}}.c = {word} {{m}} {{n}}.a, {{n}}.b", _TRUTH),
-        f"(double)({{0}} != 0.0 {c} {{1}} != 0.0)",
+        f"({{real}})({_C_TRUE.format('{0}')} {c} {_C_TRUE.format('{1}')})",
     )
 
 
@@ -112,21 +117,21 @@ _BY_NAME: dict[str, Operation] = {
     "div": Operation(2, ("fdiv contract {t} {a}, {b}",), "{0} / {1}"),
     "neg": Operation(1, ("fneg contract {t} {a}",), "-{0}"),
     "sq": Operation(1, ("fmul contract {t} {a}, {a}",), "{0} * {0}"),
-    "twice": Operation(1, ("fadd contract {t} {a}, {a}",), "2.0 * {0}"),
-    "inv": Operation(1, (f"fdiv contract {{t}} {_ONE}, {{a}}",), "1.0 / {0}"),
+    "twice": Operation(1, ("fadd contract {t} {a}, {a}",), "2.0{f} * {0}"),
+    "inv": Operation(1, (f"fdiv contract {{t}} {_ONE}, {{a}}",), "1.0{f} / {0}"),
     **{name: _intrinsic(name, name) for name in ("sqrt", "fabs", "floor", "ceil", "copysign")},
     "fmin": _intrinsic("minimum", "fmin"),
     "fmax": _intrinsic("maximum", "fmax"),
-    "lt": _comparison("olt", "<"),
-    "le": _comparison("ole", "<="),
-    "eq": _comparison("oeq", "=="),
-    "ne": _comparison("une", "!="),
+    "lt": _comparison("olt", "{0} < {1}"),
+    "le": _comparison("ole", "{0} <= {1}"),
+    "eq": _comparison("oeq", _C_EQUAL),
+    "ne": _comparison("une", "!" + _C_EQUAL),
     "and": _logical("and", "&&"),
     "or": _logical("or", "||"),
     "not": Operation(
         1,
         (f"{{n}}.c = fcmp oeq {{t}} {{a}}, {_ZERO}", _TRUTH),
-        "(double)({0} == 0.0)",
+        f"({{real}}){_C_FALSE.format('{0}')}",
     ),
     "if_else_zero": Operation(
         2,
@@ -134,7 +139,7 @@ _BY_NAME: dict[str, Operation] = {
             f"{{n}}.c = fcmp une {{t}} {{a}}, {_ZERO}",
             f"select {{m}} {{n}}.c, {{t}} {{b}}, {{t}} {_ZERO}",
         ),
-        "({0} != 0.0 ? {1} : 0.0)",
+        f"({_C_TRUE.format('{0}')} ? {{1}} : 0.0{{f}})",
     ),
     # sign(0) = 0 and sign(nan) = nan: the argument itself
     "sign": Operation(
@@ -144,7 +149,7 @@ _BY_NAME: dict[str, Operation] = {
             f"{{n}}.s = call {{t}} @llvm.copysign.{{s}}({{t}} {_ONE}, {{t}} {{a}})",
             "select {m} {n}.c, {t} {n}.s, {t} {a}",
         ),
-        "({0} > 0.0 ? 1.0 : {0} < 0.0 ? -1.0 : {0})",
+        "({0} > 0.0{f} ? 1.0{f} : {0} < 0.0{f} ? -1.0{f} : {0})",
     ),
     "constpow": Operation(2, (), _call("pow", 2), "pow"),
     **{name: Operation(2, (), _call(name, 2), name) for name in _BINARY_FUNCTIONS},
