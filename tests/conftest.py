@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+
 import pytest
 
 from gough.engine import Model
@@ -9,6 +12,17 @@ from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
+
+
+@pytest.fixture
+def default_interrupt() -> Iterator[None]:
+    """Give child processes the usual reaction to Ctrl-C.
+
+    Background jobs of a shell ignore it, and their children inherit that.
+    """
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, inherited)
 
 
 @pytest.fixture(scope="session")

@@ -53,6 +53,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.usefixtures("default_interrupt")
 def test_ctrl_c_during_a_design_keeps_the_best_so_far(tmp_path: Path) -> None:
     code = """
 import os, signal, sys

@@ -505,6 +505,7 @@ def test_killing_a_run_leaves_the_previous_result_intact(
     assert after == before
 
 
+@pytest.mark.usefixtures("default_interrupt")
 def test_interrupting_leaves_no_half_written_file(study: tuple[str, Path], tmp_path: Path) -> None:
     robot, folder = study
     process = hanging(
