@@ -42,15 +42,16 @@ class _Precision(NamedTuple):
     real: str  # type of the numbers
     suffix: str  # of constants and functions
     bits: str  # unsigned type of the same length
-    layout: str  # of both, as `struct` writes it
+    number_code: str  # of a number in `struct`
+    bits_code: str  # of the unsigned type in `struct`
     closed: float  # residual at which loops are closed, as a fraction of the robot
     rounding: float  # residual below which a step that does not shrink is rounding
 
     def fields(self) -> dict[str, Any]:
         """Return what the templates need."""
-        number, bits = self.layout
-        (limit,) = struct.unpack(bits, struct.pack(number, LARGEST_CONTROLLER_NUMBER))
-        mask = 2 ** (8 * struct.calcsize(number) - 1) - 1
+        number = struct.pack(self.number_code, LARGEST_CONTROLLER_NUMBER)
+        limit = struct.unpack(self.bits_code, number)[0]
+        mask = 2 ** (8 * len(number) - 1) - 1
         return {
             "real": self.real,
             "f": self.suffix,
@@ -62,9 +63,9 @@ class _Precision(NamedTuple):
         }
 
 
-DOUBLE_PRECISION = _Precision("double", "", "uint64_t", "dQ", 1e-12, 1e-10)
+DOUBLE_PRECISION = _Precision("double", "", "uint64_t", "d", "Q", 1e-12, 1e-10)
 # Closures of the bundled robots round to 1e-7 to 1e-6 of their size in single precision.
-SINGLE_PRECISION = _Precision("float", "f", "uint32_t", "fI", 2e-6, 2e-5)
+SINGLE_PRECISION = _Precision("float", "f", "uint32_t", "f", "I", 2e-6, 2e-5)
 
 
 def controller_code(
