@@ -519,7 +519,7 @@ class Model(Columns):
             motion.qd[:, self.independent],
             motion.qdd[:, self.independent],
             self.kernel_context(motion, dead_band, transmitted=False),
-            *self._given(values, load),
+            *self.given_parameters(values, load),
             **settings,
         )
         return np.asarray(rows)
@@ -617,7 +617,7 @@ class Model(Columns):
             velocity,
             rows,
             self._band(dead_band),
-            *self._given(values, load),
+            *self.given_parameters(values, load),
         )
         return (
             mass.reshape(len(q), rows.shape[1], rows.shape[1]),
@@ -625,7 +625,7 @@ class Model(Columns):
             acceleration,
         )
 
-    def _given(
+    def given_parameters(
         self, values: ArrayLike | None, load: ArrayLike | None
     ) -> tuple[FloatArray, FloatArray]:
         """Return standard parameters (p,) and the load of all load bodies (10 l,).

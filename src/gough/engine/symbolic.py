@@ -92,12 +92,18 @@ def body_transforms(mechanism: Mechanism, q: ca.SX) -> dict[str, Transform]:
     return poses
 
 
-def closure_equations(mechanism: Mechanism, q: ca.SX) -> ca.SX:
-    """Return phi of all closures, stacked, (c,): zero where the loops are closed. [m or rad]"""
+def closure_equations(
+    mechanism: Mechanism, q: ca.SX, closures: Sequence[Closure] | None = None
+) -> ca.SX:
+    """Return phi of all closures, stacked, (c,): zero where the loops are closed. [m or rad]
+
+    Args:
+        closures: Taken in place of those of the mechanism; their numbers may be expressions.
+    """
     poses = body_transforms(mechanism, q)
     coordinates = {name: q[i] for i, name in enumerate(mechanism.coordinates)}
     residuals: list[ca.SX] = []
-    for closure in mechanism.closures:
+    for closure in mechanism.closures if closures is None else closures:
         configuration = Configuration(coordinates, *closure_ends(closure, poses))
         residuals += CLOSURES[closure.kind].residual(closure, configuration)
     return ca.densify(ca.vertcat(*residuals)) if residuals else ca.SX(0, 1)
