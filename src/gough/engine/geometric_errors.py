@@ -9,7 +9,7 @@ the radius of the base joints, are listed as one error, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,7 +20,7 @@ from gough.core.errors import InvalidInput
 from gough.core.names import inside_leg, words
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import Placement, axis_rotation, transform
-from gough.mechanism.types import BASE, Closure, Frame, Joint, Mechanism, Vector
+from gough.mechanism.types import BASE, Closure, Joint, Mechanism, Vector
 
 # Cosine above which two directions are parallel: printed angles have five digits.
 PARALLEL_COSINE = 1 - 1e-9
@@ -111,27 +111,31 @@ def list_geometric_errors(mechanism: Mechanism) -> tuple[GeometricError, ...]:
     return (*single, *_common_errors(mechanism, entries))
 
 
-def displaced(mechanism: Mechanism, error: GeometricError, amount: float) -> Mechanism:
-    """Return the mechanism with an error of its geometry.
+def displaced(mechanism: Mechanism, amounts: Mapping[GeometricError, float]) -> Mechanism:
+    """Return the mechanism with errors of its geometry.
 
     Args:
-        amount: Size of the error. [m or rad]
+        amounts: Size of each error. [m or rad]
+
+    Raises:
+        InvalidInput: An error is of another robot.
     """
     joints = {joint.name: joint for joint in mechanism.joints}
     closures = {closure.name: closure for closure in mechanism.closures}
-    for displacement in error.displacements:
-        name = displacement.element
-        if displacement.end == "joint" and name in joints:
-            placement = _moved(joints[name].placement, displacement, amount)
-            joints[name] = replace(joints[name], placement=placement)
-        elif displacement.end != "joint" and name in closures:
-            closures[name] = _moved_closure(closures[name], displacement, amount)
-        else:
-            raise InvalidInput(
-                f"'{mechanism.name}' has no '{name}' that '{error.name}' could displace; take "
-                "errors from geometric_errors of the same robot",
-                name=name,
-            )
+    for error, amount in amounts.items():
+        for displacement in error.displacements:
+            name = displacement.element
+            if displacement.end == "joint" and name in joints:
+                placement = _moved(joints[name].placement, displacement, amount)
+                joints[name] = replace(joints[name], placement=placement)
+            elif displacement.end != "joint" and name in closures:
+                closures[name] = _moved_closure(closures[name], displacement, amount)
+            else:
+                raise InvalidInput(
+                    f"'{mechanism.name}' has no '{name}', which '{error.name}' displaces; take "
+                    "the errors of this robot from geometric_errors",
+                    name=name,
+                )
     return replace(mechanism, joints=tuple(joints.values()), closures=tuple(closures.values()))
 
 
@@ -149,14 +153,11 @@ def _moved_closure(closure: Closure, displacement: Displacement, amount: float) 
     if displacement.motion == "value":
         changed = closure.values[displacement.key] + amount
         return replace(closure, values={**closure.values, displacement.key: changed})
-    assert closure.a is not None and closure.b is not None
-    if displacement.end == "a":
-        return replace(closure, a=_moved_frame(closure.a, displacement, amount))
-    return replace(closure, b=_moved_frame(closure.b, displacement, amount))
-
-
-def _moved_frame(frame: Frame, displacement: Displacement, amount: float) -> Frame:
-    return replace(frame, placement=_moved(frame.placement, displacement, amount))
+    frames = dict(zip("ab", closure.frames))
+    frame = frames[displacement.end]
+    placement = _moved(frame.placement, displacement, amount)
+    frames[displacement.end] = replace(frame, placement=placement)
+    return replace(closure, a=frames["a"], b=frames["b"])
 
 
 def _joint_errors(mechanism: Mechanism, joint: Joint) -> Iterator[_Entry]:
@@ -261,12 +262,8 @@ def _closure_length(closure: Closure, leg: str | None, key: str) -> _Entry:
     error = GeometricError(
         place=f"{key} of {closure.name}", direction="", unit="m", displacements=(displacement,)
     )
-    site = _Site(
-        element=closure.name, end="a", body=BASE, placement=Placement(), leg=leg
-    )
-    return _Entry(
-        error=error, site=site, place_in_leg=f"{key} of {inside_leg(closure.name, leg)}"
-    )
+    site = _Site(element=closure.name, end="a", body=BASE, placement=Placement(), leg=leg)
+    return _Entry(error=error, site=site, place_in_leg=f"{key} of {inside_leg(closure.name, leg)}")
 
 
 def _common_errors(mechanism: Mechanism, entries: list[_Entry]) -> list[GeometricError]:
@@ -362,8 +359,9 @@ def _directions(mechanism: Mechanism, site: _Site) -> list[tuple[str, FloatArray
         axis = frame[:, k]
         label = f"along {_rounded(axis)}"
         if _is_parallel_to_an_axis(axis):
-            axis = np.round(np.abs(axis))
-            label = "xyz"[int(np.argmax(axis))]
+            nearest_axis = int(np.argmax(np.abs(axis)))
+            axis = np.eye(3)[nearest_axis]
+            label = "xyz"[nearest_axis]
         if single and offset[k] != 0 and site.on_link(mechanism):
             axis = frame[:, k] * np.sign(offset[k])
             label = "length"

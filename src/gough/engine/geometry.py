@@ -38,10 +38,10 @@ from gough.engine.geometric_errors import (
     displaced as displaced,
     list_geometric_errors,
 )
-from gough.engine.loops import By, Partition
+from gough.engine.loops import Partition
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts, closure_equations
-from gough.mechanism.placement import IDENTITY_PLACEMENT, Placement
+from gough.mechanism.placement import IDENTITY_PLACEMENT
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
 
 # Gap of redundant closure equations, in lengths of the robot or radians, per such a length or
@@ -101,10 +101,16 @@ def geometry_sensitivity(
     if effort is None:
         effort = np.zeros((len(motion), len(model.actuated)))
     check_shape(effort, (len(motion), len(model.actuated)), "motor efforts")
-    sensitivity = _Sensitivity.of(model, tuple(errors))
+    displaced(model.mechanism, dict.fromkeys(errors, 0.0))  # raises if one is of another robot
+    if not errors:
+        return np.zeros((len(motion), model.degrees_of_freedom, 0))
     context = model.kernel_context(motion, dead_band, transmitted=False)
     context = np.broadcast_to(context, (len(motion), context.shape[-1]))
-    parameters = np.concatenate(model.given_parameters(chi, load))
+    standard, payload = model.given_parameters(chi, load)
+    check_shape(standard, (len(model.mechanism.standard),), "standard parameters")
+    check_shape(payload, (len(model.load_columns),), "parameters of the payload")
+    parameters = np.concatenate([standard, payload])
+    sensitivity = _Sensitivity.of(model, tuple(errors))
     slopes = np.empty((len(motion), model.degrees_of_freedom, len(errors)))
     for start in range(0, len(motion), SENSITIVITY_BATCH):
         batch = slice(start, start + SENSITIVITY_BATCH)
@@ -264,9 +270,8 @@ def _solved(K: FloatArray, partition: Partition, right: FloatArray) -> FloatArra
     """Return K_D^-1 right, (t, n - m, k), with the closure equations of a partition."""
     if not partition.dependent:
         return np.zeros((len(right), 0, right.shape[2]))
-    return np.linalg.solve(
-        K[:, partition.rows][:, :, partition.dependent], right[:, partition.rows]
-    )
+    K_D = K[:, partition.rows][:, :, partition.dependent]
+    return np.asarray(np.linalg.solve(K_D, right[:, partition.rows]))
 
 
 def _along(gradient: FloatArray, tangents: _Tangents) -> FloatArray:
@@ -335,8 +340,8 @@ class _Graph:
         derivatives = [ca.jacobian(expression, variables) for expression in (phi, rate, c)]
         return self._function("closures", [self.q, self.w, self.u], derivatives)
 
-    @cached_property
     def _tree(self) -> TreeEfforts:
+        """Return the tree without transmitted efforts."""
         context = ca.vertcat(ca.SX.ones(len(self.mechanism.joints)), self.extra)
         tree = TreeEfforts(
             self.mechanism,
@@ -352,7 +357,7 @@ class _Graph:
     def _efforts(self) -> ca.SX:
         """Tree efforts of the coordinates, (n,), without load-dependent friction."""
         parameter = self.model.parameter_lookup(self.chi, self.load)
-        return self._tree.total(parameter)[self._joints]
+        return self._tree().total(parameter)[self._joints]
 
     @property
     def _inputs(self) -> list[ca.SX]:
@@ -394,8 +399,7 @@ class _Graph:
         parameter = self.model.parameter_lookup(self.chi, self.load)
         joints = list(self.model.transmitted.rows)
         transmitted = ca.SX.sym("transmitted", len(joints))
-        tree = self._tree
-        self._efforts  # noqa: B018  (written before the tree knows transmitted efforts)
+        tree = self._tree()
         frictions = []
         slopes = []
         for k, joint in enumerate(joints):
@@ -420,20 +424,30 @@ def _evaluate(function: ca.Function, *inputs: FloatArray) -> list[FloatArray]:
     Inputs are (t, rows) or (t, rows, columns), or (rows,) if all samples share it.
     """
     t = len(inputs[0])
-    arguments = []
-    for given in inputs:
-        if given.ndim == 1:
-            given = np.broadcast_to(given, (t, len(given)))
-        if given.ndim == 2:
-            given = given[:, :, None]
-        rows, columns = given.shape[1:]
-        arguments.append(given.transpose(1, 0, 2).reshape(rows, t * columns))
-    outputs = function.map(t).call([ca.DM(argument) for argument in arguments])
-    arrays = []
-    for output in outputs:
-        rows, columns = output.shape
-        arrays.append(output.full().reshape(rows, t, columns // t).transpose(1, 0, 2))
-    return arrays
+    mapped = function.map(t)
+    buffer: Any
+    buffer, evaluate = mapped.buffer()
+    kept: list[Any] = []  # the buffer holds addresses only
+    for k, given in enumerate(inputs):
+        array = np.broadcast_to(given, (t, len(given))) if given.ndim == 1 else given
+        if array.ndim == 3:
+            array = array.transpose(0, 2, 1)  # CasADi stores columns one after the other
+        kept.append(np.ascontiguousarray(array))
+        if array.size:
+            buffer.set_arg(k, memoryview(kept[k]))
+    nonzeros: list[Any] = []
+    for k in range(function.n_out()):
+        nonzeros.append(np.zeros((t, function.nnz_out(k))))
+        if nonzeros[k].size:
+            buffer.set_res(k, memoryview(nonzeros[k]))
+    evaluate()
+    outputs = []
+    for k, entries in enumerate(nonzeros):
+        rows, columns = function.sparsity_out(k).get_triplet()
+        output = np.zeros((t, *function.size_out(k)))
+        output[:, rows, columns] = entries
+        outputs.append(output)
+    return outputs
 
 
 def _error_name(k: int) -> str:
@@ -441,9 +455,7 @@ def _error_name(k: int) -> str:
     return f"error~{k}"
 
 
-def _with_error_joints(
-    mechanism: Mechanism, displacements: Sequence[Displacement]
-) -> Mechanism:
+def _with_error_joints(mechanism: Mechanism, displacements: Sequence[Displacement]) -> Mechanism:
     """Return a mechanism with a massless joint for each displacement of a frame."""
     sites: dict[tuple[str, str], list[int]] = {}
     for k, displacement in enumerate(displacements):
