@@ -334,7 +334,7 @@ def _leg_kinds(mechanism: Mechanism) -> dict[str, str]:
 def _leg_of(mechanism: Mechanism, name: str) -> str | None:
     """Return the leg that a closure belongs to, by its name."""
     for leg in _leg_kinds(mechanism):
-        if name.startswith(f"{leg}."):
+        if inside_leg(name, leg) != name:
             return leg
     return None
 
