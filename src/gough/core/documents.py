@@ -131,7 +131,8 @@ def toml_value(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         return repr(value)
-    text = json.dumps(str(value), ensure_ascii=False)
+    readable = str(value).encode("utf-8", "backslashreplace").decode()
+    text = json.dumps(readable, ensure_ascii=False)
     return text.replace("\x7f", "\\u007f")  # a JSON string, but TOML does not allow DEL
 
 

@@ -139,9 +139,14 @@ def require_free_folder(path: str | os.PathLike[str], force: bool) -> Path:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write UTF-8 text; see `replace_atomically`."""
+    """Write UTF-8 text; see `replace_atomically` and `encode_text`."""
     with replace_atomically(path) as stream:
-        stream.write(text.encode("utf-8"))
+        stream.write(encode_text(text))
+
+
+def encode_text(text: str) -> bytes:
+    """Return text as UTF-8; bytes of file names that are no UTF-8 are written like `\\udcff`."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:

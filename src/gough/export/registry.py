@@ -14,7 +14,7 @@ from typing import Any
 
 from gough.core.documents import toml_text
 from gough.core.errors import InvalidInput, OutputError, nearest
-from gough.core.files import require_free, write_together
+from gough.core.files import encode_text, require_free, write_together
 from gough.engine import Model
 from gough.export.contents import approximate_terms
 from gough.identification import Identification
@@ -114,7 +114,7 @@ def export(
             f"cannot make the folder '{target}': {error.strerror}",
             path=str(target),
         ) from error
-    contents = {f"{stem}.{suffix}": text.encode("utf-8") for suffix, text in texts.items()}
+    contents = {f"{stem}.{suffix}": encode_text(text) for suffix, text in texts.items()}
     files = [target / file for file in contents]
     for file in files:
         require_free(file, force)

@@ -17,7 +17,7 @@ from gough.core.arrays import BoolArray, FloatArray
 from gough.core.display import check_type, stacked_axes
 from gough.core.documents import parse_json, plain, restored
 from gough.core.errors import InvalidInput
-from gough.core.files import locate_written, write_together
+from gough.core.files import encode_text, locate_written, write_together
 from gough.core.names import Parameter
 from gough.core.notices import (
     Notice,
@@ -409,7 +409,7 @@ class Identification(Record):
         np.savez_compressed(buffer, **arrays)
         files = {FITS_FILE: buffer.getvalue()}
         for name, text in texts.items():
-            files[name] = text.encode()
+            files[name] = encode_text(text)
         write_together(folder, files)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,6 +47,7 @@ Described = str | Path | Mapping[str, Any] | Description
 """A description: its file, its keys, or what `load_description` returned."""
 Log = Recording | str | Path | Any
 """A log: read, a file with or without `@description.toml`, or a DataFrame."""
+DESCRIPTION_SUFFIX = ".toml"
 READ_BLOCK = 65536  # samples read from a file at a time
 HEAD_SAMPLES = 16  # read to find out how a file is to be read
 MAX_PERIOD_ERROR = 0.1  # samples by which a stated period may be off at the end of a log
@@ -732,10 +734,35 @@ def recording_of_arrays(
     )
 
 
-def log_and_description(log: str) -> tuple[str, str | None]:
-    """Return the file of a log and its own description, if any: `log.csv@its.toml`."""
-    file, _, description = log.partition("@")
-    return file, description or None
+def log_and_description(log: str | Path) -> tuple[str, str | None]:
+    """Return the file of a log and its own description, if any: `log.csv@its.toml`.
+
+    The last `@` separates them if the text ends with `.toml`; any other belongs to a name, and
+    so does `@@`, which stands for one. A `Path` is a file without a description.
+    """
+    if isinstance(log, Path):
+        return str(log), None
+    separators = []
+    if log.lower().endswith(DESCRIPTION_SUFFIX):
+        separators = [run.end() - 1 for run in re.finditer("@+", log) if len(run[0]) % 2]
+    if not separators:
+        return log.replace("@@", "@"), None
+    file = log[: separators[-1]]
+    description = log[separators[-1] + 1 :]
+    return file.replace("@@", "@"), description.replace("@@", "@")
+
+
+def log_with_description(file: str | Path, description: str | Path | None) -> str:
+    """Return the text from which `log_and_description` finds the same file and description."""
+    name = str(file)
+    escaped = name.replace("@", "@@")
+    if description is None:
+        is_plain = "@@" not in name and not name.lower().endswith(DESCRIPTION_SUFFIX)
+        return name if is_plain else escaped
+    described = str(description)
+    if described.startswith("@"):
+        described = f"./{described}"
+    return f"{escaped}@{described.replace('@', '@@')}"
 
 
 def as_recordings(logs: Log | Sequence[Log], what: str = "recordings") -> list[Recording]:
@@ -746,7 +773,7 @@ def as_recordings(logs: Log | Sequence[Log], what: str = "recordings") -> list[R
             recordings += as_recordings(log, what)
         return recordings
     if isinstance(logs, str | Path):
-        return [read_recording(*log_and_description(str(logs)))]
+        return [read_recording(*log_and_description(logs))]
     if hasattr(logs, "iloc") or hasattr(logs, "to_pandas"):
         return [Recording.from_dataframe(logs)]
     check_type(

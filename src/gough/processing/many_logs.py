@@ -140,7 +140,7 @@ def log_hash(log: str) -> str:
     """
     digest = hashlib.sha256()
     for name, file in _files_of_log(log):
-        digest.update(f"{name}\n".encode())
+        digest.update(f"{name}\n".encode("utf-8", "surrogateescape"))
         with open(file, "rb") as stream:
             while block := stream.read(HASHED_BYTES):
                 digest.update(block)

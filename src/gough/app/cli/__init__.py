@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -84,6 +85,8 @@ def main() -> None:
     if the result is beyond a threshold, 130 after Ctrl-C.
     """
     signal.signal(signal.SIGTERM, _interrupt)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be UTF-8
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         build(_called_command())()
     except GoughError as error:

@@ -16,6 +16,7 @@ from gough.core.notices import Notice
 from gough.core.options import merge_settings, options_of
 from gough.fleets.fleet import FleetSettings
 from gough.fleets.history import FleetLog
+from gough.logs.readers import log_and_description, log_with_description
 
 
 class FleetFile(NamedTuple):
@@ -139,11 +140,13 @@ def _read_line(line: Mapping[str, str], header: _Header) -> FleetLog:
                 'in the fleet file: zone = "Europe/Berlin"'
             )
         time = time.replace(tzinfo=ZoneInfo(header.zone))
-    files = [str(folder / file) for file in line["log"].split("@")]
-    if header.description and len(files) == 1:
-        files.append(str(folder / header.description))
+    log, description = log_and_description(line["log"])
+    if description is None:
+        description = header.description
+    if description:
+        description = str(folder / description)
     return FleetLog(
-        path="@".join(files),
+        path=log_with_description(folder / log, description or None),
         robot=line["robot"],
         time=time.timestamp(),
         temperature=float(line.get("temperature") or "nan"),

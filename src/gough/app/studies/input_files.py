@@ -11,7 +11,7 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.files import locate_written
 from gough.engine import Model, as_model
 from gough.identification.result import Identification, load_identification
-from gough.logs.readers import log_and_description, read_recording
+from gough.logs.readers import log_and_description, log_with_description, read_recording
 from gough.logs.recording import Recording
 from gough.processing.matching import on_motor_side
 
@@ -57,8 +57,7 @@ def expand_patterns(paths: Sequence[str], description: str | None) -> list[str]:
                     f"no file is called '{pattern}'; check the folder and the pattern"
                 )
         used = own_description or description
-        suffix = f"@{used}" if used else ""
-        expanded += [f"{match}{suffix}" for match in matches]
+        expanded += [log_with_description(match, used) for match in matches]
     return expanded
 
 

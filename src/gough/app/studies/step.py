@@ -80,7 +80,7 @@ def logs_argument() -> Any:
     return option(
         REQUIRED,
         "Logs: .csv, .npz, .mat, .parquet, or a folder with a description; log.csv@its.toml has "
-        "one of its own.",
+        "one of its own (write @@ for an @ in these names).",
         file=True,
         positional=True,
     )

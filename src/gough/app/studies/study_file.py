@@ -12,8 +12,10 @@ from gough.app.studies.verbs import VERBS, step_type
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidStudy, nearest
 from gough.core.options import Option, merge_settings, options_of
+from gough.logs.readers import log_and_description, log_with_description
 
 STUDY_FORMAT = 1
+LOG_OPTIONS = ("log", "logs", "loaded", "validate")  # each may have a description, log.csv@its.toml
 
 
 def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:
@@ -160,7 +162,12 @@ def resolve_paths(
             return given
         if name == "robot" and not (folder / given).is_file():
             return given
-        return "@".join(str(folder / file) for file in given.split("@"))
+        if name not in LOG_OPTIONS:
+            return str(folder / given)
+        log, description = log_and_description(given)
+        if description is not None:
+            description = str(folder / description)
+        return log_with_description(folder / log, description)
 
     resolved = dict(options)
     for name, given in options.items():

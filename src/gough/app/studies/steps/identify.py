@@ -27,6 +27,7 @@ from gough.core.options import nested, option
 from gough.engine import as_model
 from gough.identification import Identification, IdentifySettings
 from gough.identification.many_logs import FactorSettings
+from gough.logs.readers import log_and_description, log_with_description
 from gough.mechanism import robot_text
 
 STUDY_FILE = "study.toml"
@@ -110,7 +111,7 @@ class IdentifyStep(Step):
         """Return the step of a study in the folder that gives this result again."""
         description = None
         if self.description:
-            description = _relative([self.description], folder)[0]
+            description = os.path.relpath(self.description, folder)
         step = {
             "logs": _relative(self.logs, folder),
             "loaded": _relative(self.loaded, folder) or None,
@@ -128,8 +129,10 @@ def _relative(paths: Sequence[str], folder: Path) -> list[str]:
     """Return paths, `log.csv@description.toml` among them, relative to a folder."""
     relative = []
     for path in paths:
-        files = [os.path.relpath(file, folder) for file in path.split("@")]
-        relative.append("@".join(files))
+        log, description = log_and_description(path)
+        if description is not None:
+            description = os.path.relpath(description, folder)
+        relative.append(log_with_description(os.path.relpath(log, folder), description))
     return relative
 
 
