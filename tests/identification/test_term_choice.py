@@ -101,8 +101,9 @@ def test_errors_from_moments_are_those_of_refitting_without_each_fold_and_predic
     )
     blocks = _term_blocks(problem)
     block = blocks.label
-    fold = block // 7
-    assert (blocks.kind, len(blocks.folds)) == ("logs", 3)
+    n_blocks = blocks.n_blocks // 3
+    fold = block // n_blocks
+    assert (blocks.kind, len(blocks.folds), n_blocks) == ("logs", 3, 12)
     np.testing.assert_array_equal(fold, problem.recording)
     recorded = replace(
         problem, regressor=W + 0.1 * rng.standard_normal(W.shape), effort=problem.effort + 0.2
@@ -118,11 +119,12 @@ def test_errors_from_moments_are_those_of_refitting_without_each_fold_and_predic
         )
         for X, e in ((W, problem.effort), (recorded.regressor, recorded.effort))
     )
+    squares = comparison.squares(tied)
+    fitted = 0.0
     for f in range(3):
         x = np.linalg.lstsq(A[fold != f].reshape(-1, 3), y[fold != f].reshape(-1), rcond=None)[0]
-        for b in range(7 * f, 7 * f + 7):
-            here = block == b
-            errors = {"recorded": comparison.errors(tied), "fitted": comparison.fitted_errors(tied)}
-            for name, (X, e) in {"recorded": (R, z), "fitted": (A, y)}.items():
-                expected = ((e - X @ x)[here] ** 2).sum()
-                assert errors[name][b] == pytest.approx(expected, rel=1e-6)
+        fitted += ((y - A @ x)[fold == f] ** 2).sum()
+        for b in range(n_blocks * f, n_blocks * (f + 1)):
+            expected = ((z - R @ x)[block == b] ** 2).sum(axis=0)
+            np.testing.assert_allclose(squares[b], expected, rtol=1e-6)
+    assert comparison.fitted_error(tied) == pytest.approx(fitted, rel=1e-6)

@@ -186,9 +186,10 @@ class BlockStatistics(Record):
 
         See `Regression.transform`.
         """
-        blocks = _times(self.blocks, matrix)
         if self.form == "gram":
-            blocks = np.asarray(matrix.T @ blocks)
+            blocks = _times_both_sides(self.blocks, matrix)
+        else:
+            blocks = _times(self.blocks, matrix)
         joint = None
         if self.joint is not None:
             joint = tuple(one._replace(stacked=_times(one.stacked, matrix)) for one in self.joint)
@@ -350,10 +351,26 @@ class BlockStatistics(Record):
 
 def _times(stacked: FloatArray, matrix: FloatArray) -> FloatArray:
     """Return stacked @ matrix; exact for a matrix that only selects columns."""
+    columns = _selected_columns(matrix)
+    if columns is not None:
+        return stacked[..., columns]
+    return np.asarray(stacked @ matrix)
+
+
+def _times_both_sides(grams: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return matrix^T @ grams @ matrix; exact for a matrix that only selects columns."""
+    columns = _selected_columns(matrix)
+    if columns is not None:
+        return grams[..., columns[:, None], columns]
+    return np.asarray(matrix.T @ grams @ matrix)
+
+
+def _selected_columns(matrix: FloatArray) -> IntArray | None:
+    """Return the columns that a matrix selects, None if it does more than that."""
     single = (matrix != 0).sum(axis=0) == 1
     if single.all() and (matrix.max(axis=0) == 1).all():
-        return stacked[..., matrix.argmax(axis=0)]
-    return np.asarray(stacked @ matrix)
+        return matrix.argmax(axis=0)
+    return None
 
 
 def triangular_factor(matrix: FloatArray) -> FloatArray:

@@ -44,9 +44,12 @@ def weighted_fit(statistics: BlockStatistics, weights: FloatArray | None = None)
         return WeightedFit(noise.solution.values, 1 / np.diag(noise.covariance))
     row_grams = statistics.grams.sum(axis=0)
     total = np.tensordot(weights, row_grams, axes=1)
-    return WeightedFit(
-        _solve_factor(factors_of_grams(total, CANDIDATE_RIDGE), statistics.parameters), weights
-    )
+    return WeightedFit(values_of_gram(total, statistics.parameters), weights)
+
+
+def values_of_gram(gram: FloatArray, parameters: tuple[str, ...]) -> FloatArray:
+    """Return the values of a Gram matrix of [W y], with a small ridge on unit columns, (p,)."""
+    return _solve_factor(factors_of_grams(gram, CANDIDATE_RIDGE), parameters)
 
 
 def _solve_factor(factor: FloatArray, parameters: tuple[str, ...]) -> FloatArray:

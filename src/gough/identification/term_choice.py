@@ -5,9 +5,12 @@ of its constants, and at all motors of one kind together, with a common coeffici
 each. All candidates are compared on block statistics, so that hundreds of them take
 seconds. The rows are weighted by the residual of the model without candidates. The recorded
 effort is predicted, not the low-passed one of the fit, as when the processing is chosen: a
-low-pass removes most of the effect of friction at reversals. A term is proposed if it
-lowers the error, on most blocks, and if its coefficient hardly changes when any block is
-left out.
+low-pass removes most of the effect of friction at reversals.
+
+Whole logs are left out in turn where there are several, blocks of the log where there is
+one. A term is proposed if its gain passes the acceptance test of
+`gough.fitting.acceptance`, if it lowers the error of its motors in every log, and if it
+makes no other joint materially worse in any.
 """
 
 from __future__ import annotations
@@ -18,17 +21,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import TINY, FloatArray, IntArray
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.display import text_table
 from gough.engine.base import standard_from_base
+from gough.fitting.acceptance import GainTest, gain_test
 from gough.fitting.block_builder import statistics_by_label
-from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.cross_validation import (
-    cross_validate,
-    values_without,
+    values_of_gram,
     weighted_fit,
 )
-from gough.fitting.problem import tie_parameters
 from gough.fitting.regression import Regression
 from gough.identification.experiment import Experiment
 from gough.identification.term_candidates import (
@@ -38,18 +39,15 @@ from gough.identification.term_candidates import (
     with_candidates,
 )
 
-N_TERM_FOLDS = 5  # blocks left out in turn, where there are fewer than three logs
+N_TERM_FOLDS = 5  # parts of a log that are left out in turn, where there is one log only
 FOLD_BORDER_SAMPLES = 3  # at the borders of a fold: the filters reach that far, so they are unused
-MIN_TERM_BLOCKS = 20  # that the folds are divided into
+MAX_TERM_BLOCKS = 40  # that the folds are divided into
+MIN_TERM_BLOCK_SAMPLES = 8  # of the shortest block
 # A term must lower the squared error of recorded efforts by what would take 1 % from the error of
 # low-passed ones: of the recorded efforts much is noise on some robots.
 REQUIRED_ERROR_RATIO = 0.99
-# Mean gain of the blocks over its standard error.
-MIN_GAIN_T = 2.0
-# Coefficients over their jackknife standard error: Student's 0.1 %, for one candidate of a hundred.
-# Tuned on a pendulum, tried on five-bars and deltas that lack nothing: the largest among 16
-# experiments was 3.6.
-MIN_COEFFICIENT_T = 4.0
+# A joint that a term is not meant for may be predicted worse by this fraction of its rms effort.
+IMMATERIAL_EFFORT_FRACTION = 0.005
 MAX_PROPOSED_TERMS = 12
 
 Groups = Sequence[Sequence[int]]  # of columns; those of a group share their coefficient
@@ -124,7 +122,7 @@ class _Trial(NamedTuple):
 
     step: TermStep
     groups: list[list[int]]
-    errors: FloatArray  # by block, (b,)
+    squares: FloatArray  # by block and row, (b, r)
 
 
 def choose_terms(experiment: Experiment, held_out: Experiment | None = None) -> TermChoice:
@@ -153,19 +151,19 @@ def choose_terms(experiment: Experiment, held_out: Experiment | None = None) -> 
     every_placement = list(placements(candidates))
     robot_columns: list[list[int]] = [[k] for k in range(len(problem.parameters))]
     groups = robot_columns
-    errors = comparison.errors(groups)
+    squares = comparison.squares(groups)
     steps: list[TermStep] = []
     alone: dict[str, TermStep] = {}
     while len(steps) < MAX_PROPOSED_TERMS:
-        trials = [comparison.trial(groups, errors, place) for place in every_placement]
+        trials = [comparison.trial(groups, squares, place) for place in every_placement]
         if not steps:
             alone = _best_of_each(trials)
-        best = _best_trial(comparison, groups, errors, trials)
+        best = _best_trial(comparison, groups, squares, trials)
         if best is None:
             break
         steps.append(best.step)
         groups = [*groups, *best.groups]
-        errors = best.errors
+        squares = best.squares
     errors_by_row = {}
     if held_out is not None and steps:
         _, recorded = with_candidates(replace(held_out, model=model), candidates)
@@ -193,23 +191,28 @@ def _best_of_each(trials: Sequence[_Trial]) -> dict[str, TermStep]:
 def _best_trial(
     comparison: _TermComparison,
     groups: Groups,
-    errors: FloatArray,
+    squares: FloatArray,
     trials: Sequence[_Trial],
 ) -> _Trial | None:
-    """Return the accepted trial with the fewest coefficients among the best; None if none is."""
-    required = (1 - REQUIRED_ERROR_RATIO**2) * comparison.fitted_errors(groups).sum()
+    """Return the accepted trial with the fewest coefficients among the best; None if none is.
+
+    The test is corrected for the trials of this step: that suffices where hypotheses are
+    rejected one after the other (Holm).
+    """
+    required = (1 - REQUIRED_ERROR_RATIO**2) * comparison.fitted_error(groups)
+    total = squares.sum()
     accepted = []
     for trial in trials:
-        gain = errors - trial.errors
-        standard_error = gain.std(ddof=1) / np.sqrt(len(gain))
-        if gain.sum() <= required or gain.mean() <= MIN_GAIN_T * standard_error:
+        if total - trial.squares.sum() <= required:
             continue
-        if comparison.coefficient_t(groups, trial.groups) > MIN_COEFFICIENT_T:
+        if not comparison.wins_on_every_log(squares, trial):
+            continue
+        if comparison.gain_test(squares, trial, len(trials)).accepted:
             accepted.append(trial)
     if not accepted:
         return None
-    least = min(trial.errors.sum() for trial in accepted)
-    near_best = [trial for trial in accepted if trial.errors.sum() <= least + required]
+    least = min(trial.squares.sum() for trial in accepted)
+    near_best = [trial for trial in accepted if trial.squares.sum() <= least + required]
     return min(near_best, key=lambda trial: (len(trial.groups), trial.step.after))
 
 
@@ -227,7 +230,7 @@ class _TermBlocks(NamedTuple):
 
     label: IntArray  # block of each sample, -1 at the borders of folds, (t,)
     folds: list[list[int]]  # blocks of each fold
-    kind: str  # "logs", or "blocks" where there are fewer than three logs
+    kind: str  # "logs", or "blocks" where there is one log
 
     @property
     def n_blocks(self) -> int:
@@ -236,14 +239,18 @@ class _TermBlocks(NamedTuple):
 
 
 def _term_blocks(problem: Regression) -> _TermBlocks:
-    """Return blocks numbered fold by fold; a fold is a log, or a part of each of one or two."""
+    """Return blocks numbered fold by fold; a fold is a log, or a part of the only one."""
     log = np.zeros(len(problem), np.int64)
     if problem.recording is not None:
         log = np.asarray(problem.recording)
     logs = np.unique(log)
-    inside_logs = len(logs) < 3
+    inside_logs = len(logs) < 2
     n_folds = N_TERM_FOLDS if inside_logs else len(logs)
-    blocks_per_fold = -(-MIN_TERM_BLOCKS // n_folds)
+    shortest_fold = min(np.sum(log == number) for number in logs)
+    if inside_logs:
+        shortest_fold = shortest_fold // N_TERM_FOLDS - 2 * FOLD_BORDER_SAMPLES
+    blocks_per_fold = min(-(-MAX_TERM_BLOCKS // n_folds), shortest_fold // MIN_TERM_BLOCK_SAMPLES)
+    blocks_per_fold = max(int(blocks_per_fold), 1)
     label = np.full(len(problem), -1)
     for k, number in enumerate(logs):
         samples = np.flatnonzero(log == number)
@@ -268,7 +275,7 @@ def _label_blocks(label: IntArray, samples: IntArray, fold: int, blocks_per_fold
 
 
 class _TermComparison:
-    """Cross-validated errors of sets of columns, from block statistics of all candidates."""
+    """Cross-validated errors of sets of columns, from Gram matrices of all candidates."""
 
     def __init__(
         self,
@@ -279,37 +286,92 @@ class _TermComparison:
         weights: FloatArray,
     ) -> None:
         self._folds = blocks.folds
-        self._n_blocks = blocks.n_blocks
-        self._fitted = _weighted_statistics(fitted, blocks, weights)
-        self._recorded = _weighted_statistics(recorded, blocks, weights)
-        self._effort_squares = float(self._recorded.grams[:, 0, -1, -1].sum())
+        self._logs = blocks.folds
+        if blocks.kind == "blocks":
+            self._logs = [list(range(blocks.n_blocks))]
+        self._rows = fitted.rows
+        self._weights = weights
+        self._parameters = fitted.parameters
+        statistics = statistics_by_label(fitted, blocks.label, blocks.n_blocks)
+        fitted_grams = statistics.weighted(weights).grams[:, 0]
+        self._fold_grams = [fitted_grams[fold].sum(axis=0) for fold in blocks.folds]
+        self._total_gram = np.sum(self._fold_grams, axis=0)
+        recorded_statistics = statistics_by_label(recorded, blocks.label, blocks.n_blocks)
+        # Blocks and rows last, so that some columns are copied in long pieces.
+        grams_by_entry = np.moveaxis(recorded_statistics.grams, (0, 1), (2, 3))
+        self._recorded_grams = np.ascontiguousarray(grams_by_entry)  # (p + 1, p + 1, b, r)
+        self._effort_squares = self._recorded_grams[-1, -1] * weights
 
-    def _select(self, statistics: BlockStatistics, groups: Groups) -> BlockStatistics:
-        """Keep some columns; those of a group share their coefficient."""
-        names = statistics.parameters
-        columns = [names[column] for group in groups for column in group]
-        selected = statistics.select(columns)
-        tied: dict[str, list[str]] = {}
-        for group in groups:
-            if len(group) > 1:
-                tied[names[group[0]]] = [str(names[column]) for column in group]
-        return tie_parameters(selected, tied) if tied else selected
+    def _values(self, gram: FloatArray, groups: Groups) -> FloatArray:
+        """Return the coefficients of all columns, zero where no group has them, (p,)."""
+        columns = [column for group in groups for column in group]
+        member = np.zeros((len(columns) + 1, len(groups) + 1))
+        start = 0
+        for k, group in enumerate(groups):
+            member[start : start + len(group), k] = 1.0
+            start += len(group)
+        member[-1, -1] = 1.0
+        kept = np.array([*columns, len(self._parameters)])
+        reduced = member.T @ gram[kept[:, None], kept] @ member
+        names = tuple(self._parameters[group[0]] for group in groups)
+        values = np.zeros(len(self._parameters))
+        values[columns] = member[:-1, :-1] @ values_of_gram(reduced, names)
+        return values
 
-    def errors(self, groups: Groups) -> FloatArray:
-        """Return weighted squared errors of recorded efforts by block, (b,)."""
-        fitted = self._select(self._fitted, groups)
-        recorded = self._select(self._recorded, groups)
-        return cross_validate(fitted, self._folds, scored=recorded, weights=np.ones(1))[:, 0]
+    def squares(self, groups: Groups) -> FloatArray:
+        """Return weighted squared errors of recorded efforts by block and row, (b, r)."""
+        columns = [column for group in groups for column in group]
+        kept = np.array([*columns, len(self._parameters)])
+        grams = self._recorded_grams[kept[:, None], kept]
+        squares = np.zeros(grams.shape[2:])
+        for fold, fold_gram in zip(self._folds, self._fold_grams):
+            values = self._values(self._total_gram - fold_gram, groups)
+            extended = np.append(-values[columns], 1.0)
+            blocks = slice(fold[0], fold[-1] + 1)
+            products = np.tensordot(extended, grams[:, :, blocks], axes=1)
+            squares[blocks] = np.tensordot(extended, products, axes=1)
+        return np.asarray(np.maximum(squares, 0.0) * self._weights)
 
-    def fitted_errors(self, groups: Groups) -> FloatArray:
-        """Return weighted squared errors of the efforts that are fitted by block, (b,)."""
-        fitted = self._select(self._fitted, groups)
-        return cross_validate(fitted, self._folds, weights=np.ones(1))[:, 0]
+    def fitted_error(self, groups: Groups) -> float:
+        """Return the weighted squared error of the efforts that are fitted."""
+        error = 0.0
+        for fold_gram in self._fold_grams:
+            values = self._values(self._total_gram - fold_gram, groups)
+            extended = np.append(-values, 1.0)
+            error += max(float(extended @ fold_gram @ extended), 0.0)
+        return error
 
-    def trial(self, groups: Groups, errors: FloatArray, placement: Placement) -> _Trial:
+    def wins_on_every_log(self, squares: FloatArray, trial: _Trial) -> bool:
+        """Return whether a trial lowers the errors of its motors in every log, and raises none.
+
+        Args:
+            squares: Squared errors without the terms of the trial by block and row, (b, r).
+            trial: The trial.
+        """
+        scope = self._scope(trial)
+        for blocks in self._logs:
+            before = np.sqrt(squares[blocks].sum(axis=0))
+            after = np.sqrt(trial.squares[blocks].sum(axis=0))
+            effort = np.sqrt(self._effort_squares[blocks].sum(axis=0))
+            tolerated = np.where(scope, 0.0, IMMATERIAL_EFFORT_FRACTION * effort)
+            if (after > before + tolerated).any():
+                return False
+        return True
+
+    def gain_test(self, squares: FloatArray, trial: _Trial, n_tried: int) -> GainTest:
+        """Test the gain of a trial at its motors; arguments as of `wins_on_every_log`."""
+        scope = self._scope(trial)
+        return gain_test(squares[:, scope], trial.squares[:, scope], n_tried)
+
+    def _scope(self, trial: _Trial) -> BoolArray:
+        """Return the rows of the motors of a trial, all where these are no rows, (r,)."""
+        scope = np.array([row in trial.step.joints for row in self._rows])
+        return scope if scope.any() else np.ones(len(scope), bool)
+
+    def trial(self, groups: Groups, squares: FloatArray, placement: Placement) -> _Trial:
         """Return the errors with the terms of a placement beside the groups."""
         new_groups = placement.groups
-        new_errors = self.errors([*groups, *new_groups])
+        new_squares = self.squares([*groups, *new_groups])
         first = placement.candidates[0]
         constants = {one.joint.name: one.constants for one in placement.candidates}
         step = TermStep(
@@ -318,35 +380,14 @@ class _TermComparison:
             joints=tuple(one.joint.name for one in placement.candidates),
             tied=placement.tied,
             constants=constants,
-            before=self._relative(errors),
-            after=self._relative(new_errors),
+            before=self._relative(squares),
+            after=self._relative(new_squares),
         )
-        return _Trial(step, new_groups, new_errors)
+        return _Trial(step, new_groups, new_squares)
 
-    def _relative(self, errors: FloatArray) -> float:
-        return float(np.sqrt(errors.sum() / self._effort_squares))
-
-    def coefficient_t(self, groups: Groups, new_groups: Groups) -> float:
-        """Return the rms of new coefficients over their jackknife standard errors."""
-        fitted = self._select(self._fitted, [*groups, *new_groups])
-        single_blocks = [[block] for block in range(self._n_blocks)]
-        values = values_without(fitted, single_blocks, weights=np.ones(1))
-        coefficients = values[:, 0, -len(new_groups) :]
-        variance = (self._n_blocks - 1) * coefficients.var(axis=0)
-        t = coefficients.mean(axis=0) / np.sqrt(np.maximum(variance, TINY))
-        return float(np.sqrt(np.mean(t**2)))
+    def _relative(self, squares: FloatArray) -> float:
+        return float(np.sqrt(squares.sum() / self._effort_squares.sum()))
 
     def values(self, groups: Groups) -> FloatArray:
         """Return the coefficients of all columns, zero where no group has them, (p,)."""
-        fit = weighted_fit(self._select(self._fitted, groups), np.ones(1))
-        values = np.zeros(len(self._fitted.parameters))
-        for coefficient, group in zip(fit.values, groups):
-            values[list(group)] = coefficient
-        return values
-
-
-def _weighted_statistics(
-    regression: Regression, blocks: _TermBlocks, weights: FloatArray
-) -> BlockStatistics:
-    """Return the statistics of all rows as one, each weighted."""
-    return statistics_by_label(regression, blocks.label, blocks.n_blocks).weighted(weights)
+        return self._values(self._total_gram, groups)
