@@ -369,7 +369,7 @@ def _selected_columns(matrix: FloatArray) -> IntArray | None:
     """Return the columns that a matrix selects, None if it does more than that."""
     single = (matrix != 0).sum(axis=0) == 1
     if single.all() and (matrix.max(axis=0) == 1).all():
-        return matrix.argmax(axis=0)
+        return np.asarray(matrix.argmax(axis=0))
     return None
 
 
