@@ -10,8 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+
+from gough.app.studies.result_schema import result_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -148,3 +151,9 @@ def check_keys(output: str, page: str, heading: str) -> None:
         assert there or key.optional, (
             f"{heading}: {'.'.join(key.path)} is documented but was not there"
         )
+
+
+def check_result(verb: str, output: str) -> None:
+    """Compare the JSON output of a verb with the schema of results."""
+    schema = result_schema() | {"anyOf": [{"$ref": f"#/$defs/{verb}"}]}
+    jsonschema.Draft202012Validator(schema).validate(json.loads(output))

@@ -109,7 +109,7 @@ def compare(
     settings: CompareSettings | None = None,
     *,
     labels: Sequence[str] | None = None,
-    level: float = 0.05,
+    false_alarms: float = 0.05,
     change: float | None = None,
     error: float | None = None,
 ) -> Comparison: ...
@@ -163,7 +163,7 @@ def fleet(
     *,
     progress: Callable[[float], None] | None = None,
     period: float = 1.0,
-    level: float = 0.01,
+    false_alarms: float = 0.01,
     tie_legs: bool = False,
     gains: Mapping[str, float] | None = None,
     diagnosed: int = 6,

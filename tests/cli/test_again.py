@@ -29,7 +29,7 @@ LINES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         ("output",),
     ),
     "fleet": (
-        "fleet/fleet.toml --period 1 --level 0.05 --diagnosed 0 --cutoff 20 -o {0}",
+        "fleet/fleet.toml --period 1 --false-alarms 0.05 --diagnosed 0 --cutoff 20 -o {0}",
         {"file": "fleet/fleet.toml"},
         ("output",),
     ),
@@ -80,7 +80,7 @@ LINES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     ),
     "validate": ("result other.csv", {"folder": "result", "logs": ["other.csv"]}, ()),
     "compare": (
-        "result result --logs other.csv --level 0.1 --change 0.5 --error 0.9 -o {0}",
+        "result result --logs other.csv --false-alarms 0.1 --change 0.5 --error 0.9 -o {0}",
         {"folders": ["result", "result"], "logs": ["other.csv"]},
         ("output",),
     ),

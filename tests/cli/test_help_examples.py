@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from command_line import run, succeed
-from documentation import check_keys
+from documentation import check_keys, check_result
 from gough.app.cli import COMMANDS
+from gough.app.studies.result_schema import RESULT_KEYS
 
 STUDY = 'format = 1\nrobot = "five_bar"\n[check]\n[bounds]\nlogs = ["log.csv"]\nerror_bound = 0.5\n'
 URDF = """<robot name="arm"><link name="ground"/><link name="bar"><inertial><mass value="2"/></inertial></link>
@@ -60,6 +61,8 @@ def test_the_examples_run_one_after_the_other(tmp_path: Path) -> None:
         output = succeed(f"{example(verb)} --json", tmp_path)
         if verb != "run":
             check_keys(output, "study", f"JSON of gough {verb}")
+        if verb in RESULT_KEYS:
+            check_result(verb, output)
         assert verb not in WRITES or (tmp_path / WRITES[verb]).stat().st_size > 0
         if verb == "simulate":  # the examples of identify and validate speak of another log
             shutil.copy(tmp_path / "log.csv", tmp_path / "other.csv")

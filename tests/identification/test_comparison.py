@@ -118,7 +118,7 @@ def test_equal_machines_are_called_different_as_often_as_allowed(
     draw = np.random.default_rng(3)
     sure = replace(first, estimate=replace(first.estimate, degrees_of_freedom=np.array(np.inf)))
     pairs = [(moved(sure, draw), moved(sure, draw)) for _ in range(200)]
-    found = [compare([(five_bar, a), (five_bar, b)], level=0.1) for a, b in pairs]
+    found = [compare([(five_bar, a), (five_bar, b)], false_alarms=0.1) for a, b in pairs]
     assert np.mean([any(d.differs for d in each.differences) for each in found]) < 0.16
     together = [each.together["result 2"] for each in found]
     assert stats.kstest(np.array(together, dtype=float), "uniform").pvalue > 1e-3

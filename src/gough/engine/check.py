@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.notices import Notice, ResultLevel, level_of, notice_lines
 from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.parameters import BaseParameters
 from gough.core.record import Columns, Record
-from gough.engine.base import TIE_LEGS, base_parameters
+from gough.engine.base import RANK_GAP_RATIO, TIE_LEGS, base_parameters
 from gough.engine.model import Model, Robot, as_model
 
 
@@ -33,6 +34,35 @@ class Check(Record):
     base: BaseParameters  # the base parameters
     tied: bool  # whether parameters are tied across legs as the robot file declares
 
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """Warn if the number of base parameters is not clear."""
+        if self.base.gap >= RANK_GAP_RATIO:
+            return ()
+        notice = Notice(
+            rule="base parameters",
+            level="warning",
+            text=f"their number is not clear: the last kept singular value is only "
+            f"{self.base.gap:.3g} times the first dropped one, expected {RANK_GAP_RATIO:g}",
+            advice="give lengths and angles in the robot file with more digits",
+            numbers={"gap": self.base.gap},
+        )
+        return (notice,)
+
+    @property
+    def level(self) -> ResultLevel:
+        """The highest level of the notices; `ok` if there is only info."""
+        return level_of(self.notices)
+
+    @property
+    def headline(self) -> str:
+        """Robot, level and number of parameters in one sentence."""
+        return (
+            f"{self.model.mechanism.name}: {self.level.upper()} - "
+            f"{self.model.loops.degrees_of_freedom} degrees of freedom, "
+            f"{len(self.base)} base parameters"
+        )
+
     def table(self) -> Columns:
         """Return the base parameters as a table."""
         return self.base.table()
@@ -44,6 +74,9 @@ class Check(Record):
         gap = self.base.gap
         return {
             "robot": mechanism.name,
+            "level": self.level,
+            "headline": self.headline,
+            "notices": [notice.to_dict() for notice in self.notices],
             "title": mechanism.title,
             "degrees_of_freedom": loops.degrees_of_freedom,
             "actuated": list(mechanism.actuated),
@@ -73,6 +106,7 @@ class Check(Record):
             *self._mechanism_lines(),
             *self._configuration_lines(),
             *self._parameter_lines(),
+            *notice_lines(self.notices),
         ]
         return "\n".join(lines)
 

@@ -11,7 +11,7 @@ import numpy as np
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.executors import InProcess
 from gough.core.names import Parameter
-from gough.core.notices import Notice, notice_lines, ordered
+from gough.core.notices import Notice, ResultLevel, level_of, notice_lines, ordered
 from gough.core.options import (
     Settings,
     merge_settings,
@@ -59,7 +59,7 @@ class FleetSettings(Settings):
         unit="d",
         above=0,
     )
-    level: float = option(0.01, "False-alarm probability for the whole fleet.", above=0)
+    false_alarms: float = option(0.01, "False-alarm probability for the whole fleet.", above=0)
     tie_legs: bool = option(False, TIE_LEGS)
     gains: Mapping[str, float] | None = option(
         None,
@@ -88,9 +88,29 @@ class Fleet:
     drift: Drifts | None  # significance of the trends; rows are the robots in `trending`
     trending: tuple[str, ...]  # names of the robots that have a trend
     alerts: tuple[Alert, ...]  # what to check, the surest first
-    level: float  # false-alarm probability for the whole fleet
+    false_alarms: float  # probability of any for the whole fleet
     notices: tuple[Notice, ...]  # logs that were left out or used once, in their order
     observability: tuple[str, ...]  # what ordinary motion shows of each parameter, (p,)
+
+    @property
+    def level(self) -> ResultLevel:
+        """The highest level of the notices; `warning` at least if there is an alert."""
+        level = level_of(self.notices)
+        return "warning" if self.alerts and level == "ok" else level
+
+    @property
+    def headline(self) -> str:
+        """Size of the fleet, and how many robots to check, in one sentence."""
+        n_logs = 0
+        n_periods = 0
+        for history in self.histories:
+            n_periods += len(history.starts)
+            n_logs += sum(len(paths) for paths in history.logs)
+        n_alarmed = len({alert.robot for alert in self.alerts})
+        return (
+            f"{len(self.histories)} robots '{self.kind}', {n_periods} periods, {n_logs} logs: "
+            f"{n_alarmed or 'none'} to check"
+        )
 
     def drift_of(self, robot: str) -> int | None:
         """Return the row of a robot in `drift`, or None."""
@@ -183,6 +203,8 @@ class Fleet:
             "kind": self.kind,
             "robots": len(self.histories),
             "level": self.level,
+            "headline": self.headline,
+            "false_alarms": self.false_alarms,
             "alerts": _rows(tables["alerts"]),
             "common": _rows(tables["common"]),
             "notices": [notice.to_dict() for notice in self.notices],
@@ -190,21 +212,12 @@ class Fleet:
 
     def summary(self) -> str:
         """Return the fleet as plain text, alerts first."""
-        n_logs = 0
-        n_periods = 0
-        for history in self.histories:
-            n_periods += len(history.starts)
-            n_logs += sum(len(paths) for paths in history.logs)
-        n_alarmed = len({alert.robot for alert in self.alerts})
-        lines = [
-            f"{len(self.histories)} robots '{self.kind}', {n_periods} periods, {n_logs} logs: "
-            f"{n_alarmed or 'none'} to check"
-        ]
+        lines = [self.headline]
         for alert in self.alerts:
             advice = f"; {alert.advice}" if alert.advice else ""
             lines.append(f"  {alert.robot}: {alert.text}{advice}")
         lines.append("")
-        lines.append(f"False-alarm probability of these drifts: {100 * self.level:g} %.")
+        lines.append(f"False-alarm probability of these drifts: {100 * self.false_alarms:g} %.")
         lines.append("What ordinary motion shows of each parameter:")
         for name, text in zip(self.parameters, self.observability):
             lines.append(f"  {name}: {text}")
@@ -278,10 +291,10 @@ def fleet(
         np.array([history.estimate.covariance for history in histories]),
     )
     trends = {history.robot: history.trend for history in histories if history.trend is not None}
-    drift = drifts(list(trends.values()), chosen.level) if trends else None
+    drift = drifts(list(trends.values()), chosen.false_alarms) if trends else None
     report(0.9)
     faults, unexplained = fault_alerts(
-        histories, common, job, chosen.level, chosen.diagnosed, executor
+        histories, common, job, chosen.false_alarms, chosen.diagnosed, executor
     )
     estimate = histories[0].estimate
     return Fleet(
@@ -292,7 +305,7 @@ def fleet(
         common=common,
         drift=drift,
         trending=tuple(trends),
-        level=chosen.level,
+        false_alarms=chosen.false_alarms,
         alerts=(*drift_alerts(histories, drift, tuple(trends)), *faults),
         notices=ordered((*notices, *unexplained)),
         observability=_observability(common, drift, len(estimate.parameters)),

@@ -44,7 +44,9 @@ DIFFERENCE_COLUMNS = (
 class CompareSettings(Settings):
     """When results differ, and when that is a failure."""
 
-    level: float = option(0.05, "Chance of naming any parameter although none differs.", above=0)
+    false_alarms: float = option(
+        0.05, "Probability of naming any parameter although none differs.", above=0
+    )
     change: float | None = option(
         None,
         "Fail where a parameter differs, beyond chance, by more than this part of the first value.",
@@ -73,7 +75,7 @@ class Difference:
     formula: str = ""  # by the parameters of the result that has no such combination; else empty
     p: float  # p-value of no difference, for this parameter alone
     p_corrected: float = 1.0  # the same for all parameters tested together (Holm)
-    differs: bool = False  # `p_corrected` is below the level
+    differs: bool = False  # `p_corrected` is below `false_alarms`
 
     @property
     def change(self) -> float:
@@ -248,7 +250,7 @@ def compare(
         t = (b - a) / sqrt(s_a^2 + s_b^2 + m^2)
 
     is Student's with the degrees of freedom of Welch and Satterthwaite. With Holm's
-    correction the probability of naming any parameter when none differs is at most `level`,
+    correction the probability of naming any parameter when none differs is at most `false_alarms`,
     whatever their correlation. All differences d of a result together are Hotelling's d^T
     (C_a + C_b + C_m)^-1 d.
 
@@ -287,14 +289,14 @@ def compare(
         differences += _differences(label, common)
     corrected = holm(np.array([difference.p for difference in differences])).tolist()
     for k, p in enumerate(corrected):
-        differences[k] = replace(differences[k], p_corrected=p, differs=p < settings.level)
+        differences[k] = replace(differences[k], p_corrected=p, differs=p < settings.false_alarms)
     errors: dict[str, dict[str, float]] = {}
     for label, (model, result) in zip(labels, results):
         errors[label] = {}
         for log in recordings:
             validation = validate_result(model, result, [log])
             errors[label][log.source] = float(validation.relative.max())
-    notices += _difference_notices(differences, together, settings.level)
+    notices += _difference_notices(differences, together, settings.false_alarms)
     notices += _threshold_notices(differences, errors, settings)
     return Comparison(
         labels=tuple(labels),
@@ -303,7 +305,7 @@ def compare(
         errors=errors,
         n_not_compared=n_not_compared,
         notices=ordered(notices),
-        false_alarms=settings.level,
+        false_alarms=settings.false_alarms,
     )
 
 
@@ -344,7 +346,7 @@ def _pair_notices(
 
 
 def _difference_notices(
-    differences: Sequence[Difference], together: Mapping[str, float | None], level: float
+    differences: Sequence[Difference], together: Mapping[str, float | None], false_alarms: float
 ) -> list[Notice]:
     """Warn of each result whose parameters differ from the first's, one by one or together."""
     notices = []
@@ -355,7 +357,7 @@ def _difference_notices(
             numbers["p_together"] = p
         if names:
             text = f"{len(names)} parameters differ beyond chance: {join_names(names)}"
-        elif p is not None and p < level / len(together):
+        elif p is not None and p < false_alarms / len(together):
             text = f"all parameters together differ beyond chance (p = {p:.2g}), no single one does"
         else:
             continue

@@ -10,7 +10,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.display import rounded, text_table
-from gough.core.notices import Level, Notice, notice_lines
+from gough.core.notices import Level, Notice, ResultLevel, level_of, notice_lines
 from gough.core.record import Columns, Record
 
 # data on which a correction was tested
@@ -185,6 +185,19 @@ class Diagnosis(Record):
     notices: tuple[Notice, ...] = ()  # beside those of the faults
 
     @property
+    def level(self) -> ResultLevel:
+        """The highest level of the notices and of the faults."""
+        return level_of([*self.notices, *(fault.notice() for fault in self.mistakes)])
+
+    @property
+    def headline(self) -> str:
+        """Robot and number of faults in one sentence."""
+        answer = "none of the usual mistakes explains what is left"
+        if self.mistakes:
+            answer = f"{len(self.mistakes)} mistake(s)"
+        return f"Diagnosis of {self.robot}: {answer}"
+
+    @property
     def invisible(self) -> tuple[Limit, ...]:
         """Faults that are not detectable in these logs."""
         return tuple(limit for limit in self.limits if not np.isfinite(limit.size))
@@ -201,6 +214,8 @@ class Diagnosis(Record):
         """Return the documented JSON form."""
         return {
             **_json_fields(self, "robot", "error"),
+            "level": self.level,
+            "headline": self.headline,
             "mistakes": [fault.to_dict() for fault in self.mistakes],
             "limits": [limit.to_dict() for limit in self.limits],
             "notices": [notice.to_dict() for notice in self.notices],
@@ -208,10 +223,7 @@ class Diagnosis(Record):
 
     def summary(self) -> str:
         """Return the diagnosis as plain text: faults first, then what is not detectable."""
-        answer = "none of the usual mistakes explains what is left"
-        if self.mistakes:
-            answer = f"{len(self.mistakes)} mistake(s)"
-        lines = [f"Diagnosis of {self.robot}: {answer}"]
+        lines = [self.headline]
         if self.mistakes:
             lines += [self._fault_table(), ""]
         for k, fault in enumerate(self.mistakes, start=1):

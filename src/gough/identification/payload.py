@@ -16,7 +16,7 @@ from gough.core.display import rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.inertia import INERTIA_ENTRIES, parallel_axes
 from gough.core.names import INERTIAL, LOAD_PARAMETERS
-from gough.core.notices import Notice, notice_lines, ordered
+from gough.core.notices import Notice, ResultLevel, level_of, notice_lines, ordered
 from gough.core.options import (
     Settings,
     merge_settings,
@@ -123,6 +123,19 @@ class PayloadResult(Record):
     settings: PayloadSettings  # of the search
 
     @property
+    def level(self) -> ResultLevel:
+        """The highest level of the notices; `ok` if there is only info."""
+        return level_of(self.notices)
+
+    @property
+    def headline(self) -> str:
+        """Robot, level and mass of the load in one sentence."""
+        text = f"{self.robot}: {self.level.upper()} - load {self.load}"
+        if self.changes:
+            text += f" after {len(self.changes)} changes"
+        return text
+
+    @property
     def estimate(self) -> Estimate:
         """Values of the load with standard errors."""
         return self.load.estimate
@@ -156,6 +169,8 @@ class PayloadResult(Record):
         history = dict(zip(INERTIAL, self.history.values.T.tolist()))
         return {
             "robot": self.robot,
+            "level": self.level,
+            "headline": self.headline,
             "samples": self.estimate.samples,
             "parameters": self.load.to_list(),
             "physical": self.load.physical,
@@ -176,7 +191,8 @@ class PayloadResult(Record):
                 figures = [number, std, parameter["unit"], "yes"]
             rows.append([parameter["name"], *figures, f"{parameter['information']:.2g}"])
         lines = [
-            f"{self.robot}: load about the platform frame, from {self.estimate.samples} samples",
+            self.headline,
+            f"load about the platform frame, from {self.estimate.samples} samples",
             text_table(
                 ["parameter", "value", "std", "unit", "seen?", "over noise"],
                 rows,

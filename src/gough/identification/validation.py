@@ -12,7 +12,14 @@ from gough.core.arrays import BoolArray, FloatArray
 from gough.core.display import POORLY_KNOWN_RATIO, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
-from gough.core.notices import Level, Notice, notice_lines, ordered
+from gough.core.notices import (
+    Level,
+    Notice,
+    ResultLevel,
+    level_of,
+    notice_lines,
+    ordered,
+)
 from gough.core.record import Columns, Record
 from gough.core.statistics import ljung_box
 from gough.engine import Model
@@ -40,6 +47,7 @@ HELD_OUT_ERROR_RATIO = 1.5
 # Errors and faults below this fraction of the effort do not matter to a prediction.
 VISIBLE_FRACTION = 0.01
 MIN_EFFORT_DIVISOR = 1e-300  # where a joint has no effort
+HIGHER_ERROR_RULE = "held-out error"  # of notices on an error above that of the fit
 WEAK_CONDITION = 1e4  # condition number above which digits are in doubt
 
 
@@ -59,6 +67,11 @@ class Validation(Record):
     relative_all: FloatArray  # the same of all equations, near reversals too
     share: FloatArray  # fraction of the equations that is valid
     n_logs: int = 0  # held-out logs
+
+    @property
+    def level(self) -> ResultLevel:
+        """The highest level of the notices; `ok` if there is only info."""
+        return level_of(self.notices)
 
     @property
     def headline(self) -> str:
@@ -103,6 +116,7 @@ class Validation(Record):
             }
         return {
             "rows": rows,
+            "level": self.level,
             "numerics": self.numerics,
             "predicts": self.predicts,
             "notices": [notice.to_dict() for notice in self.notices],
@@ -270,7 +284,7 @@ def _grade(error: float) -> str:
 def higher_error_notice(joint: str, ratio: float, level: Level) -> Notice:
     """Return the notice on a held-out error that exceeds the error on the identification data."""
     return Notice(
-        rule="held-out error",
+        rule=HIGHER_ERROR_RULE,
         level=level,
         where=joint,
         text=f"the held-out error is {ratio:.1f} times that on the identification data",
@@ -338,13 +352,41 @@ def validate_on(held_out: Experiment, estimate: Estimate, fitted_with: Processin
 def validate_result(
     model: Model, result: Identification, recordings: Sequence[Recording]
 ) -> Validation:
-    """Validate an identification on held-out logs, processed by `prepare_for_result`."""
+    """Validate an identification on held-out logs, processed by `prepare_for_result`.
+
+    Notices warn where the model predicts a joint to more than 10 % of its effort, and are
+    errors from 25 % on; they warn where the error is much higher than that of the fit.
+    """
     held_out = prepare_for_result(result, model, recordings)
     estimate = result.estimate
     if held_out.processing.cutoff != result.processing.cutoff:
         # The residual of the identification logs at this cut-off is not known.
         estimate = replace(estimate, residual_rms=np.full(len(estimate.rows), np.nan))
-    return validate_on(held_out, estimate, result.processing)
+    validation = validate_on(held_out, estimate, result.processing)
+    notices = _prediction_notices(validation)
+    for notice in validation.notices:
+        level: Level = "warning" if notice.rule == HIGHER_ERROR_RULE else notice.level
+        notices.append(replace(notice, level=level))
+    return replace(validation, notices=ordered(notices))
+
+
+def _prediction_notices(validation: Validation) -> list[Notice]:
+    """Warn of each joint whose prediction error is not small beside its effort."""
+    notices = []
+    for row, relative in zip(validation.rows, validation.relative):
+        if relative < GOOD_ERROR:
+            continue
+        notice = Notice(
+            rule="prediction",
+            level="error" if relative >= FAIR_ERROR else "warning",
+            where=row,
+            text=f"the prediction error is {100 * relative:.1f} % of the effort, noise included; "
+            f"a good model is below {100 * GOOD_ERROR:.0f} %",
+            advice="`gough diagnose` looks for the cause",
+            numbers={"relative": float(relative)},
+        )
+        notices.append(notice)
+    return notices
 
 
 def prepare_for_result(

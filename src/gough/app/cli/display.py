@@ -14,6 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from gough.app.studies.step import FailOn, has_failed
+
 BEYOND_THRESHOLD = 3  # exit code: the work was done, and its result is beyond a threshold
 PROGRESS_DELAY = 1.0  # time before a progress bar is shown [s]
 out = Console(highlight=False)
@@ -49,15 +51,13 @@ def table(columns: list[str], rows: list[list[str]]) -> None:
     out.print(grid)
 
 
-def has_failed(result: Any) -> bool:
-    """Return whether a result is beyond thresholds that were given."""
-    return not getattr(result, "passed", True)
-
-
-def exit_if_failed(result: Any) -> None:
-    """Exit with code 3 if a result is beyond thresholds that were given."""
-    if has_failed(result):
-        raise typer.Exit(BEYOND_THRESHOLD)
+def exit_if_failed(result: Any, fail_on: FailOn | None) -> None:
+    """Exit with code 3 if a result is beyond thresholds or has a level to fail on."""
+    if not has_failed(result, fail_on):
+        return
+    if getattr(result, "passed", True):
+        err.print(f"failed: the level is {result.level}, --fail-on {fail_on}", soft_wrap=True)
+    raise typer.Exit(BEYOND_THRESHOLD)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,12 +15,12 @@ from gough.app.cli.display import (
     Force,
     Json,
     exit_if_failed,
-    has_failed,
     print_json,
     progress,
     say,
     table,
 )
+from gough.app.studies.step import FailOn, has_failed
 
 if TYPE_CHECKING:
     from gough.app.studies.monte_carlo import TrueAndEstimated
@@ -42,11 +42,21 @@ def robots(as_json: Json = False) -> None:
         table(["robot", "what it is"], [[name, title] for name, title in bundled])
 
 
-def schema() -> None:
-    """Print the JSON Schema of robot files, by which editors complete and check them.
+def schema(
+    of: Annotated[
+        Literal["robot", "result"],
+        typer.Argument(help="Of robot files, or of what verbs with a verdict print with --json."),
+    ] = "robot",
+) -> None:
+    """Print a JSON Schema: of robot files, by which editors complete and check them, or of results.
 
-    Example:  gough schema
+    Example:  gough schema robot
     """
+    if of == "result":
+        from gough.app.studies.result_schema import result_schema
+
+        print_json(result_schema())
+        return
     from gough.mechanism.schema import json_schema
 
     print_json(json_schema())
@@ -105,6 +115,13 @@ def run(
         str,
         typer.Argument(help="Study file (TOML): section = verb, key = option."),
     ],
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option(
+            help="End with exit code 3 at the first step whose result has this level or a worse "
+            "one, unless the step has a `fail_on` of its own."
+        ),
+    ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -116,7 +133,9 @@ def run(
 
     done = []
     with progress(f"running {study}", quiet=as_json) as update:
-        for verb, options, result in run_study(study, force=force, progress=update):
+        for verb, options, result in run_study(
+            study, force=force, fail_on=fail_on, progress=update
+        ):
             settings = step_settings(verb, options)
             done.append(
                 {
@@ -126,11 +145,11 @@ def run(
             )
             if not as_json:
                 say(f"{verb}: {_headline(result)}")
-            if has_failed(result):
+            if has_failed(result, options.get("fail_on")):
                 break
     if as_json:
         print_json(done)
-    exit_if_failed(result)
+    exit_if_failed(result, options.get("fail_on"))
 
 
 def _headline(result: Any) -> str:

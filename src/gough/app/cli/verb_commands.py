@@ -66,7 +66,7 @@ def command(name: str) -> Callable[..., None]:
             say(name_flags(result.summary(), options))
             if not isinstance(result, WrittenFiles):
                 _print_written(name, given)
-        exit_if_failed(result)
+        exit_if_failed(result, given.get("fail_on"))
 
     parameters = [_parameter(option) for option in options.values()]
     # Python wants parameters without a default first

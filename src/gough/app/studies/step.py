@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from gough.core.notices import ResultLevel
 from gough.core.options import REQUIRED, Settings, option
 
+FailOn = Literal["warning", "error"]  # levels of a result that are a failure
 Progress = Callable[[float], None]  # called with the fraction done
 
 
@@ -46,6 +48,7 @@ class WrittenFiles:
     facts: Mapping[str, Any] | None = None  # JSON to print; the names of the files by default
     lines: Sequence[str] = ()  # text to print before the names of the files
     next_command: str = ""  # a command that takes the file as its argument
+    level: ResultLevel = "ok"  # of the result that was written
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts, or the names of the files."""
@@ -60,6 +63,16 @@ class WrittenFiles:
             hint = f"; next: gough {self.next_command} {file}" if self.next_command else ""
             lines.append(f"wrote {file}{hint}")
         return "\n".join(lines)
+
+
+def has_failed(outcome: Outcome, fail_on: FailOn | None) -> bool:
+    """Return whether a result is beyond thresholds that were given, or of a level to fail on."""
+    if not getattr(outcome, "passed", True):
+        return True
+    level = getattr(outcome, "level", "ok")
+    if fail_on == "warning":
+        return level in ("warning", "error")
+    return fail_on == "error" and level == "error"
 
 
 # Options that several verbs have.
@@ -113,3 +126,11 @@ def output_option(help: str, default: str | None = None) -> Any:
 def force_option() -> Any:
     """Declare that existing files may be overwritten."""
     return option(False, "Overwrite what is already there.")
+
+
+def fail_on_option() -> Any:
+    """Declare from which level of the result on the command fails."""
+    return option(
+        None,
+        "End with exit code 3, and a study here, if the level of the result is this or worse.",
+    )

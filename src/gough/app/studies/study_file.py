@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gough.app.studies.step import Progress
+from gough.app.studies.step import FailOn, Progress
 from gough.app.studies.verbs import VERBS, step_type
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidStudy, nearest
@@ -16,21 +16,33 @@ from gough.logs.readers import log_and_description, log_with_description
 
 STUDY_FORMAT = 1
 LOG_OPTIONS = ("log", "logs", "loaded", "validate")  # each may have a description, log.csv@its.toml
+COMMON_KEYS = ("robot", "fail_on")  # at the top of a study, for all its steps
+UNSTORED_OPTIONS = ("force", "fail_on")  # that do not change a result
 
 
-def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:
+def read_study(
+    path: str | Path, *, fail_on: FailOn | None = None
+) -> list[tuple[str, dict[str, Any]]]:
     """Return the steps of a study file: verb and options, in the order of the file.
 
     A section is a verb, a key is an option; a verb used several times is an array of tables
-    (`[[simulate]]`). `robot` at the top is the robot of all steps.
+    (`[[simulate]]`). `robot` and `fail_on` at the top are those of all steps that have none of
+    their own.
+
+    Args:
+        path: The study file.
+        fail_on: Instead of `fail_on` at the top.
     """
     content = _read_toml(path)
     version = content.pop("format", None)
     if version != STUDY_FORMAT:
         raise InvalidStudy(f"{path}: format is {version}, expected 'format = {STUDY_FORMAT}'")
-    common = {}
-    if "robot" in content:
-        common["robot"] = content.pop("robot")
+    common: dict[str, Any] = {}
+    for key in COMMON_KEYS:
+        if key in content:
+            common[key] = content.pop(key)
+    if fail_on is not None:
+        common["fail_on"] = fail_on
     steps = []
     for name, section in content.items():
         if name not in VERBS:
@@ -114,7 +126,7 @@ def step_settings(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     known = options_of(kind)
     settings = {}
     for key, stored in merge_settings(kind, None, options).to_dict().items():
-        if not known[key].about.file and key != "force":
+        if not known[key].about.file and key not in UNSTORED_OPTIONS:
             settings[key] = stored
     return settings
 
@@ -123,6 +135,7 @@ def run_study(
     path: str | Path,
     *,
     force: bool = False,
+    fail_on: FailOn | None = None,
     progress: Progress | None = None,
 ) -> Iterator[tuple[str, dict[str, Any], Any]]:
     """Run a study step by step; yields verb, options and result of each step.
@@ -132,10 +145,11 @@ def run_study(
     Args:
         path: The study file; paths in it are relative to its folder.
         force: Overwrite files.
+        fail_on: Level that is a failure, of the steps that have none of their own.
         progress: Called with the fraction done.
     """
     report = progress or _ignore_progress
-    steps = read_study(path)
+    steps = read_study(path, fail_on=fail_on)
     folder = Path(path).resolve().parent
     for k, (name, options) in enumerate(steps):
 

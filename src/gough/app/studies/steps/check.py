@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gough.app.studies.step import (
+    FailOn,
     Outcome,
     Progress,
     Step,
     description_option,
+    fail_on_option,
     robot_argument,
 )
 from gough.core.errors import InvalidInput
@@ -33,6 +35,7 @@ class CheckStep(Step):
     )
     description: str | None = description_option()
     periods: int = option(10, "Number of repetitions of that motion that are assumed.", least=1)
+    fail_on: FailOn | None = fail_on_option()
 
     def run(self, progress: Progress) -> Outcome:
         """Check a robot, or predict what a motion shows of it."""

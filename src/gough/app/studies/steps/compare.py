@@ -9,9 +9,11 @@ from pathlib import Path
 from gough.app.report.report import comparison_page
 from gough.app.studies.input_files import load_result, read_logs
 from gough.app.studies.step import (
+    FailOn,
     Progress,
     Step,
     description_option,
+    fail_on_option,
     force_option,
     output_option,
 )
@@ -36,6 +38,7 @@ class CompareStep(Step):
     description: str | None = description_option()
     output: str | None = output_option("Write a page (.html).")
     force: bool = force_option()
+    fail_on: FailOn | None = fail_on_option()
 
     def run(self, progress: Progress) -> Comparison:
         """Compare stored results and write a page."""

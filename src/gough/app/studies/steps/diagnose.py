@@ -8,10 +8,12 @@ from pathlib import Path
 
 from gough.app.studies.input_files import read_logs
 from gough.app.studies.step import (
+    FailOn,
     Progress,
     Step,
     WrittenFiles,
     description_option,
+    fail_on_option,
     force_option,
     logs_argument,
     robot_argument,
@@ -47,6 +49,7 @@ class DiagnoseStep(Step):
         "over them.",
     )
     force: bool = force_option()
+    fail_on: FailOn | None = fail_on_option()
 
     def run(self, progress: Progress) -> WrittenFiles:
         """Diagnose logs and write corrected files."""
@@ -60,7 +63,8 @@ class DiagnoseStep(Step):
         for path, text in texts.items():
             write_text(path, text)
         facts = diagnosis.to_dict() | {"files": [str(path) for path in texts]}
-        return WrittenFiles(list(texts), facts, self._lines(diagnosis, bool(texts)))
+        lines = self._lines(diagnosis, bool(texts))
+        return WrittenFiles(list(texts), facts, lines, level=diagnosis.level)
 
     def _corrected_texts(self, model: Model, diagnosis: Diagnosis) -> dict[Path, str]:
         """Return the texts of corrected robot file and descriptions by the path to write."""

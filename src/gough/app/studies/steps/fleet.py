@@ -12,7 +12,14 @@ from typing import Any
 
 from gough.app.report.fleet_report import fleet_page
 from gough.app.studies.fleet_file import read_fleet_file
-from gough.app.studies.step import Progress, Step, force_option, output_option
+from gough.app.studies.step import (
+    FailOn,
+    Progress,
+    Step,
+    fail_on_option,
+    force_option,
+    output_option,
+)
 from gough.core.errors import OutputError
 from gough.core.files import replace_atomically, require_free_folder, write_text
 from gough.core.notices import ordered
@@ -33,6 +40,7 @@ class FleetStep(Step):
     settings: FleetSettings = nested(FleetSettings)
     output: str | None = output_option("Folder for tables and page.")
     force: bool = force_option()
+    fail_on: FailOn | None = fail_on_option()
 
     def run(self, progress: Progress) -> Fleet:
         """Compare the robots of a fleet and write tables and a page."""

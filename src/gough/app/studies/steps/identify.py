@@ -11,9 +11,11 @@ from typing import Any
 from gough.app.identify import identify, identify_logs
 from gough.app.studies.input_files import ROBOT_STEM, expand_patterns, read_logs
 from gough.app.studies.step import (
+    FailOn,
     Progress,
     Step,
     description_option,
+    fail_on_option,
     force_option,
     logs_argument,
     output_option,
@@ -47,6 +49,7 @@ class IdentifyStep(Step):
     description: str | None = description_option()
     output: str | None = output_option("Folder for the result.")
     force: bool = force_option()
+    fail_on: FailOn | None = fail_on_option()
 
     def run(self, progress: Progress) -> Identification:
         """Identify a robot and write the result."""

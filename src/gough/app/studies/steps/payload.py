@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from gough.app.studies.input_files import load_result_of, read_logs
 from gough.app.studies.step import (
+    FailOn,
     Progress,
     Step,
     description_option,
+    fail_on_option,
     logs_argument,
     robot_argument,
 )
@@ -32,6 +34,7 @@ class PayloadStep(Step):
         file=True,
     )
     description: str | None = description_option()
+    fail_on: FailOn | None = fail_on_option()
 
     def run(self, progress: Progress) -> PayloadResult:
         """Estimate the payload in logs."""

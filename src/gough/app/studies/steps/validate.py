@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from gough.app.studies.input_files import load_result, read_logs
 from gough.app.studies.step import (
+    FailOn,
     Progress,
     Step,
     description_option,
+    fail_on_option,
     logs_argument,
     result_argument,
 )
@@ -23,6 +25,7 @@ class ValidateStep(Step):
     folder: str = result_argument()
     logs: Sequence[str] = logs_argument()
     description: str | None = description_option()
+    fail_on: FailOn | None = fail_on_option()
 
     def run(self, progress: Progress) -> Validation:
         """Validate a stored result on logs."""
