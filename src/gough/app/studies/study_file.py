@@ -57,8 +57,8 @@ def read_study(
             try:
                 steps.append((name, _checked_options(name, table, common)))
             except InvalidInput as error:
-                key = error.numbers.get("option")
-                raise InvalidStudy(f"{path}: [{name}] {error}", key=key) from None
+                option = error.numbers.get("option")
+                raise InvalidStudy(f"{path}: [{name}] {error}", key=option) from None
     if not steps:
         raise InvalidStudy(f"{path}: the study has no steps; add a section such as [check]")
     return steps
