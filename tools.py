@@ -19,7 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent
 MADE = (".venv", "gough-demo", "build")
 PYTEST = ("pytest", "-n", "2", "--dist", "worksteal")
-PYTHON_FILES = ("src", "tests", "benchmarks", "examples", "docs", "tools.py")
+PYTHON_FILES = ("src", "tests", "benchmarks", "examples", "docs", "tools.py", "setup.py")
 LINT = (
     ("ruff", "check", *PYTHON_FILES),
     ("ruff", "format", "--check", "--quiet", *PYTHON_FILES),

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_version_stands_in_one_place() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert project["project"]["dynamic"] == ["version"]
+    assert "version" in project["project"]["dynamic"]
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "gough.__version__"}
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", gough.__version__)
     elsewhere = [
