@@ -7,7 +7,7 @@ misses the truth.
 The large problem has the shape and the numbers of the H4 (P03 Table 2, bound 1.5 N m, priors [0,
 2], noise 0.3 N m): four motors with rotor inertia, viscous and Coulomb friction each, a common mass
 and inertia.
-Run: python benchmarks/bounds.py [--misses]
+Run: python benchmarks/bounds.py [--misses] [--small]
 """
 
 from __future__ import annotations
@@ -163,9 +163,9 @@ def problem_of(data: Regression, error_bound: float) -> BoundedProblem:
     )
 
 
-def main() -> None:
+def main(samples: int = 5000) -> None:
     """Print one line for each method."""
-    regression, qd = recording(5000)
+    regression, qd = recording(samples)
     problem = problem_of(regression, 1.5)
     lower, upper = regression.regressor.copy(), regression.regressor.copy()
     for j in range(4):
@@ -230,6 +230,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    small = "--small" in sys.argv
     if "--misses" not in sys.argv:
-        main()
-    misses()
+        main(100 if small else 5000)
+    misses(1 if small else 500)

@@ -1,4 +1,5 @@
 """Time the generated controller code beside Pinocchio's tree: python benchmarks/controller.py
+[--small]
 
 Both run in a tight compiled loop over the samples of one smooth motion at 1 kHz. The C code (gcc
 -O2) closes the loops (Newton, from the previous call), projects on the motors and adds friction.
@@ -17,9 +18,11 @@ import ctypes
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +35,7 @@ from gough.export.controller import controller_code
 from gough.mechanism import load_robot
 
 SAMPLES, REPEATS = 1000, 50
+ROBOTS = ("palida", "orthoglide", "delta", "serial6")
 DEFINITIONS = (
     "BOOST_MPL_LIMIT_LIST_SIZE=30",
     "BOOST_MPL_LIMIT_VECTOR_SIZE=30",
@@ -306,16 +310,17 @@ def projected_error(model: Model, motion: Motion, tree: np.ndarray) -> float:
     return float(np.abs(rows - expected).max() / np.abs(expected).max())
 
 
-def main() -> None:
+def main(robots: Sequence[str] = ROBOTS, *, compiled: bool = True) -> None:
+    """Print one line for each robot."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        library = compiled_rnea(folder)
+        library = compiled_rnea(folder) if compiled else None
         how = "C++" if library is not None else "from Python, a one-joint call subtracted"
         print(
             f"{'robot':12s}{'joints':>7s}  controller.c   error    tree rnea ({how})   error   "
             f"ratio"
         )
-        for robot in ("palida", "orthoglide", "delta", "serial6"):
+        for robot in robots:
             model = Model(load_robot(robot))
             motion = smooth_motion(model)
             own = Path(tempfile.mkdtemp(dir=folder))
@@ -334,4 +339,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if "--small" in sys.argv:
+        main(["delta"], compiled=False)  # the C++ loop takes a minute to compile
+    else:
+        main()

@@ -1,7 +1,7 @@
 """Do 95 % intervals hold the truth 95 % of the time, on virtual robots with defaults everywhere?
 
-    python benchmarks/coverage.py [--workers N] [bundled] [orthoglide] [delta] [closed_loop] [robot
-    ...]
+    python benchmarks/coverage.py [--workers N] [bundled] [orthoglide] [delta] [closed_loop]
+    [robot ...] [--small]
 
 `bundled`: every bundled robot with mass, designed trajectory, six periods, Gauss-Markov, ten
 noises. `orthoglide`: 3 s without and 3 s with a payload, currents only, 24 noises: drive gains.
@@ -63,10 +63,10 @@ def coverage(name: str, *, tied: bool = False, noises: int = NOISES) -> Row:
     )
 
 
-def bundled() -> Iterator[Row]:
+def bundled(noises: int = NOISES, robots: Sequence[tuple[str, bool]] = ROBOTS) -> Iterator[Row]:
     """Every bundled robot."""
-    for name, tied in ROBOTS:
-        yield coverage(name, tied=tied)
+    for name, tied in robots:
+        yield coverage(name, tied=tied, noises=noises)
 
 
 def gain_errors(seeds: int) -> tuple[list[str], FloatArray, FloatArray]:
@@ -117,11 +117,11 @@ def orthoglide(seeds: int = 24) -> Iterator[Row]:
     )
 
 
-def delta_results(factors: Sequence[float]) -> list[Identification]:
-    """Return identifications of the Delta with its first effort wrong by factors, here and in the
+def delta_results(factors: Sequence[float], robot: str = "delta") -> list[Identification]:
+    """Return identifications of a robot with its first effort wrong by factors, here and in the
     other log.
     """
-    model = Model(load_robot("delta"))
+    model = Model(load_robot(robot))
     logs = [
         record(
             simulate(
@@ -138,12 +138,14 @@ def delta_results(factors: Sequence[float]) -> list[Identification]:
     return found
 
 
-def delta(factors: Sequence[float] = (1.0, 1.02, 1.05, 1.08, 1.10, 1.12, 1.15)) -> Iterator[Row]:
+def delta(
+    factors: Sequence[float] = (1.0, 1.02, 1.05, 1.08, 1.10, 1.12, 1.15), robot: str = "delta"
+) -> Iterator[Row]:
     """One effort scaled: what was used, and the error on another log."""
-    for factor, result in zip(factors, delta_results(factors)):
+    for factor, result in zip(factors, delta_results(factors, robot)):
         used = result.processing
         yield (
-            f"delta, first effort times {factor:.2f}",
+            f"{robot}, first effort times {factor:.2f}",
             f"{result.estimate.n_valid.sum()} equations count",
             f"error on another log {100 * result.validation.relative.max():.2f} %",
             f"cut-off {used.cutoff:.3g} Hz, window {1e3 * (used.window or 0):.3g} ms",
@@ -196,15 +198,21 @@ def closed_loop(seeds: int = 20, robot: str = "palida") -> Iterator[Row]:
 CASES = {"bundled": bundled, "orthoglide": orthoglide, "delta": delta, "closed_loop": closed_loop}
 
 
-def main() -> list[Row]:
-    """Return the rows of all cases."""
-    return [row for case in CASES.values() for row in case()]
+def small_rows() -> Iterator[Row]:
+    """All cases with two noises, on the smallest robot where there is a choice."""
+    yield from bundled(2, ROBOTS[:1])
+    yield from orthoglide(1)
+    yield from delta((1.0,), "five_bar")
+    yield from closed_loop(1, "five_bar")
 
 
 if __name__ == "__main__":
     words = sys.argv[1:]
     if words[:1] == ["--workers"]:
         WORKERS, words = int(words[1]), words[2:]
+    if words == ["--small"]:
+        words = []
+        CASES = {"small": small_rows}
     for word in words or CASES:
         for row in CASES[word]() if word in CASES else [coverage(word)]:
             print(" | ".join(row), flush=True)

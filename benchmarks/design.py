@@ -33,8 +33,9 @@ from gough.mechanism import load_robot
 PERIOD, HARMONICS, SAMPLES = 3.09, 5, 120
 
 
-def build() -> DesignProblem:
-    model = Model(load_robot("palida"))
+def build(robot: str) -> DesignProblem:
+    """Return the problem that all solvers get."""
+    model = Model(load_robot(robot))
     limits = collect_limits(model)
     base = base_parameters(model, tie_legs=True)
     form = TrajectoryForm(
@@ -227,20 +228,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--iterations", type=int, default=200, help="most iterations of IPOPT")
     parser.add_argument("--seconds", type=float, default=300.0, help="most time for each IPOPT run")
+    parser.add_argument("--robot", default="palida", help="bundled robot or robot file")
+    parser.add_argument("--small", action="store_true", help="few iterations on the five-bar")
     arguments = parser.parse_args()
+    if arguments.small:
+        arguments.robot = "five_bar"
+        arguments.iterations = 3
     with tempfile.TemporaryDirectory() as directory:
         os.environ["GOUGH_CACHE_DIR"] = directory
         began = time.perf_counter()
         found = design(
-            Model(load_robot("palida")), frequency=1 / PERIOD, harmonics=HARMONICS, tie_legs=True
+            Model(load_robot(arguments.robot)),
+            frequency=1 / PERIOD,
+            harmonics=HARMONICS,
+            tie_legs=True,
+            starts=1 if arguments.small else 4,
         )
         print(
-            f"gough.design, 4 starts, all compilation included: {time.perf_counter() - began:.1f} "
+            f"gough.design, all compilation included: {time.perf_counter() - began:.1f} "
             f"s, "
             f"-ln det {found.value:.2f}, {found.evaluations} evaluations, {found.violations} "
             f"violations"
         )
-        problem = build()
+        problem = build(arguments.robot)
         start = random_starts(problem, 1, seed=0)[0]
         problem.gradient(start)  # compiles
         print(
@@ -248,7 +258,9 @@ def main() -> None:
             f"{start.objective:.2f}"
         )
         ours = Watch(problem, start)
-        interior_point(ours, start, -1.0, 1.0, InteriorPoint(iterations=300))
+        interior_point(
+            ours, start, -1.0, 1.0, InteriorPoint(iterations=10 if arguments.small else 300)
+        )
         total = time.perf_counter() - ours.began
         print(
             f"interior point, exact derivatives: {ours.best:.2f} in {total:.2f} s, "

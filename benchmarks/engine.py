@@ -204,6 +204,6 @@ def main(samples: int = 4000, kinematics_samples: int = 100_000) -> list[Row]:
 
 
 if __name__ == "__main__":
-    sizes = [int(argument) for argument in sys.argv[1:]]  # samples, samples of the kinematics
+    sizes = (100, 100) if "--small" in sys.argv else ()
     for row in main(*sizes):
         print(" | ".join(row))

@@ -267,8 +267,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--list", action="store_true", help="list the places that count")
+    parser.add_argument("--small", action="store_true", help="count one package only")
     asked = parser.parse_args()
-    counted = density(source_files())
+    files = source_files(SOURCE / "logs" if asked.small else SOURCE)
+    counted = density(files)
     if asked.list:
         print("\n".join(counted.places))
         return

@@ -901,7 +901,11 @@ def main() -> None:
     parser.add_argument("-m", "--mistake", default="", help="only mistakes whose name holds this")
     parser.add_argument("--clean", type=int, default=0, help="so many clean trials instead")
     parser.add_argument("--workers", type=int, default=1, help="processes that share the work")
+    parser.add_argument("--small", action="store_true", help="one clean trial of the five-bar")
     asked = parser.parse_args()
+    if asked.small:
+        asked.robots = ["five_bar"]
+        asked.clean = 1
     executor = WorkSettings(workers=asked.workers).executor
     if asked.clean:
         robots = tuple(asked.robots) if asked.robots != list(ROBOTS) else (*ROBOTS, "redundant")

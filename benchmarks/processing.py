@@ -4,8 +4,9 @@ streamed and in memory.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from gough.mechanism import load_robot
 from gough.processing import choose_processing, log_statistics, process, regression
 
 RATE = 1000.0
+CASES = (("five_bar", 60.0), ("serial6", 60.0), ("palida", 60.0), ("palida", 1000.0))
 
 
 def wandering(model: Model, seconds: float, seed: int = 0) -> Recording:
@@ -68,15 +70,12 @@ def seconds_of(work: Callable[[], Any]) -> tuple[float, Any]:
     return min(times), made
 
 
-def main() -> list[tuple[str, str, str, str]]:
+def main(
+    cases: Sequence[tuple[str, float]] = CASES, long: float = 1000.0
+) -> list[tuple[str, str, str, str]]:
     """Return rows: what, choosing, processing once, remark."""
     rows = []
-    for name, length in (
-        ("five_bar", 60.0),
-        ("serial6", 60.0),
-        ("palida", 60.0),
-        ("palida", 1000.0),
-    ):
+    for name, length in cases:
         model = Model(load_robot(name))
         base, log = base_parameters(model), wandering(model, length)
         choice = choose_processing(model, [log], base)  # kernels loaded
@@ -94,7 +93,7 @@ def main() -> list[tuple[str, str, str, str]]:
             )
         )
     model = Model(load_robot("five_bar"))
-    base, log = base_parameters(model), wandering(model, 1000.0)
+    base, log = base_parameters(model), wandering(model, long)
     chosen = choose_processing(model, [log], base).processing
     streamed = WeightedLeastSquares().fit(log_statistics(model, [log], base, chosen))
     memory = WeightedLeastSquares().fit(
@@ -103,7 +102,7 @@ def main() -> list[tuple[str, str, str, str]]:
     apart = np.abs(streamed.values - memory.values) / memory.std
     rows.append(
         (
-            "five_bar, 1,000,000 samples streamed and in memory",
+            f"five_bar, {len(log):,} samples streamed and in memory",
             f"values within {apart.max():.1e} sigma",
             f"sigmas within {np.abs(streamed.std / memory.std - 1).max():.1e}",
             "-",
@@ -113,5 +112,6 @@ def main() -> list[tuple[str, str, str, str]]:
 
 
 if __name__ == "__main__":
-    for row in main():
+    sizes = ([("five_bar", 5.0)], 20.0) if "--small" in sys.argv else ()
+    for row in main(*sizes):
         print(" | ".join(row), flush=True)

@@ -1,7 +1,7 @@
 """More than one machine: throughput and memory of workers, drift and common part of simulated
 fleets.
 
-    python benchmarks/scale.py [throughput] [memory] [drift] [common]
+    python benchmarks/scale.py [throughput] [memory] [drift] [common] [--small]
 
 `throughput`: logs of a minute condensed in this process, by one and two worker processes and by a
 local Dask cluster. `memory`: peak of a process that condenses one log of 10^5, 10^6 and 10^7
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -38,6 +38,12 @@ from gough.virtual.fleet_logs import VirtualFleet
 
 Row = tuple[str, str, str, str]
 LOGS, SECONDS, RATE = 16, 60.0, 1000.0
+EXECUTORS: dict[str, Executor] = {
+    "in process": InProcess(),
+    "1 process": Processes(workers=1),
+    "2 processes": Processes(workers=2),
+    "Dask, 2 workers": Cluster(address=None),
+}
 
 
 def written(folder: Path, count: int, seconds: float) -> list[str]:
@@ -60,19 +66,17 @@ def cpu() -> float:
     return sum(each.ru_utime + each.ru_stime for each in usage)
 
 
-def throughput() -> Iterator[Row]:
+def throughput(
+    logs_written: int = LOGS,
+    seconds: float = SECONDS,
+    executors: Mapping[str, Executor] = EXECUTORS,
+) -> Iterator[Row]:
     """Logs of a minute: seconds a log, start of the workers included and beside it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        logs = written(folder, LOGS, SECONDS)
+        logs = written(folder, logs_written, seconds)
         job = job_for(logs[:2])
         statistics_of_log((job, logs[0]))
-        executors: dict[str, Executor] = {
-            "in process": InProcess(),
-            "1 process": Processes(workers=1),
-            "2 processes": Processes(workers=2),
-            "Dask, 2 workers": Cluster(address=None),
-        }
         os.environ["GOUGH_THREADS"] = "1"  # the same for all
         first, bits = 0.0, set()
         for label, executor in executors.items():
@@ -86,14 +90,14 @@ def throughput() -> Iterator[Row]:
             )
             whole, used = stamps[-1] - stamps[0], cpu() - used
             steady = (
-                (stamps[-1] - stamps[1]) / (LOGS - 1) * LOGS
+                (stamps[-1] - stamps[1]) / (logs_written - 1) * logs_written
             )  # without the start of workers and the first compile
             first = first or steady
             bits.add(found.merged().to_bytes())
             size = np.mean([path.stat().st_size for path in (folder / label).glob("*.npz")])
             yield (
-                f"{LOGS} logs of {SECONDS:.0f} s at 1 kHz, {label}",
-                f"{LOGS * SECONDS * RATE / steady / 1e3:.0f}k samples/s",
+                f"{logs_written} logs of {seconds:.0f} s at 1 kHz, {label}",
+                f"{logs_written * seconds * RATE / steady / 1e3:.0f}k samples/s",
                 f"{first / steady:.2f} times the speed in process",
                 f"{whole:.1f} s with start, {used:.1f} s of processors; factor {size / 1e3:.0f} "
                 f"kB, log "
@@ -101,10 +105,10 @@ def throughput() -> Iterator[Row]:
             )
 
 
-def memory() -> Iterator[Row]:
+def memory(lengths: Sequence[int] = (10**5, 10**6, 10**7)) -> Iterator[Row]:
     """Peak memory over the length of a log."""
     with tempfile.TemporaryDirectory() as name:
-        for samples in (10**5, 10**6, 10**7):
+        for samples in lengths:
             path = Path(name) / f"{samples}.npz"
             subprocess.run(
                 [sys.executable, __file__, "--write", str(path), str(samples)], check=True
@@ -197,14 +201,25 @@ def _rms(error: FloatArray, size: FloatArray) -> float:
     return float(np.sqrt(np.mean((error / size) ** 2)))
 
 
+def small_rows() -> Iterator[Row]:
+    """All cases at a small size."""
+    yield from throughput(2, 5.0, {"in process": InProcess()})
+    yield from memory([10**4])
+    yield from drift(fleets=2, robots=5)
+    yield from common(fleets=2, robots=5)
+
+
 CASES = {"throughput": throughput, "memory": memory, "drift": drift, "common": common}
 
 
 def main() -> None:
     """Run what the command line asks for."""
     if sys.argv[1:2] == ["--write"]:
-        piece = VirtualFleet(model=Model(load_robot("delta")), seconds=50.0, rate=RATE).record(0, 0)
-        count = int(sys.argv[3]) // len(piece) // 2
+        samples = int(sys.argv[3])
+        seconds = min(50.0, samples / RATE / 2)
+        fleet = VirtualFleet(model=Model(load_robot("delta")), seconds=seconds, rate=RATE)
+        piece = fleet.record(0, 0)
+        count = samples // len(piece) // 2
         there = {
             name: np.tile(
                 np.concatenate([getattr(piece, name), getattr(piece, name)[::-1]]), (count, 1)
@@ -236,8 +251,10 @@ def main() -> None:
             time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         )
     else:
-        for word in sys.argv[1:] or CASES:
-            for row in CASES[word]():
+        cases = {"small": small_rows} if "--small" in sys.argv else CASES
+        words = [] if "--small" in sys.argv else sys.argv[1:]
+        for word in words or cases:
+            for row in cases[word]():
                 print(" | ".join(row), flush=True)
 
 

@@ -9,6 +9,7 @@ and the better time counts. It is optional: pip install figaroh
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,10 +29,10 @@ SAMPLES = 20_000
 NOISE = np.array([2.0, 2.0, 1.0, 0.3, 0.3, 0.1])  # N m
 
 
-def excitation(model: Model, seed: int) -> Motion:
+def excitation(model: Model, seed: int, samples: int) -> Motion:
     """Return 20 s of five random harmonics per joint."""
     rng = np.random.default_rng(seed)
-    t = np.arange(SAMPLES) * 20.0 / SAMPLES
+    t = np.arange(samples) * 20.0 / samples
     w = 2 * np.pi * 0.1 * np.arange(1, 6)
     a, b = rng.standard_normal((2, 5, 6)) * 0.4
     s, c = np.sin(np.outer(t, w)), np.cos(np.outer(t, w))
@@ -80,10 +81,10 @@ def peer(urdf: Path, motion: Motion, effort: np.ndarray) -> tuple[float, int, np
     return time.perf_counter() - started, len(values), (base @ values).reshape(6, -1).T
 
 
-def main() -> list[tuple[str, str, str, str]]:
+def main(samples: int = SAMPLES) -> list[tuple[str, str, str, str]]:
     """Return rows: what, Gough, peer, remark."""
     model = Model(load_robot("serial6"))
-    motion = excitation(model, 0)
+    motion = excitation(model, 0, samples)
     clean = model.inverse_dynamics(motion)
     effort = clean + NOISE * np.random.default_rng(1).standard_normal(clean.shape)
     base_parameters(model)  # kernels come from the cache, as for every robot used before
@@ -97,7 +98,7 @@ def main() -> list[tuple[str, str, str, str]]:
     def error(prediction: np.ndarray) -> float:
         return float(np.sqrt(np.mean(((prediction - clean) / NOISE) ** 2)))
 
-    what = f"six-axis arm, {SAMPLES:,} samples to base parameters and weighted least squares"
+    what = f"six-axis arm, {samples:,} samples to base parameters and weighted least squares"
     mine = f"{seconds:.2f} s, {len(base)} base parameters"
     try:
         import figaroh  # noqa: F401
@@ -132,5 +133,5 @@ def main() -> list[tuple[str, str, str, str]]:
 
 
 if __name__ == "__main__":
-    for row in main():
+    for row in main(500 if "--small" in sys.argv else SAMPLES):
         print(" | ".join(row))

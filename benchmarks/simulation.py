@@ -1,5 +1,5 @@
 """Simulated seconds per second of computing under computed torque control at 1 kHz: python
-benchmarks/simulation.py
+benchmarks/simulation.py [--small]
 
 One core. The peer is MuJoCo stepping the same robot with the same steps and no controller at all.
 The largest closure error stands beside each figure: a fast robot whose legs come off would be
@@ -9,7 +9,9 @@ visible.
 from __future__ import annotations
 
 import os
+import sys
 import time
+from collections.abc import Sequence
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -85,12 +87,17 @@ def measure_mujoco(model: Model, step: float, seconds: float) -> tuple[float, fl
     return count * step / spent, worst
 
 
-def main() -> None:
+def main(
+    robots: Sequence[str] = ("palida", "orthoglide"),
+    variants: Sequence[int] = (1, 8, 20, 64),
+    repeated: int = REPEATED,
+) -> None:
+    """Print one line for each robot and number of variants, then the ratio to MuJoCo."""
     print(
         f"{'robot':12s}{'robots':>8s}{'steps/ms':>10s}{'x real time':>13s}{'robots x':>10s}{'loop error':>13s}"
         f"{'rms error':>12s}"
     )
-    for name in ("palida", "orthoglide"):
+    for name in robots:
         model = Model(load_robot(name))
         tour = excitation(model, 1.0, 0.7)
         run = simulate(model, tour, lead_in=0, periods=1)
@@ -98,10 +105,10 @@ def main() -> None:
             model, model.standard_values()[None], np.zeros((1, 10)), run.dead_band, run.q[0, ::50]
         )
         substeps = count_substeps(rate, 1 / RATE)
-        for variants in (1, 8, 20, 64):
-            speed, loop, rms = measure_ours(model, tour, variants, 2)
+        for count in variants:
+            speed, loop, rms = measure_ours(model, tour, count, 2)
             print(
-                f"{name:12s}{variants:8d}{substeps:10d}{speed:13.2f}{speed * variants:10.1f}{loop:12.1e}m{rms:11.1e}m"
+                f"{name:12s}{count:8d}{substeps:10d}{speed:13.2f}{speed * count:10.1f}{loop:12.1e}m{rms:11.1e}m"
             )
         for steps, word in ((substeps, "same"), (1, "one")):
             speed, loop = measure_mujoco(model, 1e-3 / steps, 1.0)
@@ -110,15 +117,18 @@ def main() -> None:
             )
         pairs = [
             (measure_ours(model, tour, 1, 2)[0], measure_mujoco(model, 1e-3 / substeps, 2.0)[0])
-            for _ in range(REPEATED)
+            for _ in range(repeated)
         ]
         ratios = [ours / theirs for ours, theirs in pairs]
         print(
-            f"  one over MuJoCo with the same step: {np.median(ratios):.2f}, median of {REPEATED} "
+            f"  one over MuJoCo with the same step: {np.median(ratios):.2f}, median of {repeated} "
             f"taken in turns "
             f"({min(ratios):.2f} to {max(ratios):.2f})"
         )
 
 
 if __name__ == "__main__":
-    main()
+    if "--small" in sys.argv:
+        main(["five_bar"], [1, 2], 1)
+    else:
+        main()

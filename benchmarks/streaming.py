@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from gough.logs.readers import open_recording
 from gough.mechanism import load_robot
 from gough.processing import Processing, log_statistics
 
+CASES = ((600_000, (1, 10)), (6_000_000, (1,)))  # samples, decimations
+
 
 def write_log(path: Path, samples: int) -> None:
     """Write a long smooth motion of the hexapod as NPZ, in pieces."""
@@ -23,7 +26,7 @@ def write_log(path: Path, samples: int) -> None:
     from gough.logs.recording import Recording
 
     model = Model(load_robot("palida"))
-    piece = smooth_motion(model, 60_000)
+    piece = smooth_motion(model, min(60_000, samples // 2))
     legs = piece.q[:, list(model.actuated)]
     effort = model.inverse_dynamics(piece)
     there_and_back = np.concatenate([legs, legs[::-1]])
@@ -50,11 +53,13 @@ def block_statistics(path: str, decimation: int) -> None:
     print(seconds, result.samples, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
 
 
-def main() -> list[tuple[str, str, str, str]]:
+def main(
+    cases: Sequence[tuple[int, Sequence[int]]] = CASES,
+) -> list[tuple[str, str, str, str]]:
     """Return rows: what, Gough, peer, remark."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for samples, decimations in ((600_000, (1, 10)), (6_000_000, (1,))):
+        for samples, decimations in cases:
             path = Path(folder) / f"{samples}.npz"
             subprocess.run([sys.executable, __file__, "write", str(path), str(samples)], check=True)
             for decimation in decimations:
@@ -84,5 +89,6 @@ if __name__ == "__main__":
     elif len(sys.argv) == 4:
         block_statistics(sys.argv[2], int(sys.argv[3]))
     else:
-        for row in main():
+        cases = [(4000, [1])] if "--small" in sys.argv else CASES
+        for row in main(cases):
             print(" | ".join(row))
