@@ -5,6 +5,7 @@ Python each time.
 from __future__ import annotations
 
 import io
+import json
 import runpy
 import shlex
 import signal
@@ -12,6 +13,7 @@ import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 
@@ -28,6 +30,11 @@ def run(line: str, folder: Path) -> Outcome:
     """Run one line like `gough check five_bar  # a comment` in a folder."""
     words = shlex.split(line, comments=True)
     assert words[0] == "gough", line
+    return run_words(words, folder)
+
+
+def run_words(words: list[str], folder: Path) -> Outcome:
+    """Run a command, given as its words, in a folder."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -50,3 +57,17 @@ def succeed(line: str, folder: Path) -> str:
     outcome = run(line, folder)
     assert outcome.code == 0, f"{line}\n{outcome.out}\n{outcome.err}"
     return outcome.out
+
+
+def gough(folder: Path, *words: str, code: int = 0) -> Outcome:
+    """Run a command that must exit with a code."""
+    outcome = run_words(["gough", *words], folder)
+    assert outcome.code == code, f"gough {' '.join(words)}\n{outcome.out}\n{outcome.err}"
+    assert "Traceback" not in outcome.err
+    return outcome
+
+
+def answer(folder: Path, *words: str) -> dict[str, Any]:
+    """Run a command with `--json` and return what it answers."""
+    facts: dict[str, Any] = json.loads(gough(folder, *words, "--json").out)
+    return facts

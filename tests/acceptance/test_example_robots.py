@@ -107,7 +107,10 @@ def test_mujoco_holds_an_example_still_at_home_by_the_controls_of_its_keyframe(n
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == "cable_arm" else pytest.mark.long) for name in ROBOTS],
+)
 def test_an_example_is_identified_from_an_independent_plant(name: str, tmp_path: Path) -> None:
     model, (_, _, frequency, sought) = model_of(name), ROBOTS[name]
     tied = bool(model.mechanism.ties)

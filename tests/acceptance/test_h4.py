@@ -85,6 +85,7 @@ def test_weighted_least_squares_lies_in_the_gauss_seidel_box(
     assert (np.abs(weighted.values - study.truth) < 4 * weighted.std).all()
 
 
+@pytest.mark.long
 def test_a_tenth_of_gross_outliers_is_refused_untold_and_survived_told(
     study: example.Study, problem: BoundedProblem, exact: Enclosure
 ) -> None:

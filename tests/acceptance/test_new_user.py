@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from command_line import succeed
 
 MODEL = (
     Path(__file__).parents[3]
@@ -20,11 +20,7 @@ MODEL = (
 
 
 def command(folder: Path, words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "gough", *words.split()], cwd=folder, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return succeed(f"gough {words}", folder)
 
 
 @pytest.mark.slow

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 import gough
+from command_line import succeed
 from documentation import check_keys
-
-GOUGH = [sys.executable, "-m", "gough"]
 
 
 def completed(line: str, folder: Path) -> list[str]:
@@ -43,13 +42,6 @@ def test_a_shell_completes_commands_robots_options_and_words(tmp_path: Path) -> 
     assert completed("gough check five", tmp_path) == ["five_bar", "five_mine.toml"]
     assert completed("gough design five_bar --res", tmp_path) == ["--resume"]
     assert completed("gough identify five_bar --estimator gain", tmp_path) == ["gain_ml"]
-
-
-def test_the_version_is_told(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*GOUGH, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == f"gough {gough.__version__}\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -81,16 +73,12 @@ def test_log_says_what_is_in_a_file_and_writes_a_description(tmp_path: Path) -> 
     t = np.arange(300) / 200
     rows = np.column_stack([t, np.sin(t), np.cos(t), np.cos(t), np.sin(2 * t)])
     np.savetxt(tmp_path / "run.csv", rows, delimiter=",", header="t,qA,qB,tauA,tauB", comments="")
-    words = [*GOUGH, "log", "run.csv", "--robot", "five_bar"]
-    done = subprocess.run(
-        [*words, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    check_keys(done.stdout, "study", "JSON of gough log")
-    assert json.loads(done.stdout)["joints"] == ["left.motor", "right.motor"]
-    done = subprocess.run(
-        [*words, "-o", "run.toml"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert "are guesses" in done.stdout
-    assert done.stdout.endswith("wrote run.toml\n")
+    line = "gough log run.csv --robot five_bar"
+    answer = succeed(f"{line} --json", tmp_path)
+    check_keys(answer, "study", "JSON of gough log")
+    assert json.loads(answer)["joints"] == ["left.motor", "right.motor"]
+    told = succeed(f"{line} -o run.toml", tmp_path)
+    assert "are guesses" in told
+    assert told.endswith("wrote run.toml\n")
     log = gough.read_recording(tmp_path / "run.csv", tmp_path / "run.toml")
     assert np.allclose(log.position, rows[:, 1:3])

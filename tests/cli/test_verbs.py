@@ -12,21 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import run
+from command_line import answer, gough, run
 from documentation import check_keys
-
-GOUGH = [sys.executable, "-m", "gough"]
-
-
-def gough(folder: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*GOUGH, *words], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == code, f"gough {' '.join(words)}\n{done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def as_json(folder: Path, *words: str) -> dict:
-    return json.loads(gough(folder, *words, "--json").stdout)
 
 
 @pytest.fixture(scope="module", params=["five_bar", pytest.param("h4", marks=pytest.mark.long)])
@@ -37,7 +24,7 @@ def study(
     robot = request.param
     folder = tmp_path_factory.mktemp(robot)
     frequency = {"five_bar": "0.6", "h4": "0.6"}[robot]
-    facts = as_json(
+    facts = answer(
         folder,
         "design",
         robot,
@@ -62,7 +49,7 @@ def study(
     }
     assert facts["violations"] == 0
     for seed in ("1", "2"):
-        facts = as_json(
+        facts = answer(
             folder,
             "simulate",
             robot,
@@ -83,7 +70,7 @@ def study(
             "seconds",
         }
         assert facts["loop_error"] < 1e-8
-    facts = as_json(
+    facts = answer(
         folder,
         "identify",
         robot,
@@ -112,7 +99,7 @@ def study(
 
 def test_check_says_what_can_be_identified(study: tuple[str, Path]) -> None:
     robot, folder = study
-    facts = as_json(folder, "check", robot)
+    facts = answer(folder, "check", robot)
     assert set(facts) >= {
         "robot",
         "degrees_of_freedom",
@@ -124,13 +111,13 @@ def test_check_says_what_can_be_identified(study: tuple[str, Path]) -> None:
     }
     assert set(facts["base_parameters"]) >= {"count", "names", "regrouping"}
     assert facts["closure_residual"] < 1e-10
-    assert robot in gough(folder, "robots").stdout
+    assert robot in gough(folder, "robots").out
 
 
 def test_legs_are_tied_only_where_asked(tmp_path: Path) -> None:
     for words in ((), ("--tie-legs",)):
-        known = as_json(tmp_path, "check", "five_bar", *words)["base_parameters"]["count"]
-        planned = as_json(
+        known = answer(tmp_path, "check", "five_bar", *words)["base_parameters"]["count"]
+        planned = answer(
             tmp_path, "design", "five_bar", "--starts", "1", "--iterations", "3", *words
         )["parameters"]
         assert planned == known == (13 if words else 17)
@@ -139,11 +126,11 @@ def test_legs_are_tied_only_where_asked(tmp_path: Path) -> None:
 def test_structures_are_compared_where_asked(study: tuple[str, Path]) -> None:
     robot, folder = study
     line = ("identify", robot, "log1.csv", "--validate", "log2.csv", "--structures")
-    output = gough(folder, *line, "--json").stdout
+    output = gough(folder, *line, "--json").out
     check_keys(output, "study", "JSON of gough identify")
     found = json.loads(output)["structures"]
     assert found["advised"] in [s["name"] for s in found["friction"]]
-    text = gough(folder, *line, "-o", "choice").stdout
+    text = gough(folder, *line, "-o", "choice").out
     assert "Friction structures" in text
     assert json.loads((folder / "choice" / "estimate.json").read_text())["structures"] == found
     assert "structures = true" in (folder / "choice" / "study.toml").read_text()
@@ -153,7 +140,7 @@ def test_structures_are_compared_where_asked(study: tuple[str, Path]) -> None:
 
 def test_identify_predicts_the_other_log(study: tuple[str, Path]) -> None:
     _, folder = study
-    facts = as_json(folder, "validate", "result", "log2.csv")
+    facts = answer(folder, "validate", "result", "log2.csv")
     assert facts["predicts"] == "good"
     stored = json.loads((folder / "result" / "estimate.json").read_text())
     assert facts["rows"] == stored["validation"]["rows"]  # judged as when it was identified
@@ -180,7 +167,7 @@ def test_diagnose_names_a_delay_and_writes_what_mends_it(
             "\n".join([facts, head, *(",".join(row) for row in shifted)]) + "\n"
         )
     words = ("diagnose", robot, "log1.csv", "--validate", "log2.csv")
-    output = gough(tmp_path, *words, "--json").stdout
+    output = gough(tmp_path, *words, "--json").out
     check_keys(output, "study", "JSON of gough diagnose")
     first = json.loads(output)["mistakes"][0]
     assert (first["name"], first["place"]) == ("effort delay", "all motors")
@@ -191,15 +178,15 @@ def test_diagnose_names_a_delay_and_writes_what_mends_it(
     gough(tmp_path, *words, "--apply")
     assert (tmp_path / "log1.corrected.toml").exists()
     gough(tmp_path, *words, "--apply", code=1)  # never over an existing one
-    mended = as_json(tmp_path, *words, "--description", "log1.corrected.toml")
+    mended = answer(tmp_path, *words, "--description", "log1.corrected.toml")
     assert not [m for m in mended["mistakes"] if m["name"] == "effort delay"]
 
 
 def test_check_says_what_a_motion_will_tell(study: tuple[str, Path]) -> None:
     robot, folder = study
-    output = gough(folder, "check", robot, "--trajectory", "trajectory.json", "--json").stdout
+    output = gough(folder, "check", robot, "--trajectory", "trajectory.json", "--json").out
     check_keys(output, "study", "JSON of gough check with a motion")
-    planned, logged = json.loads(output), as_json(folder, "check", robot, "--log", "log1.csv")
+    planned, logged = json.loads(output), answer(folder, "check", robot, "--log", "log1.csv")
     assert [p["name"] for p in planned["parameters"]] == [p["name"] for p in logged["parameters"]]
     stored = {
         p["name"]: p
@@ -221,7 +208,7 @@ def test_check_says_what_a_motion_will_tell(study: tuple[str, Path]) -> None:
 def test_bounds_enclose(study: tuple[str, Path]) -> None:
     robot, folder = study
     bound = {"five_bar": "0.6", "h4": "2.0"}[robot]
-    facts = as_json(
+    facts = answer(
         folder, "bounds", robot, "log1.csv", "--error-bound", bound, "-o", "bounds.json", "--force"
     )
     assert all(low <= high for low, high in zip(facts["lower"], facts["upper"]))
@@ -236,7 +223,7 @@ def test_bounds_enclose(study: tuple[str, Path]) -> None:
 
 def test_payload_finds_nothing_where_there_is_nothing(study: tuple[str, Path]) -> None:
     robot, folder = study
-    facts = as_json(folder, "payload", robot, "log1.csv", "--model", "result")
+    facts = answer(folder, "payload", robot, "log1.csv", "--model", "result")
     assert facts["parameters"][0]["observed"]
     for parameter in facts["parameters"]:
         assert (
@@ -256,7 +243,7 @@ def test_report_and_exports_are_written(study: tuple[str, Path]) -> None:
     gough(folder, "report", "result", "--force")
     assert "<html" in (folder / "result" / "report.html").read_text(encoding="utf-8")[:500].lower()
     for kind in ("c", "json", "toml"):
-        files = as_json(
+        files = answer(
             folder, "export", "result", "--to", kind, "-o", ".", "--force", "--name", f"o_{kind}"
         )["files"]
         assert files
@@ -271,7 +258,7 @@ def test_existing_results_are_not_overwritten(study: tuple[str, Path]) -> None:
         ("simulate", robot, "--trajectory", "trajectory.json", "-o", "log1.csv"),
         ("design", robot, "-o", "trajectory.json"),
     ):
-        assert "--force" in gough(folder, *words, code=1).stderr
+        assert "--force" in gough(folder, *words, code=1).err
     assert (folder / "result" / "estimate.json").read_bytes() == before
 
 
@@ -298,7 +285,7 @@ output = "again"
 
 
 def test_the_version_is_told(tmp_path: Path) -> None:
-    assert gough(tmp_path, "--version").stdout == f"gough {version('gough')}\n"
+    assert gough(tmp_path, "--version").out == f"gough {version('gough')}\n"
 
 
 @pytest.mark.parametrize(
@@ -338,7 +325,7 @@ def test_mistakes_get_one_clear_error(
     tmp_path: Path, words: tuple[str, ...], message: str, code: int
 ) -> None:
     done = gough(tmp_path, *words, code=code)
-    assert message.lower() in " ".join(done.stderr.split()).lower()
+    assert message.lower() in " ".join(done.err.split()).lower()
     assert not list(tmp_path.iterdir())
 
 
@@ -445,7 +432,7 @@ def test_values_of_the_wrong_type_are_refused_before_anything_runs(
 )
 def test_bad_studies_are_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "study.toml").write_text(text)
-    assert message in " ".join(gough(tmp_path, "run", "study.toml", code=1).stderr.split())
+    assert message in " ".join(gough(tmp_path, "run", "study.toml", code=1).err.split())
 
 
 def test_a_column_named_like_markup_is_harmless(tmp_path: Path) -> None:
@@ -453,7 +440,7 @@ def test_a_column_named_like_markup_is_harmless(tmp_path: Path) -> None:
         "time [s],<script>alert(1)</script>.position [m]\n0,1\n1,2\n2,3\n"
     )
     done = gough(tmp_path, "identify", "five_bar", "log.csv", code=1)
-    assert "<script>" in done.stderr  # shown as it is, not interpreted
+    assert "<script>" in done.err  # shown as it is, not interpreted
 
 
 HANGING = """
@@ -580,4 +567,4 @@ def test_a_folder_without_permission_is_a_clear_error(
         str(tmp_path / "log.csv"),
         code=1,
     )
-    assert "permission" in done.stderr.lower()
+    assert "permission" in done.err.lower()

@@ -15,9 +15,8 @@ from gough.app.cli import COMMANDS, build
 from gough.app.studies.study_file import step_settings
 from gough.app.studies.verbs import VERBS, step_type
 from gough.core.options import REQUIRED, Option, merge_settings, options_of
+from syntax import FILES, nodes, parsed, text_of
 
-SOURCE = Path(__file__).parents[2] / "src" / "gough"
-FILES = sorted(SOURCE.rglob("*.py"))
 MOST = 8  # parameters of a public function beside settings
 
 
@@ -87,8 +86,10 @@ def test_a_command_nobody_asks_for_is_not_loaded() -> None:
 
 
 def public_functions(path: Path) -> list[ast.FunctionDef]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    inside = [node for cls in ast.walk(tree) if isinstance(cls, ast.ClassDef) for node in cls.body]
+    tree = parsed(text_of(path))
+    inside = [
+        node for cls in nodes(text_of(path)) if isinstance(cls, ast.ClassDef) for node in cls.body
+    ]
     return [
         node
         for node in (*tree.body, *inside)

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from gough.logs.recording import Recording
 
@@ -27,13 +26,14 @@ CORE = (
 OPTIONAL = ("bounding", "excitation", "virtual", "export", "formats", "fleets")
 
 # Refuses packages like an installation from which they were deleted, then imports every module of
-# others. Arguments: refused packages, imported packages, both separated by commas.
+# others. Arguments: refused packages and imported packages, both separated by commas, once or more:
+# everything of Gough is forgotten in between.
 IMPORT_ALL = """
 import importlib
 import pkgutil
 import sys
 
-refused, imported = (argument.split(",") for argument in sys.argv[1:3])
+refused = []
 
 
 class Deleted:
@@ -42,21 +42,31 @@ class Deleted:
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
 
 
+def import_without(packages, others):
+    for name in [name for name in sys.modules if name.split(".")[0] == "gough"]:
+        del sys.modules[name]
+    refused[:] = packages
+    for package in others:
+        module = importlib.import_module(f"gough.{package}")
+        for entry in pkgutil.walk_packages(module.__path__, f"gough.{package}."):
+            importlib.import_module(entry.name)
+
+
 sys.meta_path.insert(0, Deleted())
-for package in imported:
-    module = importlib.import_module(f"gough.{package}")
-    for entry in pkgutil.walk_packages(module.__path__, f"gough.{package}."):
-        importlib.import_module(entry.name)
+pairs = sys.argv[1].split(";")
+for pair in pairs:
+    packages, others = pair.split(":")
+    import_without(packages.split(","), others.split(","))
 """
 
-# Further argument: a log as .npz.
+# Second argument: a log as .npz.
 IDENTIFY = """
 import numpy as np
 
 from gough.app.identify import identify
 from gough.logs.recording import Recording
 
-log = np.load(sys.argv[3])
+log = np.load(sys.argv[2])
 recording = Recording(
     joints=tuple(log["joints"].tolist()),
     time=log["time"],
@@ -73,11 +83,18 @@ print(len(result.estimate.values), "parameters")
 
 
 def run_without(
-    refused: tuple[str, ...], imported: tuple[str, ...], script: str, *arguments: str
+    cases: list[tuple[tuple[str, ...], tuple[str, ...]]], script: str, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script in a Python of its own, in which some packages of Gough cannot be imported."""
+    """Run a script in a Python of its own, in which some packages of Gough cannot be imported.
+
+    Args:
+        cases: Packages refused, and packages imported.
+        script: What runs, `IMPORT_ALL` or more.
+        *arguments: Given to the script.
+    """
+    words = [f"{','.join(refused)}:{','.join(imported)}" for refused, imported in cases]
     return subprocess.run(
-        [sys.executable, "-c", script, ",".join(refused), ",".join(imported), *arguments],
+        [sys.executable, "-c", script, ";".join(words), *arguments],
         env=os.environ | {"PYTHONPATH": str(SOURCE)},
         capture_output=True,
         text=True,
@@ -99,19 +116,21 @@ def test_the_core_identifies_a_robot_without_all_optional_packages(
         effort=five_bar_log.effort,
         period_samples=five_bar_log.period_samples,
     )
-    child = run_without(OPTIONAL, CORE, IMPORT_ALL + IDENTIFY, str(path))
+    child = run_without([(OPTIONAL, CORE)], IMPORT_ALL + IDENTIFY, str(path))
     assert child.returncode == 0, child.stderr
     assert child.stdout.strip().endswith("parameters")
 
 
-@pytest.mark.parametrize("package", ["bounding", "excitation", "export", "formats", "fleets"])
-def test_a_package_can_be_deleted_alone(package: str) -> None:
-    others = tuple(name for name in OPTIONAL if name != package)
-    child = run_without((package,), others, IMPORT_ALL)
+def test_each_package_can_be_deleted_alone() -> None:
+    cases = []
+    for package in ("bounding", "excitation", "export", "formats", "fleets"):
+        others = tuple(name for name in OPTIONAL if name != package)
+        cases.append(((package,), others))
+    child = run_without(cases, IMPORT_ALL)
     assert child.returncode == 0, child.stderr
 
 
 def test_a_deleted_package_cannot_be_imported() -> None:
-    child = run_without(("bounding",), ("bounding",), IMPORT_ALL)
+    child = run_without([(("bounding",), ("bounding",))], IMPORT_ALL)
     assert child.returncode != 0
     assert "No module named 'gough.bounding'" in child.stderr

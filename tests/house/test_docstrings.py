@@ -6,8 +6,8 @@ import ast
 import re
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "gough"
-FILES = sorted(SOURCE.rglob("*.py"))
+from syntax import FILES, parsed, text_of
+
 Documented = ast.FunctionDef | ast.ClassDef
 
 
@@ -59,7 +59,7 @@ def test_documented_arguments_exist() -> None:
 
 
 def _check_documented_arguments_exist(path: Path) -> None:
-    for node in documented(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in documented(parsed(text_of(path))):
         strange = set(arguments(ast.get_docstring(node) or "")) - names(node)
         base = isinstance(node, ast.ClassDef) and node.bases  # fields may be inherited
         assert not strange or base, f"{node.name}: {sorted(strange)}"

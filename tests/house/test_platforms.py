@@ -7,14 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "gough"
+from syntax import FILES, nodes, text_of
+
 UNIX = {"fcntl", "grp", "posix", "pwd", "resource", "termios"}  # modules that Windows does not have
 
 
 def opens_text_without_encoding(source: str) -> list[int]:
     """Return the lines that open a text file in the platform's own encoding."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if not isinstance(node, ast.Call):
             continue
         builtin = isinstance(node.func, ast.Name) and node.func.id == "open"
@@ -41,14 +42,14 @@ def opens_text_without_encoding(source: str) -> list[int]:
 
 
 def test_text_is_read_and_written_as_utf_8_and_unix_modules_stay_out() -> None:
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in FILES:
         _check_text_is_read_and_written_as_utf_8_and_unix_modules_stay_out(path)
 
 
 def _check_text_is_read_and_written_as_utf_8_and_unix_modules_stay_out(path: Path) -> None:
-    source = path.read_text(encoding="utf-8")
+    source = text_of(path)
     assert opens_text_without_encoding(source) == []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             assert not UNIX & {alias.name for alias in node.names}
 

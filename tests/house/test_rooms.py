@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "gough"
+from syntax import FILES, SOURCE, nodes, parsed, text_of
 
 # The layers, lowest first; a package may import packages of lower layers and itself.
 ROWS = [
@@ -31,7 +31,6 @@ HEAVY = {
     "rich": {"app"},
     "statsmodels": set(),
 }
-FILES = sorted(SOURCE.rglob("*.py"))
 HELP_OF_COMMANDS = SOURCE / "app" / "studies" / "verbs.py"
 
 
@@ -45,7 +44,7 @@ def is_command_line(path: Path) -> bool:
 
 def imports(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(text_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -91,9 +90,12 @@ def test_only_the_command_line_prints_or_exits() -> None:
 
 
 def _check_only_the_command_line_prints_or_exits(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    tree.body = [node for node in tree.body if not is_program(node)]
-    for node in ast.walk(tree):
+    tree = parsed(text_of(path))
+    programs = [node for node in tree.body if is_program(node)]
+    left_out = {id(node) for program in programs for node in ast.walk(program)}
+    for node in nodes(text_of(path)):
+        if id(node) in left_out:
+            continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in {"print", "input", "exit", "eval", "exec"}, (
                 f"{path.name}:{node.lineno}"
@@ -118,15 +120,15 @@ def _check_the_library_does_not_speak_of_the_command_line(path: Path) -> None:
 
     Docstrings may show a command.
     """
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = nodes(text_of(path))
     told = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in tree:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
             assert not re.search(r"(?:^|[ `'\"(])--[a-z]", node.value), (
                 f"{path.name}:{node.lineno}: {node.value}"

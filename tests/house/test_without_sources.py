@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from command_line import succeed
+from gough.logs.recording import Recording
+from gough.logs.writers import save_recording
+
 PACKAGE = Path(__file__).parents[2] / "src" / "gough"
 USE = """
 import gough
@@ -67,7 +71,20 @@ def test_the_command_line_reads_bundled_robots_and_makes_options(place: Path) ->
     assert "--tie-legs" in python(place, "-m", "gough", "check", "--help")
 
 
+@pytest.fixture(scope="module")
+def result(five_bar_log: Recording, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of an identification, made with the sources."""
+    folder = tmp_path_factory.mktemp("result")
+    save_recording(five_bar_log, folder / "log.csv")
+    succeed("gough identify five_bar log.csv -o result", folder)
+    return folder / "result"
+
+
 @pytest.mark.slow
-def test_a_demo_writes_its_report_and_controller_code(place: Path, tmp_path: Path) -> None:
-    python(place, "-m", "gough", "demo", "five_bar", "-o", str(tmp_path / "demo"))
-    assert (tmp_path / "demo" / "report.html").exists()
+def test_a_report_and_controller_code_are_written(
+    place: Path, result: Path, tmp_path: Path
+) -> None:
+    python(place, "-m", "gough", "report", str(result), "-o", str(tmp_path / "report.html"))
+    assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    python(place, "-m", "gough", "export", str(result), "--to", "c", "-o", str(tmp_path / "code"))
+    assert (tmp_path / "code" / "controller.c").exists()
