@@ -13,6 +13,8 @@ from gough.mechanism import load_robot
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 
+pytest_plugins = ["measured"]
+
 
 @pytest.fixture
 def default_interrupt() -> Iterator[None]:

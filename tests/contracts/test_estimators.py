@@ -20,6 +20,7 @@ from gough.fitting.regression import Regression, block_statistics
 from gough.fitting.robust import Robust
 from gough.fitting.total_least_squares import TotalLeastSquares
 from gough.identification.validation import validate
+from trials import assert_covers, repeated
 
 TRUTH = np.array([2.0, -0.5, 30.0])
 SIGMA = np.array([[0.09, 0.12], [0.12, 0.64]])
@@ -246,13 +247,14 @@ def test_covariance_is_symmetric_and_positive(case: Case) -> None:
     assert (estimate.white_std > 0).all()
 
 
+@repeated(60, 300)
 @cases
-def test_intervals_cover(case: Case) -> None:
+def test_intervals_cover(case: Case, trials: int) -> None:
     hits = []
-    for seed in range(300):
+    for seed in range(trials):
         low, high = case.estimator.fit(case.make(seed, 1.0)).interval(0.95).T
         hits.append((low <= case.truth) & (case.truth <= high))
-    assert 0.92 <= np.mean(hits) <= 0.975
+    assert_covers(hits)
 
 
 def masked(problem: Any, garbage: float, share: float = 0.2) -> Any:
@@ -306,13 +308,14 @@ def test_a_mask_of_whole_samples_is_the_same_as_leaving_them_out(case: Case) -> 
     np.testing.assert_allclose(same.noise_covariance, short.noise_covariance, rtol=1e-7)
 
 
+@repeated(40, 200)
 @cases
-def test_intervals_cover_with_masks(case: Case) -> None:
+def test_intervals_cover_with_masks(case: Case, trials: int) -> None:
     hits = []
-    for seed in range(200):
+    for seed in range(trials):
         low, high = case.estimator.fit(masked(case.make(seed, 1.0), 1e3)).interval(0.95).T
         hits.append((low <= case.truth) & (case.truth <= high))
-    assert 0.92 <= np.mean(hits) <= 0.98
+    assert_covers(hits, high=0.98)
 
 
 @cases

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+import shlex
 import shutil
 import tomllib
-from collections.abc import Iterator
 from contextlib import chdir
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,10 @@ import pytest
 import gough
 from command_line import succeed
 from documentation import PAGES, ROOT, blocks, broken_links
+from gough.app.cli import COMMANDS
 from gough.app.studies.study_file import read_study
-from gough.export import EXPORTS
 from gough.logs.description import load_description
-from gough.logs.formats import LOG_FORMATS
-from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS, load_robot, robot_text
+from gough.mechanism import load_robot, robot_text
 from tests_support import registries_restored
 
 WRITTEN = {"sh", "python", "toml", "text"}  # `text` shows output; the others are run or read
@@ -74,19 +74,7 @@ def test_every_block_says_what_it_is(page: str) -> None:
     assert {block.language for block in blocks(page)} <= WRITTEN
 
 
-@pytest.fixture
-def _registries() -> Iterator[None]:
-    """What a page registers is forgotten after it."""
-    every = (TERMS, CLOSURES, LOG_FORMATS, ROBOT_FORMATS, EXPORTS)
-    before = [dict(registry) for registry in every]
-    yield
-    for registry, content in zip(every, before):
-        registry.clear()
-        registry.update(content)
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("_registries")
 @pytest.mark.parametrize("page", [name for name in PAGES if name != "README"])
 def test_the_page_runs(page: str, tmp_path: Path) -> None:
     """Files are written, Python and commands are run, in the order of the page, in a folder with
@@ -94,23 +82,8 @@ def test_the_page_runs(page: str, tmp_path: Path) -> None:
     """
     for file in (ROOT / "examples").glob("*.toml"):
         shutil.copy(file, tmp_path)
-    started: set[str] = set()
-    scope: dict[str, object] = {}
-    for block in blocks(page):
-        if block.file:
-            with (tmp_path / block.file).open(
-                "a" if block.file in started else "w", encoding="utf-8"
-            ) as handle:
-                handle.write(("\n" if block.file in started else "") + block.text)
-            started.add(block.file)
-        elif block.language == "python":
-            with chdir(tmp_path), registries_restored():
-                exec(compile(block.text, f"{page}.md", "exec"), scope)
-        elif block.language == "sh":
-            for line in filter(
-                None, (line.split("#")[0].strip() for line in block.text.splitlines())
-            ):
-                succeed(line, tmp_path)
+    with registries_restored():
+        started = run_blocks(page, tmp_path)
     for file in started:
         content = tomllib.loads((tmp_path / file).read_text(encoding="utf-8"))
         if "units" in content:
@@ -119,6 +92,56 @@ def test_the_page_runs(page: str, tmp_path: Path) -> None:
             load_description(tmp_path / file)
         else:
             assert read_study(tmp_path / file)
+
+
+def run_blocks(page: str, folder: Path) -> set[str]:
+    """Run the blocks of a page in a folder; return the files that they wrote."""
+    started: set[str] = set()
+    scope: dict[str, object] = {}
+    for block in blocks(page):
+        if block.file:
+            with (folder / block.file).open(
+                "a" if block.file in started else "w", encoding="utf-8"
+            ) as handle:
+                handle.write(("\n" if block.file in started else "") + block.text)
+            started.add(block.file)
+        elif block.language == "python":
+            with chdir(folder), registries_restored():
+                exec(compile(block.text, f"{page}.md", "exec"), scope)
+        elif block.language == "sh":
+            for line in filter(
+                None, (line.split("#")[0].strip() for line in block.text.splitlines())
+            ):
+                succeed(line, folder)
+    return started
+
+
+def shown_commands(page: str) -> list[str]:
+    """Return the commands in blocks that show a session and are not run."""
+    lines = []
+    for block in blocks(page):
+        if block.language == "text":
+            lines += block.text.splitlines()
+    commands = [line.removeprefix("$ ").strip() for line in lines]
+    return [command for command in commands if command.startswith("gough ")]
+
+
+@cache
+def help_of(verb: str) -> str:
+    """Return the help of a command."""
+    return succeed(f"gough {verb} --help", ROOT)
+
+
+def test_commands_that_are_only_shown_have_verbs_and_options_that_exist() -> None:
+    shown = [command for page in PAGES for command in shown_commands(page)]
+    assert len(shown) > 10
+    for command in shown:
+        words = shlex.split(command, comments=True)
+        assert words[1] in COMMANDS, command
+        for word in words[2:]:
+            if word.startswith("--"):
+                option = word.partition("=")[0]
+                assert re.search(rf"{option}\b", help_of(words[1])), command
 
 
 @pytest.mark.parametrize("page", PAGES)

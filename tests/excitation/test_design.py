@@ -35,6 +35,9 @@ def _model(robot: str) -> Model:
     return Model(load_robot(robot))
 
 
+LARGER = ("palida", "orthoglide", "delta", "upv")  # compile for long
+
+
 def _follow(model: Model, trajectory: Fourier, count: int) -> Motion:
     """The motion of all coordinates over one period: the series written out, the loops followed out
     from home.
@@ -115,7 +118,14 @@ def _check(model: Model, found: Design, limits: dict[str, Limits] | None = None)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "robot", ["palida", "orthoglide", "h4", "delta", "upv", "serial6", "five_bar", "redundant"]
+    "robot",
+    [
+        "h4",
+        "serial6",
+        "five_bar",
+        "redundant",
+        *(pytest.param(name, marks=pytest.mark.long) for name in LARGER),
+    ],
 )
 def test_every_robot_gets_a_feasible_trajectory_from_a_cold_start(robot: str) -> None:
     model = _model(robot)
@@ -181,12 +191,12 @@ def _random_feasible(model: Model, rng: np.random.Generator, frequency: float) -
 
 
 @pytest.mark.slow
-def test_designs_beat_the_best_of_200_random_trajectories() -> None:
+def test_designs_beat_the_best_of_50_random_trajectories() -> None:
     model = _model("h4")
     base = base_parameters(model)
     frequency = first_frequency(model)
     rng = np.random.default_rng(0)
-    random = [_random_feasible(model, rng, frequency) for _ in range(200)]
+    random = [_random_feasible(model, rng, frequency) for _ in range(50)]
     precision = np.linalg.inv(effort_covariance(model))
 
     def score(trajectory: Fourier) -> tuple[float, float]:

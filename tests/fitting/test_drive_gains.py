@@ -14,6 +14,7 @@ from gough.fitting.gain_likelihood import MaximumLikelihoodGains
 from gough.fitting.gain_problem import GainProblem, gain_problem, rough_solution
 from gough.fitting.regression import Regression
 from gough.fitting.total_least_squares import TotalLeastSquares
+from trials import assert_covers, repeated
 
 GAINS = np.array([2170.0, 2100.0, 1500.0])
 BASE = ("leg1.ia", "leg2.ia", "leg3.ia", "leg1.fs", "leg2.fs", "leg3.fs", "platform.m")
@@ -230,9 +231,10 @@ def test_likelihood_reaches_the_cramer_rao_bound():
 @pytest.mark.parametrize(
     "name", ["tls", "likelihood"]
 )  # the paper's scaling is biased, no interval can mend that
-def test_intervals_cover_under_coloured_noise(name):
+@repeated(40, 150)
+def test_intervals_cover_under_coloured_noise(name, trials):
     clean, rng, hits = make_regressions(t=600), np.random.default_rng(3), []
-    for _ in range(150):
+    for _ in range(trials):
         parts = with_noise(clean, rng, memory=0.8)
         if name == "likelihood":
             parts = [replace(part, group=np.arange(600) // 100) for part in parts]
@@ -240,7 +242,7 @@ def test_intervals_cover_under_coloured_noise(name):
         low, high = estimate.interval(0.95).T
         hits.append((low <= TRUTH) & (high >= TRUTH))
     assert estimate.uncertainty == ("period" if name == "likelihood" else "hac")
-    assert 0.92 <= np.mean(hits) <= 0.975
+    assert_covers(hits)
 
 
 def test_standard_deviations_are_those_of_resampled_groups_unloaded_and_loaded_apart():
@@ -474,13 +476,14 @@ def test_redundant_likelihood_equals_a_general_minimiser():
     np.testing.assert_allclose(estimate.values / truth, found.x, rtol=1e-6)
 
 
-def test_redundant_intervals_cover():
+@repeated(40, 150)
+def test_redundant_intervals_cover(trials):
     hits = []
-    for seed in range(150):
+    for seed in range(trials):
         problem, truth = make_redundant(seed, t=80, noise=0.03)
         low, high = MaximumLikelihoodGains(uncertainty="white").fit(problem).interval(0.95).T
         hits.append((low <= truth) & (high >= truth))
-    assert 0.92 <= np.mean(hits) <= 0.975
+    assert_covers(hits)
 
 
 def test_redundant_robots_need_their_map_and_samples():

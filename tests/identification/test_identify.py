@@ -63,10 +63,11 @@ def test_most_intervals_hold_the_truth(everything: Identification) -> None:
 
 def test_intervals_cover_over_many_noises(five_bar: Model, five_bar_run: Simulation) -> None:
     """95 % intervals of one robot under 15 noises: pooled coverage near 95 %."""
+    settings = IdentifySettings(processing=Processing(window=0.04))
     held: list[bool] = []
     for seed in range(15):
         log = record(five_bar_run, seed=100 + seed)
-        fit = fit_logs(five_bar, [log], IdentifySettings(window=0.04))
+        fit = fit_logs(five_bar, [log], settings)
         held += [
             within for *_, within in truth_table("five_bar", fit.identification.estimate, False)
         ]

@@ -22,10 +22,18 @@ from structural_rank import Walker, structural_rank
 FOLDER = Path(__file__).parent / "robots"
 UNBUNDLED = [str(path) for path in sorted(FOLDER.glob("*.toml"))]
 QUICK = {"five_bar", "serial6", "slider_crank", "welded_arm", "geared_five_bar", "hybrid_arm"}
+SLOW = {"h4", "palida", "redundant", "all_closures", "planar_3rrr"}
+
+
+def marks_of(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    """Return how long a robot takes: most repeat on more bodies what the others show."""
+    if Path(name).stem in QUICK:
+        return ()
+    return (pytest.mark.slow,) if Path(name).stem in SLOW else (pytest.mark.long,)
+
+
 ROBOTS = [
-    pytest.param(
-        name, id=Path(name).stem, marks=() if Path(name).stem in QUICK else pytest.mark.slow
-    )
+    pytest.param(name, id=Path(name).stem, marks=marks_of(name))
     for name in [*(name for name, _ in bundled_robots()), *UNBUNDLED]
 ]
 
@@ -62,11 +70,9 @@ def test_their_number_is_the_rank_of_an_independent_regressor(name: str) -> None
     [
         pytest.param(
             name,
-            marks=()
-            if name in ("four_bar", "geared_shoulder", "rrr_of_100_um")
-            else pytest.mark.long
-            if name in ("spatial_3upu", "hexapod_of_30_m", "hexapod_of_100_um")
-            else pytest.mark.slow,
+            marks=pytest.mark.slow
+            if name in ("four_bar", "geared_shoulder", "rrr_of_100_um", "rssr", "palletiser")
+            else pytest.mark.long,
         )
         for name in LINKAGES
     ],
