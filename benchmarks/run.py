@@ -31,7 +31,7 @@ ALL = (
     "house",
     "terms",
 )
-BY_NAME_ONLY = ("mistakes", "real_robots")  # hours, and logs that are not part of the project
+BY_NAME_ONLY = ("mistakes", "verdict", "real_robots")  # hours; logs that are not in the project
 
 
 def main(words: list[str]) -> None:
