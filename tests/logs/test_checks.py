@@ -130,9 +130,7 @@ def test_rest_is_not_saturation() -> None:
         position_units=("m",),
         effort=np.where(position == position.min(), 9.0, position)[:, None],
     )
-    assert kinds(inspect(recording)) == [
-        "jump"
-    ]  # from rest into the middle of the wave, which is none
+    assert kinds(inspect(recording)) == []
     assert kinds(inspect_channel(position, "a.position", "m")) == ["saturation"]
 
 

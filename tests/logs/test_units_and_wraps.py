@@ -11,7 +11,8 @@ import pytest
 
 from gough import open_recording, read_recording
 from gough.core.errors import InvalidRecording
-from gough.logs.checks import inspect, inspect_jumps, inspected
+from gough.logs.checks import inspect, inspected
+from gough.logs.jumps import find_jumps, jump_notices
 from gough.logs.recording import Recording
 
 TIME = np.arange(2000) / 1000.0
@@ -91,7 +92,8 @@ def test_unwrap_of_what_has_no_turn_asks_for_the_number(tmp_path: Path) -> None:
 
 
 def kinds(values: np.ndarray) -> list[str]:
-    return [notice.rule for notice in inspect_jumps(values, "q", "rad")]
+    log = Recording(joints=("q",), time=TIME, position=values[:, None], position_units=("rad",))
+    return [notice.rule for notice in jump_notices(find_jumps(log))]
 
 
 def test_wraps_and_lost_counts_are_found_and_told_apart() -> None:

@@ -1,4 +1,4 @@
-"""Checks of recorded samples: clocks, gaps, saturation, quantisation, dead channels."""
+"""Checks of recorded samples: gaps, saturation, quantisation, dead channels."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ GAP_STEPS = 1.5  # sampling steps; after a longer one samples are missing
 MAX_BRIDGED_STEPS = 10.5  # sampling steps; longer gaps are not interpolated
 # Samples, and times as long as usual, that a channel may keep its value while the robot moves.
 MAX_CONSTANT_RUN = 20
-JUMP_RATIO = 8.0  # times the neighbouring steps; noise on noise reaches 4 in a million samples
-MIN_JUMP_SAMPLES = 16  # steps, below which no jump is sought
 SATURATED_RUN = 5  # consecutive samples at the extreme
 SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the values next to it
 EVEN_CLOCK_RATIO = 0.05  # of a sampling step; filters need steps that differ by less
@@ -62,8 +60,6 @@ def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[
         yield from inspect_channel(values, channel, unit, use)
         if kind in ("effort", "current"):
             yield from inspect_constant_runs(values, channel, unit, moving[:, j])
-        if kind in ("position", "passive"):
-            yield from inspect_jumps(values, channel, unit)
         twin = first.setdefault(values.tobytes(), channel)
         if twin != channel and np.ptp(values) > 0:
             yield log_notice(
@@ -74,51 +70,6 @@ def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[
                 level="warning",
                 samples=len(values),
             )
-
-
-def inspect_jumps(values: FloatArray, channel: str, unit: str) -> Iterator[Notice]:
-    """Yield a notice if a position jumps: an encoder that wraps after a turn, or lost counts.
-
-    A step is a jump if it differs from the median of its four neighbours by more than
-    `JUMP_RATIO` times the largest of them and the usual step together. Jumps of one size,
-    up and down, are those of a counter that wraps.
-    """
-    steps = np.diff(values)
-    moved = np.abs(steps[steps != 0])
-    if len(steps) < MIN_JUMP_SAMPLES or not len(moved):
-        return
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(steps, 2, mode="edge"), 5)
-    neighbours = windows[:, [0, 1, 3, 4]]
-    deviation = np.abs(steps - np.median(neighbours, axis=1))
-    allowed = np.abs(neighbours).max(axis=1) + np.median(moved)
-    jumps = np.flatnonzero(deviation > JUMP_RATIO * allowed)
-    if not len(jumps):
-        return
-    sizes = np.abs(steps[jumps])
-    usual = float(np.median(sizes))
-    if np.ptp(sizes) < 0.2 * sizes.max() and sizes.min() > 0.8 * np.ptp(values):
-        rule = "wrap"
-        text = (
-            f"jumps {len(jumps)} time(s) by about {usual:.6g} {unit}, its whole range: "
-            "the counter wraps"
-        )
-        advice = "write unwrap = true in the description"
-    else:
-        rule = "jump"
-        text = (
-            f"jumps {len(jumps)} time(s), by {sizes.max():.4g} {unit} at most, "
-            f"first after sample {jumps[0]}"
-        )
-        advice = "check whether encoder counts were lost"
-    yield log_notice(
-        rule,
-        channel,
-        text,
-        advice,
-        count=len(jumps),
-        size=usual,
-        sample=int(jumps[0]),
-    )
 
 
 def inspect_clock(time: FloatArray, channel: str) -> Iterator[Notice]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.ndimage import convolve1d, maximum_filter1d, minimum_filter1d
+from scipy.ndimage import convolve1d, minimum_filter1d
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
@@ -20,7 +20,7 @@ from gough.core.signals import power_density
 from gough.core.statistics import robust_scale
 from gough.logs.checks import EVEN_CLOCK_RATIO, GAP_STEPS, JITTER_RATIO
 from gough.logs.messages import log_notice
-from gough.logs.neighbours import NEIGHBOURS, local_resolution, median_around
+from gough.logs.neighbours import local_resolution, median_around
 from gough.logs.recording import Recording
 
 STEP_REACH = 8  # rows on each side whose median increment is the usual step
@@ -29,12 +29,15 @@ CLEAR_STEP_RATIO = 10.0
 CLEAR_STEP_RESOLUTIONS = 3.0  # and so many times the resolution of its positions
 # Fraction of a step by which a joint's advance may differ from a whole number of steps.
 WHOLE_STEP_TOLERANCE = 0.25
+SINGLE_STEP_TOLERANCE = 0.1  # the same of a joint that moves alone
 MAX_REPEATED_RUN = 10  # rows; longer ones are taken as rest
 # Positions on controller time have to be so much smoother than on stamps to replace these:
 # below both noise and rounding decide.
 SMOOTHER_RATIO = 0.8
 MIN_STEP_RATIO = 0.05  # of a usual step: the least between two rows
+REST_DEVIATION_RATIO = 1e-6  # of the largest deviation from a smooth motion: less is rest
 MAX_LATENESS = 0.3  # of a step: standard deviation expected where the motion shows nothing
+DISAGREEING_RATIO = 5.0  # times what is usual: a joint that differs so much says nothing of time
 JITTER_ITERATIONS = 4  # the deviations of a log of 200 Hz fell to 20, 7, 5, 4 %
 JITTER_SEGMENT = 256  # samples of its spectrum
 TONE_BINS = 3  # frequencies of it that a tone fills
@@ -70,12 +73,15 @@ def row_steps(recording: Recording) -> RowSteps:
 
     The usual step of a joint is the median of its increments nearby. A joint moves clearly if
     that is `CLEAR_STEP_RATIO` times the median deviation from it. The count is known if the
-    joints that move clearly advance by one whole number, two of them each for itself; where
-    one joint moves, only a row is accepted as repeated whose efforts or currents repeat too.
+    joints that move clearly advance by one whole number, two of them each for itself, or one
+    of them closely if the stamps are uneven; where one joint moves behind even stamps, only a
+    row is accepted as repeated whose efforts or currents repeat too.
     """
     increments = np.diff(recording.position, axis=0)
     usual, deviation = _usual_steps(increments)
-    resolution = _step_resolution(recording.position, increments)
+    still = np.concatenate([[False], (increments == 0).all(axis=1)])
+    resolution = local_resolution(recording.position, still)
+    resolution = np.maximum(resolution[:-1], resolution[1:])
     speed = np.abs(usual)
     clear = (speed > CLEAR_STEP_RATIO * deviation) & (speed > CLEAR_STEP_RESOLUTIONS * resolution)
     n_clear = clear.sum(axis=1)
@@ -88,7 +94,10 @@ def row_steps(recording: Recording) -> RowSteps:
     difference = np.abs(increments - count[:, None] * usual)
     misfit = np.sqrt((weight * difference**2).sum(axis=1) / power)
     agrees = clear & (difference < tolerance[:, None] * speed)
-    known = (misfit < tolerance) & (agrees.sum(axis=1) >= 2) & (count >= 0)
+    n_agree = agrees.sum(axis=1)
+    known = (misfit < tolerance) & (n_agree >= 2) & (count >= 0)
+    if not is_even(recording.time):
+        known |= (misfit < SINGLE_STEP_TOLERANCE) & (n_agree == 1) & (count >= 0)
     known &= (count != 0) | (increments == 0).all(axis=1)
     known &= (count <= 1) | _whole_around(advance, n_clear > 0)
     repeats = (n_clear == 1) & _row_repeats(recording)
@@ -125,20 +134,11 @@ def _usual_steps(increments: FloatArray) -> tuple[FloatArray, FloatArray]:
     return usual[nearest_row], deviation[nearest_row]
 
 
-def _step_resolution(position: FloatArray, increments: FloatArray) -> FloatArray:
-    """Return the resolution of the positions near each increment, (t - 1, a).
-
-    Where a joint keeps its value while others move, that is at least the smallest step that it
-    makes nearby.
-    """
-    resolution = local_resolution(position)
-    resolution = np.maximum(resolution[:-1], resolution[1:])
-    pauses = (increments == 0) & ~(increments == 0).all(axis=1, keepdims=True)
-    width = 2 * NEIGHBOURS + 1
-    pauses_nearby = maximum_filter1d(pauses, width, axis=0, mode="nearest")
-    moved = np.where(increments == 0, np.inf, np.abs(increments))
-    smallest = minimum_filter1d(moved, width, axis=0, mode="nearest")
-    return np.where(pauses_nearby, np.maximum(resolution, smallest), resolution)
+def is_even(time: FloatArray) -> bool:
+    """Tell whether all steps of a clock are within `EVEN_CLOCK_RATIO` of the usual one."""
+    interval = np.diff(time)
+    usual = float(np.median(interval))
+    return bool((np.abs(interval - usual) < EVEN_CLOCK_RATIO * usual).all())
 
 
 def _row_repeats(recording: Recording) -> BoolArray:
@@ -226,7 +226,9 @@ def _off_smooth_motion(
 
     The positions are brought onto an even clock and smoothed by local cubics.
     """
-    if len(even) == len(time) and np.abs(even - time).max() < EVEN_CLOCK_RATIO * (even[1] - even[0]):
+    if len(even) == len(time) and np.abs(even - time).max() < EVEN_CLOCK_RATIO * (
+        even[1] - even[0]
+    ):
         smooth = convolve1d(position, LOCAL_CUBIC, axis=0, mode="nearest")
         return position - smooth, np.gradient(smooth, even, axis=0)
     from scipy.interpolate import CubicSpline  # here, because it takes long to import
@@ -238,15 +240,46 @@ def _off_smooth_motion(
 
 
 def _common_lateness(deviation: FloatArray, velocity: FloatArray, step: float) -> FloatArray:
-    """Return the lateness of each row that fits all joints best, (t,). [s]"""
-    scale = np.maximum(robust_scale(deviation), TINY)
-    weight = ((velocity / scale) ** 2).sum(axis=1) + (MAX_LATENESS * step) ** -2
-    return np.asarray((velocity * deviation / scale**2).sum(axis=1) / weight)
+    """Return the lateness of each row that fits all joints best, (t,). [s]
+
+    A weighted mean of what the joints show, without those that differ from its weighted
+    median by much more than is usual: a position may jump alone.
+    """
+    prior = (MAX_LATENESS * step) ** -2
+    scale = _usual_deviation(deviation)
+    middle = _weighted_median(deviation, velocity, scale)
+    residual = deviation - velocity * middle[:, None]
+    agrees = np.abs(residual) <= DISAGREEING_RATIO * _usual_deviation(residual)
+    weight = agrees * (velocity / scale) ** 2
+    pull = agrees * velocity * deviation / scale**2
+    return np.asarray(pull.sum(axis=1) / (weight.sum(axis=1) + prior))
+
+
+def _usual_deviation(deviation: FloatArray) -> FloatArray:
+    """Return the median of |deviation| of each joint, without rests, where it is zero, (a,)."""
+    scale = np.ones(deviation.shape[1])
+    for j, column in enumerate(np.abs(deviation).T):
+        moving = column[column > REST_DEVIATION_RATIO * column.max()]
+        if len(moving):
+            scale[j] = np.median(moving)
+    return scale
+
+
+def _weighted_median(deviation: FloatArray, velocity: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return the median of deviation / velocity over joints, weight |velocity| / scale, (t,)."""
+    moving = velocity != 0
+    ratio = np.divide(deviation, velocity, out=np.zeros_like(deviation), where=moving)
+    order = np.argsort(ratio, axis=1)
+    weight = np.take_along_axis(np.abs(velocity) / scale, order, axis=1)
+    below = np.cumsum(weight, axis=1) - weight / 2
+    middle = np.abs(below - weight.sum(axis=1, keepdims=True) / 2).argmin(axis=1)
+    chosen = np.take_along_axis(order, middle[:, None], axis=1)
+    return np.asarray(np.take_along_axis(ratio, chosen, axis=1)[:, 0])
 
 
 def _is_shared(deviation: FloatArray, velocity: FloatArray, step: float) -> bool:
     """Tell whether joints deviate from a smooth motion as rows do that were sampled late."""
-    scale = np.maximum(robust_scale(deviation), TINY)
+    scale = _usual_deviation(deviation)
     weight = (velocity / scale) ** 2
     prior = (MAX_LATENESS * step) ** -2
     pull = velocity * deviation / scale**2
@@ -273,14 +306,20 @@ def _controller_ticks(time: FloatArray, steps: RowSteps) -> tuple[FloatArray, fl
     Where the motion does not show how many cycles passed between two rows, the stamps do.
     """
     interval = np.diff(time)
-    known = steps.known
-    total = int(steps.count[known].sum())
     period = float(np.median(interval))
-    even = bool((np.abs(interval - period) < EVEN_CLOCK_RATIO * period).all())
-    if total and not even:
-        period = float(interval[known].sum() / total)
-    advance = np.where(known, steps.count, 0).astype(float)
-    unknown = np.flatnonzero(~known)
+    if is_even(time):
+        return _tick_numbers(time, steps, period), period
+    for _ in range(3):
+        ticks = _tick_numbers(time, steps, period)
+        centred = ticks - ticks.mean()
+        period = float(centred @ (time - time.mean()) / (centred @ centred))
+    return _tick_numbers(time, steps, period), period
+
+
+def _tick_numbers(time: FloatArray, steps: RowSteps, period: float) -> FloatArray:
+    """Return the number of the controller's cycle of each row, (t,)."""
+    advance = np.where(steps.known, steps.count, 0).astype(float)
+    unknown = np.flatnonzero(~steps.known)
     edges = np.flatnonzero(np.diff(unknown) > 1) + 1
     for run in np.split(unknown, edges):
         if not len(run):
@@ -289,7 +328,7 @@ def _controller_ticks(time: FloatArray, steps: RowSteps) -> tuple[FloatArray, fl
         least = np.arange(1, len(run) + 1)  # each row has a cycle of its own
         numbers = np.maximum.accumulate(np.round(elapsed / period) - least).clip(min=0) + least
         advance[run] = np.diff(numbers, prepend=0.0)
-    return np.concatenate([[0.0], np.cumsum(advance)]), period
+    return np.concatenate([[0.0], np.cumsum(advance)])
 
 
 def _smoothness_ratio(position: FloatArray, ticks: FloatArray, stamps: FloatArray) -> float:
@@ -307,10 +346,8 @@ def _smoothness_ratio(position: FloatArray, ticks: FloatArray, stamps: FloatArra
         return 1.0
     rough_on_ticks = _roughness(position, ticks)[compared].mean(axis=0)
     rough_on_stamps = _roughness(position, stamps)[compared].mean(axis=0)
-    moving = rough_on_stamps > 0
-    if not moving.any():
-        return 1.0
-    ratio = np.maximum(rough_on_ticks[moving] / rough_on_stamps[moving], 1e-12)
+    rounding = np.median(local_resolution(position), axis=0) + TINY
+    ratio = (rough_on_ticks + rounding) / (rough_on_stamps + rounding)
     return float(np.exp(np.log(ratio).mean()))
 
 
@@ -360,9 +397,7 @@ def _jitter_notice(jitter: FloatArray, time: FloatArray) -> Notice:
     )
 
 
-def _controller_notice(
-    recording: Recording, steps: RowSteps, period: float, gain: float
-) -> Notice:
+def _controller_notice(recording: Recording, steps: RowSteps, period: float, gain: float) -> Notice:
     interval = np.diff(recording.time)
     late = int((interval > GAP_STEPS * period).sum())
     return log_notice(

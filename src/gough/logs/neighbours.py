@@ -6,18 +6,22 @@ All of it is local, so that a log gives the same whether it is read whole or in 
 from __future__ import annotations
 
 import numpy as np
-from scipy.ndimage import median_filter, minimum_filter1d
+from scipy.ndimage import maximum_filter1d, median_filter, minimum_filter1d
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 
 NEIGHBOURS = 16  # samples on each side that tell what is usual
+ROUNDING_RATIO = 1e-12  # of the largest number of a channel: smaller changes are rounding
 # Samples on each side that the functions of this file depend on, with some to spare.
 NEIGHBOUR_REACH = 2 * NEIGHBOURS + 8
 
 
 def median_around(values: FloatArray, reach: int) -> FloatArray:
     """Return the running median over 2 `reach` + 1 samples of each column, (t, k)."""
-    return np.asarray(median_filter(values, size=(2 * reach + 1, 1), mode="nearest"))
+    median = np.empty_like(values)
+    for j, column in enumerate(values.T):  # one by one: much faster than all at once
+        median[:, j] = median_filter(np.ascontiguousarray(column), 2 * reach + 1, mode="nearest")
+    return median
 
 
 def usual_size(values: FloatArray, skip: int = 2) -> FloatArray:
@@ -39,16 +43,31 @@ def usual_size(values: FloatArray, skip: int = 2) -> FloatArray:
     return np.maximum(median[before], median[after])
 
 
-def local_resolution(values: FloatArray) -> FloatArray:
-    """Return the smallest change of the increments near each sample, (t, k).
+def local_resolution(values: FloatArray, repeated: BoolArray | None = None) -> FloatArray:
+    """Return the smallest step that each column makes near each sample, (t, k).
 
     That is the step of an encoder, or the last digit that was printed, which changes with
-    the magnitude of a number; it is tiny where the values are continuous.
+    the magnitude of a number: the smallest change of the increments nearby, and where a
+    column keeps its value, the smallest increment. It is tiny where values are continuous.
+
+    Args:
+        values: Samples by column, (t, k).
+        repeated: Samples that repeat the one before for another reason, (t,).
     """
-    change = np.abs(np.diff(values, n=2, axis=0, prepend=values[:1], append=values[-1:]))
-    largest = np.abs(values).max(axis=0, initial=0.0)
-    change[change <= 1e-12 * largest] = np.inf
-    smallest = minimum_filter1d(change, 2 * NEIGHBOURS + 1, axis=0, mode="nearest")
+    width = 2 * NEIGHBOURS + 1
+    increments = np.diff(values, axis=0, prepend=values[:1])
+    change = np.abs(np.diff(increments, axis=0, append=increments[-1:]))
+    change[change <= ROUNDING_RATIO * np.abs(values).max(axis=0, initial=0.0)] = np.inf
+    smallest = minimum_filter1d(change, width, axis=0, mode="nearest")
     overall = change.min(axis=0, initial=np.inf)
     smallest = np.where(np.isfinite(smallest), smallest, overall)
-    return np.where(np.isfinite(smallest), smallest, 0.0)
+    smallest = np.where(np.isfinite(smallest), smallest, 0.0)
+    keeps = increments == 0
+    keeps[0] = False
+    if repeated is not None:
+        keeps[repeated] = False
+    keeps_nearby = maximum_filter1d(keeps, width, axis=0, mode="nearest")
+    moved = np.where(increments == 0, np.inf, np.abs(increments))
+    smallest_move = minimum_filter1d(moved, width, axis=0, mode="nearest")
+    coarse = keeps_nearby & np.isfinite(smallest_move)
+    return np.where(coarse, np.maximum(smallest, smallest_move), smallest)

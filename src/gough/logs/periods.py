@@ -7,20 +7,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import (
     InvalidInput,
     InvalidRecording,
     NotConverged,
     nearest,
 )
-from gough.logs.checks import check_even, check_gaps
+from gough.logs.checks import GAP_STEPS, check_even, check_gaps
 from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Recording
 
 INTERPOLATIONS = ("linear", "cubic", "previous")
 PERIOD_HARMONICS = 10  # fitted; fewer if the sampling rate is too low for them
 MIN_PERIODIC_FRACTION = 0.5  # of the variance of the positions
+SAME_INSTANT_RATIO = 1e-6  # of a step: times that are closer are the same
+MIN_CUBIC_STEP_RATIO = 0.2  # of the usual step: closer rows are not used for splines
 MAX_PERIOD_ITERATIONS = 30  # of Gauss-Newton
 
 
@@ -73,25 +75,53 @@ def even_times(start: float, end: float, rate: float) -> FloatArray:
 
 
 def resample(recording: Recording, new_time: FloatArray, method: str = "linear") -> Recording:
-    """Return the recording at other times inside its span, without its period."""
+    """Return the recording at other times inside its span, without its period.
+
+    Samples between rows that are more than `GAP_STEPS` apart, or beside one that was not
+    measured, count as not measured.
+    """
     return recording.mapped(
         lambda values: interpolate(values, recording.time, new_time, method),
         time=new_time,
+        measured=_measured_at(recording, new_time),
         period_samples=None,
     )
 
 
+def _measured_at(recording: Recording, new_time: FloatArray) -> BoolArray | None:
+    """Tell which of other times lie between measured samples, (s,); None if all do."""
+    time = recording.time
+    steps = np.diff(time)
+    if not len(steps):
+        return None
+    usual = float(np.median(steps))
+    rounding = SAME_INSTANT_RATIO * usual
+    before = np.clip(np.searchsorted(time, new_time + rounding, "right") - 1, 0, len(time) - 1)
+    after = np.clip(np.searchsorted(time, new_time - rounding, "left"), 0, len(time) - 1)
+    measured = time[after] - time[before] <= GAP_STEPS * usual
+    if recording.measured is not None:
+        measured &= recording.measured[before] & recording.measured[after]
+    return None if measured.all() else measured
+
+
 def resample_evenly(recording: Recording) -> Recording:
-    """Return the recording on an even clock at its own rate, with lost samples interpolated."""
+    """Return the recording on an even clock at its own rate, with lost samples interpolated.
+
+    Positions are interpolated by a cubic spline, without rows so close to the one before that
+    it would magnify their noise; everything else linearly.
+    """
     if len(recording) < 2:
         raise refused(
             recording.source,
             f"{len(recording)} samples cannot be put on another clock",
         )
-    rate = 1 / check_gaps(recording.time, recording.source)
-    time = even_times(float(recording.time[0]), float(recording.time[-1]), rate)
+    usual = check_gaps(recording.time, recording.source)
+    time = even_times(float(recording.time[0]), float(recording.time[-1]), 1 / usual)
     even = resample(recording, time)
-    return replace(even, period_samples=recording.period_samples)
+    apart = np.diff(recording.time, prepend=-np.inf) > MIN_CUBIC_STEP_RATIO * usual
+    apart[-1] = True
+    position = interpolate(recording.position[apart], recording.time[apart], time, "cubic")
+    return replace(even, position=position, period_samples=recording.period_samples)
 
 
 class PeriodEstimate(NamedTuple):

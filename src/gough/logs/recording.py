@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.core.arrays import FloatArray, check_shape, check_shapes
+from gough.core.arrays import BoolArray, FloatArray, check_shape, check_shapes
 from gough.core.display import import_optional, stacked_axes
 from gough.core.errors import InvalidInput, nearest
 from gough.core.notices import Notice, notice_lines, ordered
@@ -91,6 +91,9 @@ class Recording(Record):
     mocap: Channels | None = None  # pose of the platform that an outside instrument measured
     # other channels (a temperature, ...), as recorded
     extra: Channels = field(default_factory=lambda: NO_CHANNELS)
+    # samples that were measured, (t,): not those between lost rows or in place of outliers; None
+    # if all were
+    measured: BoolArray | None = None
     period_samples: int | None = None  # of a periodic motion
     payload: str | None = None  # name of the payload that is carried; None without one
     source: str = "recording"  # where the samples come from, for messages
@@ -118,6 +121,8 @@ class Recording(Record):
         check_shape(self.time, (None,), "time")
         for kind, channels in self.groups():
             check_shape(channels.values, (len(self.time), len(channels.names)), kind)
+        if self.measured is not None:
+            check_shape(self.measured, (len(self.time),), "measured")
         check_time(self.time, self.source)
         for kind, channels in self.groups():
             _check_values(channels, kind, self.time, self.source)
@@ -253,6 +258,7 @@ class Recording(Record):
         return self.mapped(
             lambda values: values[rows],
             time=self.time[rows],
+            measured=None if self.measured is None else self.measured[rows],
             period_samples=period // step if keep else None,
         )
 

@@ -23,6 +23,7 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
+from gough.logs.outliers import without_outliers
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.averaging import akaike_cutoff
@@ -381,7 +382,10 @@ def _sample_blocks_of_source(model: Model, source: RecordingSource) -> list[Matc
                 piece = in_robot_order(recording, model).take(slice(low, high))
                 blocks[start] = joined(blocks[start], piece) if start in blocks else piece
         first += len(recording)
-    matched = [MatchedLog(recording=blocks[k], kinematics=model.kinematics) for k in starts]
+    matched = []
+    for start in starts:
+        recording = without_outliers(blocks[start])
+        matched.append(MatchedLog(recording=recording, kinematics=model.kinematics))
     return [log.without_period() for log in matched]
 
 

@@ -12,9 +12,10 @@ from gough.core.errors import LoopNotClosed, SingularConfiguration
 from gough.core.record import Record
 from gough.engine import Model
 from gough.engine.kinematics import ClosedChain
+from gough.logs.jumps import Jump, find_jumps, jump_notices
 from gough.logs.recording import Recording
 from gough.processing.averaging import PeriodAverage, average_periods
-from gough.processing.matching import matched_recording, settled_periods
+from gough.processing.matching import matched_rows, on_even_clock, settled_periods
 from gough.processing.settings import Repeats
 from gough.processing.valid_equations import position_noise
 
@@ -35,6 +36,7 @@ class MatchedLog(Record):
     kinematics: ClosedChain  # of the robot
     origin: MatchedLog | None = None  # the log whose poses are near those of this one
     first: int = 0  # number of the first sample in `origin`
+    jumps: tuple[Jump, ...] = ()  # steps of single positions in the whole log
 
     def __len__(self) -> int:
         return len(self.recording)
@@ -169,5 +171,8 @@ def match_robot(
     """
     if isinstance(log, MatchedLog):
         return log
-    recording = matched_recording(model, log, repeats)
-    return MatchedLog(recording=recording, kinematics=model.kinematics)
+    rows = matched_rows(model, log)
+    jumps = find_jumps(rows)
+    rows = replace(rows, notices=(*rows.notices, *jump_notices(jumps)))
+    recording = on_even_clock(rows, repeats)
+    return MatchedLog(recording=recording, kinematics=model.kinematics, jumps=jumps)

@@ -14,6 +14,8 @@ from gough.core.errors import InvalidRecording, nearest
 from gough.core.notices import Notice
 from gough.engine import Model
 from gough.logs.checks import check_even, inspected
+from gough.logs.clocks import with_true_instants
+from gough.logs.outliers import without_outliers
 from gough.logs.periods import (
     estimate_period,
     resample_evenly,
@@ -153,16 +155,32 @@ def matched_recording(
 ) -> Recording:
     """Return the recording in the robot's joint order and on an even clock.
 
-    Recordings made from arrays are inspected here, as files are when they are read. Notices
-    of the returned recording state what was changed.
+    See `matched_rows` and `on_even_clock`.
+    """
+    return on_even_clock(matched_rows(model, recording), repeats)
+
+
+def matched_rows(model: Model, recording: Recording) -> Recording:
+    """Return the rows of a recording in the robot's joint order, at their true instants.
+
+    Time comes first: repeated rows are left out, host stamps and late samples corrected.
+    Outliers are interpolated and count as not measured. Recordings made from arrays are
+    inspected here, as files are when they are read. Notices of the returned recording state
+    what was changed.
+    """
+    recording = inspected(in_robot_order(recording, model))
+    _check_constant_signals(recording)
+    return without_outliers(with_true_instants(recording))
+
+
+def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Recording:
+    """Return the recording on an even clock, with the period of a repeated motion.
 
     Args:
         repeats: `found` also uses a period that the positions show but the log does not
             declare.
     """
-    recording = inspected(in_robot_order(recording, model))
-    _check_constant_signals(recording)
-    recording = _on_even_clock(recording)
+    recording = _resampled_if_uneven(recording)
     if recording.period_samples is not None:
         return recording
     seconds = repetition(recording)
@@ -179,19 +197,23 @@ def matched_recording(
     )
 
 
-def _on_even_clock(recording: Recording) -> Recording:
+def _resampled_if_uneven(recording: Recording) -> Recording:
     """Return the recording, resampled if its clock is uneven."""
     try:
         check_even(recording)
     except InvalidRecording as uneven:
         resampled = resample_evenly(recording)
+        n_filled = 0
+        if resampled.measured is not None:
+            n_filled = int((~resampled.measured).sum())
         return _with_notice(
             resampled,
             "resampled",
-            f"put on an even clock of {resampled.rate:.6g} Hz, linear between samples; the "
-            f"step after sample {uneven.numbers['sample']} was {uneven.numbers['deviation']:.1%} "
-            "off the mean",
+            f"put on an even clock of {resampled.rate:.6g} Hz; the step after sample "
+            f"{uneven.numbers['sample']} was {uneven.numbers['deviation']:.1%} off the mean, and "
+            f"{n_filled} samples without a measurement nearby are excluded",
             rate=resampled.rate,
+            filled=n_filled,
         )
     return recording
 

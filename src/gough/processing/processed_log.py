@@ -24,6 +24,8 @@ from gough.core.trajectory import PositionVelocityAcceleration
 from gough.engine import Model
 from gough.engine.internal_states import FilterState, select_channels
 from gough.logs.checks import check_even
+from gough.logs.neighbours import NEIGHBOUR_REACH
+from gough.logs.outliers import without_outliers
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.averaging import (
@@ -87,6 +89,7 @@ class ProcessedLog(Record):
     quality: Mapping[str, float] = field(default_factory=dict)
     source: str = ""  # name of the log
     average: PeriodAverage | None = None  # of the periods of a periodic log
+    measured: BoolArray | None = None  # samples that were measured, (t,); None if all were
     matched: MatchedLog | None = None  # the log; None for a block of one that stays in its file
 
     def __len__(self) -> int:
@@ -155,7 +158,8 @@ class ProcessedLog(Record):
     def valid_at(self, settings: Processing) -> BoolArray:
         """Return which equations of these samples are valid with other settings, (t, r)."""
         reach = settings.reach(self.rate)
-        return valid_equations(self.model, self.motion, settings, reach, periodic=self.periodic)
+        valid = valid_equations(self.model, self.motion, settings, reach, periodic=self.periodic)
+        return _measured_equations(valid, self.measured)
 
     @property
     def rate(self) -> float:
@@ -282,12 +286,14 @@ def process_blocks(
     time_filter = TimeFilter.of(settings, head)
     # samples on both sides that influence a filtered sample and its validity
     halo = memory_samples(time_filter.rate, time_filter.cutoff)
-    halo += _validity_halo(settings, time_filter.rate)
+    halo += _validity_halo(settings, time_filter.rate) + NEIGHBOUR_REACH
     ordered = (in_robot_order(block, model) for block in recording.blocks(block_length))
     pose: FloatArray | None = None
     state: FilterState | None = None
     for held, first, inner in _overlapping(ordered, time_filter.edge, halo):
         check_even(held, first=first)
+        if matched is None:
+            held = without_outliers(held)
         block = _Block(
             recording=held,
             kept=range(inner.start, inner.stop),
@@ -343,6 +349,7 @@ def _process_block(
         payload=recording.payload,
         channels={name: signal[samples] for name, signal in channels.items()},
     )
+    measured = None if recording.measured is None else recording.measured[samples]
     numbers = samples + block.first
     period = recording.period_samples
     if period is not None and block.log_samples < 2 * period:
@@ -353,7 +360,8 @@ def _process_block(
         effort=_thinned_effort(recording, kept),
         current=recording.effort is None,
         sample=numbers,
-        valid=valid,
+        valid=_measured_equations(valid, measured),
+        measured=measured,
         dead_band=bands,
         settings=settings,
         method=time_filter.method,
@@ -368,6 +376,11 @@ def _process_block(
         matched=block.matched,
     )
     return _ProcessedBlock(log, next_pose, state)
+
+
+def _measured_equations(valid: BoolArray, measured: BoolArray | None) -> BoolArray:
+    """Return the valid equations of samples that were measured, (t, r)."""
+    return valid if measured is None else valid & measured[:, None]
 
 
 def _closed_motion(
@@ -548,6 +561,8 @@ def joined(first: Recording, second: Recording) -> Recording:
     if first.extra.names:
         values = np.concatenate([first.extra.values, second.extra.values])
         columns["extra"] = replace(second.extra, values=values)
+    if first.measured is not None or second.measured is not None:
+        columns["measured"] = np.concatenate([_measured(first), _measured(second)])
     return replace(
         second,
         **columns,
@@ -557,6 +572,13 @@ def joined(first: Recording, second: Recording) -> Recording:
         passive=None,
         mocap=None,
     )
+
+
+def _measured(recording: Recording) -> BoolArray:
+    """Return which samples were measured, (t,)."""
+    if recording.measured is None:
+        return np.ones(len(recording), bool)
+    return recording.measured
 
 
 def _mismatch(model: Model, recording: Recording, motion: Motion) -> dict[str, float]:
