@@ -689,7 +689,7 @@ def friction_drift(fraction: float) -> Apply:
             return effort + ramp * only.efforts(draft.scene.motions[log])
 
         draft.before.append(((0,), change))
-        draft.name("drift", "", fraction)
+        draft.name("drift", "", fraction, fraction / (1 + fraction / 2))  # of its start, its mean
         draft.what.append(f"friction grows by {fraction:.0%} along the identification log")
 
     return apply

@@ -29,7 +29,7 @@ Path = Callable[[Array], tuple[Array, Array, Array]]
 # extra effort of all coordinates, (t, n), added to the joint terms
 ExtraEffort = Callable[[Motion], Array]
 
-MOST_SAMPLES = 12000  # of a log
+MOST_SAMPLES = 8000  # of a log
 RATES = (1000.0, 500.0, 250.0, 200.0, 125.0, 100.0)  # of sampling [Hz]
 LIMIT_FRACTION = 0.9  # of velocity, acceleration and effort limits that a motion uses
 SLOWEST_PACE = 3.0  # times that a motion takes longer than the limits ask for
