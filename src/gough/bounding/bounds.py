@@ -10,6 +10,7 @@ import numpy as np
 
 from gough.bounding.prior import default_prior, prior_by_name
 from gough.bounding.solve import BoundedProblem, Solver, enclose
+from gough.bounding.source import source_of
 from gough.bounding.uncertain_regressor import (
     enclose_regressor,
     friction_interval,
@@ -132,8 +133,7 @@ def bounds(
         model = result.fitted(model)
         chosen = replace(chosen, processing=result.processing_with(chosen.processing))
         gains = gains or result.gains
-    payloads = dict.fromkeys(log.payload for log in recordings if log.payload is not None)
-    base = base_parameters(model, tie_legs=chosen.tie_legs, payloads=tuple(payloads))
+    base = bounded_parameters(model, recordings, chosen)
     matched = [match_robot(model, log, chosen.processing.repeats) for log in recordings]
     processing = complete_processing(model, matched, base, chosen.processing, gains)
     chosen = replace(chosen, processing=processing)
@@ -149,7 +149,21 @@ def bounds(
             f"{processing.cutoff:.4g} Hz",
         )
         notices = (notice, *notices)
-    return replace(box, settings=chosen.to_dict(), notices=notices)
+    source = source_of(model, recordings, gains)
+    return replace(
+        box,
+        settings=chosen.to_dict(),
+        notices=notices,
+        certificate={**box.certificate, "source": source},
+    )
+
+
+def bounded_parameters(
+    model: Model, recordings: Sequence[Recording], settings: BoundsSettings
+) -> BaseParameters:
+    """Return the base parameters of a robot with the payloads that some logs carry."""
+    payloads = dict.fromkeys(log.payload for log in recordings if log.payload is not None)
+    return base_parameters(model, tie_legs=settings.tie_legs, payloads=tuple(payloads))
 
 
 def bounded_problem(

@@ -27,7 +27,7 @@ from gough.bounding.polytope import (
     split_signs,
 )
 from gough.bounding.problem import BoundedProblem, Equations
-from gough.bounding.proofs import Bound, BoxSearch, Case, Round, stored_proof
+from gough.bounding.proofs import Bound, BoxSearch, Case, Round, count_proofs, stored_proof
 from gough.bounding.start_box import finite_start
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
@@ -69,12 +69,13 @@ class ExactBox:
             raise _too_many_outliers(problem, search)
         lower = np.min([box.lower for box in search.boxes], axis=0)
         upper = np.max([box.upper for box in search.boxes], axis=0)
+        proof = stored_proof(problem, search)
         certificate: dict[str, Any] = {
             "guarantee": "safe dual bounds of linear programmes in outward-rounded interval "
             "arithmetic",
             "equations": len(problem.equations.effort),
             "outliers": self.outliers,
-            "proofs": len(search.proofs),
+            "proofs": count_proofs(proof),
             "smallest_fitting": search.ratio,
             "error_bound": [
                 float(problem.error_bound.min()),
@@ -95,7 +96,7 @@ class ExactBox:
                 "relative_gap": relative_gap,
             }
             notices += _warn_if_gap_is_large(relative_gap)
-        certificate["proof"] = stored_proof(problem, search)
+        certificate["proof"] = proof
         return Enclosure(
             parameters=problem.parameters,
             units=problem.units,

@@ -132,6 +132,17 @@ def stored_proof(problem: BoundedProblem, search: BoxSearch) -> dict[str, Any]:
     }
 
 
+def count_proofs(stored: Mapping[str, Any]) -> int:
+    """Return the number of sums of equations in a stored proof."""
+    count = 0
+    for case in (stored, *stored["cases"]):
+        for done in case["rounds"]:
+            count += len(done["contradictions"])
+            for bound in done["bounds"]:
+                count += len(bound["proofs"])
+    return count
+
+
 def _stored_rounds(case: Case, cited: IntArray) -> list[dict[str, Any]]:
     """Return the rounds of a case that prove something."""
     rounds = []

@@ -5,12 +5,19 @@ The file lists equations, |effort - W theta| <= bound for some W between `lower`
 proves its box by sums of equations: c theta >= lambda g + min over the box so far of (c
 - lambda G) theta. A bound needs q + 1 such sums without a common equation, because one
 of them is then free of wrong ones; sets of equations that nothing in the box satisfies
-are proofs too. No number of the file is trusted but equations and prior, no rounding
-happens, and no code is shared with the solver.
+are proofs too. No rounding happens, and no code is shared with the solver.
+
+The file has a digest of its content, so any change after it was written is found. Who
+forges a file can compute a new digest; then prior, error bounds and number of outliers
+must still be those of the settings in the file. What a file alone cannot prove is
+returned as assumed: that the equations belong to the robot, the logs and the settings
+whose digests it states. `gough bounds --verify box.json --robot R --log L` derives the
+equations again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from fractions import Fraction
@@ -19,6 +26,9 @@ from typing import Any
 
 Box = list[tuple[Any, Any]]  # fractions, or an infinite float where nothing is known
 INFINITE = float("inf")
+FORMAT = 2  # of the files that this checker reads
+GUARANTEE = "safe dual bounds of linear programmes in outward-rounded interval arithmetic"
+UNPROVEN = ("smallest_fitting", "gap", "relative_gap", "notices")
 
 
 class Rejected(Exception):
@@ -26,25 +36,29 @@ class Rejected(Exception):
 
 
 def verify(content: dict[str, Any]) -> str:
-    """Check a stored enclosure and return in words what is proven.
+    """Check a stored enclosure and return in words what is proven, and what is assumed.
 
     Raises:
         Rejected: The file does not prove its box.
     """
     try:
+        _check_digest(content)
         certificate = content["certificate"]
         _require(
             "proof" in certificate,
             f"'{content['method']}' has no stored proof; exact boxes have",
         )
         proof = certificate["proof"]
+        _check_names(content)
+        _check_statements(content)
         stated = _box(content["lower"], content["upper"])
         boxes = _proven_boxes(proof)
         _require(bool(boxes), "nothing is left: the equations contradict each other")
-        for proven in boxes:
-            for name, limits, inner in zip(content["parameters"], stated, proven, strict=True):
-                inside = limits[0] <= inner[0] and inner[1] <= limits[1]
-                _require(inside, f"the bounds of '{name}' are not proven")
+        for j, (name, limits) in enumerate(zip(content["parameters"], stated, strict=True)):
+            lowest = min(box[j][0] for box in boxes)
+            highest = max(box[j][1] for box in boxes)
+            _require(limits == (lowest, highest), f"the bounds of '{name}' are not proven")
+        lines = _assumptions(content)
     except (
         KeyError,
         TypeError,
@@ -61,7 +75,139 @@ def verify(content: dict[str, Any]) -> str:
     removed = len(certificate.get("removed", ()))
     if removed:
         statement += f", {removed} left out by a heuristic"
-    return statement
+    return "\n".join([statement, "assumed:", *(f"  {line}" for line in lines)])
+
+
+def _check_digest(content: dict[str, Any]) -> None:
+    """Require that the content is what the digest in the file was computed from."""
+    stated = content["digest"]
+    others = {key: entry for key, entry in content.items() if key != "digest"}
+    text = json.dumps(others, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    computed = hashlib.sha256(text.encode()).hexdigest()
+    _require(
+        stated == computed,
+        "the file was changed after it was written: its content has another digest than it states",
+    )
+
+
+def _check_names(content: dict[str, Any]) -> None:
+    """Require one name and one unit for each parameter, and that the file is an enclosure."""
+    names = content["parameters"]
+    _require(content["kind"] == "enclosure", f"it is of kind '{content['kind']}'")
+    _require(content["format"] == FORMAT, f"its format is {content['format']}, not {FORMAT}")
+    _require(len(set(names)) == len(names), "a parameter is named twice")
+    _require(len(content["units"]) == len(names), "not every parameter has one unit")
+
+
+def _check_statements(content: dict[str, Any]) -> None:
+    """Require that what the file says beside the proof agrees with the proof."""
+    certificate = content["certificate"]
+    proof = certificate["proof"]
+    outliers = proof["outliers"]
+    removed = {tuple(pair) for pair in certificate.get("removed", ())}
+    cited = set(zip(proof["sample"], proof["row"], strict=True))
+    method = "exact box"
+    if "removed" in certificate:
+        method += ", trimmed (heuristic)"
+    elif outliers:
+        method = f"box with up to {outliers} outliers"
+    _require(content["method"] == method, f"the method is '{method}'")
+    _require(certificate["guarantee"] == GUARANTEE, "the guarantee has another text")
+    _require(certificate["outliers"] == outliers, "the numbers of outliers differ")
+    _require(not cited & removed, "an equation that was left out is cited")
+    _require(certificate["equations"] >= len(cited), "more equations are cited than used")
+    _require(certificate["proofs"] == _count_proofs(proof), "the number of proofs differs")
+    smallest, largest = certificate["error_bound"]
+    _require(
+        all(smallest <= bound <= largest for bound in proof["bound"]),
+        "the error bounds of the equations are not those that the certificate states",
+    )
+    if content["settings"]:
+        _check_settings(content, len(removed))
+
+
+def _check_settings(content: dict[str, Any], n_removed: int) -> None:
+    """Require that prior, error bounds and number of outliers are those of the settings."""
+    settings = content["settings"]
+    certificate = content["certificate"]
+    proof = certificate["proof"]
+    trimmed = "removed" in certificate
+    _require(settings["solver"] == ("trimmed" if trimmed else "exact"), "the solvers differ")
+    if trimmed:
+        _require(n_removed <= settings["outliers"], "more equations were left out than allowed")
+    _require(
+        proof["outliers"] == (0 if trimmed else settings["outliers"]),
+        "the numbers of outliers differ",
+    )
+    if not certificate["source"]["redundant"]:
+        stated = [settings["error_bound"]] * 2
+        _require(
+            certificate["error_bound"] == stated,
+            "the error bounds of the equations are not that of the settings",
+        )
+    prior = settings["prior"]
+    if prior is None:  # from the robot file
+        return
+    limits = zip(proof["prior_lower"], proof["prior_upper"], strict=True)
+    for name, (low, high) in zip(content["parameters"], limits, strict=True):
+        expected = prior.get(name, ["-inf", "inf"]) if isinstance(prior, dict) else prior
+        _require(
+            [low, high] == list(expected), f"the prior of '{name}' is not that of the settings"
+        )
+
+
+def _count_proofs(proof: dict[str, Any]) -> int:
+    """Return the number of sums of equations in a proof."""
+    count = 0
+    for case in (proof, *proof["cases"]):
+        for proven in case["rounds"]:
+            count += len(proven["contradictions"])
+            for bound in proven["bounds"]:
+                count += len(bound["proofs"])
+    return count
+
+
+def _assumptions(content: dict[str, Any]) -> list[str]:
+    """Return what the guarantee rests on and the file alone does not prove."""
+    proof = content["certificate"]["proof"]
+    smallest, largest = content["certificate"]["error_bound"]
+    if content["settings"]:
+        lines = _source_lines(content["certificate"]["source"], content["settings"])
+    else:
+        lines = ["the equations are right as they are in the file; it names no robot and no log"]
+    at_most = str(largest) if smallest == largest else f"{smallest} to {largest}, by equation"
+    lines.append(f"model and measurement together are off in an equation by at most {at_most}")
+    lines.append("the prior:")
+    limits = zip(content["units"], proof["prior_lower"], proof["prior_upper"], strict=True)
+    for name, (unit, low, high) in zip(content["parameters"], limits, strict=True):
+        lines.append(f"  {name} in [{low}, {high}] {unit}")
+    lines.append(f"not proven, and no part of the guarantee: {', '.join(UNPROVEN)}")
+    return lines
+
+
+def _source_lines(source: dict[str, Any], settings: dict[str, Any]) -> list[str]:
+    """Return what equations and units were derived from."""
+    lines = [
+        f"Gough {source['version']} derives the equations and units, with the settings in the "
+        "file, from",
+        f"  robot {source['robot']}, SHA-256 {source['robot_sha256']}",
+    ]
+    for name, digest in source["logs"]:
+        lines.append(f"  log {name}, SHA-256 {digest}")
+    if source["gains"]:
+        lines.append(f"  drive gains {source['gains']}")
+    if source["constants"]:
+        lines.append(f"  constants of joint terms {source['constants']}")
+    if source["redundant"]:
+        lines.append(f"which are those of an error of {settings['error_bound']} on every motor")
+    if settings["position_error"] is None:
+        lines.append("positions are exact")
+    else:
+        lines.append(
+            f"positions are off by at most {settings['position_error']} m or rad, and the pose has "
+            f"no harmonics above {settings['cutoff']} Hz"
+        )
+    return lines
 
 
 def _proven_boxes(proof: dict[str, Any]) -> list[Box]:
@@ -152,6 +298,7 @@ class _Checker:
         """
         unknown = [j for j, limits in enumerate(box) if INFINITE in (-limits[0], limits[1])]
         if not unknown or len(sets) <= self.outliers:
+            _require(not sets, "a start is not needed")
             return box
         _require_disjoint(sets)
         reach = dict.fromkeys(unknown, Fraction(0))

@@ -10,6 +10,7 @@ written to the last bit.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -152,6 +153,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
+
+
+def content_digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of what JSON can hold, whatever the order of keys, as hexadecimal text."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def restored(kind: Any, stored: Any) -> Any:

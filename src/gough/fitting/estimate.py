@@ -6,11 +6,12 @@ Drive gains and payload parameters are ordinary named parameters here (`leg1.sli
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +32,7 @@ from gough.core.display import (
     stacked_axes,
     text_table,
 )
-from gough.core.documents import plain
+from gough.core.documents import content_digest, plain, read_json
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
 from gough.core.notices import Notice, notice_lines, ordered
@@ -463,6 +464,23 @@ class Enclosure(StoredRecord):
                 "an empty set is not an enclosure",
                 name=self.parameters[bad],
             )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, numbers and strings, and a digest of them."""
+        content = super().to_dict()
+        return {**content, "digest": content_digest(content)}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote; raises `InvalidInput` if the file was changed since."""
+        content = read_json(path, cls.stored_as)
+        if content.pop("digest", None) != content_digest(content):
+            raise InvalidInput(
+                f"'{path}' was changed after it was written: its content has another digest than "
+                "it states; compute the box again",
+                path=path,
+            )
+        return super().load(path)
 
     def __len__(self) -> int:
         return len(self.parameters)

@@ -34,6 +34,7 @@ from gough.processing.averaging import (
 from gough.processing.filters import lowpass_periodic
 from gough.processing.processed_log import ProcessedLog
 from gough.processing.regressions import regression
+from gough.processing.valid_equations import rows_with_coulomb
 
 # Condition number of the correlation of positions from which it is taken as singular.
 MAX_CORRELATION_CONDITION = 1e12
@@ -219,6 +220,11 @@ class _Family(ABC):
         """Covariance of the averaged positions' errors, (a, a)."""
         return self.period.position_covariance
 
+    @property
+    def processed(self) -> ProcessedLog:
+        """The averaged period as its regressions see it."""
+        return self.period.processed
+
     @abstractmethod
     def moved(self, z: FloatArray) -> PositionVelocityAcceleration:
         """Return the pose and its rates at z, (N, m) each."""
@@ -238,7 +244,7 @@ class _Family(ABC):
     def _computed_motion(self, z: FloatArray) -> Motion:
         period = self.period
         model = period.model
-        processed = period.processed
+        processed = self.processed
         motion = model.kinematics.motion(
             period.average.time,
             *self.moved(z),
@@ -257,7 +263,7 @@ class _Family(ABC):
     def regression(self, z: FloatArray) -> Regression:
         """Return the regression at z, with the mask of valid equations."""
         period = self.period
-        processed = replace(period.processed, motion=self.motion(z))
+        processed = replace(self.processed, motion=self.motion(z))
         return regression(period.model, processed, period.base, decimate=False)
 
     def position_residual(self, z: FloatArray) -> FloatArray:
@@ -327,6 +333,22 @@ class TrajectoryFamily(_Family):
     harmonics: int  # of the trajectory
 
     @cached_property
+    def processed(self) -> ProcessedLog:
+        """The averaged period, without dead bands that no valid equation is inside of.
+
+        Valid equations are those whose velocities, as recorded, determine the sign of
+        friction. While the trajectory varies, some of them pass the edge of a dead band,
+        where friction has a kink: the likelihood would have local minima there, at which
+        its gradient does not vanish. Signs that are known stay as they are.
+        """
+        processed = self.period.processed
+        acts_on_row = rows_with_coulomb(self.period.model)  # (n, r)
+        used = (processed.valid[:, None, :] & acts_on_row).any(axis=2)  # (N, n)
+        outside = np.abs(processed.motion.qd) >= processed.dead_band
+        known = (outside | ~used).all(axis=0)
+        return replace(processed, dead_band=np.where(known, 0.0, processed.dead_band))
+
+    @cached_property
     def basis(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Phi and its first two derivatives by time, (N, 1 + 2 harmonics) each."""
         average = self.period.average
@@ -373,7 +395,7 @@ class TrajectoryFamily(_Family):
             motion.q,
             np.ascontiguousarray(motion.qd[:, rows]),
             np.ascontiguousarray(motion.qdd[:, rows]),
-            period.processed.dead_band,
+            self.processed.dead_band,
             chi,
             load,
         )

@@ -129,20 +129,14 @@ def run(
 
     Example:  gough run study.toml
     """
-    from gough.app.studies.study_file import run_study, step_settings
+    from gough.app.studies.study_file import json_of_step, run_study
 
     done = []
     with progress(f"running {study}", quiet=as_json) as update:
         for verb, options, result in run_study(
             study, force=force, fail_on=fail_on, progress=update
         ):
-            settings = step_settings(verb, options)
-            done.append(
-                {
-                    "verb": verb,
-                    "result": result.to_dict() | {"settings": settings},
-                }
-            )
+            done.append({"verb": verb, "result": json_of_step(verb, options, result)})
             if not as_json:
                 say(f"{verb}: {_headline(result)}")
             if has_failed(result, options.get("fail_on")):

@@ -18,35 +18,69 @@ from gough.app.cli.display import (
     say,
 )
 from gough.app.studies.step import WrittenFiles
-from gough.app.studies.study_file import run_step, step_settings
+from gough.app.studies.study_file import json_of_step, run_step
 from gough.app.studies.verbs import step_type
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.options import REQUIRED, Option, options_of
+from gough.engine import as_model
 
 
-def verify_box(path: str | None) -> None:
-    """Verify a stored box, print what is proven, and exit."""
+def verify_box(context: typer.Context, given: bool) -> None:
+    """Verify a stored box if one is given, print what is proven, and exit."""
+    path = context.params["verify"]
+    robot = context.params["verify_robot"]
+    logs = context.params["verify_log"]
     if path is None:
+        if robot or logs:
+            raise InvalidInput("--robot and --log belong to --verify; here both are arguments")
         return
+    if bool(robot) != bool(logs):
+        raise InvalidInput("give both --robot and --log, or neither")
+    from gough.app.studies.input_files import read_logs
+    from gough.bounding.rederive import rederive
     from gough.bounding.verify import Rejected, verify
     from gough.core.documents import read_json
 
+    content = read_json(path, "enclosure")
     try:
-        say(verify(read_json(path, "enclosure")))
+        statements = [verify(content)]
+        if robot:
+            model = as_model(robot)
+            statements.append(rederive(content, model, read_logs(logs, None, model)))
     except Rejected as error:
         raise InvalidInput(f"'{path}' does not prove its box: {error}", path=path) from None
+    say("\n".join(statements))
     raise typer.Exit
 
 
-VerifyOption = Annotated[
-    str | None,
-    typer.Option(
+def verify_parameters() -> list[inspect.Parameter]:
+    """Return the options that check a stored box instead of computing one.
+
+    They are eager: the arguments of the command are not needed then. The last one is never
+    given, and options that are not given are processed after those that are.
+    """
+    box = typer.Option(
         is_eager=True,
-        callback=verify_box,
         metavar="BOX",
         help="Check a stored box (.json) in fractions, and nothing else.",
-    ),
-]
+    )
+    robot = typer.Option(
+        "--robot",
+        is_eager=True,
+        help="With --verify: derive the equations again from this robot and the logs.",
+    )
+    log = typer.Option(
+        "--log",
+        is_eager=True,
+        help="With --verify: a log, with its description as log.csv@its.toml; may be repeated.",
+    )
+    last = typer.Option("--verify-box", is_eager=True, hidden=True, callback=verify_box)
+    return [
+        _keyword("verify", Annotated[str | None, box], None),
+        _keyword("verify_robot", Annotated[str | None, robot], None),
+        _keyword("verify_log", Annotated[list[str] | None, log], None),
+        _keyword("verify_box", Annotated[bool, last], False),
+    ]
 
 
 def command(name: str) -> Callable[..., None]:
@@ -61,7 +95,7 @@ def command(name: str) -> Callable[..., None]:
         except GoughError as error:
             raise type(error)(name_flags(str(error), options), **error.numbers) from None
         if as_json:
-            print_json(result.to_dict() | {"settings": step_settings(name, given)})
+            print_json(json_of_step(name, given, result))
         else:
             say(name_flags(result.summary(), options))
             if not isinstance(result, WrittenFiles):
@@ -73,7 +107,7 @@ def command(name: str) -> Callable[..., None]:
     parameters.sort(key=lambda parameter: parameter.default is not parameter.empty)
     parameters.append(_keyword("as_json", Json, False))
     if name == "bounds":
-        parameters.append(_keyword("verify", VerifyOption, None))
+        parameters += verify_parameters()
     function: Any = call  # functions take attributes, which their types do not show
     function.__signature__ = inspect.Signature(parameters)
     function.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -83,7 +117,7 @@ def command(name: str) -> Callable[..., None]:
 def _parse_words(options: Mapping[str, Option], words: Mapping[str, Any]) -> dict[str, Any]:
     given = {}
     for name, word in words.items():
-        if word is not None:
+        if word is not None and name in options:
             given[name] = parse_cli_value(options[name], word)
     return given
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gough.app.studies.step import FailOn, Progress
+from gough.app.studies.step import FailOn, Outcome, Progress
 from gough.app.studies.verbs import VERBS, step_type
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidStudy, nearest
@@ -129,6 +129,17 @@ def step_settings(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if not known[key].about.file and key not in UNSTORED_OPTIONS:
             settings[key] = stored
     return settings
+
+
+def json_of_step(name: str, options: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+    """Return the result of a step as JSON, with the settings of the step.
+
+    A result with a digest has its settings already, and the digest is of them too.
+    """
+    content = outcome.to_dict()
+    if "digest" not in content:
+        content = content | {"settings": step_settings(name, options)}
+    return content
 
 
 def run_study(
