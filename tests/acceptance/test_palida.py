@@ -8,6 +8,7 @@ import numpy as np
 import palida_control
 import palida_figures
 import palida_identification
+import palida_likelihood
 import pytest
 from palida_experiment import HARMONICS, a_priori, found_from
 from palida_studies import (
@@ -187,3 +188,12 @@ def test_conclusions_of_ah09_hold_on_designs_of_their_own_with_noise_in_the_loop
         assert min(row[name] for row in rows) > 1, name
     assert np.mean([row["coverage"] for row in rows]) > 0.92
     assert "1 design" in palida_figures.summary(rows)
+
+
+@pytest.mark.parametrize("micrometres", [30, 300, 1000])
+def test_full_likelihood_converges_in_50_of_50_recordings_near_its_bound(
+    study: Study, micrometres: int
+) -> None:
+    row = palida_likelihood.compared(study.model, study.rounds[-1], 1e-6 * micrometres, 50)
+    assert row["converged"] == 50, row["failed"]
+    assert 0.85 < row["full"] < 1.15

@@ -339,7 +339,7 @@ class TrajectoryFamily(_Family):
         Valid equations are those whose velocities, as recorded, determine the sign of
         friction. While the trajectory varies, some of them pass the edge of a dead band,
         where friction has a kink: the likelihood would have local minima there, at which
-        its gradient does not vanish. Signs that are known stay as they are.
+        its gradient does not vanish. Without the band the sign of friction stays.
         """
         processed = self.period.processed
         acts_on_row = rows_with_coulomb(self.period.model)  # (n, r)
