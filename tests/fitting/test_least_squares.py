@@ -297,3 +297,16 @@ def test_fixed_parameters_move_to_the_effort(joint):
     )
     with pytest.raises(InvalidInput, match="no parameter"):
         fix_parameters(problem, {"nothing": 1.0})
+
+
+@pytest.mark.parametrize("scatter", [0.0, 1e-15])
+def test_gauss_markov_fits_repetitions_that_do_not_scatter(scatter):
+    """Without noise the covariance of repetitions is zero: it gives no weights, and needs none."""
+    clean = make_problem(noise=0.0)
+    size = scatter * np.abs(clean.effort).max()
+    repeats = np.stack([clean.effort + size * k for k in (-1, 0, 1)])
+    problem = replace(clean, replicates=repeats, covariance=size**2 * np.eye(3))
+    estimate = GaussMarkov().fit(problem)
+    np.testing.assert_allclose(estimate.values, np.linalg.lstsq(*stack(clean))[0], rtol=1e-9)
+    with pytest.raises(InvalidInput, match="not positive"):
+        GaussMarkov(covariance=np.zeros((3, 3))).fit(problem)

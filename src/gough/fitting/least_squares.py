@@ -21,6 +21,7 @@ from gough.fitting.problem import (
     samples_of,
     statistics_of,
 )
+from gough.fitting.regression import Regression
 from gough.fitting.row_noise import estimate_row_noise
 from gough.fitting.solve import Solution, solve
 from gough.fitting.uncertainty import (
@@ -29,6 +30,8 @@ from gough.fitting.uncertainty import (
     linear_influence,
     useful_samples,
 )
+
+SCATTER_ROUNDING = 1e-12  # scatter of repetitions, over the rms effort, that is rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +101,7 @@ class GaussMarkov:
     Args:
         covariance: Of the rows' noise: (r, r), or (t, r, r) per sample, or 'estimated' from
             the residuals and iterated, or None for the problem's own covariance and, if it
-            has none, 'estimated'. [product of the row units]
+            has none or repetitions do not scatter, 'estimated'. [product of the row units]
         iterations, tolerance: Of the estimated covariance, as in `WeightedLeastSquares`.
         uncertainty: As in `LeastSquares`.
     """
@@ -119,7 +122,7 @@ class GaussMarkov:
     def fit(self, problem: LinearProblem) -> Estimate:
         """Return the estimate of a regression, or of block statistics with `joint=True`."""
         covariance = self.covariance
-        if covariance is None:
+        if covariance is None and _scatters(problem):
             covariance = getattr(problem, "covariance", None)
         if covariance is None or isinstance(covariance, str):
             notice = Notice(
@@ -153,6 +156,19 @@ class GaussMarkov:
             freedom=np.inf,
             method="Gauss-Markov",
         )
+
+
+def _scatters(problem: LinearProblem) -> bool:
+    """Return whether the problem's own covariance has more than rounding in every row.
+
+    It is that of repetitions, which may be equal: then it gives no weights.
+    """
+    covariance = getattr(problem, "covariance", None)
+    if covariance is None or not isinstance(problem, Regression):
+        return covariance is not None
+    rms = np.sqrt((problem.effort**2).mean(axis=0))
+    deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
+    return bool((deviation > SCATTER_ROUNDING * rms).all())
 
 
 def _fit_with_estimated_noise(
