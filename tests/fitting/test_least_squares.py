@@ -57,19 +57,21 @@ def test_weighted_least_squares_equals_statsmodels_with_the_same_weights():
     np.testing.assert_allclose(
         reference.scale, 1.0, rtol=1e-7
     )  # converged weights make the weighted variance one
-    # That the weights are estimates adds 2 s_j (1 - s_j) / f_j of the variance, s_j the share of
-    # row j in it.
+    # That the weights are estimates adds 2 sum_j (P_j - P_j C P_j) / f_j of Kenward and Roger,
+    # P_j the information of row j and C the covariance, and takes as much from its estimate.
     sigma = np.sqrt(np.diag(estimate.noise_covariance))
-    slopes = (problem.regressor / sigma[:, None]) @ reference.normalized_cov_params
-    share = (slopes**2).sum(axis=0) / np.diag(reference.normalized_cov_params)
-    fitted = np.einsum(
-        "trp,pq,trq->r",
-        problem.regressor / sigma[:, None],
-        reference.normalized_cov_params,
-        problem.regressor / sigma[:, None],
+    covariance = reference.normalized_cov_params
+    addition = 0.0
+    for j in range(3):
+        rows = problem.regressor[:, j] / sigma[j]
+        information = rows.T @ rows
+        freedom = 200 - np.trace(information @ covariance)
+        addition = addition + (information - information @ covariance @ information) * 2 / freedom
+    root = np.linalg.cholesky(covariance)
+    inverse = np.linalg.inv(np.eye(4) - root.T @ addition @ root)
+    np.testing.assert_allclose(
+        estimate.covariance, root @ inverse @ inverse @ root.T, rtol=1e-7, atol=1e-12
     )
-    extra = (2 * share * (1 - share) / (200 - fitted)[:, None]).sum(axis=0)
-    np.testing.assert_allclose(estimate.std, reference.bse / (1 - extra), rtol=1e-7)
 
 
 def test_converged_weights_are_a_fixed_point_of_the_residuals():

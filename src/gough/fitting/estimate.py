@@ -89,14 +89,13 @@ class EstimateCovariance:
             degrees_of_freedom=self.degrees_of_freedom,
         )
 
-    def inflated(self, factor: FloatArray) -> EstimateCovariance:
-        """Return the same with the variances of the parameters times a factor, (p,)."""
-        root = np.sqrt(factor)
-        return replace(
-            self,
-            covariance=self.covariance * np.outer(root, root),
-            sources=tuple(replace(source, std=source.std * root) for source in self.sources),
-        )
+    def widened(self, addition: FloatArray) -> EstimateCovariance:
+        """Return the same with something added to the covariance of every source, (p, p)."""
+        variance = np.diag(addition)
+        sources = []
+        for source in self.sources:
+            sources.append(replace(source, std=np.sqrt(source.std**2 + variance)))
+        return replace(self, covariance=self.covariance + addition, sources=tuple(sources))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

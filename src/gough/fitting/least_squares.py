@@ -195,7 +195,7 @@ def _fit_with_estimated_noise(
         iterations=settings.iterations,
         tolerance=settings.tolerance,
     )
-    freedom, inflation = noise.freedom_and_inflation()
+    freedom, widening = noise.freedom_and_widening()
     return _estimate(
         problem,
         statistics.whitened(noise.covariance),
@@ -204,7 +204,7 @@ def _fit_with_estimated_noise(
         freedom=freedom,
         method=method,
         notices=(*notices, *noise.notices),
-        inflation=inflation,
+        widening=widening,
         solution=noise.solution,
     )
 
@@ -218,7 +218,7 @@ def _estimate(
     freedom: FloatArray | float,
     method: str,
     notices: tuple[Notice, ...] = (),
-    inflation: FloatArray | None = None,
+    widening: FloatArray | None = None,
     solution: Solution | None = None,
 ) -> Estimate:
     """Return the estimate from whitened statistics.
@@ -231,7 +231,7 @@ def _estimate(
         freedom: Degrees of freedom under white noise, (p,) or one number.
         method: Name of the estimator.
         notices: To report.
-        inflation: Factor of the variances because the noise is estimated, (p,).
+        widening: Added to the covariance because the noise is estimated, (p, p).
         solution: Of the whitened equations, if it is known already.
     """
     if solution is None:
@@ -241,8 +241,8 @@ def _estimate(
         sampled = sampled.whitened(noise)
     influence = linear_influence(white, sampled, solution.root, solution.values)
     covariance = estimate_covariance(influence, uncertainty, freedom)
-    if inflation is not None:
-        covariance = covariance.inflated(inflation)
+    if widening is not None:
+        covariance = covariance.widened(widening)
     return build_estimate(
         problem,
         solution.values,

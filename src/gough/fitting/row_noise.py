@@ -20,6 +20,7 @@ from gough.fitting.block_statistics import BlockStatistics, JointFactor
 from gough.fitting.solve import Solution, solve
 from gough.fitting.whitening import inverse_root
 
+MAX_EXTRA_VARIANCE = 0.5  # of estimated weights, over the variance; more is no first order
 ROUNDING_LEVEL = 1e-9  # of the terms of a row: a smaller residual is rounding, not noise
 # Smallest eigenvalue of the correlation between rows below which it is not used
 MIN_ROW_CORRELATION_EIGENVALUE = 1e-8
@@ -277,30 +278,44 @@ class RowNoise:
             return np.asarray((1 - weight) * correlation + weight * np.eye(len(correlation)))
         return correlation
 
-    def freedom_and_inflation(self) -> tuple[FloatArray, FloatArray]:
-        """Return degrees of freedom and inflation factor of each parameter's variance, (p,) each.
+    def freedom_and_widening(self) -> tuple[FloatArray, FloatArray]:
+        """Return degrees of freedom of each variance (p,), and what covariances gain, (p, p).
 
         With C the fraction of whitened rows in a parameter's variance (trace 1) and f_ij
         the degrees of freedom of the estimated covariance, Satterthwaite gives 1 / sum_ij
-        C_ij^2 / f_ij. That the weights are estimates adds Lambda = sum_ij C_ii (1 + d_ij) /
-        f_ij - 2 / freedom to the variance, and takes as much from its estimate (Kackar and
-        Harville 1984, to first order with few parameters): it is inflated by 1 / (1 -
-        Lambda)^2.
+        C_ij^2 / f_ij.
+
+        That the weights are estimates adds L Lambda L^T to the covariance L L^T, and takes
+        as much from its estimate (Kackar and Harville 1984, Kenward and Roger 1997, to
+        first order). With U_i the whitened equations of row i times L and K_ij = U_i^T U_j
+
+            Lambda = sum_ij ((1 + d_ij) K_ii - K_ij K_ij - K_ij K_ji) / f_ij
+
+        The covariance becomes L (1 - Lambda)^-2 L^T. Factors of the single variances would
+        not do: nearly dependent parameters have combinations that are known much better
+        than each of them.
         """
-        covariance = self.solution.root @ self.solution.root.T
-        C = np.zeros((len(covariance), *self.covariance.shape))
-        every = np.arange(len(C))
-        for root, group in zip(self.roots, self.row_groups):
-            slopes = root @ (group.stacked[:, :, :-1] @ covariance)
-            slopes = slopes.transpose(2, 0, 1)
+        root = self.solution.root
+        q = root.shape[1]
+        products = np.zeros((*self.covariance.shape, q, q))  # K
+        for row_root, group in zip(self.roots, self.row_groups):
+            slopes = row_root @ (group.stacked[:, :, :-1] @ root)
             rows = group.valid_rows
-            C[np.ix_(every, rows, rows)] += slopes.transpose(0, 2, 1) @ slopes
-        C /= np.trace(C, axis1=1, axis2=2)[:, None, None]
+            products[np.ix_(rows, rows)] += np.einsum(
+                "kia,kjb->ijab", slopes, slopes, optimize=True
+            )
         inverse = 1 / self.pair_freedom
+        C = np.einsum("pa,ijab,pb->pij", root, products, root, optimize=True)
+        C /= np.trace(C, axis1=1, axis2=2)[:, None, None]
         freedom = 1 / (C**2 * inverse).sum(axis=(1, 2))
         row_sums = (inverse * (1 + np.eye(len(inverse)))).sum(axis=1)
-        extra = np.diagonal(C, axis1=1, axis2=2) @ row_sums - 2 / freedom
-        return freedom, 1 / (1 - np.clip(extra, 0.0, 0.5)) ** 2
+        extra = np.einsum("iiab,i->ab", products, row_sums)
+        both = products + products.transpose(0, 1, 3, 2)
+        extra -= np.einsum("ijab,ijbc,ij->ac", products, both, inverse, optimize=True)
+        values, vectors = np.linalg.eigh((extra + extra.T) / 2)
+        gain = 1 / (1 - np.clip(values, 0.0, MAX_EXTRA_VARIANCE)) ** 2 - 1
+        directions = root @ vectors
+        return freedom, np.asarray((directions * gain) @ directions.T)
 
 
 def pooled_degrees_of_freedom(variances: FloatArray, freedom: FloatArray) -> FloatArray:
