@@ -1,6 +1,6 @@
 """Are standard errors right? Simulation-based calibration of every estimator.
 
-    python benchmarks/calibration.py [linear] [nonlinear] [--robots R ...] [--trials N] [--json]
+    python benchmarks/calibration.py [linear] [nonlinear] [--robots R ...] [--trials N] [--json] [--small]
 
 `linear`: a processed log of every bundled robot, once periodic and once in one pass; the noise of
 its efforts is drawn again in each trial, and all linear estimators fit it with their defaults.
@@ -388,7 +388,12 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser.add_argument("--robots", nargs="+", default=ROBOTS, help="of the linear part")
     parser.add_argument("--trials", type=int, help="200 and 50 by default")
     parser.add_argument("--json", action="store_true", help="print numbers for machines")
+    parser.add_argument("--small", action="store_true", help="one robot, three trials")
     chosen = parser.parse_args(arguments)
+    if chosen.small:
+        chosen.parts = ["linear"]
+        chosen.robots = ["five_bar"]
+        chosen.trials = 3
     rows: list[Errors] = []
     if "linear" in chosen.parts:
         rows += linear(chosen.robots, chosen.trials or TRIALS)

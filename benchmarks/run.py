@@ -23,6 +23,7 @@ ALL = (
     "estimation",
     "serial",
     "coverage",
+    "calibration",
     "scale",
     "bounds",
     "uncertain_positions",
