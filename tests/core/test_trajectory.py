@@ -393,7 +393,7 @@ def test_a_table_without_its_numbers_is_refused_by_name(tmp_path, lines):
 
 
 def test_missing_files_and_folders_are_reported(tmp_path):
-    with pytest.raises(InvalidTrajectory, match="No such file"):
+    with pytest.raises(InvalidTrajectory, match="there is no file"):
         load_trajectory(tmp_path / "none.json")
     with pytest.raises(OutputError, match="check the folder"):
         make_fourier().save(tmp_path / "none" / "t.json")

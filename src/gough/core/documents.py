@@ -18,28 +18,30 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from gough.core.budget import (
+    MAX_DIGITS,
+    MAX_JSON_CHARACTERS,
+    MAX_TEXT_NESTING,
+    MAX_TOML_CHARACTERS,
+    read_text,
+)
 from gough.core.errors import InvalidInput
 
 STORED_FORMAT = 2  # of stored results
-MAX_JSON_CHARACTERS = 64 * 2**20  # a stored result of a large robot has a few million
-MAX_TOML_CHARACTERS = 4 * 2**20  # people write these files
-MAX_NESTING = 60  # brackets inside brackets, and parts of a dotted key; robot files have five
-MAX_DIGITS = 400  # of one number; a double has seventeen
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
-_DOTTED = re.compile(rf"(?<![\w\-\"'])[\w\-\"']++(?:\s*+\.\s*+[\w\-\"']++){{{MAX_NESTING},}}")
+_DOTTED = re.compile(rf"(?<![\w\-\"'])[\w\-\"']++(?:\s*+\.\s*+[\w\-\"']++){{{MAX_TEXT_NESTING},}}")
 _LONG_NUMBER = re.compile(rf"[\d_]{{{MAX_DIGITS},}}")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Parse TOML; raises `InvalidInput` if it is not valid, or beyond the limits above."""
     _check_length(text, MAX_TOML_CHARACTERS)
-    _refuse_match(text, _DOTTED, f"a key with more than {MAX_NESTING} parts")
+    _refuse_match(text, _DOTTED, f"a key with more than {MAX_TEXT_NESTING} parts")
     parsed: dict[str, Any] = _parse(text, tomllib.loads)
     return parsed
 
@@ -78,8 +80,8 @@ def _check_nesting(text: str) -> None:
     depth = 0
     for bracket in re.finditer(r"[\[{\]}]", without_strings):
         depth += 1 if bracket[0] in "[{" else -1
-        if depth > MAX_NESTING:
-            what = f"brackets nested more than {MAX_NESTING} deep"
+        if depth > MAX_TEXT_NESTING:
+            what = f"brackets nested more than {MAX_TEXT_NESTING} deep"
             raise _error_at(text, bracket.start(), what)
 
 
@@ -209,11 +211,10 @@ def _restored_dataclass(kind: type, stored: Mapping[str, Any]) -> Any:
 
 def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     """Read a stored result and check its kind and its format."""
+    text = read_text(path, MAX_JSON_CHARACTERS)
     try:
-        content = parse_json(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidInput(f"cannot read '{path}': {error.strerror}", path=path) from error
-    except (UnicodeDecodeError, InvalidInput) as error:
+        content = parse_json(text)
+    except InvalidInput as error:
         raise InvalidInput(f"'{path}' is not JSON: {error}", path=path) from error
     header = content if isinstance(content, dict) else {}
     stored_kind = header.get("kind")

@@ -22,6 +22,7 @@ from gough.core.arrays import (
     check_shape,
     check_shapes,
 )
+from gough.core.budget import MAX_TABLE_BYTES, read_text
 from gough.core.display import stacked_axes
 from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidTrajectory, nearest
@@ -587,14 +588,12 @@ def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -
         path: Of the file.
         robot: Name of the robot that will run it; a file made for another one is an error.
     """
+    text = read_text(path, MAX_TABLE_BYTES, InvalidTrajectory)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
         if Path(path).suffix.lower() == ".csv":
             return _from_table(text, robot or "")
         trajectory = _from_dict(parse_json(text))
-    except OSError as error:
-        raise InvalidTrajectory(f"cannot read '{path}': {error.strerror}", path=path) from error
-    except (ValueError, IndexError, csv.Error, GoughError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError, csv.Error, GoughError) as error:
         raise InvalidTrajectory(f"'{path}' is no trajectory: {error}", path=path) from error
     if robot is not None and trajectory.robot and trajectory.robot != robot:
         raise InvalidTrajectory(

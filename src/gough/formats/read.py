@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gough.core.budget import MAX_ROBOT_BYTES, read_text
 from gough.core.errors import InvalidMechanism
 from gough.formats.mjcf import read_mjcf
 from gough.formats.robot_description import describe
@@ -56,10 +57,7 @@ def _read_sidecar(source: str, loops: str | None) -> dict[str, Any]:
     if not paths:
         return {}
     path = paths[0]
-    try:
-        return read_yaml(path.read_text(encoding="utf-8-sig"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidMechanism(f"'{path}' cannot be read: {error}", file=str(path)) from None
+    return read_yaml(read_text(path, MAX_ROBOT_BYTES, InvalidMechanism), str(path))
 
 
 def read_robot(text: str, source: str) -> Mechanism:

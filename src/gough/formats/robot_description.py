@@ -157,10 +157,16 @@ class _Builder:
         }
         self._renamed: dict[str, str] = {}
         joints, cut = _spanning_tree(tree)
+        self._parents: dict[str, set[str]] = {}  # by the names of joints in the file
+        for connection in tree.joints:
+            self._parents.setdefault(connection.name, set()).add(connection.parent)
         self.platform = self._add_platform(joints)
         for joint in joints:
             if joint.child not in self.places:
                 self._add_joint(joint)
+        self._links_of_body: dict[str, list[Link]] = {}
+        for link in tree.links:
+            self._links_of_body.setdefault(self.places[link.name][0], []).append(link)
         self.bodies = [self._body(joint.child) for joint in self.joints]
         self.closures: list[Closure] = []
         for loop in (*tree.loops, *cut):
@@ -228,7 +234,7 @@ class _Builder:
 
     def _is_reversed(self, joint: Connection) -> bool:
         """Tell whether a joint leads from the child to the parent of the file."""
-        return any(j.name == joint.name and j.parent != joint.parent for j in self.tree.joints)
+        return joint.parent not in self._parents.get(joint.name, {joint.parent})
 
     def _add_platform(self, joints: list[Connection]) -> str | None:
         """Add the joints that are task coordinates of a platform; return its name.
@@ -296,11 +302,10 @@ class _Builder:
         """Return a body with the parameters of all links that are part of it, about its frame."""
         total = np.zeros(10)
         parameters: set[str] = set()
-        for link in self.tree.links:
-            body, pose = self.places[link.name]
-            if body == name:
-                total = total + transform_inertia(pose, link.inertia)
-                parameters.update(_link_parameters(link, pose))
+        for link in self._links_of_body.get(name, ()):
+            pose = self.places[link.name][1]
+            total = total + transform_inertia(pose, link.inertia)
+            parameters.update(_link_parameters(link, pose))
         values = {p: number for p, number in zip(INERTIAL, total.tolist()) if number}
         if parameters and not parameters.issuperset(values):
             parameters = set(INERTIAL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -12,12 +11,13 @@ from typing import Any
 
 import yaml
 
+from gough.core.budget import MAX_DIGITS, MAX_YAML_CHARACTERS
 from gough.core.display import join_names
 from gough.core.errors import InvalidMechanism, nearest
 from gough.formats.tree import BALL_MOTIONS, Connection, Loop, Motion, RobotTree
+from gough.formats.xml import LARGEST_XML_NUMBER
 from gough.mechanism.closures import CLOSURES, ClosureKind
 from gough.mechanism.placement import IDENTITY
-from gough.mechanism.reader import MAX_ROBOT_BYTES
 from gough.mechanism.terms import TERMS
 
 _MOTIONS_ABOUT = dict(zip("XYZ", BALL_MOTIONS))
@@ -40,8 +40,6 @@ SIDECAR_KEYS = (
     "gravity",
 )
 JOINT_NUMBER_KEYS = ("home", "drive_gain")
-# An anchor or an alias of YAML, which may expand without end.
-_YAML_ANCHOR = re.compile(r"(?m)^[^#\n]*(?:^|[\s\[,:-])[&*]\w")
 _SHOWN_CHARS = 60  # of a value in errors
 
 
@@ -59,16 +57,42 @@ def _known_keys() -> tuple[str, ...]:
     return (*SIDECAR_KEYS, *JOINT_NUMBER_KEYS, *_term_keys(), *_closure_kinds())
 
 
+class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types
+    """YAML without what may expand or surprise: no aliases, and 1:30 is text, not 90."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Return the next node; raise at an alias, which may expand without end."""
+        if self.check_event(yaml.events.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(
+                None, None, "an alias, which loops do not need; write it out", mark
+            )
+        return super().compose_node(parent, index)
+
+
+_PlainLoader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|false|False", "tTfF"),
+    ("null", r"~|null|Null|", ["~", "n", "N", ""]),
+    ("int", rf"[-+]?(?:0|[1-9]\d{{0,{MAX_DIGITS}}})", "-+0123456789"),
+    ("float", r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?\.(?:inf|nan)", "-+.0123456789"),
+):
+    _PlainLoader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
+    )
+
+
 def read_yaml(text: str, source: str) -> dict[str, Any]:
     """Return the content of the YAML beside a URDF."""
-    if len(text) > MAX_ROBOT_BYTES or _YAML_ANCHOR.search(text):
+    if len(text) > MAX_YAML_CHARACTERS:
         raise InvalidMechanism(
-            f"{source}: too large, or with anchors, which loops do not need",
+            f"{source}: {len(text)} characters, expected at most {MAX_YAML_CHARACTERS} for the "
+            "loops of a robot",
             file=source,
         )
     try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        content = yaml.load(text, Loader=_PlainLoader)
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InvalidMechanism(f"{source}: not valid YAML: {reason}", file=source) from None
     if not isinstance(content, dict):
@@ -221,11 +245,12 @@ def _joint_names(
 
 def _known_name(name: Any, known: Collection[str], kind: str) -> str:
     """Return a name of the YAML, which must exist in the URDF."""
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
+        shown = str(name)[:_SHOWN_CHARS]
         raise InvalidMechanism(
-            f"the YAML names '{name}', which is no {kind} of the URDF{nearest(str(name), known)}"
+            f"the YAML names '{shown}', which is no {kind} of the URDF{nearest(shown, known)}"
         )
-    return str(name)
+    return name
 
 
 def _get(content: Mapping[str, Any], key: str, kind: type) -> Any:
@@ -240,6 +265,6 @@ def _get(content: Mapping[str, Any], key: str, kind: type) -> Any:
 def _number(given: Any, key: str) -> float:
     """Return a finite number of the YAML."""
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
-    if not is_number or not math.isfinite(given):
+    if not is_number or not abs(given) <= LARGEST_XML_NUMBER:
         raise InvalidMechanism(f"{key} holds {str(given)[:_SHOWN_CHARS]}, expected a number")
     return float(given)

@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterator
 from xml.parsers import expat
 
+from gough.core.budget import MAX_XML_DEPTH, MAX_XML_ELEMENTS
 from gough.core.errors import InvalidMechanism
 
-MAX_XML_DEPTH = 200  # nested elements; MJCF nests a body for each link of a chain
-MAX_XML_ELEMENTS = 100_000  # a humanoid with hands has three thousand
 LARGEST_XML_NUMBER = 1e30  # some files write 1e308 for no limit; its square would overflow
 
 

@@ -9,11 +9,18 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, get_type_hints
-from zipfile import BadZipFile
 
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
+from gough.core.budget import (
+    MAX_JSON_CHARACTERS,
+    MAX_UNPACKED_BYTES,
+    Budget,
+    load_arrays,
+    read_bytes,
+    read_text,
+)
 from gough.core.display import check_type, stacked_axes
 from gough.core.documents import parse_json, plain, restored
 from gough.core.errors import InvalidInput
@@ -423,12 +430,16 @@ def load_identification(folder: str | Path) -> Identification:
     )
     path = Path(folder) / RESULT_FILE
     try:
-        content = parse_json(locate_written(folder, RESULT_FILE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+        is_stored = locate_written(folder, RESULT_FILE).is_file()
+    except (OSError, ValueError):  # a NUL in the path
+        is_stored = False
+    if not is_stored:
         raise InvalidInput(
             f"'{path}' does not exist; give the folder that `gough identify -o` wrote"
-        ) from None
-    except (InvalidInput, UnicodeDecodeError) as error:
+        )
+    try:
+        content = parse_json(read_text(locate_written(folder, RESULT_FILE), MAX_JSON_CHARACTERS))
+    except InvalidInput as error:
         raise InvalidInput(f"'{path}' is not a result of Gough: {error}") from None
     version = content.get("format") if isinstance(content, dict) else None
     if version != RESULT_FORMAT:
@@ -438,25 +449,17 @@ def load_identification(folder: str | Path) -> Identification:
         )
     try:
         stored = dict(content["stored"])
-        with np.load(locate_written(folder, FITS_FILE)) as arrays:
-            for k, fit in enumerate(stored["fits"]):
-                for name in FIT_ARRAYS:
-                    fit[name] = arrays[f"{k}.{name}"]
+        packed = read_bytes(locate_written(folder, FITS_FILE), MAX_UNPACKED_BYTES)
+        arrays = load_arrays(packed, Budget(str(path), len(packed)))
+        for k, fit in enumerate(stored["fits"]):
+            for name in FIT_ARRAYS:
+                fit[name] = arrays[f"{k}.{name}"]
         entries = {}
         for name, hint in get_type_hints(Identification).items():
             if name in stored:
                 entries[name] = restored(hint, stored[name])
         return Identification(**entries)
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        OSError,
-        EOFError,
-        MemoryError,
-        RecursionError,
-        BadZipFile,
-    ) as error:
+    except Exception as error:  # whatever a damaged file makes NumPy, zlib and the types raise
         raise InvalidInput(
             f"'{path}' is damaged: {error!r}; run the identification again"
         ) from None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from gough.core.budget import MAX_TOML_CHARACTERS, read_text
 from gough.core.documents import parse_toml
 from gough.core.errors import (
     GoughError,
@@ -130,8 +131,8 @@ def load_description(path: str | Path) -> Description:
     """Read a description file; raise `InvalidRecording` if anything in it is wrong."""
     path = Path(path)
     try:
-        data = parse_toml(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, InvalidInput) as error:
+        data = parse_toml(read_text(path, MAX_TOML_CHARACTERS))
+    except InvalidInput as error:
         raise InvalidRecording(
             f"cannot read the description '{path.name}': {error}",
             source=path.name,

@@ -11,16 +11,27 @@ import zlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from math import prod
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
+from gough.core.budget import (
+    MAX_COLUMNS,
+    MAX_STRUCTURE_DEPTH,
+    MAX_UNPACKED_BYTES,
+    Budget,
+    check_archive,
+    load_arrays,
+    read_bytes,
+    reading,
+)
 from gough.core.display import import_optional
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
@@ -29,14 +40,6 @@ from gough.logs.messages import refused
 from gough.logs.tables import Table, cut, numbered, text_blocks
 from gough.logs.writers import RECORDING_FORMAT, RECORDING_MARK
 
-MAX_UNPACKED_BYTES = 2 * 2**30  # of compressed arrays, which are read whole
-# Archives that expand more than this are refused beyond 256 MiB; recorded numbers expand ten times.
-SUSPICIOUS_EXPANSION = 100
-MAX_SUSPICIOUS_BYTES = 2**28
-# Bytes unpacked from a byte of an HDF5 file; a log of constants reaches it, noise stays below 1.
-MAX_HDF5_EXPANSION = 1000
-MAX_ZLIB_EXPANSION = 1100  # zlib does not compress more
-MAX_STRUCTURE_DEPTH = 16  # levels of structures in structures
 MAX_LISTED_OBJECTS = 1000  # entries of an array of objects that are read one by one
 MATLAB_OBJECT = np.array(
     "an object of MATLAB: save its numbers, e.g. t = x.Time; q = squeeze(x.Data)"
@@ -74,18 +77,9 @@ LogReader = Callable[[Path, int, Description | None], Iterator[Table]]
 ArrowColumn = Any  # pyarrow.Array, an optional dependency
 
 
-@contextmanager
-def _reading(source: str, kind: str, cure: str = "") -> Iterator[None]:
-    """Turn any error of a library that reads a damaged file into `InvalidRecording`."""
-    try:
-        yield
-    except InvalidRecording:
-        raise
-    except Exception as error:
-        raise InvalidRecording(
-            f"{source} cannot be read as {kind} ({str(error) or type(error).__name__}){cure}",
-            source=source,
-        ) from error
+def _budget(path: Path, *, streamed: bool = False) -> Budget:
+    """Return what reading a log may cost."""
+    return Budget(path.name, path.stat().st_size, InvalidRecording, streamed=streamed)
 
 
 def npz_blocks(path: Path, size: int, description: Description | None = None) -> Iterator[Table]:
@@ -95,20 +89,22 @@ def npz_blocks(path: Path, size: int, description: Description | None = None) ->
     """
     source = path.name
     with (
-        _reading(
+        reading(
             source,
             "NPZ",
+            InvalidRecording,
             "; expected a file numpy.savez wrote, without objects",
         ),
         zipfile.ZipFile(path) as archive,
         ExitStack() as stack,
     ):
         ours = "facts.npy" in archive.namelist()
-        _check_expansion(path, archive, stored_too=not ours)
+        budget = _budget(path)
         if not ours:
-            with np.load(path, allow_pickle=False) as data:
-                yield from cut(array_table(source, dict(data)), size)
+            content = read_bytes(path, MAX_UNPACKED_BYTES, InvalidRecording)
+            yield from cut(array_table(source, load_arrays(content, budget), budget), size)
             return
+        check_archive(archive, budget, stored_too=False)
         with archive.open("facts.npy") as handle:
             facts = parse_json(str(np.lib.format.read_array(handle, allow_pickle=False)))
         headers = _npz_headers(facts)
@@ -124,27 +120,6 @@ def npz_blocks(path: Path, size: int, description: Description | None = None) ->
                 columns.update(zip(names, matrix.T, strict=True))
             yield Table(source=source, columns=columns, facts=facts, first=first)
             first += len(blocks[0])
-
-
-def _check_expansion(path: Path, archive: zipfile.ZipFile, *, stored_too: bool) -> None:
-    """Raise ValueError if an archive expands too much.
-
-    Args:
-        path: Of the archive.
-        archive: The open archive.
-        stored_too: Count arrays that are not compressed, as they are read whole too.
-    """
-    unpacked = 0
-    for member in archive.infolist():
-        if stored_too or member.compress_type != zipfile.ZIP_STORED:
-            unpacked += member.file_size
-    limit = MAX_UNPACKED_BYTES
-    if unpacked >= SUSPICIOUS_EXPANSION * path.stat().st_size:
-        limit = MAX_SUSPICIOUS_BYTES
-    if unpacked > limit:
-        raise ValueError(
-            f"{unpacked / 2**30:.1f} GiB when unpacked, expected at most {limit / 2**30:g}"
-        )
 
 
 def _npz_headers(facts: Any) -> dict[str, list[str]]:
@@ -188,28 +163,29 @@ def read_mat(path: Path) -> Table:
     Files of version 5 to 7 are read here element by element: a damaged one is an error, not
     a crash of a C library.
     """
-    content = path.read_bytes()
+    budget = _budget(path)
+    content = read_bytes(path, MAX_UNPACKED_BYTES, InvalidRecording)
     if content[124:126] in (b"\x00\x02", b"\x02\x00"):  # version 7.3 is HDF5
         return read_hdf5(path)
-    with _reading(path.name, "a MATLAB file"):
+    with reading(path.name, "a MATLAB file", InvalidRecording):
         if content[126:128] not in (b"IM", b"MI"):
             raise ValueError("it has not the mark of version 5 or newer; save it with '-v7'")
         order = "<" if content[126:128] == b"IM" else ">"
         variables = {}
         for element in _elements(content[128:], order):
-            kind, body = _unpacked(*element, order)
+            kind, body = _unpacked(*element, order, budget)
             if kind == MATLAB_MATRIX:
-                name, variable = _variable(body, order, 0)
+                name, variable = _variable(body, order, 0, budget)
                 variables[name] = variable
-    return array_table(path.name, variables)
+        return array_table(path.name, variables, budget)
 
 
-def _unpacked(kind: int, content: bytes, order: str) -> tuple[int, bytes]:
+def _unpacked(kind: int, content: bytes, order: str, budget: Budget) -> tuple[int, bytes]:
     """Return an element of a MATLAB file, decompressed if it is compressed."""
     if kind != MATLAB_COMPRESSED:
         return kind, content
-    longest = MAX_ZLIB_EXPANSION * len(content)
-    body = zlib.decompressobj().decompress(content, longest)
+    body = zlib.decompressobj().decompress(content, budget.bytes_left + 1)
+    budget.take_bytes(len(body))
     return next(_elements(body, order), (0, b""))
 
 
@@ -256,11 +232,12 @@ def _matlab_text(kind: int, content: bytes, order: str) -> str:
     return "".join(map(chr, _matlab_numbers(kind, content, order)))
 
 
-def _variable(content: bytes, order: str, depth: int) -> tuple[str, Any]:
+def _variable(content: bytes, order: str, depth: int, budget: Budget) -> tuple[str, Any]:
     """Return name and value of a MATLAB array.
 
     Structures become dictionaries, cells and arrays of structures lists.
     """
+    budget.take_object(depth)
     elements = _elements(content, order)
     flags = next(elements, None)
     if flags is None:
@@ -270,8 +247,8 @@ def _variable(content: bytes, order: str, depth: int) -> tuple[str, Any]:
         return _matlab_name(next(elements)[1]), MATLAB_OBJECT
     shape = tuple(int(n) for n in _matlab_numbers(*next(elements), order))
     name = _matlab_name(next(elements)[1])
-    if depth > 2 * MAX_STRUCTURE_DEPTH or min(shape, default=0) < 0:
-        raise ValueError(f"'{name}' has {depth} levels and the shape {shape}")
+    if min(shape, default=0) < 0:
+        raise ValueError(f"'{name}' has the shape {shape}")
     if kind in MATLAB_NUMERIC:
         numbers = _matlab_numbers(*next(elements), order)[: prod(shape)]
         return name, np.squeeze(numbers.reshape(shape, order="F"))
@@ -285,7 +262,7 @@ def _variable(content: bytes, order: str, depth: int) -> tuple[str, Any]:
         names = next(elements)[1]
         starts = range(0, len(names), max(width, 1))
         fields = [_matlab_name(names[i : i + width]) for i in starts]
-    entries = [_variable(inner, order, depth + 1)[1] for _, inner in elements]
+    entries = [_variable(inner, order, depth + 1, budget)[1] for _, inner in elements]
     expected = prod(shape) * len(fields)
     if len(entries) != expected:
         raise ValueError(f"'{name}' has {len(entries)} entries, expected {expected}")
@@ -303,35 +280,50 @@ def read_hdf5(path: Path) -> Table:
     Also of MATLAB 7.3, which stores matrices transposed.
     """
     h5py = import_optional("h5py", "hdf5")
-    largest = min(MAX_UNPACKED_BYTES, MAX_HDF5_EXPANSION * path.stat().st_size)
+    budget = _budget(path)
+    visited: set[int] = set()
 
     def read(node: Any, depth: int = 0) -> Any:
         """Return the content of a group or of a dataset."""
+        budget.take_object(depth)
         if isinstance(node, h5py.Group) and depth < MAX_STRUCTURE_DEPTH:
-            names = [name for name in node if not name.startswith("#")]
-            return {name: read(node[name], depth + 1) for name in names}
+            address = h5py.h5o.get_info(node.id).addr
+            if address in visited:
+                return np.array("a link to a group that was read already")
+            visited.add(address)
+            return {name: member(node, name, depth) for name in node if not name.startswith("#")}
         if not isinstance(node, h5py.Dataset):
             return np.array("no data")
         references = node.dtype.kind == "O" and h5py.check_ref_dtype(node.dtype)
         if references and node.size < MAX_LISTED_OBJECTS and depth < MAX_STRUCTURE_DEPTH:
             return [read(node.file[reference], depth + 1) for reference in np.ravel(node[()])]
-        return _hdf5_dataset(node, largest)
+        return _hdf5_dataset(node, budget)
 
-    with _reading(path.name, "HDF5 or MATLAB file"), h5py.File(path) as file:
-        return array_table(path.name, read(file))
+    def member(group: Any, name: str, depth: int) -> Any:
+        """Return the content of a member of a group, unless it is in another file."""
+        if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+            return np.array("a link to another file, which is not followed")
+        return read(group[name], depth + 1)
+
+    with reading(path.name, "HDF5 or MATLAB file", InvalidRecording), h5py.File(path) as file:
+        return array_table(path.name, read(file), budget)
 
 
-def _hdf5_dataset(node: Any, largest: int) -> Any:
+def _hdf5_dataset(node: Any, budget: Budget) -> Any:
     """Return the numbers of a dataset, or what it holds instead as text."""
     if "MATLAB_object_decode" in node.attrs:
         return MATLAB_OBJECT
+    if node.external or node.is_virtual:
+        return np.array("numbers of another file, which is not opened")
     letters = node.attrs.get("MATLAB_class") == b"char"
+    if not letters and node.dtype.kind not in "fiubV":
+        return np.array("text")
+    chunk_bytes = prod(node.chunks or (0,)) * node.dtype.itemsize  # is unpacked whole
+    budget.take_bytes(max(node.nbytes, chunk_bytes), f"'{node.name}'")
     if letters and node.dtype.kind == "u" and node.size < MAX_LISTED_OBJECTS:
         return np.array("".join(map(chr, np.ravel(node[()]))))
-    if letters or node.dtype.kind not in "fiubV":
+    if letters:
         return np.array("text")
-    if node.nbytes > largest:
-        raise ValueError(f"'{node.name}' has {node.nbytes / 2**20:.0f} MiB when unpacked")
     numbers = node[()]
     if numbers.dtype.names:
         return {name: numbers[name] for name in numbers.dtype.names}
@@ -384,10 +376,15 @@ def _labels(structures: list[Any]) -> list[str]:
     return [f"[{i + 1}]" for i in range(len(structures))]
 
 
-def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
+def array_table(source: str, arrays: Mapping[str, Any], budget: Budget | None = None) -> Table:
     """Return arrays as a table; column j of a matrix `q` is named `q[j]`, counted from 1.
 
     Text is left out. Dates become seconds since 1970, time spans seconds.
+
+    Args:
+        source: Name of the file.
+        arrays: By name; structures and lists of them are mappings and lists.
+        budget: Of the file; None for arrays that are not from a file.
     """
     columns: dict[str, FloatArray] = {}
     unread: dict[str, str] = {}
@@ -401,6 +398,9 @@ def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
             seconds.add(name)
         if numbers.ndim > 2:
             numbers = np.squeeze(numbers)
+        if budget is not None and numbers.dtype.kind in "fiub" and numbers.ndim <= 2:
+            budget.take_bytes(max(8 * numbers.size - numbers.nbytes, 0), f"'{name}'")
+            budget.take_columns(numbers.shape[1] if numbers.ndim == 2 else 1)
         if numbers.dtype.kind not in "fiub":
             scalar = numbers.shape == ()
             unread[name] = str(numbers)[:90] if scalar else f"values of type {numbers.dtype}"
@@ -428,22 +428,36 @@ def arrow_blocks(path: Path, size: int, description: Description | None = None) 
     ipc = import_optional("pyarrow.ipc", "parquet")
     parquet = import_optional("pyarrow.parquet", "parquet")
     start = 0
-    with _reading(path.name, "Parquet or Feather"), open(path, "rb") as handle:
+    budget = _budget(path, streamed=True)
+    with reading(path.name, "Parquet or Feather", InvalidRecording), open(path, "rb") as handle:
         if handle.read(5) == b"ARROW":
             reader = ipc.open_file(handle)
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
         else:
             handle.seek(0)
-            batches = parquet.ParquetFile(handle).iter_batches(batch_size=size)
+            file = parquet.ParquetFile(handle)
+            _check_parquet(file.metadata, budget)
+            batches = file.iter_batches(batch_size=size)
         for batch in batches:
             batch.validate(full=True)
+            budget.columns_left = MAX_COLUMNS
             names, repeated = numbered(batch.schema.names)
             columns = [_arrow_values(column) for column in batch.columns]
-            table = array_table(path.name, dict(zip(names, columns)))
+            table = array_table(path.name, dict(zip(names, columns)), budget)
             yield from cut(replace(table, repeated=repeated, first=start), size)
             start += batch.num_rows
     if not start:
         raise refused(path.name, "there are no samples")
+
+
+def _check_parquet(metadata: Any, budget: Budget) -> None:
+    """Take from a budget what the metadata of a Parquet file announce."""
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for k in range(row_group.num_columns):
+            column = row_group.column(k)
+            unpacked = max(column.total_uncompressed_size, 8 * column.num_values)
+            budget.take_bytes(unpacked, f"column '{column.path_in_schema}'")
 
 
 def _arrow_values(column: ArrowColumn) -> Any:
@@ -482,10 +496,12 @@ def read_bag(path: Path) -> Table:
     fields: dict[tuple[str, str], tuple[array[int], array[float]]] = {}
     n_messages: Counter[str] = Counter()
     unread: dict[str, str] = {}
+    budget = _bag_budget(path)
     with (
-        _reading(
+        reading(
             path.name,
             "a ROS bag",
+            InvalidRecording,
             "; expected one of ROS messages, closed properly",
         ),
         open_bag([path], default_typestore=typestore) as bag,
@@ -494,6 +510,7 @@ def read_bag(path: Path) -> Table:
             topic = connection.topic
             if topic in unread:
                 continue
+            budget.take_bytes(len(raw), "the bag")
             message = bag.deserialize(raw, connection.msgtype)
             numbers = dict(_numbers(message, bag.start_time))
             if not numbers:
@@ -501,6 +518,8 @@ def read_bag(path: Path) -> Table:
                 continue
             numbers = {"time": (stamp - bag.start_time) * NANOSECOND, **numbers}
             for name, number in numbers.items():
+                if (topic, name) not in fields:
+                    budget.take_columns(1)
                 rows, column = fields.setdefault((topic, name), (array("q"), array("d")))
                 rows.append(n_messages[topic])
                 column.append(number)
@@ -527,6 +546,13 @@ def read_bag(path: Path) -> Table:
         unread=unread,
         seconds=frozenset(seconds),
     )
+
+
+def _bag_budget(path: Path) -> Budget:
+    """Return what reading a bag may cost: a file, or a folder of files."""
+    files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]
+    length = sum(file.stat().st_size for file in files)
+    return Budget(path.name, length, InvalidRecording)
 
 
 def _numbers(
@@ -599,8 +625,12 @@ def is_folder(path: Path) -> bool:
 
 def table_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
     """Yield the tables of a file of any format."""
-    if not path.exists():
-        raise InvalidRecording(f"there is no file '{path}'", source=path.name)
+    try:
+        status = path.stat()
+    except (OSError, ValueError):  # ValueError: a NUL in the path
+        raise InvalidRecording(f"there is no file '{path}'", source=path.name) from None
+    if not S_ISREG(status.st_mode) and not S_ISDIR(status.st_mode):
+        raise InvalidRecording(f"'{path}' is a device or a pipe, expected a file", source=path.name)
     reader = LOG_FORMATS.get(".bag" if path.is_dir() else path.suffix.lower())
     if reader is not None:
         return reader(path, size, description)

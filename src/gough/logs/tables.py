@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
+from gough.core.budget import Budget
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.files import text_encoding
@@ -199,6 +200,7 @@ def text_blocks(
         opened: Any = gzip.open if source.lower().endswith(".gz") else open
         with opened(path, "rb") as raw:
             encoding = text_encoding(raw.read1(2**16))
+        budget = Budget(source, path.stat().st_size, InvalidRecording, streamed=True)
         if encoding == "cp1252":
             notices.append(
                 log_notice(
@@ -213,8 +215,8 @@ def text_blocks(
             encoding=encoding,
             errors="replace" if encoding == "cp1252" else "strict",
         ) as handle:
-            lines = islice(_numbered(handle, source, notices), skip, None)
-            layout, first_lines = _layout(lines, source, decimal, thousands)
+            lines = islice(_numbered(handle, budget, notices), skip, None)
+            layout, first_lines = _layout(lines, budget, decimal, thousands)
             if layout.above:
                 notices.append(
                     log_notice(
@@ -268,12 +270,14 @@ def text_blocks(
         ) from error
 
 
-def _numbered(handle: Any, source: str, notices: list[Notice]) -> Iterator[tuple[int, str]]:
+def _numbered(handle: Any, budget: Budget, notices: list[Notice]) -> Iterator[tuple[int, str]]:
     """Yield lines with their numbers; a gzip stream that stops early ends there and is reported."""
     number = 0
+    source = budget.source
     try:
         while line := handle.readline(MAX_LINE_CHARACTERS):
             number += 1
+            budget.take_bytes(len(line))
             if len(line) == MAX_LINE_CHARACTERS:
                 raise refused(
                     source,
@@ -294,9 +298,10 @@ def _numbered(handle: Any, source: str, notices: list[Notice]) -> Iterator[tuple
 
 
 def _layout(
-    lines: Lines, source: str, decimal: str, thousands: str
+    lines: Lines, budget: Budget, decimal: str, thousands: str
 ) -> tuple[_Layout, list[tuple[int, str]]]:
     """Find column names and delimiter; also return the lines read so far that are data."""
+    source = budget.source
     comments: list[str] = []
     head: list[tuple[int, str]] = []
     for number, line in lines:
@@ -331,6 +336,7 @@ def _layout(
             above = [_cells(comments[-1].lstrip("#% "), delimiter)] if comments else []
             data = head
     width = len(_cells(data[0][1] if data else head[0][1], delimiter))
+    budget.take_columns(width)
     names = _column_names(above, width)
     first = _cells(data[0][1], delimiter)[: len(names)] if data else []
     dates = frozenset(i for i, cell in enumerate(first) if _seconds(cell) is not None)
@@ -473,7 +479,11 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
     """Split a line into its cells."""
     if delimiter is None:
         return _WORD.findall(line)
-    return [cell.strip() for cell in next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter))]
+    try:
+        cells = next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter))
+    except csv.Error:  # a cell of more than 131,072 characters: the line has another delimiter
+        cells = [line]
+    return [cell.strip() for cell in cells]
 
 
 def _number(cell: str, decimal: str = ".", thousands: str = "") -> float | None:

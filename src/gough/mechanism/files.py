@@ -11,6 +11,7 @@ from collections.abc import Callable
 from importlib import import_module, resources
 from pathlib import Path
 
+from gough.core.budget import MAX_ROBOT_BYTES, read_bytes
 from gough.core.display import check_type
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
@@ -91,10 +92,11 @@ def robot_text(name_or_path: str | Path) -> tuple[str, str]:
                 file=str(path),
             )
         check_robot_size(path.stat().st_size, str(path))
+        content = read_bytes(path, MAX_ROBOT_BYTES, InvalidMechanism)
         encoding = "utf-8-sig"  # TOML is UTF-8; some editors begin it with a byte order mark
         if path.suffix.lower() in FOREIGN_SUFFIXES:
-            encoding = text_encoding(path.read_bytes())
-        return path.read_text(encoding=encoding), str(path)
+            encoding = text_encoding(content)
+        return content.decode(encoding).replace("\r\n", "\n").replace("\r", "\n"), str(path)
     except UnicodeDecodeError as error:
         raise InvalidMechanism(
             f"{path}: not a text file in UTF-8 (byte {error.start})",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
+from gough.core.budget import MAX_ROBOT_BYTES
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, PAYLOAD, Parameter
@@ -37,7 +38,6 @@ from gough.mechanism.types import (
 )
 
 ROBOT_FILE_FORMAT = 1
-MAX_ROBOT_BYTES = 1_000_000  # the largest bundled robot has 6 kB
 _STANDARD_GRAVITY = (0.0, 0.0, -9.80665)  # [m/s2]
 
 

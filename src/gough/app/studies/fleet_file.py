@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from gough.app.studies.study_file import STUDY_FORMAT, resolve_paths
+from gough.core.budget import MAX_TABLE_BYTES, MAX_TOML_CHARACTERS, read_bytes, read_text, reading
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
+from gough.core.files import text_encoding
 from gough.core.notices import Notice
 from gough.core.options import merge_settings, options_of
 from gough.fleets.fleet import FleetSettings
@@ -33,7 +36,7 @@ class _Header(NamedTuple):
 
     robot: str
     table: Path  # of logs
-    zone: str | None  # time zone of times without one
+    zone: ZoneInfo | None  # time zone of times without one
     description: str | None  # of logs without their own
     settings: FleetSettings
 
@@ -73,29 +76,41 @@ def _read_header(file: str, settings: FleetSettings) -> _Header:
     path = Path(file)
     folder = path.parent
     try:
-        content = parse_toml(path.read_text(encoding="utf-8-sig"))
+        content = parse_toml(read_text(path, MAX_TOML_CHARACTERS))
         if content.pop("format", None) != STUDY_FORMAT:
             raise InvalidInput(f"expected 'format = {STUDY_FORMAT}'")
         robot = str(content.pop("robot"))
         table = folder / str(content.pop("logs"))
-        zone = content.pop("zone", None)
+        zone = _zone(content.pop("zone", None))
         description = content.pop("description", None)
         merged = _merge(settings, content, folder)
     except KeyError as error:
         raise InvalidStudy(
             f'{file}: {error} is needed: robot = "robot.toml", logs = "logs.csv"'
         ) from None
-    except (OSError, InvalidInput, UnicodeDecodeError) as error:
+    except InvalidInput as error:
         raise InvalidStudy(f"{file}: {error}") from None
     if (folder / robot).is_file():
         robot = str(folder / robot)
     return _Header(
         robot=robot,
         table=table,
-        zone=None if zone is None else str(zone),
+        zone=zone,
         description=str(description) if description else None,
         settings=merged,
     )
+
+
+def _zone(name: object) -> ZoneInfo | None:
+    """Return a time zone by its name, None without one."""
+    if name is None:
+        return None
+    try:
+        return ZoneInfo(str(name))
+    except (KeyError, OSError, ValueError):  # unknown; a folder of zones; no name of a zone
+        raise InvalidInput(
+            f"zone is '{name}', expected the name of a time zone such as 'Europe/Berlin'"
+        ) from None
 
 
 def _merge(settings: FleetSettings, content: Mapping[str, Any], folder: Path) -> FleetSettings:
@@ -111,13 +126,10 @@ def _merge(settings: FleetSettings, content: Mapping[str, Any], folder: Path) ->
 def _read_table(header: _Header) -> tuple[list[FleetLog], dict[str, str]]:
     """Return the logs of a table, each once, and the problems of other lines by place."""
     table = header.table
-    try:
-        with open(table, encoding="utf-8-sig", newline="") as stream:
-            lines = list(csv.DictReader(stream, restval=""))
-    except OSError as error:
-        raise InvalidStudy(
-            f"the table of logs '{table}' cannot be read: {error.strerror}"
-        ) from None
+    content = read_bytes(table, MAX_TABLE_BYTES, InvalidStudy)
+    with reading(f"the table of logs '{table}'", "CSV", InvalidStudy):
+        text = content.decode(text_encoding(content))
+        lines = list(csv.DictReader(io.StringIO(text, newline=""), restval=""))
     logs: dict[str, FleetLog] = {}
     problems: dict[str, str] = {}
     for number, line in enumerate(lines, start=2):
@@ -125,7 +137,7 @@ def _read_table(header: _Header) -> tuple[list[FleetLog], dict[str, str]]:
             log = _read_line(line, header)
             if logs.setdefault(log.path, log) != log:
                 raise InvalidInput(f"'{line['log']}' stands in the table twice, and not alike")
-        except (InvalidInput, ValueError, KeyError) as error:
+        except (InvalidInput, ValueError, KeyError, OverflowError) as error:
             problems[f"{table.name} line {number}"] = str(error)
     return list(logs.values()), problems
 
@@ -139,7 +151,7 @@ def _read_line(line: Mapping[str, str], header: _Header) -> FleetLog:
                 f"time {line['time']} has no zone; write {line['time']}+01:00, or name one for all "
                 'in the fleet file: zone = "Europe/Berlin"'
             )
-        time = time.replace(tzinfo=ZoneInfo(header.zone))
+        time = time.replace(tzinfo=header.zone)
     log, description = log_and_description(line["log"])
     if description is None:
         description = header.description

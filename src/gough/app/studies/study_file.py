@@ -9,6 +9,7 @@ from typing import Any
 
 from gough.app.studies.step import FailOn, Outcome, Progress
 from gough.app.studies.verbs import VERBS, step_type
+from gough.core.budget import MAX_TOML_CHARACTERS, read_text
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidStudy, nearest
 from gough.core.options import Option, merge_settings, options_of
@@ -66,10 +67,8 @@ def read_study(
 
 def _read_toml(path: str | Path) -> dict[str, Any]:
     try:
-        return parse_toml(Path(path).read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise InvalidStudy(f"the study '{path}' does not exist") from None
-    except (InvalidInput, UnicodeDecodeError) as error:
+        return parse_toml(read_text(path, MAX_TOML_CHARACTERS, InvalidStudy))
+    except InvalidInput as error:
         raise InvalidStudy(f"{path}: not valid TOML: {error}") from None
 
 
