@@ -36,6 +36,10 @@ from gough.identification.compare import (
     Comparison as Comparison,
 )
 from gough.identification.diagnosis import Diagnosis as Diagnosis
+from gough.identification.expected_errors import (
+    ExpectedErrors as ExpectedErrors,
+    expected_errors as expected_errors,
+)
 from gough.identification.many_logs import FactorSettings as FactorSettings
 from gough.identification.payload import (
     PayloadResult as PayloadResult,
@@ -63,7 +67,6 @@ from gough.processing import (
 from gough.processing.many_logs import Bad
 from gough.processing.settings import Method, Repeats
 from gough.verdict.diagnosis.diagnose import DiagnoseSettings as DiagnoseSettings
-from gough.verdict.diagnosis.foresee import Foresight as Foresight, foresee as foresee
 from gough.virtual import (
     SimulateSettings as SimulateSettings,
     Simulation as Simulation,

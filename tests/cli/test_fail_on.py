@@ -118,6 +118,7 @@ def test_a_study_stops_at_the_level(
     ("verb", "line"),
     [
         ("check", "check five_bar"),
+        ("check_motion", "check five_bar --log log.csv"),
         ("identify", "identify five_bar log.csv --validate other.csv --cutoff 20"),
         ("validate", "validate result other.csv"),
         ("compare", "compare result result --logs other.csv"),

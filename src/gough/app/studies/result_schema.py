@@ -194,6 +194,20 @@ _CHECK = {
         }
     ),
 }
+_CHECK_MOTION = {
+    **_VERDICT,
+    "robot": _TEXT,
+    "source": _TEXT,
+    "samples": _COUNT,
+    "periods": _COUNT,
+    "noise": _by_name(_NUMBER),
+    "condition_number": _NUMBER_OR_NULL,
+    "parameters": _list_of(
+        _table({"name": _TEXT, "unit": _TEXT, "value": _NUMBER, "std": _NUMBER_OR_NULL})
+    ),
+    "weak": _list_of(_table({"relative": _NUMBER, "direction": _TEXT})),
+    "limits": _list_of({"type": "object"}),
+}
 _DIAGNOSE = {
     **_VERDICT,
     "robot": _TEXT,
@@ -208,6 +222,7 @@ RESULT_KEYS: Mapping[str, Mapping[str, JsonSchema]] = {
     "payload": _PAYLOAD,
     "fleet": _FLEET,
     "check": _CHECK,
+    "check_motion": _CHECK_MOTION,
     "diagnose": _DIAGNOSE,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gough.app.studies.step import (
     FailOn,
@@ -14,9 +14,12 @@ from gough.app.studies.step import (
     robot_argument,
 )
 from gough.core.errors import InvalidInput
+from gough.core.notices import ordered
 from gough.core.options import nested, option
 from gough.engine import as_model, check
 from gough.engine.check import CheckSettings
+
+PLANNED_PERIODS = 10  # of a periodic trajectory, unless given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,15 +29,19 @@ class CheckStep(Step):
     robot: str = robot_argument()
     settings: CheckSettings = nested(CheckSettings)
     trajectory: str | None = option(
-        None, "Predict the standard errors for this trajectory.", file=True
+        None, "Predict the standard errors from a log of this trajectory.", file=True
     )
     log: str | None = option(
         None,
-        "Predict the standard errors for the motion of this log.",
+        "Predict the standard errors from this log.",
         file=True,
     )
     description: str | None = description_option()
-    periods: int = option(10, "Number of repetitions of that motion that are assumed.", least=1)
+    periods: int | None = option(
+        None,
+        "Periods of the trajectory that will be recorded, 10 by default; a log has its own.",
+        least=1,
+    )
     fail_on: FailOn | None = fail_on_option()
 
     def run(self, progress: Progress) -> Outcome:
@@ -49,13 +56,30 @@ class CheckStep(Step):
         # imported here, because a check without a motion needs none of it
         from gough.app.studies.input_files import read_logs
         from gough.core.trajectory import load_trajectory
+        from gough.identification.expected_errors import expected_errors
         from gough.verdict.diagnosis.foresee import foresee
+        from gough.virtual.planned_log import assumed_noise_notices, planned_log
 
         model = as_model(self.robot)
         tie_legs = self.settings.tie_legs
+        notices = []
         if self.trajectory is not None:
             trajectory = load_trajectory(self.trajectory, robot=model.mechanism.name)
-            return foresee(model, trajectory, periods=self.periods, tie_legs=tie_legs)
-        logs = [] if self.log is None else [self.log]
-        recording = read_logs(logs, self.description, model)[0]
-        return foresee(model, recording, periods=self.periods, tie_legs=tie_legs)
+            periods = self.periods or PLANNED_PERIODS
+            recording = planned_log(model, trajectory, periods)
+            notices = assumed_noise_notices(model)
+        else:
+            assert self.log is not None
+            if self.periods is not None:
+                raise InvalidInput(
+                    f"{self.periods} `periods` are asked for, but '{self.log}' has its own number; "
+                    "leave them out"
+                )
+            recording = read_logs([self.log], self.description, model)[0]
+        expected = expected_errors(model, recording, tie_legs=tie_legs)
+        foreseen = foresee(model, recording, periods=max(expected.periods, 1), tie_legs=tie_legs)
+        return replace(
+            expected,
+            limits=foreseen.limits,
+            notices=ordered([*expected.notices, *notices]),
+        )
