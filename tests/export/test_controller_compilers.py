@@ -15,7 +15,7 @@ from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
 from gough.export import controller
 from gough.export.controller import controller_code
-from gough.mechanism import load_robot
+from gough.mechanism import load_robot, parse_robot, robot_text
 
 FLAGS = {
     "fast math": ("-O3", "-ffast-math"),
@@ -167,3 +167,24 @@ def test_a_drive_gain_that_gives_no_current_is_refused(gain) -> None:
     model = Model(load_robot("five_bar"))
     with pytest.raises(InvalidInput, match="drive gains are"):
         controller_code(model, gains=[1.0, gain])
+
+
+@needs_gcc
+def test_a_term_keeps_its_value_beyond_its_range_of_validity(tmp_path) -> None:
+    text = """
+[[term]]
+name = "cubed"
+expression = "qd^3"
+validity = { qd = ["-0.5 rad/s", "1 rad/s"] }
+joints = ["left.motor"]
+"""
+    robot = Model(parse_robot(robot_text("five_bar")[0] + text, "five_bar.toml"))
+    names = list(robot.mechanism.standard.names)
+    values = np.zeros(len(names))
+    values[names.index("left.motor.cubed")] = 3.0
+    control = Controller(robot, compiled(tmp_path, *controller_code(robot, values)))
+    home = robot.home[list(robot.actuated)]
+    for speed, held in ((-2.0, -0.5), (-0.4, -0.4), (0.9, 0.9), (5.0, 1.0)):
+        status, effort = control(home, np.array([speed, 0.0]), np.zeros(2))
+        assert status == OK
+        assert effort[0] == pytest.approx(3.0 * held**3, abs=1e-12)

@@ -10,6 +10,7 @@ import pytest
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.engine import Model, random_motion
 from gough.mechanism import JointTerm, Mechanism, parse_robot, robot_text
+from gough.mechanism.added_terms import term_table, term_text, with_term_text
 from gough.mechanism.expression import evaluate, parse, unit_powers
 from gough.mechanism.terms import Constant, JointState
 
@@ -286,3 +287,67 @@ def test_a_term_too_large_to_be_squared_has_no_value(expression: str) -> None:
 def test_units_are_powers_of_base_units(unit: str, powers: tuple[float, ...]) -> None:
     assert unit_powers(unit) == powers
     assert unit_powers("N/degC") is None
+
+
+LIMITED = """
+[[term]]
+name = "cubed"
+expression = "qd^3"
+validity = { qd = ["-30 deg/s", "60 deg/s"] }
+joints = ["left.motor"]
+"""
+
+
+def test_a_term_keeps_its_value_beyond_its_range_of_validity() -> None:
+    model = Model(parse_robot(FILE + LIMITED, "five_bar.toml"))
+    assert "cubed" in model.mechanism.joint("left.motor").terms
+    assert "cubed" not in model.mechanism.joint("right.motor").terms
+    low, high = model.mechanism.terms["cubed"].validity["qd"]
+    assert (low, high) == pytest.approx((-np.pi / 6, np.pi / 3))
+    motion = random_motion(model, 50)
+    qd = motion.qd[:, model.mechanism.coordinates.index("left.motor")]
+    assert (qd < low).any()
+    assert (qd > high).any()
+    column = model.mechanism.standard.names.index("left.motor.cubed")
+    zero = np.zeros(len(model.mechanism.standard.names))
+    without = model.inverse_dynamics(motion, zero)
+    zero[column] = 2.0
+    effort = model.inverse_dynamics(motion, zero) - without
+    np.testing.assert_allclose(effort[:, 0], 2 * np.clip(qd, low, high) ** 3, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("left.motor", "left.moter", "no joint 'left.moter'; did you mean 'left.motor'"),
+        ('["-30 deg/s", "60 deg/s"]', '["60 deg/s", "-30 deg/s"]', "the lower end first"),
+        ('["-30 deg/s", "60 deg/s"]', "[-1, 1]", "give a unit: velocity or angular velocity"),
+        ('["-30 deg/s", "60 deg/s"]', '["1 kg", "2 kg"]', "measures mass, expected velocity or"),
+        ('["-30 deg/s", "60 deg/s"]', '["1 rad/s"]', "two"),
+        ("validity = { qd", "validity = { q", "measures angular velocity, expected length or"),
+        ('"qd^3"', '"sign(qd)"', "a range of validity of 'qd' is not possible"),
+    ],
+)
+def test_a_wrong_range_of_validity_is_refused_with_the_reason(
+    old: str, new: str, message: str
+) -> None:
+    with pytest.raises(InvalidMechanism, match=re.escape(message)):
+        parse_robot(FILE + LIMITED.replace(old, new), "five_bar.toml")
+
+
+@pytest.mark.parametrize("name", ["fs_distance", "stribeck", "fv_plus", "fs_load", "fs_time"])
+def test_an_added_term_written_to_text_and_read_back_is_the_same(name: str) -> None:
+    mechanism = parse_robot(FILE, "five_bar.toml")
+    term = mechanism.known_terms[name]
+    joint = mechanism.joint("left.motor")
+    constants = {f"{term.family}.{word}": 0.123456789 for word in term.constants}
+    validity = {word: (-0.1234, 0.9876) for word in term.limited_names}
+    table = term_table("added_1", term.label, [term], joint, constants, validity)
+    text = term_text([table])
+    read = with_term_text(mechanism, text).terms["added_1"]
+    assert read == parse_robot(FILE + text, "five_bar.toml").terms["added_1"]
+    for key in ("label", "expression", "coulomb", "nonnegative", "dissipative"):
+        assert getattr(read, key) == getattr(term, key)
+    assert read.validity == validity
+    assert {constant.value for constant in read.constants.values()} == set(constants.values())
+    assert read.unit("revolute") == term.unit("revolute")

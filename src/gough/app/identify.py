@@ -18,7 +18,7 @@ from gough.identification.estimators import ESTIMATORS
 from gough.identification.fit import fit_logs
 from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
 from gough.identification.result import Identification
-from gough.identification.settings import IdentifySettings
+from gough.identification.settings import AUTO_TERMS, IdentifySettings
 from gough.logs.readers import Log
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
@@ -108,6 +108,11 @@ def identify_logs(
             f"'{chosen.estimator}' needs the samples of all logs at once, which factors no longer "
             f"have; "
             "use gm, wls, ls or feasible, or identify a few logs in memory"
+        )
+    if chosen.terms == AUTO_TERMS:
+        raise InvalidInput(
+            "joint terms are chosen on logs in memory; identify some of the logs with "
+            "terms='auto', then all of them with the robot file that is written beside the result"
         )
     tell = progress or (lambda fraction: None)
     model = Model(load_robot(robot))

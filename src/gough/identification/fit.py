@@ -14,7 +14,7 @@ from gough.core.errors import (
     SingularConfiguration,
 )
 from gough.core.notices import Notice, of_log
-from gough.engine import Robot, as_model, base_parameters
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate
 from gough.fitting.gain_problem import GainProblem
@@ -30,6 +30,7 @@ from gough.fitting.problem import (
 )
 from gough.fitting.regression import concatenate
 from gough.fitting.selection import Elimination, essential_parameters
+from gough.identification.added_terms import AddedTerms, added_terms
 from gough.identification.constants import FittedConstants, with_constants
 from gough.identification.estimators import (
     ALL,
@@ -54,7 +55,7 @@ from gough.identification.problems import (
     SimulatedLogs,
 )
 from gough.identification.result import Identification, fits_of
-from gough.identification.settings import IdentifySettings
+from gough.identification.settings import AUTO_TERMS, IdentifySettings
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
 from gough.identification.validation import (
@@ -65,6 +66,7 @@ from gough.identification.validation import (
 from gough.logs.checks import inspected
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
+from gough.mechanism.added_terms import with_term_text
 from gough.processing.processed_log import nominal_gains
 
 Problem = LinearProblem | GainProblem
@@ -121,6 +123,9 @@ def fit_logs(
 
     try:
         prepared = prepare_problem(model, recordings, loaded, settings, estimators)
+        added = AddedTerms()
+        if settings.terms == AUTO_TERMS:
+            prepared, added = _add_terms(prepared, recordings, loaded, settings, estimators)
         held_out_logs = _prepare_held_out(prepared.logs, held_out, settings)
     except (LoopNotClosed, SingularConfiguration) as error:
         raise _positions_do_not_fit(error) from None
@@ -177,13 +182,46 @@ def fit_logs(
     }
     identification = replace(
         fitted.identification,
-        notices=(*notices, *constants.notices, *fitted.identification.notices),
+        notices=(
+            *notices,
+            *added.notices,
+            *constants.notices,
+            *fitted.identification.notices,
+        ),
+        added_terms=added.text,
         constants=constants,
         structures=structures,
         history=history,
         logs=log_names,
     )
     return replace(fitted, identification=identification)
+
+
+def _add_terms(
+    prepared: PreparedProblem,
+    recordings: Sequence[Recording],
+    loaded: Sequence[Recording],
+    settings: IdentifySettings,
+    estimators: Mapping[str, Any],
+) -> tuple[PreparedProblem, AddedTerms]:
+    """Return the problem with the joint terms that predict left-out logs better, and the terms."""
+    experiment = prepared.logs
+    if not isinstance(experiment, Experiment):
+        raise InvalidInput(
+            "joint terms are added to logs in efforts, not while drive gains are identified; "
+            "identify the gains first, then give them with `gains`"
+        )
+    mechanism = experiment.model.mechanism
+    added = added_terms(mechanism, choose_terms(experiment))
+    if not added.text:
+        return prepared, added
+    model = Model(with_term_text(mechanism, added.text))
+    frozen = replace(settings, processing=experiment.processing)
+    extended = prepare_problem(model, recordings, loaded, frozen, estimators)
+    assert isinstance(extended.logs, Experiment)
+    logs = replace(extended.logs, choice=experiment.choice)
+    constants = {**prepared.constants, **extended.constants}
+    return PreparedProblem(logs=logs, constants=constants), added
 
 
 def _names(logs: Sequence[Recording]) -> tuple[str, ...]:

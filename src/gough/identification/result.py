@@ -43,6 +43,7 @@ from gough.identification.diagnosis import Diagnosis
 from gough.identification.experiment import Experiment, known_effort
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
+from gough.mechanism.added_terms import with_term_text
 from gough.mechanism.terms import TERMS, JointState
 from gough.processing import Processing, ProcessingChoice
 
@@ -121,6 +122,8 @@ class Identification(Record):
     bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     # coefficients of joint terms estimated with them
     joint_terms: Mapping[str, float] = field(default_factory=dict)
+    # `[[term]]` tables of the joint terms that were added to those of the robot file
+    added_terms: str = ""
     # of joint terms that were fitted
     constants: FittedConstants = field(default_factory=FittedConstants)
     fits: tuple[Fit, ...] = ()  # efforts for figures, by log
@@ -277,7 +280,11 @@ class Identification(Record):
         return replace(used, **given)
 
     def fitted(self, model: Model) -> Model:
-        """Return the robot with the fitted constants of joint terms and the transmitted efforts."""
+        """Return the robot with added terms, fitted constants and the transmitted efforts."""
+        if self.added_terms:
+            mechanism = with_term_text(model.mechanism, self.added_terms)
+            if mechanism.terms.keys() != model.mechanism.terms.keys():
+                model = Model(mechanism)
         known = model.mechanism.constants
         if any(known[name].value != fitted for name, fitted in self.constants.values.items()):
             model = Model(model.mechanism.with_constants(self.constants.values))
@@ -326,6 +333,8 @@ class Identification(Record):
             "logs": {use: list(names) for use, names in self.logs.items()},
             "digests": dict(self.digests),
         }
+        if self.added_terms:
+            document["added_terms"] = self.added_terms
         if self.constants.values:
             document["constants"] = self.constants.to_dict()
         if self.structures is not None:

@@ -11,6 +11,9 @@ from gough.fitting.problem import Estimator
 from gough.identification.estimators import ALL, ESTIMATORS
 from gough.processing import Processing
 
+GIVEN_TERMS = "given"
+AUTO_TERMS = "auto"
+
 
 @dataclass(frozen=True, kw_only=True)
 class IdentifySettings(Settings):
@@ -42,6 +45,13 @@ class IdentifySettings(Settings):
         False,
         "Also compare friction structures, try other joint terms by blocked cross-validation, test "
         "whether legs are alike and name what the data hardly determine.",
+    )
+    terms: str = option(
+        GIVEN_TERMS,
+        "Joint terms of the model. given: those of the robot file; auto: also those that predict "
+        "logs (of one log: parts of it) better that were left out, beyond chance and on every one "
+        "of them; the result and the robot file beside it then have them.",
+        choices=lambda: (GIVEN_TERMS, AUTO_TERMS),
     )
     gains: Mapping[str, float] | None = option(
         None,

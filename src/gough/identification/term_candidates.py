@@ -13,6 +13,7 @@ from gough.core.names import Parameter
 from gough.fitting.regression import Regression
 from gough.identification.constants import TermColumns
 from gough.identification.experiment import Experiment
+from gough.identification.validity import observed_range
 from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import Joint, Mechanism
 from gough.processing import ProcessedLog
@@ -38,7 +39,7 @@ COMBINED_TERMS = {
 
 
 class Candidate(NamedTuple):
-    """Some terms at one motor, with values of their constants."""
+    """Some terms at one motor, with values of their constants and the range they were seen in."""
 
     label: str
     joint: Joint
@@ -52,18 +53,14 @@ class Placement(NamedTuple):
     """Candidates that are tried together."""
 
     candidates: tuple[Candidate, ...]
-    tied: bool  # with one coefficient for all motors
 
     @property
-    def groups(self) -> list[list[int]]:
-        """Columns that share a coefficient."""
-        if self.tied:
-            by_motor = [candidate.columns for candidate in self.candidates]
-            return [list(columns) for columns in zip(*by_motor)]
-        groups = []
+    def columns(self) -> list[int]:
+        """Their columns among all."""
+        columns: list[int] = []
         for candidate in self.candidates:
-            groups += [[column] for column in candidate.columns]
-        return groups
+            columns += candidate.columns
+        return columns
 
 
 def candidate_terms(experiment: Experiment, residual: FloatArray) -> Iterator[Candidate]:
@@ -87,11 +84,22 @@ def candidate_terms(experiment: Experiment, residual: FloatArray) -> Iterator[Ca
             for term in missing:
                 names += [f"{term.family}.{key}" for key in term.constants]
             tried = _tried_constants(experiment, joint, missing, speed, reach, residual)
+            missing = tuple(_with_validity(experiment, joint, term) for term in missing)
             for variant, constant in enumerate(tried):
                 columns = tuple(range(n_columns, n_columns + len(missing)))
                 n_columns += len(missing)
                 constants = dict.fromkeys(names, constant)
                 yield Candidate(label, joint, missing, constants, variant, columns)
+
+
+def _with_validity(experiment: Experiment, joint: Joint, term: JointTerm) -> JointTerm:
+    """Return a term with the ranges of what it depends on in the logs."""
+    validity = {}
+    for word in term.limited_names:
+        low, high = observed_range(experiment.model, experiment.processed, joint, word)
+        if low < high:
+            validity[word] = (low, high)
+    return replace(term, validity=validity)
 
 
 def _usable_terms(mechanism: Mechanism) -> dict[str, tuple[JointTerm, ...]]:
@@ -103,6 +111,8 @@ def _usable_terms(mechanism: Mechanism) -> dict[str, tuple[JointTerm, ...]]:
     shapes: dict[str, tuple[JointTerm, ...]] = {}
     for name, term in mechanism.known_terms.items():
         usable = term.dissipative or name in label_of or name in mechanism.custom_terms
+        if term.load_dependent and mechanism.redundant:
+            continue  # the transmitted effort is not known
         if usable and not (term.channels or term.other_joints):
             label = label_of.get(name, term.label)
             shapes[label] = (*shapes.get(label, ()), term)
@@ -154,24 +164,29 @@ def _pitches(
     is_peak = (inner >= amplitude[:-2]) & (inner >= amplitude[2:])
     peaks = np.flatnonzero(is_peak) + 1
     largest = sorted(peaks, key=lambda k: -amplitude[k])[:MAX_PITCHES]
-    return [float(1 / waves[k]) for k in largest]
+    spacing = waves[1] - waves[0]
+    return [float(1 / (waves[k] + spacing * _peak_offset(amplitude, k))) for k in largest]
+
+
+def _peak_offset(amplitude: FloatArray, k: int) -> float:
+    """Return the offset of a peak from sample k by a parabola through it and its neighbours."""
+    before, at, after = amplitude[k - 1 : k + 2]
+    curvature = 2 * at - before - after
+    if curvature <= 0:
+        return 0.0
+    return float(0.5 * (after - before) / curvature)
 
 
 def placements(candidates: Sequence[Candidate]) -> Iterator[Placement]:
-    """Yield candidates to try together: one motor, or all motors of one kind.
-
-    Motors of one kind get a coefficient each, or one for all.
-    """
+    """Yield candidates to try together: one motor, or all motors of one kind."""
     by_kind: dict[tuple[str, str, int], list[Candidate]] = {}
     for candidate in candidates:
-        yield Placement((candidate,), tied=False)
+        yield Placement((candidate,))
         kind = candidate.joint.template or candidate.joint.kind
         by_kind.setdefault((candidate.label, kind, candidate.variant), []).append(candidate)
     for group in by_kind.values():
-        n_columns = {len(candidate.columns) for candidate in group}
-        if len(group) > 1 and len(n_columns) == 1:
-            yield Placement(tuple(group), tied=False)
-            yield Placement(tuple(group), tied=True)
+        if len(group) > 1:
+            yield Placement(tuple(group))
 
 
 def with_candidates(

@@ -1,11 +1,11 @@
 """Joint terms that a robot file lacks: forward selection by blocked cross-validation.
 
 Every term that Gough knows is a candidate at every motor that lacks it, with a few values
-of its constants, and at all motors of one kind together, with a common coefficient or one
-each. All candidates are compared on block statistics, so that hundreds of them take
-seconds. The rows are weighted by the residual of the model without candidates. The recorded
-effort is predicted, not the low-passed one of the fit, as when the processing is chosen: a
-low-pass removes most of the effect of friction at reversals.
+of its constants, and at all motors of one kind together. All candidates are compared on
+block statistics, so that hundreds of them take seconds. The rows are weighted by the
+residual of the model without candidates. The recorded effort is predicted, not the
+low-passed one of the fit, as when the processing is chosen: a low-pass removes most of the
+effect of friction at reversals.
 
 Whole logs are left out in turn where there are several, blocks of the log where there is
 one. A term is proposed if its gain passes the acceptance test of
@@ -50,8 +50,6 @@ REQUIRED_ERROR_RATIO = 0.99
 IMMATERIAL_EFFORT_FRACTION = 0.005
 MAX_PROPOSED_TERMS = 12
 
-Groups = Sequence[Sequence[int]]  # of columns; those of a group share their coefficient
-
 
 @dataclass(frozen=True, kw_only=True)
 class TermStep:
@@ -60,8 +58,9 @@ class TermStep:
     label: str  # name of the term in tables
     terms: tuple[str, ...]  # names in robot files
     joints: tuple[str, ...]  # motors that get it
-    tied: bool  # one coefficient for all motors
     constants: Mapping[str, Mapping[str, float]]  # by motor and name, SI
+    # range of what the terms depend on in the logs, by motor and quantity, SI
+    validity: Mapping[str, Mapping[str, tuple[float, float]]]
     before: float  # relative error of recorded efforts that were left out, rows weighted
     after: float  # the same with the term
 
@@ -75,8 +74,6 @@ class TermStep:
         if len(constants) > 3:
             shown += " ..."
         joints = ", ".join(self.joints)
-        if self.tied:
-            joints += " (one coefficient)"
         before = f"{100 * self.before:.3g} %"
         after = f"{100 * self.after:.3g} %"
         return [self.label, joints, shown, before, after]
@@ -121,7 +118,7 @@ class _Trial(NamedTuple):
     """A placement of terms and its cross-validated squared errors."""
 
     step: TermStep
-    groups: list[list[int]]
+    columns: list[int]
     squares: FloatArray  # by block and row, (b, r)
 
 
@@ -149,26 +146,26 @@ def choose_terms(experiment: Experiment, held_out: Experiment | None = None) -> 
         weights=first.weights,
     )
     every_placement = list(placements(candidates))
-    robot_columns: list[list[int]] = [[k] for k in range(len(problem.parameters))]
-    groups = robot_columns
-    squares = comparison.squares(groups)
+    robot_columns = list(range(len(problem.parameters)))
+    columns = robot_columns
+    squares = comparison.squares(columns)
     steps: list[TermStep] = []
     alone: dict[str, TermStep] = {}
     while len(steps) < MAX_PROPOSED_TERMS:
-        trials = [comparison.trial(groups, squares, place) for place in every_placement]
+        trials = [comparison.trial(columns, squares, place) for place in every_placement]
         if not steps:
             alone = _best_of_each(trials)
-        best = _best_trial(comparison, groups, squares, trials)
+        best = _best_trial(comparison, columns, squares, trials)
         if best is None:
             break
         steps.append(best.step)
-        groups = [*groups, *best.groups]
+        columns = [*columns, *best.columns]
         squares = best.squares
     errors_by_row = {}
     if held_out is not None and steps:
         _, recorded = with_candidates(replace(held_out, model=model), candidates)
         without = _relative_errors(recorded, comparison.values(robot_columns))
-        with_terms = _relative_errors(recorded, comparison.values(groups))
+        with_terms = _relative_errors(recorded, comparison.values(columns))
         errors_by_row = dict(zip(recorded.rows, zip(without, with_terms)))
     return TermChoice(
         steps=tuple(steps),
@@ -190,7 +187,7 @@ def _best_of_each(trials: Sequence[_Trial]) -> dict[str, TermStep]:
 
 def _best_trial(
     comparison: _TermComparison,
-    groups: Groups,
+    columns: Sequence[int],
     squares: FloatArray,
     trials: Sequence[_Trial],
 ) -> _Trial | None:
@@ -199,7 +196,7 @@ def _best_trial(
     The test is corrected for the trials of this step: that suffices where hypotheses are
     rejected one after the other (Holm).
     """
-    required = (1 - REQUIRED_ERROR_RATIO**2) * comparison.fitted_error(groups)
+    required = (1 - REQUIRED_ERROR_RATIO**2) * comparison.fitted_error(columns)
     total = squares.sum()
     accepted = []
     for trial in trials:
@@ -213,7 +210,7 @@ def _best_trial(
         return None
     least = min(trial.squares.sum() for trial in accepted)
     near_best = [trial for trial in accepted if trial.squares.sum() <= least + required]
-    return min(near_best, key=lambda trial: (len(trial.groups), trial.step.after))
+    return min(near_best, key=lambda trial: (len(trial.columns), trial.step.after))
 
 
 def _relative_errors(recorded: Regression, values: FloatArray) -> list[float]:
@@ -302,43 +299,33 @@ class _TermComparison:
         self._recorded_grams = np.ascontiguousarray(grams_by_entry)  # (p + 1, p + 1, b, r)
         self._effort_squares = self._recorded_grams[-1, -1] * weights
 
-    def _values(self, gram: FloatArray, groups: Groups) -> FloatArray:
-        """Return the coefficients of all columns, zero where no group has them, (p,)."""
-        columns = [column for group in groups for column in group]
-        member = np.zeros((len(columns) + 1, len(groups) + 1))
-        start = 0
-        for k, group in enumerate(groups):
-            member[start : start + len(group), k] = 1.0
-            start += len(group)
-        member[-1, -1] = 1.0
+    def _values(self, gram: FloatArray, columns: Sequence[int]) -> FloatArray:
+        """Return the coefficients of some columns, (k,)."""
         kept = np.array([*columns, len(self._parameters)])
-        reduced = member.T @ gram[kept[:, None], kept] @ member
-        names = tuple(self._parameters[group[0]] for group in groups)
-        values = np.zeros(len(self._parameters))
-        values[columns] = member[:-1, :-1] @ values_of_gram(reduced, names)
-        return values
+        names = tuple(self._parameters[column] for column in columns)
+        return values_of_gram(gram[kept[:, None], kept], names)
 
-    def squares(self, groups: Groups) -> FloatArray:
+    def squares(self, columns: Sequence[int]) -> FloatArray:
         """Return weighted squared errors of recorded efforts by block and row, (b, r)."""
-        columns = [column for group in groups for column in group]
         kept = np.array([*columns, len(self._parameters)])
         grams = self._recorded_grams[kept[:, None], kept]
         squares = np.zeros(grams.shape[2:])
         for fold, fold_gram in zip(self._folds, self._fold_grams):
-            values = self._values(self._total_gram - fold_gram, groups)
-            extended = np.append(-values[columns], 1.0)
+            values = self._values(self._total_gram - fold_gram, columns)
+            extended = np.append(-values, 1.0)
             blocks = slice(fold[0], fold[-1] + 1)
             products = np.tensordot(extended, grams[:, :, blocks], axes=1)
             squares[blocks] = np.tensordot(extended, products, axes=1)
         return np.asarray(np.maximum(squares, 0.0) * self._weights)
 
-    def fitted_error(self, groups: Groups) -> float:
+    def fitted_error(self, columns: Sequence[int]) -> float:
         """Return the weighted squared error of the efforts that are fitted."""
+        kept = np.array([*columns, len(self._parameters)])
         error = 0.0
         for fold_gram in self._fold_grams:
-            values = self._values(self._total_gram - fold_gram, groups)
+            values = self._values(self._total_gram - fold_gram, columns)
             extended = np.append(-values, 1.0)
-            error += max(float(extended @ fold_gram @ extended), 0.0)
+            error += max(float(extended @ fold_gram[kept[:, None], kept] @ extended), 0.0)
         return error
 
     def wins_on_every_log(self, squares: FloatArray, trial: _Trial) -> bool:
@@ -368,26 +355,34 @@ class _TermComparison:
         scope = np.array([row in trial.step.joints for row in self._rows])
         return scope if scope.any() else np.ones(len(scope), bool)
 
-    def trial(self, groups: Groups, squares: FloatArray, placement: Placement) -> _Trial:
-        """Return the errors with the terms of a placement beside the groups."""
-        new_groups = placement.groups
-        new_squares = self.squares([*groups, *new_groups])
+    def trial(self, columns: Sequence[int], squares: FloatArray, placement: Placement) -> _Trial:
+        """Return the errors with the terms of a placement beside some columns."""
+        new_columns = placement.columns
+        new_squares = self.squares([*columns, *new_columns])
         first = placement.candidates[0]
         constants = {one.joint.name: one.constants for one in placement.candidates}
+        validity = {}
+        for one in placement.candidates:
+            ranges: dict[str, tuple[float, float]] = {}
+            for term in one.terms:
+                ranges |= term.validity
+            validity[one.joint.name] = ranges
         step = TermStep(
             label=first.label,
             terms=tuple(term.name for term in first.terms),
             joints=tuple(one.joint.name for one in placement.candidates),
-            tied=placement.tied,
             constants=constants,
+            validity=validity,
             before=self._relative(squares),
             after=self._relative(new_squares),
         )
-        return _Trial(step, new_groups, new_squares)
+        return _Trial(step, new_columns, new_squares)
 
     def _relative(self, squares: FloatArray) -> float:
         return float(np.sqrt(squares.sum() / self._effort_squares.sum()))
 
-    def values(self, groups: Groups) -> FloatArray:
-        """Return the coefficients of all columns, zero where no group has them, (p,)."""
-        return self._values(self._total_gram, groups)
+    def values(self, columns: Sequence[int]) -> FloatArray:
+        """Return the coefficients of all columns, zero where they are not among some, (p,)."""
+        values = np.zeros(len(self._parameters))
+        values[columns] = self._values(self._total_gram, columns)
+        return values

@@ -32,6 +32,7 @@ from gough.identification.experiment import (
     prepare_with_settings,
     process_with,
 )
+from gough.identification.validity import beyond_validity
 from gough.logs.recording import Recording
 from gough.processing import Processing
 from gough.processing.choice import CUTOFF_RATIO
@@ -336,6 +337,9 @@ def validate_on(held_out: Experiment, estimate: Estimate, fitted_with: Processin
     """
     source = ", ".join(log.source for log in held_out.recordings)
     validation = validate(estimate, held_out.regressions, source=source)
+    beyond = beyond_validity(held_out.model, held_out.processed)
+    if beyond:
+        validation = replace(validation, notices=ordered((*validation.notices, *beyond)))
     cutoff = held_out.processing.cutoff
     if cutoff is None or fitted_with.cutoff is None or cutoff < CUTOFF_RATIO * fitted_with.cutoff:
         return validation

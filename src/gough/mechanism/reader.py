@@ -20,7 +20,7 @@ from gough.mechanism.fixed_joints import (
     merge_bodies,
     moving_frame,
 )
-from gough.mechanism.term_reader import TermsByWord, read_term
+from gough.mechanism.term_reader import TermsByWord, read_term, with_terms
 from gough.mechanism.terms import BUNDLES, TERMS, JointTerm
 from gough.mechanism.toml_table import TOP_LEVEL, TomlTable, unit_factors
 from gough.mechanism.types import (
@@ -155,6 +155,7 @@ class _ElementReader:
         scopes.append((replace(top, inner=all_bodies), root))
         for scope, elements in scopes:
             self._read_drives(scope, elements)
+        self._give_terms(root)
         for scope, elements in scopes:
             joints = self._joints_by_name()
             for table in elements.tables("closure"):
@@ -207,6 +208,18 @@ class _ElementReader:
         for word, names in BUNDLES.items():
             words[word] = tuple(known[name] for name in names)
         return words
+
+    def _give_terms(self, root: TomlTable) -> None:
+        """Give terms to the joints that `joints` of a `[[term]]` names."""
+        for table in root.tables("term"):
+            family = [term for term in self.custom_terms.values() if term.family == table.name]
+            for i, name in enumerate(table.get("joints", [])):
+                joints = self._joints_by_name()
+                if name not in joints:
+                    message = f"no joint '{name}'{nearest(name, joints)}"
+                    raise table.error(message, f"joints[{i}]")
+                position = list(joints).index(name)
+                self.joints[position] = with_terms(joints[name], family)
 
     def _read_tree(self, scope: Scope, elements: TomlTable) -> None:
         """Read bodies and joints."""

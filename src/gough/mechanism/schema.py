@@ -292,6 +292,21 @@ TERM_KEYS: Keys = {
     "nonnegative": flag("Its coefficient cannot be negative."),
     "friction": flag("It opposes motion."),
     "coulomb": number("Half its jump where the velocity changes sign."),
+    "validity": {
+        "description": "Ranges of q, qd, effort or channels; beyond them the end's value is kept.",
+        "type": "object",
+        "additionalProperties": {
+            "type": "array",
+            "items": _NUMBER_KEY,
+            "minItems": 2,
+            "maxItems": 2,
+        },
+    },
+    "joints": {
+        "description": "Full names of joints that have it beside those that list it.",
+        "type": "array",
+        "items": {"type": "string"},
+    },
 }
 TASK_JOINT_KINDS = {
     "x": "prismatic",

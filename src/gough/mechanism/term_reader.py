@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from gough.core.errors import InvalidInput, nearest
 from gough.core.units import dimension_of, is_unit, quantity
+from gough.mechanism.expression import EFFORT_NAME, STATE_NAMES
 from gough.mechanism.terms import (
     BUNDLES,
     JOINT_DIMENSIONS,
@@ -20,7 +21,7 @@ from gough.mechanism.terms import (
     check_term_name,
 )
 from gough.mechanism.toml_table import TomlTable
-from gough.mechanism.types import Kind
+from gough.mechanism.types import Joint, Kind
 
 TermsByWord = Mapping[str, tuple[JointTerm, ...]]
 """Words of a joint's `terms`; one may stand for several terms."""
@@ -49,6 +50,12 @@ def read_joint_terms(table: TomlTable, kind: Kind, known: TermsByWord) -> dict[s
     return {"terms": tuple(terms), "values": values}
 
 
+def with_terms(joint: Joint, terms: Sequence[JointTerm]) -> Joint:
+    """Return a joint with more terms; one that it has already is not repeated."""
+    names = dict.fromkeys((*joint.terms, *(term.name for term in terms)))
+    return replace(joint, terms=tuple(names))
+
+
 def read_term(table: TomlTable) -> tuple[JointTerm, ...]:
     """Read `[[term]]`: terms by their expressions, or other constants of a bundled term.
 
@@ -66,8 +73,9 @@ def read_term(table: TomlTable) -> tuple[JointTerm, ...]:
     constants = _read_constants(table.table("constants"), {})
     channel_table = table.table("channels")
     channels = {name: channel_table.number(name) for name in channel_table.data}
+    validity = _read_validity(table.table("validity"), channels)
     words = [set(re.findall(r"\w+", expression)) for expression in expressions]
-    unused = {*constants, *channels} - set().union(*words)  # each term raises for these
+    unused = {*constants, *channels, *validity} - set().union(*words)  # each term raises for these
     terms = []
     for k, expression in enumerate(expressions):
         name = table.name if len(expressions) == 1 else f"{table.name}_{k + 1}"
@@ -86,6 +94,7 @@ def read_term(table: TomlTable) -> tuple[JointTerm, ...]:
                 nonnegative=table.get("nonnegative", False),
                 dissipative=table.get("friction", False),
                 coulomb=table.number("coulomb"),
+                validity={word: validity[word] for word in validity if word in used},
             )
         except InvalidInput as error:
             place = "name" if error.numbers.get("name") == name else None
@@ -99,7 +108,7 @@ def read_term(table: TomlTable) -> tuple[JointTerm, ...]:
 def _read_bundled_term(table: TomlTable) -> tuple[JointTerm, ...]:
     """Read a `[[term]]` that only changes the constants of a bundled term."""
     terms = [term for term in TERMS.values() if term.family == table.name]
-    if not terms or not set(table.data) <= {"name", "constants"}:
+    if not terms or not set(table.data) <= {"name", "constants", "joints"}:
         hint = "" if terms else nearest(table.name, TERMS)
         raise table.error(
             "is required but missing; only a bundled term has one already, and then nothing but "
@@ -113,6 +122,39 @@ def _read_bundled_term(table: TomlTable) -> tuple[JointTerm, ...]:
             message = f"{terms[0].label} has no such constant{nearest(name, defaults)}"
             raise table.error(message, f"constants.{name}")
     return tuple(replace(term, constants={**term.constants, **constants}) for term in terms)
+
+
+def _read_validity(
+    table: TomlTable, channels: Mapping[str, float]
+) -> dict[str, tuple[float, float]]:
+    """Read ranges of validity: two texts with units, or two numbers for a channel."""
+    dimensions = dict(zip(STATE_NAMES, JOINT_DIMENSIONS.values()))
+    dimensions[EFFORT_NAME] = ("force", "torque")
+    validity = {}
+    for word, ends in table.data.items():
+        if not isinstance(ends, list) or len(ends) != 2:
+            raise table.error(f"expected two numbers, the lower end first, found {ends!r}", word)
+        dimension = "none"
+        if word in dimensions:
+            dimension = _range_dimension(table, word, dimensions[word])
+        low, high = table.numbers(word, (dimension, dimension))
+        validity[word] = (low, high)
+    return validity
+
+
+def _range_dimension(table: TomlTable, word: str, possible: Sequence[str]) -> str:
+    """Return the dimension of both ends of a range; raise unless it is a possible one."""
+    for end in table.data[word]:
+        if not isinstance(end, str):
+            raise table.error(f"give a unit: {' or '.join(possible)}", word)
+        try:
+            dimension = dimension_of(quantity(end)[1])
+        except InvalidInput as error:
+            raise table.error(str(error), word) from None
+        if dimension not in possible:
+            message = f"'{end}' measures {dimension}, expected {' or '.join(possible)}"
+            raise table.error(message, word)
+    return dimension
 
 
 def _read_constants(table: TomlTable, defaults: Mapping[str, Constant]) -> dict[str, Constant]:

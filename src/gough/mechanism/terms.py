@@ -120,6 +120,9 @@ class JointTerm:
     # Half its jump where the velocity changes sign; by default computed from the expression. If
     # not zero, samples near velocity reversals are excluded and simulators resolve the dead band.
     coulomb: float | None = None
+    # range of `q`, `qd`, `effort` or a channel that the term was identified in, SI; beyond it the
+    # term keeps its value at the end of the range
+    validity: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     fault_candidate: bool = True  # the diagnosis tests whether it is missing in a robot file
     urdf: str | None = None  # attribute of `<dynamics>`
     sidecar: str | None = None  # key of the YAML beside a URDF
@@ -143,6 +146,7 @@ class JointTerm:
                     f"'{word}' is not in the expression '{self.expression}'",
                     name=word,
                 )
+        self._check_validity()
         if self.coulomb is None:
             object.__setattr__(self, "coulomb", self._half_jump())
         if not all(self.units):
@@ -176,6 +180,23 @@ class JointTerm:
                     ": a term is its coefficient times the expression, so leave the coefficient out"
                 )
             raise fault(self.expression, node.position, f"no name '{word}'{hint}")
+
+    def _check_validity(self) -> None:
+        """Raise unless the range of validity is one of quantities that the term depends on."""
+        for word, (low, high) in self.validity.items():
+            if word not in self.limited_names:
+                raise InvalidInput(
+                    f"a range of validity of '{word}' is not possible"
+                    f"{nearest(word, self.limited_names)}; the expression '{self.expression}' can "
+                    f"have one of: {', '.join(self.limited_names) or '(nothing)'}",
+                    name=word,
+                )
+            if not low < high:
+                raise InvalidInput(
+                    f"the range of validity of '{word}' is {low:g} to {high:g}; expected the lower "
+                    "end first",
+                    name=word,
+                )
 
     def _acceleration_power(self, node: Node) -> int:
         """Return the power of accelerations in a subexpression, 0 or 1.
@@ -215,6 +236,24 @@ class JointTerm:
         """Other joints whose motion it depends on, as the expression names them."""
         owners = [Parameter(node.value).owner for node in self.tree.walk() if node.kind == "name"]
         return tuple(dict.fromkeys(filter(None, owners)))
+
+    @cached_property
+    def limited_names(self) -> tuple[str, ...]:
+        """What a range of validity can be given for: `q`, `qd`, `effort` and channels.
+
+        A quantity whose sign alone matters is none of them.
+        """
+        possible = ("q", "qd", EFFORT_NAME, *self.channels)
+        names: dict[str, None] = {}  # an ordered set
+        waiting = [self.tree]
+        while waiting:
+            node = waiting.pop()
+            if node.kind == "call" and node.value == "sign":
+                continue
+            if node.kind == "name" and node.value in possible:
+                names[node.value] = None
+            waiting += node.operands
+        return tuple(names)
 
     @cached_property
     def load_dependent(self) -> bool:
@@ -305,11 +344,16 @@ class JointTerm:
         if word in self.constants:
             full_name = f"{self.family}.{word}"
             return state.constants.get(full_name, self.constants[word].value)
-        if word in self.channels:
-            return state.channels.get(word, self.channels[word])
         if word == "pi":
             return math.pi
-        return getattr(self._state_of(state, word), Parameter(word).kind)
+        if word in self.channels:
+            quantity = state.channels.get(word, self.channels[word])
+        else:
+            quantity = getattr(self._state_of(state, word), Parameter(word).kind)
+        if word in self.validity:
+            low, high = self.validity[word]
+            return state.math.fmin(state.math.fmax(quantity, low), high)
+        return quantity
 
     def _sign(self, state: JointState, argument: Node) -> Any:
         """Return the sign of a subexpression; that of a velocity is given with the state."""

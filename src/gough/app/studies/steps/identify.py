@@ -29,6 +29,7 @@ from gough.core.options import nested, option
 from gough.engine import as_model
 from gough.identification import Identification, IdentifySettings
 from gough.identification.many_logs import FactorSettings
+from gough.identification.settings import GIVEN_TERMS
 from gough.logs.readers import log_and_description, log_with_description
 from gough.mechanism import robot_text
 
@@ -62,7 +63,7 @@ class IdentifyStep(Step):
             result = self._identify_in_memory(progress)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            result.save(folder, beside=self._files_beside(folder))
+            result.save(folder, beside=self._files_beside(folder, result.added_terms))
         return result
 
     @property
@@ -96,21 +97,27 @@ class IdentifyStep(Step):
             progress=progress,
         )
 
-    def _files_beside(self, folder: Path) -> dict[str, str]:
-        """Return the texts of the robot file and, unless another is there, of the study file."""
+    def _files_beside(self, folder: Path, added_terms: str) -> dict[str, str]:
+        """Return the texts of the robot file and, unless another is there, of the study file.
+
+        Added terms stand at the end of a robot file in TOML; robots in other formats get them
+        from the result.
+        """
         text, source = robot_text(self.robot)
         robot_file = f"{ROBOT_STEM}{Path(source).suffix or '.toml'}"
+        if added_terms and robot_file.endswith(".toml"):
+            text = f'{text.rstrip()}\n\n# added by gough identify, terms = "auto"\n{added_terms}'
         beside = {robot_file: text}
         if _may_write_study(folder / STUDY_FILE):
             study = {
                 "format": STUDY_FORMAT,
                 "robot": robot_file,
-                "identify": self._step(folder),
+                "identify": self._step(folder, added_terms),
             }
             beside[STUDY_FILE] = toml_text(study)
         return beside
 
-    def _step(self, folder: Path) -> dict[str, Any]:
+    def _step(self, folder: Path, added_terms: str) -> dict[str, Any]:
         """Return the step of a study in the folder that gives this result again."""
         description = None
         if self.description:
@@ -123,6 +130,8 @@ class IdentifyStep(Step):
             **self.settings.to_dict(),
             "output": REPEATED_RESULT,
         }
+        if added_terms:
+            step["terms"] = GIVEN_TERMS  # the robot file has them now
         if self._one_by_one:
             step |= {"bad": self.many.bad, "workers": 1}
         return {key: given for key, given in step.items() if given is not None}
