@@ -165,7 +165,7 @@ def _pitches(
     peaks = np.flatnonzero(is_peak) + 1
     largest = sorted(peaks, key=lambda k: -amplitude[k])[:MAX_PITCHES]
     spacing = waves[1] - waves[0]
-    return [float(1 / (waves[k] + spacing * _peak_offset(amplitude, k))) for k in largest]
+    return [float(1 / (waves[k] + spacing * _peak_offset(amplitude, int(k)))) for k in largest]
 
 
 def _peak_offset(amplitude: FloatArray, k: int) -> float:
