@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -21,16 +22,104 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "real"))
 
 import machines
+from c_judge import c_errors, judged_log
 from test_real_robots import TX40_ANCHOR, errors, fitted
 from test_sigmas import estimates, rms_z
 
 from gough.app.identify import identify
 from gough.core.arrays import FloatArray
-from gough.engine import Model
+from gough.core.errors import GoughError
+from gough.engine import Model, as_model
+from gough.identification import IdentifySettings
+from gough.identification.fit import fit_logs
+from gough.logs.checks import inspected
+from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
 from gough.processing import Processing
 
 Row = tuple[str, str, str, str]
+Split = tuple[str, list[Recording], Recording]  # name, logs to identify from, log to judge on
+# Cut-off of the motion that the C code is judged with. [Hz]
+JUDGED_CUTOFFS = {
+    "tx40": 60.0,
+    "pendulum": 5.0,
+    "upv": 6.0,
+    "emps": 50.0,
+    "panda": 20.0,
+    "dvrk": 10.0,
+}
+CANDIDATES = {
+    "ls": IdentifySettings(estimator="ls"),
+    "wls": IdentifySettings(estimator="wls"),
+    "gm": IdentifySettings(estimator="gm"),
+    "robust": IdentifySettings(estimator="robust"),
+    "gm, terms added": IdentifySettings(estimator="gm", terms="auto"),
+}
+
+
+def halves(log: Recording) -> list[Split]:
+    """Return each half of a log to identify from and the other one to judge on."""
+    half = len(log) // 2
+    first = log.take(slice(0, half))
+    second = log.take(slice(half, None))
+    return [("first half to second", [first], second), ("second half to first", [second], first)]
+
+
+def left_out(logs: Sequence[Recording]) -> list[Split]:
+    """Return each log to judge on and the others to identify from."""
+    splits = []
+    for k, log in enumerate(logs):
+        others = [other for j, other in enumerate(logs) if j != k]
+        splits.append((f"others to {Path(log.source).name}", others, log))
+    return splits
+
+
+def splits_of(robot: str) -> tuple[Model, list[Split]]:
+    """Return a robot and how its logs are divided."""
+    if robot == "tx40":
+        return machines.tx40(), halves(machines.tx40_log())
+    if robot == "emps":
+        return machines.emps(), halves(machines.emps_log())
+    if robot == "pendulum":
+        logs = [machines.pendulum_log(name) for name in machines.PENDULUM_LOGS]
+        return machines.pendulum(), left_out(logs)
+    if robot == "upv":
+        return machines.upv(), left_out([machines.upv_log(run) for run in machines.UPV_RUNS])
+    if robot == "panda":
+        folder = machines.DATA / "panda_2019"
+        return as_model(folder / "panda.toml"), halves(read_recording(folder / "train.csv.gz"))
+    folder = machines.DATA / "dvrk_psm1"
+    logs = [read_recording(folder / f"psm1_{k}.csv.gz") for k in range(1, 5)]
+    return as_model(folder / "psm3.toml"), left_out(logs)
+
+
+def held_out(robots: Sequence[str] = ()) -> Iterator[Row]:
+    """Yield the errors of every candidate by the exported C code, over the same samples."""
+    for robot in robots or JUDGED_CUTOFFS:
+        model, splits = splits_of(robot)
+        for name, logs, unseen in splits:
+            judged = judged_log(model, inspected(unseen), JUDGED_CUTOFFS[robot])
+            processing = Processing()
+            for label, settings in CANDIDATES.items():
+                settings = replace(settings, processing=processing)
+                try:
+                    result = fit_logs(model, logs, settings).identification
+                except GoughError as error:
+                    yield f"{robot}, {name}, {label}", "-", "-", f"{type(error).__name__}: {error}"
+                    continue
+                processing = result.processing  # the same for all candidates
+                errors_of_code = c_errors(model, result, judged)
+                remark = f"refused {errors_of_code.refused}"
+                if settings.terms == "auto":
+                    steps = [n for n in result.notices if n.rule == "terms" and n.where]
+                    added = [f"{n.text.split(' was ')[0]} ({n.where})" for n in steps]
+                    remark += f"; {'; '.join(added) or 'nothing added'}"
+                yield (
+                    f"{robot}, {name}, {label}",
+                    shown(errors_of_code.moving),
+                    shown(errors_of_code.every),
+                    remark,
+                )
 
 
 def shown(values: FloatArray) -> str:
