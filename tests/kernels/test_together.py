@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from gough.kernels import cache
-
 PROGRAM = """
 import casadi as ca
 from gough.kernels.kernel import Kernel, _cores
@@ -35,18 +33,3 @@ def test_of_processes_that_start_together_one_compiles(tmp_path: Path) -> None:
     assert sorted(words[0] for words in told) == ["0", "0", "1"]
     assert {words[1] for words in told} == {"1"}
     assert not list((tmp_path / "cache").glob("*.lock"))
-
-
-def test_a_lock_that_nobody_holds_any_more_is_passed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cache").mkdir(mode=0o700)
-    monkeypatch.setenv("GOUGH_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "LOCK_TIMEOUT", 0.2)
-    lock = tmp_path / "cache" / "key.lock"
-    lock.touch()
-    os.utime(lock, (1.0, 1.0))
-    with cache.reserved("key"):
-        assert lock.exists()
-        assert lock.stat().st_mtime > 1e9
-    assert not lock.exists()

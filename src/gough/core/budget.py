@@ -47,7 +47,7 @@ MAX_XML_ELEMENTS = 100_000  # a humanoid with hands has three thousand
 
 
 class Budget:
-    """What is left for reading one file.
+    """What reading one file may still cost.
 
     Args:
         source: Name of the file in errors.

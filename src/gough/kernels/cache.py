@@ -12,14 +12,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic, sleep, time
+from time import monotonic, sleep
+from typing import BinaryIO
 
 from platformdirs import user_cache_path
 
 from gough.core.errors import OutputError
 from gough.core.files import replace_atomically
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 MAGIC = b"gough object 2\n"
 CACHE_BYTES = 500_000_000  # largest size of the directory
@@ -89,28 +96,44 @@ def write(key: str, code: bytes) -> None:
 
 @contextlib.contextmanager
 def reserved(key: str) -> Iterator[None]:
-    """Lock a key while its code is compiled.
+    """Lock a key while its code is compiled; other processes wait for at most `LOCK_TIMEOUT`.
 
-    Other processes wait, but not for ever: the process that locked it may have died.
+    The lock is the operating system's, which takes it from a process that dies.
     """
     directory = cache_directory()
-    path = (directory or Path()) / f"{key}.lock"
     end = monotonic() + LOCK_TIMEOUT
-    locked = False
-    while directory is not None and not locked and monotonic() < end:
+    stream = None
+    while directory is not None and stream is None and monotonic() < end:
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-            locked = True
-        except FileExistsError:
-            with contextlib.suppress(OSError):
-                if time() - path.stat().st_mtime > LOCK_TIMEOUT:
-                    path.unlink()
-            sleep(0.05)
-        except OSError:
+            stream = _locked(directory / f"{key}.lock")
+        except OSError:  # a folder that cannot be written, or a file system without locks
             break
+        if stream is None:
+            sleep(0.05)
     try:
         yield
     finally:
-        if locked:
-            with contextlib.suppress(OSError):
-                path.unlink()
+        if stream is not None:
+            with contextlib.suppress(OSError):  # Windows deletes no open file
+                os.unlink(stream.name)
+            stream.close()
+
+
+def _locked(path: Path) -> BinaryIO | None:
+    """Return a lock file that this process has locked, None if another one has."""
+    stream = open(path, "ab")  # noqa: SIM115  held until the lock is given back
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # the process that had it may have deleted the file in between
+        if os.path.samestat(os.fstat(stream.fileno()), os.stat(path)):
+            return stream
+    except (BlockingIOError, PermissionError, FileNotFoundError):
+        pass
+    except OSError:
+        stream.close()
+        raise
+    stream.close()
+    return None
