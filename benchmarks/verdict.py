@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 from verdict_faults import ALL_MOTORS, FAULTS, LOGS, Draft, Fault, NotApplicable, Scene
-from verdict_plant import Array, Plant, draw_plan, draw_sensors
+from verdict_plant import Array, Plant, draw_plan, draw_rate, draw_sensors
 from verdict_robots import ROBOTS, model_and_workspace, true_values
 
 import gough
@@ -73,6 +73,7 @@ NAMES = frozenset(
         "geometry",
         "missing term",
         "lost counts",
+        "jump",
         "samples lost",
     }
 )
@@ -164,6 +165,8 @@ class Outcome:
     @property
     def only_not_determined(self) -> bool:
         """All alarms are of parameters that the log does not determine."""
+        if self.failure:
+            return self.failure.startswith("NotIdentifiable")
         return bool(self.alarms) and set(self.alarms) <= NOT_DETERMINED
 
 
@@ -199,11 +202,12 @@ def draw_scene(kind: str, number: int, seed: int) -> tuple[Scene, np.random.Gene
         band=float(10 ** rng.uniform(-3, -2)),
     )
     shortest, longest = (3.0, 60.0) if kind == "c" else (8.0, 25.0)
+    durations = np.exp(rng.uniform(np.log(shortest), np.log(longest), 2)).tolist()
+    rate = draw_rate(rng, max(durations))
     plans = []
-    for _ in range(2):
+    for duration in durations:
         motion = str(rng.choice(MOTIONS, p=[0.5, 0.2, 0.3]))
-        duration = float(np.exp(rng.uniform(np.log(shortest), np.log(longest))))
-        plans.append(draw_plan(model, workspace, rng, motion, duration))
+        plans.append(draw_plan(model, workspace, rng, motion, duration, rate))
     scene = Scene(
         robot=robot,
         model=model,

@@ -39,7 +39,16 @@ from gough.mechanism.types import Frame, Mechanism
 LOGS = ("identification", "held-out")  # sources of the two logs
 BOTH = (0, 1)
 ALL_MOTORS = "all motors"
-TIME_RULES = ("samples lost", "samples repeated", "gap", "jitter", "clock", "time stamps", "drift")
+# Rules by which samples that are missing, repeated or late may be reported.
+TIME_RULES = (
+    "samples lost",
+    "gap",
+    "repeated",
+    "late samples",
+    "controller time",
+    "jitter",
+    "clock",
+)
 
 
 class NotApplicable(Exception):
@@ -400,6 +409,7 @@ def lost_counts(fraction: float) -> Apply:
         _with_position(draft, change, (log,))
         motor = draft.scene.motors[k]
         draft.name("lost counts", motor, jump)
+        draft.name("jump", motor)
         draft.what.append(f"{motor} jumps by {jump:.4g} at {place:.0%} of the {LOGS[log]} log")
 
     return apply
@@ -1015,8 +1025,6 @@ def _listed() -> list[Fault]:
         add(f"link length {1e3 * size:g} mm", geometry("link length", size))
     for degrees in (0.5, 3.0):
         add(f"axis {degrees:g} deg", geometry("axis", float(np.deg2rad(degrees))))
-    for fraction in (0.003, 0.03):
-        add(f"lost counts {fraction:.1%} of range", lost_counts(fraction))
     add("compliance 0.5% of range", compliance(0.005))
     return faults
 
@@ -1027,6 +1035,8 @@ def _others() -> list[Fault]:
     def add(family: str, label: str, apply: Apply) -> None:
         faults.append(Fault(label=label, family=family, apply=apply))
 
+    for fraction in (0.003, 0.03):
+        add("data", f"lost counts {fraction:.1%} of range", lost_counts(fraction))
     add("data", "outliers 0.8%", outliers(0.008))
     add("data", "lost samples 2%, stamped", lost_samples(0.02, stamped=True))
     add("data", "lost samples 0.5%, unstamped", lost_samples(0.005, stamped=False))

@@ -372,18 +372,25 @@ class Plan:
 
 
 def draw_plan(
-    model: Model, space: Workspace, rng: np.random.Generator, kind: str, duration: float
+    model: Model,
+    space: Workspace,
+    rng: np.random.Generator,
+    kind: str,
+    duration: float,
+    rate: float,
 ) -> Plan:
     """Draw a motion of a kind and about a duration; a period that is longer is kept whole.
 
     The pace is between the limits of the robot and a third of them.
+
+    Args:
+        rate: Of sampling. [Hz]
     """
     slack = float(rng.uniform(1.0, SLOWEST_PACE))
     if kind == "pick and place":
         rough = pick_and_place(rng, space, PACE_MOVES * 1.5, 1.0)
         slow = slack * slowing_needed(model, space, rough, PACE_MOVES * 1.5)
         path = slowed(pick_and_place(rng, space, duration / slow, 1.0), slow)
-        rate = _rate(rng, duration)
         time = np.arange(int(duration * rate)) / rate
         return Plan(kind=kind, path=path, time=time, period_samples=None)
     harmonics = int(rng.integers(3, 6))
@@ -393,17 +400,16 @@ def draw_plan(
     path = multisine(rng, space, frequencies)
     period = slack * slowing_needed(model, space, path, 1.0)
     if kind == "multisine":
-        rate = _rate(rng, duration)
         time = np.arange(int(duration * rate)) / rate
         return Plan(kind=kind, path=slowed(path, period), time=time, period_samples=None)
     periods = max(2, round(duration / period))
-    rate = _rate(rng, periods * period)
     samples = max(round(period * rate), 50)
     time = np.arange(periods * samples) / rate
     return Plan(kind=kind, path=slowed(path, samples / rate), time=time, period_samples=samples)
 
 
-def _rate(rng: np.random.Generator, duration: float) -> float:
+def draw_rate(rng: np.random.Generator, duration: float) -> float:
+    """Draw a sampling rate at which a log is not too long. [Hz]"""
     possible = [rate for rate in RATES if rate * duration <= MOST_SAMPLES]
     return float(rng.choice(possible[:3] or RATES[-1:]))
 
@@ -441,8 +447,9 @@ def measured(
     position = clean.position + position_noise * rng.standard_normal(effort.shape)
     white = rng.standard_normal(effort.shape)
     if sensors.kind == "quantised":
+        # The robot does not repeat a motion to an encoder step: periods are rounded differently.
         step = np.sqrt(12) * position_noise
-        position = np.round(clean.position / step) * step
+        position = np.round(position / step) * step
         step = np.sqrt(12) * effort_noise
         effort = np.round((effort + 0.3 * effort_noise * white) / step) * step
     elif sensors.kind == "coloured":
