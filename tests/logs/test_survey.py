@@ -48,25 +48,53 @@ def test_a_bag_of_the_robot_needs_no_line_by_hand(tmp_path) -> None:
     is_the_run(read_recording(path, described(tmp_path, text)))
 
 
-def test_an_oscilloscope_of_a_controller_is_told_by_motion(tmp_path) -> None:
-    """Its efforts are crossed, which no name tells; the motion does."""
+def test_an_oscilloscope_of_a_controller_is_read_by_its_numbers(tmp_path) -> None:
     as_twincat(tmp_path)
     path = next(tmp_path.iterdir())
-    text = (
-        path.read_text(encoding="utf-16").replace("Axis1.Trq", "TrqA").replace("Axis2.Trq", "TrqB")
-    )
-    path.write_text(
-        text.replace("TrqA", "Trq_x").replace("TrqB", "TrqA").replace("Trq_x", "TrqB"),
-        encoding="utf-16",
-    )
     found = survey(path, MOTORS)
     assert found.decimal == ","
     assert found.column("Axis1.Pos").clock == "Axis1.Pos time"
     assert found.column("Axis1.Pos time").unit == "ms"
     assert [column for column, _ in found.proposal["position"]] == ["Axis1.Pos", "Axis2.Pos"]
-    assert [column for column, _ in found.proposal["effort"]] == ["TrqB", "TrqA"]
-    assert "explains" in found.proposal["effort"][0][1]
+    assert [column for column, _ in found.proposal["effort"]] == ["Axis1.Trq", "Axis2.Trq"]
     is_the_run(read_recording(path, described(tmp_path, found.description())))
+
+
+def test_the_motion_may_object_to_numbers_but_not_overrule_them(tmp_path) -> None:
+    time = np.arange(2000) / 100.0
+    left = np.sin(3 * time) + 0.4 * np.sin(7.1 * time)
+    right = 0.8 * np.cos(2 * time) + 0.4 * np.sin(5.3 * time)
+    crossed = np.gradient(right), np.gradient(left)
+    path = table(tmp_path, "t,q1,q2,tau1,tau2", time, left, right, *crossed)
+    found = survey(path, MOTORS)
+    assert found.proposal["effort"] == (("tau1", "by its number"), ("tau2", "by its number"))
+    assert "BUT the motion of left.motor explains" in found.summary()
+    assert set(found.objections) == {"effort"}
+    with pytest.raises(InvalidRecording, match=r"unit '\?' is not known"):
+        read_recording(path, described(tmp_path, found.description()))
+
+
+def test_all_joints_get_the_same_kind_of_signal(tmp_path) -> None:
+    """A 7-axis log whose efforts look alike."""
+    rng = np.random.default_rng(0)
+    names = [
+        f"{word}{k}" for word in ("Torque", "TorqueSm", "Velocity", "Position") for k in range(1, 8)
+    ]
+    common = np.sin(3 * TIME)[:, None] + 0.01 * rng.standard_normal((len(TIME), 28))
+    path = table(tmp_path, ",".join(["Time", *names]), TIME, *common.T)
+    joints = [Motor(name=f"joint_{k}", unit="rad") for k in range(1, 8)]
+    found = survey(path, joints)
+    for kind, word in (("position", "Position"), ("effort", "Torque"), ("velocity", "Velocity")):
+        columns = [column for column, _ in found.proposal[kind]]
+        assert columns == [f"{word}{k}" for k in range(1, 8)]
+
+
+def test_efforts_beyond_the_limit_of_the_motor_are_questioned(tmp_path) -> None:
+    path = table(tmp_path, "t,q1,q2,tau1,tau2", TIME, *POSITION.T, *EFFORT.T)
+    weak = [motor._replace(effort_limit=1.0) for motor in MOTORS]
+    text = survey(path, weak).description()
+    assert "it reaches 5, 5.0 times the limit of the motor (1)" in text
+    assert 'units = ["?", "?"]' in text
 
 
 def test_limits_tell_columns_apart_and_give_the_unit(tmp_path) -> None:
@@ -109,7 +137,7 @@ def test_a_log_that_describes_itself_is_told_so(tmp_path) -> None:
 
 
 def test_what_is_unknown_is_refused_until_somebody_says_it(tmp_path) -> None:
-    path = table(tmp_path, "t,q1,q2,drv1,drv2", TIME, *POSITION.T, *EFFORT.T)
+    path = table(tmp_path, "t,q1,q2,drv1,drv2", TIME, *(1e5 * POSITION.T), *EFFORT.T)
     found = survey(path, MOTORS)
     with pytest.raises(InvalidRecording, match=r"unit '\?' is not known"):
         read_recording(path, described(tmp_path, found.description()))

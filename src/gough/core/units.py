@@ -86,7 +86,8 @@ _SPELLINGS = str.maketrans(
         ".": "",
     }
 )
-_QUANTITY = re.compile(r"^\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)\s*$")
+# The number takes all its digits: "1.27" has no unit 7.
+_QUANTITY = re.compile(r"^\s*([-+]?(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++)?+)\s*(\S.*?)\s*$")
 
 
 def canonical(unit: str) -> str:

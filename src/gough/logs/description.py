@@ -58,7 +58,11 @@ COLUMN_KEYS = {
     "unwrap",
     "offset",
     "delay",
+    "rated",
+    "ratio",
 }
+# Power of the gear ratio that takes each kind of signal from the motor to the joint.
+GEAR_POWERS = {"position": -1, "velocity": -1, "reference": -1, "effort": 1}
 _HEADER = re.compile(
     r"^(?:time|(?P<name>.+)\.(?P<kind>" + "|".join(KINDS) + r"))(?:\s*\[(?P<unit>.*)\])?$"
 )
@@ -268,6 +272,8 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
         lambda s: _is_number(s) and s != 0,
         1.0,
     )
+    scales = _through_gear(kind, data, scales, each)
+    rated = each("rated", 'a value with its unit like "1.27 N m"', _is_rated, "")
     offsets = each("offset", "a number in the unit of the columns", _is_number, 0.0)
     delays = each("delay", 'a time like "2 ms"', lambda d: isinstance(d, str), "0 s")
     files = each(
@@ -285,7 +291,7 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
     clock = _clock(stamps)
     signals = []
     for k, (name, column) in enumerate(zip(names, columns)):
-        factor, si_unit = _si(kind, units[k], f"{where}column '{column}'")
+        factor, si_unit = _si(kind, units[k], f"{where}column '{column}'", rated[k])
         turn = 2 * math.pi if unwrap is True else unwrap * factor
         signals.append(
             Signal(
@@ -303,6 +309,21 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
             )
         )
     return signals
+
+
+def _through_gear(
+    kind: str, data: Mapping[str, Any], scales: list[Any], each: Callable[..., list[Any]]
+) -> list[float]:
+    """Return scales that also take signals of motors to their joints, by the key `ratio`."""
+    if "ratio" not in data:
+        return scales
+    if kind not in GEAR_POWERS:
+        raise InvalidRecording(
+            f"[{kind}] ratio: a gear ratio takes {', '.join(GEAR_POWERS)} from a motor to its joint"
+        )
+    wanted = "the turns of the motor for one of the joint"
+    ratios = each("ratio", wanted, lambda r: _is_number(r) and r != 0, 1.0)
+    return [scale * ratio ** GEAR_POWERS[kind] for scale, ratio in zip(scales, ratios)]
 
 
 def _unwrap(data: Mapping[str, Any], kind: str, units: Sequence[str]) -> Any:
@@ -451,21 +472,52 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
     return replace(_described(data, source), ignored=tuple(ignored), absolute=True)
 
 
-def _si(kind: str, unit: str, where: str) -> tuple[float, str]:
-    """Return the factor to SI and the SI unit of a column of this kind."""
+def _si(kind: str, unit: str, where: str, rated: str = "") -> tuple[float, str]:
+    """Return the factor to SI and the SI unit of a column of this kind.
+
+    Args:
+        kind: Of the column.
+        unit: As recorded.
+        where: The column, for messages.
+        rated: Value of which the column is a fraction, with its unit; "" if it is none.
+    """
     if kind == "extra":  # whatever it is, its numbers are used as they were recorded
         return 1.0, unit
     allowed = _DIMENSIONS[kind]
     dimension = dimension_of(unit)
+    if rated:
+        return _fraction_of_rated(kind, unit, where, rated)
     if dimension not in allowed:
+        hint = ""
+        if kind == "effort" and dimension == "none":
+            hint = '; of a fraction of the rated torque state it: rated = "1.27 N m"'
         raise InvalidInput(
             f"{where} unit '{unit}' measures {dimension}; {kind} is expected in "
-            f"{' or '.join(allowed.values())}".strip(),
+            f"{' or '.join(allowed.values())}{hint}".strip(),
             unit=unit,
         )
     if kind == "current":  # a drive gain is per recorded unit, whatever that is
         return 1.0, canonical(unit)
     return conversion(unit), allowed[dimension]
+
+
+def _fraction_of_rated(kind: str, unit: str, where: str, rated: str) -> tuple[float, str]:
+    """Return the factor to SI and the SI unit of a fraction of a rated value."""
+    number, rated_unit = quantity(rated)
+    allowed = _DIMENSIONS[kind]
+    dimension = dimension_of(rated_unit)
+    if kind not in ("effort", "current") or dimension not in allowed or dimension == "none":
+        raise InvalidInput(
+            f"{where} rated is '{rated}'; expected the rated force, torque or current of the motor "
+            "in [effort] or [current]"
+        )
+    if dimension_of(unit) != "none":
+        raise InvalidInput(
+            f"{where} unit '{unit}' measures {dimension_of(unit)}; a fraction of a rated value is "
+            "in %, permille or 1",
+            unit=unit,
+        )
+    return conversion(unit) * number * conversion(rated_unit), allowed[dimension]
 
 
 def _check_keys(data: Mapping[str, Any], valid: set[str], where: str) -> None:
@@ -505,6 +557,11 @@ def _is_name_list(entry: Any) -> bool:
 def _is_number(entry: Any) -> bool:
     """Return True for a finite number."""
     return isinstance(entry, int | float) and not isinstance(entry, bool) and math.isfinite(entry)
+
+
+def _is_rated(entry: Any) -> bool:
+    """Return True for text, which is read as a value with its unit."""
+    return isinstance(entry, str)
 
 
 def _is_whole(least: int) -> Callable[[Any], bool]:

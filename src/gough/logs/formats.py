@@ -70,6 +70,7 @@ MATLAB_OPAQUE = 17
 LABEL_FIELDS = ("name", "joint_names")
 # Entries of a list in a ROS message that become columns; longer lists are images, clouds, maps.
 MAX_LIST_COLUMNS = 64
+MIN_ROW_RATIO = 20  # of columns to rows of a matrix, from which its rows are taken as signals
 NANOSECOND = 1e-9  # [s]
 
 LogReader = Callable[[Path, int, Description | None], Iterator[Table]]
@@ -379,7 +380,9 @@ def _labels(structures: list[Any]) -> list[str]:
 def array_table(source: str, arrays: Mapping[str, Any], budget: Budget | None = None) -> Table:
     """Return arrays as a table; column j of a matrix `q` is named `q[j]`, counted from 1.
 
-    Text is left out. Dates become seconds since 1970, time spans seconds.
+    Of a matrix with signals in rows, `q[j]` is row j: one whose rows are as long as another
+    array, or many times as long as its columns. Text is left out. Dates become seconds since
+    1970, time spans seconds.
 
     Args:
         source: Name of the file.
@@ -389,8 +392,12 @@ def array_table(source: str, arrays: Mapping[str, Any], budget: Budget | None = 
     columns: dict[str, FloatArray] = {}
     unread: dict[str, str] = {}
     seconds: set[str] = set()
-    for name, content in _flat(arrays):
+    flat = list(_flat(arrays))
+    lengths = {np.size(content) for _, content in flat if np.ndim(content) == 1}
+    for name, content in flat:
         numbers = np.asarray(content)
+        if numbers.ndim == 2 and _has_signals_in_rows(numbers.shape, lengths):
+            numbers = numbers.T
         if numbers.dtype.kind == "M":
             numbers = numbers - np.datetime64(0, "s")
         if numbers.dtype.kind == "m":
@@ -420,6 +427,14 @@ def array_table(source: str, arrays: Mapping[str, Any], budget: Budget | None = 
         unread=unread,
         seconds=frozenset(seconds),
     )
+
+
+def _has_signals_in_rows(shape: tuple[int, ...], lengths: set[int]) -> bool:
+    """Tell whether a matrix holds a signal in each row, given the lengths of arrays beside it."""
+    rows, columns = shape
+    if rows in lengths or rows >= columns:
+        return False
+    return columns in lengths or columns >= MIN_ROW_RATIO * rows
 
 
 def arrow_blocks(path: Path, size: int, description: Description | None = None) -> Iterator[Table]:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,37 +19,40 @@ from gough.core.arrays import FloatArray
 from gough.core.display import text_table
 from gough.core.errors import InvalidRecording
 from gough.core.record import Columns, Record
-from gough.core.units import KNOWN_UNITS, conversion, dimension_of, is_unit
+from gough.core.units import conversion, dimension_of, is_unit
 from gough.logs.description import (
     DESCRIPTION_FORMAT,
     Description,
     describe_headers,
 )
 from gough.logs.formats import is_folder, table_blocks
+from gough.logs.proposals import (
+    choose_family,
+    explained_fraction,
+    objections,
+    signal_kind,
+    tokens,
+)
 from gough.logs.recording import JOINT_SIGNAL_UNITS
 from gough.logs.tables import NUMBER_SIGNS, Table, joined
 
 SURVEY_SAMPLES = 65536  # in a block
 SURVEY_BLOCKS = 8  # of a file that are read
 UNKNOWN_UNIT = "?"  # to be filled in; reading refuses it
-# Words of column names by the kind of column they usually mean; the first that fits.
-KIND_PATTERNS = {
-    "extra": r"temp\w*|volt\w*|humid\w*",
-    "reference": r"ref\w*|set\w*|cmd\w*|command\w*|desired|target\w*|goal|soll\w*",
-    "velocity": r"vel\w*|speed|qd\d*|dq\d*|rpm|geschw\w*|drehzahl",
-    "current": r"cur\w*|amps?|i[aq]?\d*|drv\w*|strom\w*",
-    "effort": r"eff\w*|torques?|trq\w*|tau\d*|forces?|frc\w*|moments?|drehmoment\w*|kraft",
-    "position": r"pos\w*|q\d*|angles?|enc\w*|theta\d*|lage\w*|winkel\w*",
-}
 TIME_PATTERN = r"time\w*|stamps?|timestamps?|t|clock|secs?|seconds|zeit\w*"
 # Fraction of a step by which steps of a clock may differ if its name does not identify it.
 EVEN_STEP_RATIO = 1e-3
 # Rates of controllers; the unit of a clock is guessed so that its rate lies between. [Hz]
 CONTROLLER_RATES = (20.0, 50e3)
-MIN_EXPLAINED_SAMPLES = 50  # to compare an effort with a motion
-# Numbers of all pairs of motions and columns that are compared, a few seconds; beyond it columns
-# are told by their names and order. Six motors with 500,000 samples have 2e7.
+# Numbers of all pairs of motions and efforts that are compared, a few seconds; beyond it motions
+# object to nothing. Six motors with 500,000 samples have 2e7.
 MAX_COMPARED_NUMBERS = 5e7
+MAX_MOTORS = 64  # of a log without a robot
+# Times the limit of a motor from which an effort is questioned: peaks exceed what a file states.
+BEYOND_LIMIT_RATIO = 1.2
+# Correlation of a column with the derivative of another from which it may be its velocity.
+VELOCITY_CORRELATION = 0.8
+POSITION_UNITS = {"m": ("m", "mm", "um"), "rad": ("rad", "deg", "mrad")}  # guessed in this order
 Assignment = tuple[tuple[str, str], ...]  # the column of each joint, and why
 Proposal = Mapping[str, Assignment]  # by kind
 
@@ -61,6 +63,7 @@ class Motor(NamedTuple):
     name: str
     unit: str  # `m` or `rad`
     limits: tuple[float, float] | None = None  # of the position, if any [unit]
+    effort_limit: float | None = None  # largest effort, if any [N or N m]
 
 
 class Column(NamedTuple):
@@ -90,6 +93,7 @@ class Survey(Record):
             joints.
         decimal, thousands: Signs of the numbers.
         plain: The log can be read without a description.
+        objections: What the data say against a proposal, by kind and number of the joint.
     """
 
     source: str
@@ -100,6 +104,7 @@ class Survey(Record):
     decimal: str = "."
     thousands: str = ""
     plain: bool = False
+    objections: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     def column(self, name: str) -> Column:
         """Return a column by name."""
@@ -125,8 +130,9 @@ class Survey(Record):
         proposal: dict[str, list[dict[str, str]]] = {}
         for kind, assignment in self.proposal.items():
             proposal[kind] = []
-            for joint, (column, why) in zip(self.joints, assignment):
-                proposal[kind].append({"joint": joint, "column": column, "why": why})
+            for j, (column, why) in enumerate(assignment):
+                reason = self._reason(kind, j, why)
+                proposal[kind].append({"joint": self.joints[j], "column": column, "why": reason})
         return {
             "source": self.source,
             "self_describing": self.plain,
@@ -157,8 +163,8 @@ class Survey(Record):
         text += [f"{name}: not read, holds {what}" for name, what in self.unread.items()]
         for kind, assignment in self.proposal.items():
             text += ["", f"proposed as {kind}:"]
-            for joint, (column, why) in zip(self.joints, assignment):
-                text.append(f"  {joint}: '{column}' ({why})")
+            for j, (column, why) in enumerate(assignment):
+                text.append(f"  {self.joints[j]}: '{column}' ({self._reason(kind, j, why)})")
         text.append("")
         if self.plain:
             text.append("The headers are sufficient: the log can be read without a description.")
@@ -199,18 +205,31 @@ class Survey(Record):
                 lines.append(f"# not used: '{column.name}' {span}".rstrip())
         return "\n".join(lines).rstrip() + "\n"
 
+    def _reason(self, kind: str, joint: int, why: str) -> str:
+        """Return why a column is proposed for a joint, and what the data say against it."""
+        objection = self.objections.get(kind, {}).get(joint)
+        return f"{why}; {objection}" if objection else why
+
     def _signal_lines(self, kind: str, assignment: Assignment) -> list[str]:
         """Return the table of a description for one kind of signal."""
         lines = [f"[{kind}]"]
-        for joint, (name, why) in zip(self.joints, assignment):
-            lines.append(f"# {joint}: '{name}', {why}")
+        for j, (name, why) in enumerate(assignment):
+            lines.append(f"# {self.joints[j]}: '{name}', {self._reason(kind, j, why)}")
         columns = [self.column(name) for name, _ in assignment]
         units = [column.unit or UNKNOWN_UNIT for column in columns]
         guess = "  # a guess" if any(column.guessed for column in columns) else ""
         lines.append(f"columns = {_list([column.name for column in columns])}")
+        if self.objections.get(kind) and guess:
+            lines.append("# the data object: check the columns, then write the units")
+            units = [UNKNOWN_UNIT] * len(units)
+            guess = ""
         lines.append(f"units = {_list(units)}{guess}")
-        if UNKNOWN_UNIT in units:
+        if UNKNOWN_UNIT in units and kind in ("position", "reference"):
             lines.append('# counts of an encoder: unit "rev", and scale = 1 / counts a turn')
+        if kind == "current" and any(dimension_of(unit) == "none" for unit in units):
+            lines.append("# as recorded: drive gains are per this unit. If it is a fraction of the")
+            lines.append("# rated torque, rename the table [effort] and add, for each motor,")
+            lines.append('# rated = ["1.27 N m", ...] and the gear ratio = [100.0, ...]')
         return lines
 
     def _clock(self, heading: str, name: str) -> list[str]:
@@ -272,30 +291,20 @@ def _column_cells(column: Column) -> list[str]:
 def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     """List the columns of a log of any format, and propose which may be which joint.
 
-    With motors, positions are assigned by name, then by the limits they stay in, then by
-    their order. An effort is assigned to the motor whose name it has, otherwise to the one
-    whose position, velocity and acceleration explain it best. Without motors the joints are
-    named `motor1`, `motor2`, ... to be replaced.
+    Names, numbers and order decide (`gough.logs.proposals`); all joints get their signal from
+    one family of columns. The data may only object, which is said. Without motors the joints
+    are named `motor1`, `motor2`, ... to be replaced.
     """
     table, (decimal, thousands) = _table(Path(path))
     columns = list(_columns(table))
-    if not motors:
-        motors, positions = _motors_by_name(columns)
-    else:
-        positions = _positions(columns, motors)
-    proposal = {}
-    if positions:
-        proposal = {
-            "position": positions,
-            **_other_signals(table, columns, motors, positions),
-        }
-    assigned = {}
+    motors = motors or _motors_by_name(columns)
+    proposal = _proposal(table, columns, motors) if motors else {}
     for kind, assignment in proposal.items():
-        for motor, (name, _) in zip(motors, assignment):
-            assigned[name] = kind, motor
-    for k, column in enumerate(columns):
-        if column.name in assigned:
-            columns[k] = _with_unit(column, *assigned[column.name])
+        names = [name for name, _ in assignment]
+        places = [k for name in names for k, column in enumerate(columns) if column.name == name]
+        for k, column in zip(places, _with_units([columns[k] for k in places], kind, motors)):
+            columns[k] = column
+    by_name = {column.name: column for column in columns}
     return Survey(
         source=Path(path).name,
         plain=_describes_itself(table),
@@ -305,59 +314,162 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
         columns=tuple(columns),
         joints=tuple(motor.name for motor in motors) if proposal else (),
         proposal=proposal,
+        objections=_objections(table, by_name, motors, proposal),
     )
 
 
-def _motors_by_name(
-    columns: Sequence[Column],
-) -> tuple[list[Motor], Assignment]:
-    """Return a motor for each column that is named as a position."""
-    motors: list[Motor] = []
-    positions = []
-    for column in columns:
-        if column.kind == "position":
-            sliding = dimension_of(column.unit or "rad") == "length"
-            motors.append(
-                Motor(
-                    name=f"motor{len(motors) + 1}",
-                    unit="m" if sliding else "rad",
-                )
-            )
-            positions.append((column.name, "by its name"))
-    return motors, tuple(positions)
+def _motors_by_name(columns: Sequence[Column]) -> list[Motor]:
+    """Return a motor for each column of the largest family named as positions."""
+    positions = [column for column in columns if column.kind == "position"]
+    for count in range(min(len(positions), MAX_MOTORS), 0, -1):
+        numbers = [str(k + 1) for k in range(count)]
+        family = choose_family([column.name for column in positions], numbers)
+        if family is None or (family.reason == "by its order" and count < len(positions)):
+            continue
+        units = {column.name: column.unit for column in positions}
+        motors = []
+        for k, name in enumerate(family.columns):
+            sliding = dimension_of(units[name] or "rad") == "length"
+            motors.append(Motor(name=f"motor{k + 1}", unit="m" if sliding else "rad"))
+        return motors
+    return []
 
 
-def _positions(columns: Sequence[Column], motors: Sequence[Motor]) -> Assignment:
-    """Return the position column of each motor; none if there are too few columns."""
-    candidates = [c for c in columns if c.kind == "position"]
-    if len(candidates) < len(motors):  # all that move
-        candidates = [c for c in columns if c.kind not in ("time", "extra") and c.high > c.low]
-    if len(candidates) < len(motors):
-        return ()
-    return _assigned(candidates, motors, lambda column, j: _placed(column, motors[j]))
-
-
-def _other_signals(
-    table: Table,
-    columns: Sequence[Column],
-    motors: Sequence[Motor],
-    positions: Assignment,
-) -> dict[str, Assignment]:
-    """Return the columns of efforts, currents, velocities and references of each motor."""
-
-    def score(column: Column, j: int) -> tuple[float, str]:
-        """Return how well the motion of a motor explains a column."""
-        n_samples = len(table.columns[column.name])
-        if n_samples * len(motors) * len(columns) > MAX_COMPARED_NUMBERS:
-            return 0.0, "by its order"
-        return _explained(table.columns[positions[j][0]], table.columns[column.name])
-
-    proposal = {}
-    for kind in ("effort", "current", "velocity", "reference"):
+def _proposal(table: Table, columns: Sequence[Column], motors: Sequence[Motor]) -> Proposal:
+    """Return the columns of each kind of signal for all motors; nothing without positions."""
+    joints = [motor.name for motor in motors]
+    proposal: dict[str, Assignment] = {}
+    if _without_words(columns):
+        return _blocks_by_order(table, columns, motors)
+    for kind in ("position", "effort", "current", "velocity", "reference"):
         candidates = [column for column in columns if column.kind == kind]
-        if len(candidates) >= len(motors):
-            proposal[kind] = _assigned(candidates, motors, score)
+        if kind == "position" and len(candidates) < len(motors):  # all that move
+            taken = ("time", "extra", "effort", "current", "velocity")
+            candidates = [c for c in columns if c.kind not in taken and c.high > c.low]
+        family = choose_family([column.name for column in candidates], joints)
+        if family is None:
+            if kind == "position":
+                return {}
+            continue
+        names = family.columns
+        if kind == "position" and family.reason == "by its order":
+            names = _within_limits(candidates, motors)
+        proposal[kind] = tuple((name, family.reason) for name in names)
     return proposal
+
+
+def _without_words(columns: Sequence[Column]) -> bool:
+    """Tell whether names say nothing: numbers, or columns of one matrix."""
+    words = set()
+    for column in columns:
+        if column.kind not in ("", "time"):
+            return False
+        if column.kind != "time":
+            words.add(" ".join(token for token in tokens(column.name) if not token.isdigit()))
+    return len(words) <= 1
+
+
+def _within_limits(candidates: Sequence[Column], motors: Sequence[Motor]) -> tuple[str, ...]:
+    """Return one column for each motor in their order, or in the one that limits allow."""
+    from scipy.optimize import linear_sum_assignment
+
+    score = np.zeros((len(motors), len(candidates)))
+    for j, motor in enumerate(motors):
+        for k, column in enumerate(candidates):
+            score[j, k] = _may_be(column, motor) - 0.01 * abs(j - k) / len(candidates)
+    _, chosen = linear_sum_assignment(-score)
+    return tuple(candidates[k].name for k in chosen)
+
+
+def _blocks_by_order(
+    table: Table, columns: Sequence[Column], motors: Sequence[Motor]
+) -> dict[str, Assignment]:
+    """Return signals of columns without words: positions, perhaps velocities, then efforts."""
+    moving = [
+        column.name for column in columns if column.kind != "time" and column.high > column.low
+    ]
+    n = len(motors)
+    if len(moving) < n:
+        return {}
+    blocks = [moving[start : start + n] for start in range(0, len(moving), n)]
+    kinds = ["position"]
+    if len(moving) == 2 * n:
+        kinds.append("effort")
+    elif len(moving) == 3 * n and _is_derivative(table, blocks[0], blocks[1]):
+        kinds += ["velocity", "effort"]
+    elif len(moving) == 3 * n:
+        kinds.append("effort")
+    proposal = {}
+    for kind, names in zip(kinds, blocks):
+        proposal[kind] = tuple((name, "by its order, a guess") for name in names)
+    return proposal
+
+
+def _is_derivative(table: Table, positions: Sequence[str], others: Sequence[str]) -> bool:
+    """Tell whether columns correlate with the derivatives of others."""
+    for name, other in zip(positions, others):
+        slope = np.gradient(table.columns[name])
+        if not np.corrcoef(slope, table.columns[other])[0, 1] > VELOCITY_CORRELATION:
+            return False
+    return True
+
+
+def _objections(
+    table: Table,
+    columns: Mapping[str, Column],
+    motors: Sequence[Motor],
+    proposal: Proposal,
+) -> dict[str, dict[int, str]]:
+    """Return what the data say against a proposal, by kind and number of the joint."""
+    remarks: dict[str, dict[int, str]] = {}
+    for kind, assignment in proposal.items():
+        found: dict[int, str] = {}
+        if kind in ("effort", "current"):
+            found |= _foreign_efforts(table, motors, proposal["position"], assignment)
+        for j, (motor, (name, _)) in enumerate(zip(motors, assignment)):
+            question = _beyond_limits(columns[name], kind, motor)
+            if question:
+                found[j] = question
+        if found:
+            remarks[kind] = found
+    return remarks
+
+
+def _foreign_efforts(
+    table: Table, motors: Sequence[Motor], positions: Assignment, efforts: Assignment
+) -> dict[int, str]:
+    """Return which efforts the motion of another joint explains."""
+    n_samples = len(table.columns[efforts[0][0]])
+    if n_samples * len(motors) ** 2 > MAX_COMPARED_NUMBERS:
+        return {}
+
+    def explained(effort: int, position: int) -> float:
+        q = table.columns[positions[position][0]]
+        y = table.columns[efforts[effort][0]]
+        return explained_fraction(q, y)
+
+    return objections(explained, [motor.name for motor in motors])
+
+
+def _beyond_limits(column: Column, kind: str, motor: Motor) -> str:
+    """Return what is wrong with the range of a column for a motor, "" if nothing."""
+    if column.unit == UNKNOWN_UNIT or not column.unit:
+        return ""
+    largest = max(abs(column.low), abs(column.high))
+    if kind == "effort" and motor.effort_limit and dimension_of(column.unit) != "none":
+        largest *= conversion(column.unit)
+        ratio = largest / motor.effort_limit
+        if ratio > BEYOND_LIMIT_RATIO:
+            return (
+                f"BUT it reaches {largest:.4g}, {ratio:.1f} times the limit of the motor "
+                f"({motor.effort_limit:.4g}): check its unit, rated value and gear ratio"
+            )
+    if kind == "position" and motor.limits and not _fits(column, motor, column.unit):
+        return (
+            f"BUT from {column.low:.4g} to {column.high:.4g} {column.unit} it leaves the limits of "
+            "the joint: check unit and offset"
+        )
+    return ""
 
 
 def _describes_itself(table: Table) -> bool:
@@ -434,15 +546,14 @@ def _clock_of(name: str, table: Table, clocks: Iterable[Column]) -> Column | Non
     return best
 
 
-def _words(name: str) -> list[str]:
-    """Return the words of a name in lower case, without units in brackets."""
-    split = re.sub(r"([a-z])([A-Z])", r"\1 \2", re.sub(r"[\[(].*?[\])]", " ", name))
-    return [word for word in re.split(r"[^a-z0-9]+", split.lower()) if word]
-
-
 def _unit_in(name: str) -> tuple[str, bool]:
-    """Return the unit in a name, "" without one; also whether it is in brackets (`q [deg]`)."""
+    """Return the unit in a name, "" without one; also whether it is in brackets (`q [deg]`).
+
+    The number in `q[1]` is an index; `q [1]`, with a space, has no unit.
+    """
     stated = re.findall(r"[\[(]([^\])]+)[\])]", name)
+    if re.search(r"\s[\[(]1[\])]\s*$", name):
+        return "1", True
     for unit in (*stated, *name.split("_")[1:][-1:]):
         if is_unit(unit) and not unit.isdigit():
             return unit, unit in stated
@@ -458,20 +569,28 @@ def _kind(name: str, unit: str) -> str:
         "angular velocity": "velocity",
         "velocity": "velocity",
     }
-    words = _words(name)
-    by_name = ""
-    for kind, pattern in KIND_PATTERNS.items():
-        if any(re.fullmatch(pattern, word) for word in words):
-            by_name = kind
-            break
-    if unit and dimension_of(unit) in by_unit and by_name != "extra":
-        return by_unit[dimension_of(unit)]
-    return by_name
+    kind, commanded = signal_kind(name)
+    dimension = dimension_of(unit) if unit else ""
+    if kind == "extra":
+        return kind
+    kind = by_unit.get(dimension, kind)
+    if not kind and not commanded and dimension in ("length", "angle"):
+        return "position"
+    if kind in ("position", "") and commanded:
+        return "reference"
+    if kind == "velocity" and (commanded or dimension == "none"):
+        return ""
+    if kind == "effort" and dimension == "none":  # a fraction of a rated torque
+        return "current"
+    return kind
 
 
 def _is_time(name: str, values: FloatArray, known: bool) -> bool:
     """Return True if a column is a clock by its name, or by its even steps."""
-    words = [word for word in _words(name) if not (is_unit(word) and dimension_of(word) == "time")]
+    words = []
+    for word in tokens(name):
+        if not (is_unit(word) and dimension_of(word) == "time"):
+            words.append(word)
     named = known or words[:1] == ["time"]
     if words and re.fullmatch(TIME_PATTERN, words[-1]):
         named = True
@@ -510,15 +629,36 @@ def _time_unit(step: float) -> str:
     return "s"
 
 
-def _with_unit(column: Column, kind: str, motor: Motor) -> Column:
-    """Return a column with the unit in its name, or with one guessed from the limits."""
-    if column.unit:
-        return column._replace(kind=kind)
-    usual = JOINT_SIGNAL_UNITS[motor.unit].get(kind, UNKNOWN_UNIT)
-    if kind in ("position", "reference"):
-        units = ("m", "mm", "um") if motor.unit == "m" else ("rad", "deg", "mrad")
-        usual = next((u for u in units if _fits(column, motor, u)), UNKNOWN_UNIT)
-    return column._replace(kind=kind, unit=usual, guessed=True)
+def _with_units(columns: Sequence[Column], kind: str, motors: Sequence[Motor]) -> list[Column]:
+    """Return the columns of one kind with the units in their names, or with guessed ones.
+
+    A guess of positions is one unit that keeps all joints of a kind within their limits.
+    """
+    guesses = {}
+    for unit in ("m", "rad"):
+        guesses[unit] = JOINT_SIGNAL_UNITS[unit].get(kind, "1")
+        if kind in ("position", "reference"):
+            pairs = []
+            for column, motor in zip(columns, motors):
+                if motor.unit == unit and not column.unit:
+                    pairs.append((column, motor))
+            guesses[unit] = _common_unit(pairs, POSITION_UNITS[unit])
+    with_units = []
+    for column, motor in zip(columns, motors):
+        if column.unit:
+            with_units.append(column._replace(kind=kind))
+        else:
+            unit = guesses[motor.unit]
+            with_units.append(column._replace(kind=kind, unit=unit, guessed=True))
+    return with_units
+
+
+def _common_unit(pairs: Sequence[tuple[Column, Motor]], units: Sequence[str]) -> str:
+    """Return the first unit in which all columns stay within the limits of their motors."""
+    for unit in units:
+        if all(_fits(column, motor, unit) for column, motor in pairs):
+            return unit
+    return UNKNOWN_UNIT
 
 
 def _fits(column: Column, motor: Motor, unit: str) -> bool:
@@ -530,72 +670,10 @@ def _fits(column: Column, motor: Motor, unit: str) -> bool:
     return low - margin <= factor * column.low and factor * column.high <= high + margin
 
 
-def _placed(column: Column, motor: Motor) -> tuple[float, str]:
-    """Return a score, and a reason, for a column being the position of a motor in some unit."""
+def _may_be(column: Column, motor: Motor) -> bool:
+    """Return True if a column can be the position of a motor in some unit."""
     if column.unit and not column.guessed:
         units = [column.unit] if dimension_of(column.unit) in ("length", "angle") else []
     else:
-        dimension = "length" if motor.unit == "m" else "angle"
-        units = [unit for unit in KNOWN_UNITS if dimension_of(unit) == dimension]
-    inside = any(_fits(column, motor, unit) for unit in units)
-    reason = "stays within its limits" if inside and motor.limits else "by its order"
-    return 0.5 * inside, reason
-
-
-def _assigned(
-    candidates: Sequence[Column],
-    motors: Sequence[Motor],
-    score: Callable[[Column, int], tuple[float, str]],
-) -> Assignment:
-    """Assign a column to each motor: best sum of names, scores, and a little for the order."""
-    from scipy.optimize import linear_sum_assignment
-
-    total = np.zeros((len(motors), len(candidates)))
-    why: dict[tuple[int, int], str] = {}
-    for j, motor in enumerate(motors):
-        for k, column in enumerate(candidates):
-            similarity = _similarity(column.name, motor.name)
-            points, reason = score(column, j)
-            total[j, k] = 2 * similarity + points - 0.01 * abs(j - k)
-            why[j, k] = "by its name" if similarity == 1.0 else reason
-    pairs = zip(*linear_sum_assignment(-total))
-    return tuple((candidates[k].name, why[j, k]) for j, k in pairs)
-
-
-def _similarity(column: str, joint: str) -> float:
-    """Return how similar names are, 0 to 1; 1 if the column's name contains the joint's."""
-    column_words = " ".join(_words(column))
-    joint_words = " ".join(_words(joint))
-    if joint_words in column_words:
-        return 1.0
-    match = SequenceMatcher(None, column_words, joint_words).find_longest_match()
-    return 0.9 * match.size / max(len(joint_words), 1)
-
-
-def _explained(q: FloatArray, y: FloatArray) -> tuple[float, str]:
-    """Return the fraction of a column's variance that a motion explains, 0 to 1, and in words.
-
-    Args:
-        q: Position of a motor, (t,).
-        y: The column, (t,), regressed on the position and its derivatives.
-    """
-    if len(q) != len(y):
-        return 0.0, "by its order"
-    finite = np.isfinite(q) & np.isfinite(y)
-    q = q[finite]
-    y = y[finite]
-    if len(q) < MIN_EXPLAINED_SAMPLES or not (np.ptp(q) > 0 and np.ptp(y) > 0):
-        return 0.0, "by its order"
-    q = q / np.abs(q).max()
-    y = y / np.abs(y).max()
-    width = max(1, len(q) // 500)  # derivatives of a smoothed position: a hint, not a model
-    smooth = np.convolve(q, np.ones(width) / width, mode="same")
-    qd = np.gradient(smooth)
-    A = np.column_stack([np.ones(len(q)), smooth, qd, np.sign(qd), np.gradient(qd)])
-    A /= np.maximum(np.abs(A).max(axis=0), 1e-300)
-    residual = y - A @ np.linalg.lstsq(A, y, rcond=None)[0]
-    explained = max(0.0, 1 - float(np.var(residual) / max(np.var(y), 1e-300)))
-    return (
-        explained,
-        f"the motion of this joint explains {100 * explained:.0f} % of it",
-    )
+        units = list(POSITION_UNITS[motor.unit])
+    return any(_fits(column, motor, unit) for unit in units)

@@ -35,6 +35,7 @@ NAME_LINE_WORDS = (
     "name",
     "symbolname",
 )  # that begin the line of names above such a table
+UNIT_LINE_WORDS = ("unit", "units", "einheit")  # that begin the line of units below it
 NUMBER_SIGNS = (
     (".", ""),
     (",", ""),
@@ -412,12 +413,27 @@ def _column_names(above: list[list[str]], width: int) -> list[str]:
         fitting[-1] = _names_with_units(fitting[-2], fitting[-1])
     keyed = [row for row in fitting if row[0].lower() in NAME_LINE_WORDS]
     names = keyed[0] if keyed else fitting[-1]
+    if keyed:
+        names = _names_with_keyed_units(names, fitting)
     if len(names) % 2 == 0 and len(set(names[::2])) == 1 and (keyed or len(names) > 2):
         with_times = []
         for name in names[1::2]:
-            with_times += [f"{name} time", name]
+            with_times += [f"{name.partition(' [')[0]} time", name]
         return with_times
     return ["Time", *names[1:]] if keyed else names
+
+
+def _names_with_keyed_units(names: list[str], rows: list[list[str]]) -> list[str]:
+    """Return names followed by the units of the line that begins with `Unit`, if there is one."""
+    for row in rows:
+        if row[0].lower() not in UNIT_LINE_WORDS or len(row) != len(names):
+            continue
+        units = []
+        for cell in row:
+            known = cell.lower() not in UNIT_LINE_WORDS and is_unit(cell.strip("[]()"))
+            units.append(cell if known else "")
+        return _names_with_units(names, units)
+    return names
 
 
 def _is_unit_line(cells: list[str]) -> bool:

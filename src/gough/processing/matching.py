@@ -22,6 +22,7 @@ from gough.logs.periods import (
     resample_to_period,
 )
 from gough.logs.recording import JOINT_KINDS, Recording
+from gough.logs.survey import BEYOND_LIMIT_RATIO
 from gough.mechanism import Mechanism
 from gough.mechanism.types import Transmission
 from gough.processing.settings import Repeats
@@ -170,7 +171,8 @@ def matched_rows(model: Model, recording: Recording) -> Recording:
     """
     recording = inspected(in_robot_order(recording, model))
     _check_constant_signals(recording)
-    return without_outliers(with_true_instants(recording))
+    recording = without_outliers(with_true_instants(recording))
+    return _with_beyond_limits(recording, model.mechanism)
 
 
 def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Recording:
@@ -268,6 +270,29 @@ def _with_notice(
         numbers=numbers,
     )
     return replace(recording, notices=(*recording.notices, notice))
+
+
+def _with_beyond_limits(recording: Recording, mechanism: Mechanism) -> Recording:
+    """Return the recording with a warning on efforts that their motors cannot have."""
+    if recording.effort is None:
+        return recording
+    notices = []
+    for name, effort, unit in zip(mechanism.actuated, recording.effort.T, recording.effort_units):
+        limit = mechanism.joint(name).limits.effort
+        largest = float(np.abs(effort).max())
+        if limit is not None and largest > BEYOND_LIMIT_RATIO * limit:
+            notices.append(
+                Notice(
+                    rule="beyond limit",
+                    level="warning",
+                    where=f"{name}.effort",
+                    text=f"reaches {largest:.4g} {unit}, {largest / limit:.1f} times the limit of "
+                    f"{limit:.4g} {unit} in the robot file",
+                    advice="check unit, rated value and gear ratio of the log, or the limit",
+                    numbers={"largest": largest, "limit": limit},
+                )
+            )
+    return replace(recording, notices=(*recording.notices, *notices))
 
 
 def _check_constant_signals(recording: Recording) -> None:

@@ -34,6 +34,12 @@ class LogStep(Step):
         motors = []
         for joint in load_robot(self.robot).joints:
             if joint.actuated:
-                limits = joint.limits.position
-                motors.append(Motor(name=joint.name, unit=joint.unit, limits=limits))
+                motors.append(
+                    Motor(
+                        name=joint.name,
+                        unit=joint.unit,
+                        limits=joint.limits.position,
+                        effort_limit=joint.limits.effort,
+                    )
+                )
         return motors

@@ -1,0 +1,195 @@
+"""Which columns of a log may be which signal of which joint: names, numbers and order decide.
+
+Columns whose names differ in one number, or in the name of a joint, are a family: `Torque1`
+to `Torque7`. All joints get their signal from one family, so that kinds of signals are never
+mixed. The data may only object: a position that cannot stay within its limits, an effort that
+belongs to another joint or is beyond what its motor can do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+
+# Words of column names by the kind of signal they usually mean; the first that fits.
+SIGNAL_PATTERNS = {
+    "extra": r"temp\w*|volt\w*|humid\w*|ext|extern\w*|error|err|fehler|tcp|pose|cart\w*|flange",
+    "velocity": r"vel\w*|speed|qd|dq|qp|rpm|geschw\w*|drehzahl|omega",
+    "current": r"cur\w*|amps?|i[aq]?|drv\w*|strom\w*",
+    "effort": r"eff\w*|torques?|trq\w*|tau|forces?|frc\w*|moments?|mom|drehmoment\w*|kraft",
+    "position": r"pos\w*|q|angles?|enc\w*|theta|lage\w*|winkel\w*|joints?|axis|achse",
+}
+COMMAND_PATTERN = r"ref\w*|set\w*|cmd\w*|command\w*|desired|target\w*|goal|soll\w*|d"
+MEASURED_PATTERN = r"meas\w*|act\w*|ist\w*|raw"  # words of signals that are the first choice
+# Words that say a signal is not the first choice.
+DERIVED_PATTERN = (
+    r"con|fric\w*|grav\w*|sm|smooth\w*|filt\w*|mean|avg|est\w*|model\w*|max|min|ff|sim\w*"
+)
+MIN_EXPLAINED_SAMPLES = 50  # to compare an effort with a motion
+# Fractions of an effort that the motion of the joint it is proposed for explains at most, and
+# another one at least, for the data to object.
+FOREIGN_FRACTION = 0.3
+OWN_FRACTION = 0.8
+
+
+class Family(NamedTuple):
+    """Columns that differ in one number or in the name of a joint."""
+
+    columns: tuple[str, ...]  # one for each joint
+    reason: str  # why each is of its joint
+    rank: tuple[int, int, int, int]  # the smallest is the first choice
+
+
+def tokens(name: str) -> list[str]:
+    """Return words and numbers of a name in lower case, without what is in brackets."""
+    text = re.sub(r"[\[(].*?[\])]", " ", name)
+    text = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
+    return re.findall(r"[^\W\d_]+|\d+", text.lower())
+
+
+def signal_kind(name: str) -> tuple[str, bool]:
+    """Return the kind of signal that a name means, "" if none, and whether it was commanded."""
+    words = [token for token in tokens(name) if not token.isdigit()]
+    kind = ""
+    for candidate, pattern in SIGNAL_PATTERNS.items():
+        if any(re.fullmatch(pattern, word) for word in words):
+            kind = candidate
+            break
+    commanded = any(re.fullmatch(COMMAND_PATTERN, word) for word in words)
+    return kind, commanded and kind != "extra"
+
+
+def choose_family(names: Sequence[str], joints: Sequence[str]) -> Family | None:
+    """Return the family of columns, one for each joint, that is the first choice; None without.
+
+    Measured signals come before commanded and derived ones, families with the names of joints
+    before numbered ones, numbered ones before plain order, short names before long ones.
+    """
+    families = [*_named_families(names, joints), *_numbered_families(names, joints)]
+    if not families and len(names) >= len(joints):
+        families = [_ordered_family(names, joints)]
+    return min(families, key=lambda family: family.rank, default=None)
+
+
+def _rank(columns: Sequence[str], way: int, spare: int) -> tuple[int, int, int, int]:
+    """Return the rank of a family: derived signals, way of assignment, spare columns, length."""
+    words = tokens(columns[0])
+    preference = 0
+    if any(re.fullmatch(MEASURED_PATTERN, word) for word in words):
+        preference = -1
+    if any(re.fullmatch(f"{COMMAND_PATTERN}|{DERIVED_PATTERN}", word) for word in words):
+        preference = 1
+    return preference, way, spare, len(columns[0])
+
+
+def _named_families(names: Sequence[str], joints: Sequence[str]) -> list[Family]:
+    """Return the families whose columns contain the names of the joints."""
+    by_rest: dict[str, dict[str, str]] = {}
+    for name in names:
+        words = tokens(name)
+        for joint in sorted(joints, key=len, reverse=True):
+            place = _place_of(tokens(joint), words)
+            if place is not None:
+                rest = [*words[:place], "@", *words[place + len(tokens(joint)) :]]
+                by_rest.setdefault(" ".join(rest), {}).setdefault(joint, name)
+                break
+    families = []
+    for columns in by_rest.values():
+        if len(columns) == len(joints):
+            ordered = tuple(columns[joint] for joint in joints)
+            families.append(Family(ordered, "by its name", _rank(ordered, 0, 0)))
+    return families
+
+
+def _place_of(part: Sequence[str], words: Sequence[str]) -> int | None:
+    """Return where some words follow each other in others, None if they do not."""
+    for start in range(len(words) - len(part) + 1):
+        if part and list(words[start : start + len(part)]) == list(part):
+            return start
+    return None
+
+
+def _numbered_families(names: Sequence[str], joints: Sequence[str]) -> list[Family]:
+    """Return the families whose columns differ in one number, at least as many as joints."""
+    by_rest: dict[str, dict[int, str]] = {}
+    for name in names:
+        for match in re.finditer(r"\d+", name):
+            rest = f"{name[: match.start()]}#{name[match.end() :]}"
+            by_rest.setdefault(rest, {})[int(match.group())] = name
+    wanted = [_last_number(joint) for joint in joints]
+    families = []
+    for columns in by_rest.values():
+        if len(columns) < len(joints):
+            continue
+        numbers = sorted(columns)
+        if None not in wanted and len(set(wanted)) == len(wanted) and set(wanted) <= set(numbers):
+            numbers = [number for number in wanted if number is not None]
+        ordered = tuple(columns[number] for number in numbers[: len(joints)])
+        spare = len(columns) - len(joints)
+        families.append(Family(ordered, "by its number", _rank(ordered, 1, spare)))
+    return families
+
+
+def _last_number(name: str) -> int | None:
+    """Return the last number in a name, None without one."""
+    numbers = re.findall(r"\d+", name)
+    return int(numbers[-1]) if numbers else None
+
+
+def _ordered_family(names: Sequence[str], joints: Sequence[str]) -> Family:
+    """Return the first columns in their order."""
+    ordered = tuple(names[: len(joints)])
+    return Family(ordered, "by its order", _rank(ordered, 2, len(names) - len(joints)))
+
+
+def objections(explained: Callable[[int, int], float], joints: Sequence[str]) -> dict[int, str]:
+    """Return what the motion says against an assignment of efforts, by the number of the joint.
+
+    Args:
+        explained: Fraction of the effort proposed for a joint that the motion of another
+            explains.
+        joints: Names of the joints.
+    """
+    remarks = {}
+    for j, joint in enumerate(joints):
+        own = explained(j, j)
+        if own > FOREIGN_FRACTION:
+            continue
+        others = [explained(j, k) if k != j else 0.0 for k in range(len(joints))]
+        best = int(np.argmax(others))
+        if others[best] > OWN_FRACTION:
+            remarks[j] = (
+                f"BUT the motion of {joint} explains {100 * own:.0f} % of it, that of "
+                f"{joints[best]} {100 * others[best]:.0f} %: check"
+            )
+    return remarks
+
+
+def explained_fraction(q: FloatArray, y: FloatArray) -> float:
+    """Return the fraction of a column's variance that a motion explains, 0 to 1; NaN if unknown.
+
+    Args:
+        q: Position of a motor, (t,).
+        y: The column, (t,), regressed on the position and its derivatives.
+    """
+    if len(q) != len(y):
+        return float("nan")
+    finite = np.isfinite(q) & np.isfinite(y)
+    q = q[finite]
+    y = y[finite]
+    if len(q) < MIN_EXPLAINED_SAMPLES or not (np.ptp(q) > 0 and np.ptp(y) > 0):
+        return float("nan")
+    q = q / np.abs(q).max()
+    y = y / np.abs(y).max()
+    width = max(1, len(q) // 500)  # derivatives of a smoothed position: a hint, not a model
+    smooth = np.convolve(q, np.ones(width) / width, mode="same")
+    qd = np.gradient(smooth)
+    A = np.column_stack([np.ones(len(q)), smooth, qd, np.sign(qd), np.gradient(qd)])
+    A /= np.maximum(np.abs(A).max(axis=0), 1e-300)
+    residual = y - A @ np.linalg.lstsq(A, y, rcond=None)[0]
+    return max(0.0, 1 - float(np.var(residual) / max(np.var(y), 1e-300)))

@@ -1,0 +1,316 @@
+"""What `gough log` writes about the logs that controllers and programs write is read as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from bags import write_bag
+from pyarrow import parquet
+from scipy.io import savemat
+
+from gough.core.errors import GoughError
+from gough.logs.description import parse_description
+from gough.logs.readers import read_recording
+from gough.logs.survey import Motor, survey
+
+TIME = np.arange(400) / 250.0
+PHASE = np.arange(3)
+POSITION = 0.6 * np.sin((2 + PHASE) * TIME[:, None] + PHASE)
+VELOCITY = 0.6 * (2 + PHASE) * np.cos((2 + PHASE) * TIME[:, None] + PHASE)
+EFFORT = 4 * np.cos((2 + PHASE) * TIME[:, None]) * (1 + PHASE) + np.sign(VELOCITY)
+DEGREES = np.degrees(POSITION)
+MOTORS = [Motor(name=f"joint_{k}", unit="rad", limits=(-1.5, 1.5)) for k in (1, 2, 3)]
+STAMPS = 1.7e9 + TIME
+
+
+def text(
+    path: Path, names: Sequence[str], columns: Sequence, *, sep: str = ",", comma: bool = False
+) -> None:
+    """Write a table of numbers or texts, with decimal commas if asked."""
+    lines = [sep.join(names)] if names else []
+    for row in zip(*columns):
+        cells = [cell if isinstance(cell, str) else f"{cell:.10g}" for cell in row]
+        line = sep.join(cells)
+        lines.append(line.replace(".", ",") if comma else line)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def numbered(pattern: str, first: int = 1) -> list[str]:
+    return [pattern.format(k) for k in range(first, first + 3)]
+
+
+def plain_csv(folder: Path) -> Path:
+    text(
+        folder / "a.csv",
+        ["t", *numbered("q{}"), *numbered("tau{}")],
+        [TIME, *POSITION.T, *EFFORT.T],
+    )
+    return folder / "a.csv"
+
+
+def semicolons_and_decimal_commas(folder: Path) -> Path:
+    names = ["Zeit [s]", *numbered("Lage{} [°]"), *numbered("Drehmoment{} [Nm]")]
+    text(folder / "a.csv", names, [TIME, *DEGREES.T, *EFFORT.T], sep=";", comma=True)
+    return folder / "a.csv"
+
+
+def milliseconds_and_degrees(folder: Path) -> Path:
+    names = [
+        "time_ms",
+        *numbered("pos_{}_deg"),
+        *numbered("speed_{} [rpm]"),
+        *numbered("torque_{}"),
+    ]
+    rpm = VELOCITY * 30 / np.pi
+    text(folder / "a.csv", names, [1e3 * TIME, *DEGREES.T, *rpm.T, *EFFORT.T])
+    return folder / "a.csv"
+
+
+def microseconds(folder: Path) -> Path:
+    names = ["timestamp", *numbered("position{}"), *numbered("effort{}")]
+    text(folder / "a.csv", names, [1e6 * TIME, *POSITION.T, *EFFORT.T])
+    return folder / "a.csv"
+
+
+def nanoseconds(folder: Path) -> Path:
+    names = ["stamp [ns]", *numbered("q_{}"), *numbered("tau_{}")]
+    text(folder / "a.csv", names, [[f"{1e9 * t:.0f}" for t in TIME], *POSITION.T, *EFFORT.T])
+    return folder / "a.csv"
+
+
+def dates(folder: Path) -> Path:
+    stamps = [
+        str(np.datetime64("2024-03-01T10:00:00") + np.timedelta64(round(1e6 * t), "us"))
+        for t in TIME
+    ]
+    stamps = [stamp.ljust(26, "0") if "." in stamp else stamp + ".000000" for stamp in stamps]
+    text(
+        folder / "a.csv",
+        ["date", *numbered("q{}"), *numbered("torque{}")],
+        [stamps, *POSITION.T, *EFFORT.T],
+    )
+    return folder / "a.csv"
+
+
+def no_header(folder: Path) -> Path:
+    text(folder / "a.txt", [], [TIME, *POSITION.T, *EFFORT.T], sep=" ")
+    return folder / "a.txt"
+
+
+def no_header_with_velocities(folder: Path) -> Path:
+    text(folder / "a.dat", [], [TIME, *POSITION.T, *VELOCITY.T, *EFFORT.T], sep="\t")
+    return folder / "a.dat"
+
+
+def ur_rtde(folder: Path) -> Path:
+    names = ["timestamp", *numbered("target_q_{}", 0), *numbered("actual_q_{}", 0)]
+    names += [*numbered("actual_qd_{}", 0), *numbered("target_moment_{}", 0)]
+    columns = [TIME, *(POSITION.T + 1e-3), *POSITION.T, *VELOCITY.T, *EFFORT.T]
+    text(folder / "robot_data.csv", names, columns, sep=" ")
+    return folder / "robot_data.csv"
+
+
+def franka(folder: Path) -> Path:
+    names = ["time", *numbered("q[{}]", 0), *numbered("q_d[{}]", 0), *numbered("dq[{}]", 0)]
+    names += [*numbered("tau_J[{}]", 0), *numbered("tau_ext_hat_filtered[{}]", 0)]
+    columns = [TIME, *POSITION.T, *(POSITION.T + 1e-3), *VELOCITY.T, *EFFORT.T, *(0.1 * EFFORT.T)]
+    text(folder / "a.csv", names, columns)
+    return folder / "a.csv"
+
+
+def kuka(folder: Path) -> Path:
+    names = ["Zeit [ms]", *numbered("$AXIS_ACT_A{} [deg]"), *numbered("$TORQUE_AXIS_ACT_A{} [Nm]")]
+    text(folder / "trace.csv", names, [1e3 * TIME, *DEGREES.T, *EFFORT.T], sep=";")
+    return folder / "trace.csv"
+
+
+def abb(folder: Path) -> Path:
+    names = [
+        "Time (s)",
+        *numbered("ROB_1 Joint {} angle (rad)"),
+        *numbered("ROB_1 Joint {} torque (Nm)"),
+    ]
+    text(folder / "a.csv", names, [TIME, *POSITION.T, *EFFORT.T], sep="\t")
+    return folder / "a.csv"
+
+
+def twincat(folder: Path) -> Path:
+    names = [*numbered("Axis {}.ActPos"), *numbered("Axis {}.ActTorque")]
+    units = ["deg"] * 3 + ["Nm"] * 3
+    columns = [*DEGREES.T, *EFFORT.T]
+    lines = ["Name\tYT Scope Project", "File\tscope.svdx", ""]
+    for key, cells in (("Name", names), ("Data-Type", ["REAL64"] * 6), ("Unit", units)):
+        lines.append("\t".join(f"{key}\t{cell}" for cell in cells))
+    for k, t in enumerate(TIME):
+        lines.append(
+            "\t".join(f"{1e3 * t:.6g}\t{column[k]:.10g}" for column in columns).replace(".", ",")
+        )
+    (folder / "scope.csv").write_text("\n".join(lines) + "\n")
+    return folder / "scope.csv"
+
+
+def codesys(folder: Path) -> Path:
+    names = [
+        "Time",
+        *numbered("PLC_PRG.Axis{}.fActPosition"),
+        *numbered("PLC_PRG.Axis{}.fActTorque"),
+    ]
+    units = ["ms", *["deg"] * 3, *["Nm"] * 3]
+    text(
+        folder / "trace.csv",
+        names,
+        [[units[k], *column] for k, column in enumerate([1e3 * TIME, *DEGREES.T, *EFFORT.T])],
+        sep=";",
+    )
+    return folder / "trace.csv"
+
+
+def ros_bag(folder: Path) -> Path:
+    joints = [motor.name for motor in MOTORS]
+    return write_bag(folder, TIME, joints[::-1], POSITION[:, ::-1], EFFORT[:, ::-1])
+
+
+def matlab_variables(folder: Path) -> Path:
+    savemat(folder / "a.mat", {"t": TIME, "q": POSITION, "tau": EFFORT, "gain": 3.0})
+    return folder / "a.mat"
+
+
+def matlab_structure(folder: Path) -> Path:
+    savemat(folder / "a.mat", {"log": {"time": TIME, "position": POSITION, "torque": EFFORT}})
+    return folder / "a.mat"
+
+
+def matlab_signals_in_rows(folder: Path) -> Path:
+    savemat(folder / "a.mat", {"t": TIME[None], "q": POSITION.T, "tau": EFFORT.T})
+    return folder / "a.mat"
+
+
+def matlab_one_matrix_of_rows(folder: Path) -> Path:
+    savemat(folder / "a.mat", {"data": np.vstack([TIME, POSITION.T, EFFORT.T])})
+    return folder / "a.mat"
+
+
+def npz(folder: Path) -> Path:
+    np.savez(folder / "a.npz", time=TIME, q=POSITION, tau=EFFORT)
+    return folder / "a.npz"
+
+
+def parquet_table(folder: Path) -> Path:
+    columns = {"time": TIME}
+    columns |= dict(zip(numbered("joint_{}/position"), POSITION.T))
+    columns |= dict(zip(numbered("joint_{}/effort"), EFFORT.T))
+    parquet.write_table(pa.table(columns), folder / "a.parquet")
+    return folder / "a.parquet"
+
+
+def hdf5(folder: Path) -> Path:
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["run/t"] = TIME
+        file["run/joint_positions"] = POSITION
+        file["run/joint_torques"] = EFFORT
+    return folder / "a.h5"
+
+
+def plotjuggler(folder: Path) -> Path:
+    columns = {"__time": STAMPS}
+    columns |= dict(zip(numbered("/joint_states/joint_{}/position"), POSITION.T))
+    columns |= dict(zip(numbered("/joint_states/joint_{}/velocity"), VELOCITY.T))
+    columns |= dict(zip(numbered("/joint_states/joint_{}/effort"), EFFORT.T))
+    pd.DataFrame(columns).to_csv(folder / "a.csv", index=False)
+    return folder / "a.csv"
+
+
+KINDS: list[Callable[[Path], Path]] = [
+    plain_csv,
+    semicolons_and_decimal_commas,
+    milliseconds_and_degrees,
+    microseconds,
+    nanoseconds,
+    dates,
+    no_header,
+    no_header_with_velocities,
+    ur_rtde,
+    franka,
+    kuka,
+    abb,
+    twincat,
+    codesys,
+    ros_bag,
+    matlab_variables,
+    matlab_structure,
+    matlab_signals_in_rows,
+    matlab_one_matrix_of_rows,
+    npz,
+    parquet_table,
+    hdf5,
+    plotjuggler,
+]
+
+
+@pytest.mark.parametrize("write", KINDS, ids=lambda write: write.__name__)
+def test_a_proposal_is_read_without_editing(write: Callable[[Path], Path], tmp_path: Path) -> None:
+    path = write(tmp_path)
+    found = survey(path, MOTORS)
+    (tmp_path / "proposal.toml").write_text(found.description(), encoding="utf-8")
+    log = read_recording(path, tmp_path / "proposal.toml", [motor.name for motor in MOTORS])
+    assert np.allclose(log.time, TIME, atol=1e-5)
+    assert np.allclose(log.position, POSITION, atol=1e-6)
+    assert log.effort is not None
+    assert np.allclose(log.effort, EFFORT, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("header", "unit"), [("[%]", "%"), ("[permille]", "permille"), ("[1]", "1")]
+)
+def test_a_fraction_of_the_rated_torque_is_read_as_recorded(
+    tmp_path: Path, header: str, unit: str
+) -> None:
+    names = ["t [s]", *numbered("Position{} [deg]"), *numbered("Torque{} " + header)]
+    text(tmp_path / "a.csv", names, [TIME, *DEGREES.T, *EFFORT.T])
+    written = survey(tmp_path / "a.csv", MOTORS).description()
+    assert "rated" in written
+    (tmp_path / "d.toml").write_text(written)
+    log = read_recording(tmp_path / "a.csv", tmp_path / "d.toml")
+    assert log.effort is None
+    assert log.current_units == (unit,) * 3
+
+
+def rated_description(**more: object) -> dict:
+    return {
+        "format": 1,
+        "joints": ["joint_1", "joint_2", "joint_3"],
+        "time": {"columns": ["t"], "units": ["s"]},
+        "position": {"columns": numbered("q{}"), "unit": "rev", "ratio": [100, 50, -50]},
+        "effort": {"columns": numbered("m{}"), "unit": "permille", "ratio": [100, 50, -50], **more},
+    }
+
+
+def test_rated_torque_and_gear_ratio_take_motors_to_joints(tmp_path: Path) -> None:
+    ratio = np.array([100, 50, -50])
+    rated = np.array([1.27, 0.64, 0.64])
+    turns = POSITION * ratio / (2 * np.pi)
+    fraction = EFFORT / (ratio * rated) * 1000
+    text(
+        tmp_path / "a.csv", ["t", *numbered("q{}"), *numbered("m{}")], [TIME, *turns.T, *fraction.T]
+    )
+    description = rated_description(rated=["1.27 Nm", "0.64 N m", "640 mNm"])
+    log = read_recording(tmp_path / "a.csv", description)
+    assert np.allclose(log.position, POSITION, atol=1e-8)
+    assert log.effort is not None
+    assert np.allclose(log.effort, EFFORT, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rated", "message"),
+    [(None, "rated = "), ("1.27 A", "rated is '1.27 A'"), ("1.27", "not a number with a unit")],
+)
+def test_a_fraction_of_nothing_is_refused(rated: str | None, message: str) -> None:
+    more = {} if rated is None else {"rated": rated}
+    with pytest.raises(GoughError, match=message):
+        parse_description(rated_description(**more))
