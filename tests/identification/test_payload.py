@@ -12,10 +12,12 @@ import pytest
 from gough import identify
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
-from gough.core.names import INERTIAL
+from gough.core.names import INERTIAL, LOAD_PARAMETERS
 from gough.engine import Model
+from gough.fitting.load_fit import LoadProblem
+from gough.fitting.regression import Regression
 from gough.identification import Identification
-from gough.identification.payload import _physically_consistent, payload
+from gough.identification.payload import _physically_consistent, _Unknowns, payload
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.mechanism.types import Payload
@@ -301,6 +303,48 @@ def test_a_load_at_a_known_place_has_its_mass_alone(stewart: tuple[Model, Record
     assert (np.abs(both.values - TEN)[4:] < 5 * both.std[4:]).all()
 
 
+def test_a_stated_mass_that_the_log_contradicts_is_an_error(
+    five_bar: Model, loaded: Simulation
+) -> None:
+    recording = log(loaded, 1)
+    assert payload(five_bar, [recording], mass=0.7).level == "ok"
+    found = payload(five_bar, [recording], mass=0.75)
+    assert found.level == "error"
+    (notice,) = [notice for notice in found.notices if notice.rule == "stated mass"]
+    assert notice.numbers["stated"] == 0.75
+    assert notice.numbers["mass"] == pytest.approx(0.7, abs=5 * notice.numbers["std"])
+
+
+def test_a_sum_of_parameters_that_is_seen_is_given() -> None:
+    """Columns of m and my are proportional: the sum m + 2 my is known, neither of the two is."""
+    rng = np.random.default_rng(0)
+    columns = rng.standard_normal((400, 1, 10))
+    columns[:, :, 2] = 2 * columns[:, :, 0]
+    true = np.array([3.0, 0.2, 0.5, -0.1, 0.3, 0.02, 0.4, 0.01, -0.03, 0.2])
+    effort = columns @ true + 1e-3 * rng.standard_normal((400, 1))
+    problem = LoadProblem(
+        regression=Regression(
+            parameters=LOAD_PARAMETERS,
+            units=tuple(name.unit for name in LOAD_PARAMETERS),
+            rows=("lift",),
+            row_units=("N",),
+            regressor=columns,
+            effort=effort,
+            time=np.arange(400) / 100,
+        ),
+        noise=np.zeros((1, 1, 11, 11)),
+        model_error=np.zeros((400, 1, 0)),
+    )
+    unknowns = _Unknowns(np.zeros(10), np.eye(10), 20.0, False, 1.0)
+    found = unknowns.load(problem, *unknowns.fit(problem))
+    assert [INERTIAL[k] for k in range(10) if not found.observed[k]] == ["m", "my"]
+    (combination,) = found.combinations
+    assert combination.text == "m + 2 my"
+    assert combination.value == pytest.approx(4.0, abs=5 * combination.std)
+    assert combination.std < 1e-3
+    assert combination.unit == "kg"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -324,3 +368,25 @@ def test_loads_that_make_no_sense_are_refused(
 def test_no_recording_is_an_error(five_bar: Model) -> None:
     with pytest.raises(InvalidInput, match="no recording"):
         payload(five_bar, [])
+
+
+def test_a_measured_mass_is_enough_where_no_log_names_its_payload(
+    five_bar: Model, five_bar_log: Recording, loaded: Simulation
+) -> None:
+    """With one payload in the robot file, and with none."""
+    one = carrying(five_bar, {})
+    none = Model(replace(five_bar.mechanism, payloads=()))
+    for robot, name in ((one, "brick"), (none, "load")):
+        result = identify(
+            robot, [five_bar_log], loaded=[log(loaded, 1)], payload="mass=0.7", cutoff=20.0
+        )
+        assert result.payload[f"payload.{name}.m"]["value"] == pytest.approx(0.7, abs=0.02)
+
+
+def test_a_measured_mass_does_not_choose_between_payloads(
+    five_bar: Model, five_bar_log: Recording, loaded: Simulation
+) -> None:
+    bricks = [Payload(name=name, body=five_bar.load_body) for name in ("red", "blue")]
+    robot = Model(replace(five_bar.mechanism, payloads=tuple(bricks)))
+    with pytest.raises(InvalidInput, match="one of: red, blue"):
+        identify(robot, [five_bar_log], loaded=[log(loaded, 1)], payload="mass=0.7")

@@ -25,6 +25,7 @@ from gough.fitting.noise_information import (
 )
 from gough.fitting.regression import Regression, concatenate
 from gough.logs.recording import Recording
+from gough.mechanism.types import Payload
 from gough.processing import (
     MatchedLog,
     ProcessedLog,
@@ -46,6 +47,8 @@ N_PERTURBATIONS = 4
 PERTURBED_SAMPLES = 20000
 
 
+# Name of a payload whose mass was measured and which the robot file does not declare.
+UNDECLARED_PAYLOAD = "load"
 # A log needs so many valid equations for each parameter where the user gives the window.
 MIN_EQUATIONS_PER_PARAMETER = 3
 
@@ -456,13 +459,32 @@ def payload_of(
         )
     if named:
         return named[0], measured or None
+    declared = [payload.name for payload in model.mechanism.payloads]
+    if measured and len(declared) == 1:
+        return declared[0], measured
     if loaded:
-        choices = ", ".join(payload.name for payload in model.mechanism.payloads)
+        advice = f"name it with `payload`, one of: {', '.join(declared)}"
+        if not declared:
+            advice = "the robot file has none: give its mass with `payload='mass=...'`"
         raise InvalidInput(
-            "the loaded logs do not say which payload they carry; name it with `payload`, one of: "
-            f"{choices or '(the robot file has none)'}"
+            f"the loaded logs do not say which payload they carry; {advice}",
+            payloads=declared,
         )
     return None, measured or None
+
+
+def with_measured_payload(model: Model, text: str | None) -> Model:
+    """Return the robot with a payload of its tool if its file has none and one was measured.
+
+    Args:
+        model: The robot.
+        text: As for `payload_of`, e.g. `mass=1.983`.
+    """
+    name, measured = _parse_payload(text or "")
+    if not measured or name or model.mechanism.payloads:
+        return model
+    undeclared = Payload(name=UNDECLARED_PAYLOAD, body=model.mechanism.flange)
+    return model.with_mechanism(replace(model.mechanism, payloads=(undeclared,)))
 
 
 def _parse_payload(text: str) -> tuple[str, dict[str, float]]:

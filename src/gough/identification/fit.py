@@ -43,6 +43,7 @@ from gough.identification.experiment import (
     Experiment,
     add_position_noise_effects,
     prepare_held_out,
+    with_measured_payload,
 )
 from gough.identification.likelihood import averaged_period
 from gough.identification.prepare_problem import (
@@ -113,7 +114,7 @@ def fit_logs(
     """
     settings = settings or IdentifySettings()
     report = progress or _ignore
-    model = as_model(model)
+    model = with_measured_payload(as_model(model), settings.payload)
     recordings = _read(recordings, "recordings")
     loaded = _read(loaded, "loaded")
     held_out = _read(held_out, "held_out")

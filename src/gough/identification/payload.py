@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import qr
 
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
@@ -25,6 +26,7 @@ from gough.core.options import (
     with_settings,
 )
 from gough.core.record import Columns, Record
+from gough.core.statistics import student_tail
 from gough.engine import Model, Robot, as_model
 from gough.engine.columns import column_names
 from gough.fitting.estimate import (
@@ -33,7 +35,7 @@ from gough.fitting.estimate import (
     build_estimate,
 )
 from gough.fitting.load_changes import History, LoadBlocks, changes, history
-from gough.fitting.load_fit import LoadFit, LoadProblem, fit, in_words, seen
+from gough.fitting.load_fit import LoadFit, LoadProblem, Seen, fit, in_words, seen
 from gough.fitting.noise_information import MIN_OBSERVED_RATIO
 from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.fitting.regression import Regression
@@ -53,11 +55,25 @@ MIN_SAMPLES_PER_LOAD_PARAMETER = 3
 INCONSISTENT_SIGMAS = 2.0
 # Iterations of the heaviest load and its unobserved mass: to 1e-3 if they contract by 4/5 each.
 HEAVIEST_LOAD_ITERATIONS = 30
+# A stated mass is contradicted if its deviation has a probability below this and exceeds this
+# fraction of the mass.
+CONTRADICTED_MASS_PROBABILITY = 1e-3
+MATERIAL_FRACTION = 0.005
+NEGLIGIBLE_CONTRAST = 0.01  # of a combination, in units of what a load can have
 HEAVIEST_LOAD_SIGMAS = 3.0  # standard errors added to the mass for the heaviest load
 # Without a weighed mass: so many times the load whose weight is the largest effort.
 MAX_LOAD_RATIO = 10.0
 # power of length in the units of a load's parameters
 LENGTH_POWER = np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])
+
+
+class LoadCombination(NamedTuple):
+    """A sum of parameters of a load that a motion determines, though not each of them."""
+
+    text: str  # e.g. `m + 2.1 my`
+    value: float  # [unit]
+    std: float  # its standard error [unit]
+    unit: str  # of the first parameter
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,6 +84,7 @@ class Load:
     estimate: Estimate
     observed: tuple[bool, ...]  # which parameters the motion determines, or were given, (10,)
     hidden: tuple[str, ...]  # combinations that the motion does not determine, in words
+    combinations: tuple[LoadCombination, ...]  # of several parameters that it determines
     physical: bool  # physically consistent within the standard errors
 
     def to_list(self) -> list[dict[str, Any]]:
@@ -175,6 +192,7 @@ class PayloadResult(Record):
             "parameters": self.load.to_list(),
             "physical": self.load.physical,
             "unobserved_combinations": list(self.load.hidden),
+            "observed_combinations": [entry._asdict() for entry in self.load.combinations],
             "changes": changes,
             "history": {"time": self.history.time.tolist(), **history},
             "processing": self.processing.to_dict(),
@@ -198,6 +216,11 @@ class PayloadResult(Record):
                 rows,
             ),
         ]
+        for entry in self.load.combinations:
+            number, std = rounded(entry.value, entry.std)
+            lines.append(
+                f"determined on this motion: {entry.text} = {number} +- {std} {entry.unit}"
+            )
         for combination in self.load.hidden:
             if combination not in INERTIAL:
                 lines.append(f"not seen on this motion: {combination}")
@@ -323,6 +346,10 @@ def payload(
         problem, unknowns, processing, chosen, recordings
     )
     exact = result is None or values is not None
+    notices = [*_notices(loads[-1], exact=exact)]
+    if chosen.mass is not None and not load_changes:
+        free = _Unknowns.of(model, problem.regression, replace(chosen, mass=None))
+        notices += _stated_mass_notices(chosen.mass, free.load(problem, *free.fit(problem)))
     return PayloadResult(
         robot=model.mechanism.name,
         load=loads[-1],
@@ -330,7 +357,7 @@ def payload(
         settings=chosen,
         changes=tuple(load_changes),
         history=load_history,
-        notices=ordered(_notices(loads[-1], exact=exact)),
+        notices=ordered(notices),
     )
 
 
@@ -491,7 +518,58 @@ class _Unknowns(NamedTuple):
             estimate=replace(estimate, information=ratio),
             observed=tuple(observed.tolist()),
             hidden=tuple(in_words(INERTIAL, direction) for direction in directions),
+            combinations=tuple(
+                _determined_combinations(estimate, directions, prior_std, self.map, fitted.seen)
+            ),
             physical=_physically_consistent(values, covariance, self.reach),
+        )
+
+
+def _determined_combinations(
+    estimate: Estimate,
+    directions: FloatArray,
+    prior_std: FloatArray,
+    unknowns: FloatArray,
+    observable: Seen,
+) -> Iterator[LoadCombination]:
+    """Yield the combinations of several parameters that do not change along hidden directions.
+
+    With one parameter d for each hidden direction, which then reads x_d + sum_j B_dj x_j,
+    the combinations x_j - sum_d B_dj x_d are the same for all loads that look alike.
+
+    Args:
+        estimate: The load.
+        directions: Changes of the parameters that the motion does not show, (k, 10).
+        prior_std: How large parameters can be, (10,).
+        unknowns: Parameters by unknowns, (10, p).
+        observable: What the equations determine of the unknowns.
+    """
+    count = len(directions)
+    if not count:
+        return
+    scale = np.where(prior_std > 0, prior_std, 1.0)
+    dependent = qr(directions / scale, mode="r", pivoting=True)[1][:count]
+    B = np.linalg.solve(directions[:, dependent], directions)
+    for j in range(len(INERTIAL)):
+        if j in dependent or not prior_std[j]:
+            continue
+        contrast = np.zeros(len(INERTIAL))
+        contrast[j] = 1.0
+        contrast[dependent] = -B[:, j]
+        prior = float(np.linalg.norm(contrast * prior_std))
+        contrast[np.abs(contrast) * prior_std < NEGLIGIBLE_CONTRAST * prior] = 0.0
+        if np.count_nonzero(contrast) < 2:
+            continue
+        std = float(np.sqrt(contrast @ estimate.covariance @ contrast))
+        ratio = float(observable.ratio(contrast[None] @ unknowns)[0])
+        if std > OBSERVED_LOAD_FRACTION * prior or ratio < MIN_OBSERVED_RATIO:
+            continue
+        first = int(np.argmax(contrast != 0))  # its coefficient is one in the text
+        yield LoadCombination(
+            text=in_words(INERTIAL, contrast),
+            value=float(contrast @ estimate.values / contrast[first]),
+            std=std / abs(float(contrast[first])),
+            unit=estimate.units[first],
         )
 
 
@@ -571,6 +649,37 @@ def _change(
     time_after = clock[last - 1] - clock[middle]
     within = float(max(time_before, time_after))
     return Change(log.source, float(data.time[middle]), within, before, after)
+
+
+def _stated_mass_notices(stated: float, free: Load) -> list[Notice]:
+    """Warn if the logs determine a mass that contradicts the stated one.
+
+    The difference has to be significant at the 0.1 % level, and more than 0.5 % of the mass.
+
+    Args:
+        stated: Mass that was given. [kg]
+        free: The load with its mass estimated.
+    """
+    mass = float(free.estimate.values[0])
+    std = float(free.estimate.std[0])
+    if not free.observed[0] or not std:
+        return []
+    t_value = abs(stated - mass) / std
+    p_value = 2 * float(student_tail(np.array(t_value), free.estimate.degrees_of_freedom[0]))
+    if p_value > CONTRADICTED_MASS_PROBABILITY or abs(stated - mass) < MATERIAL_FRACTION * stated:
+        return []
+    number, error = rounded(mass, std)
+    return [
+        Notice(
+            rule="stated mass",
+            level="error",
+            text=f"the mass is stated as {stated:g} kg, but the logs say {number} +- {error} kg, "
+            f"{t_value:.0f} standard errors away; all other parameters rest on the stated mass",
+            advice="weigh the load again, or leave out `mass`; the unloaded model or the drive "
+            "gains may also be wrong",
+            numbers={"stated": stated, "mass": mass, "std": std},
+        )
+    ]
 
 
 def _notices(load: Load, *, exact: bool) -> Iterator[Notice]:

@@ -144,6 +144,9 @@ _PAYLOAD = {
     "parameters": _list_of(_LOAD_PARAMETER),
     "physical": _FLAG,
     "unobserved_combinations": _NAMES,
+    "observed_combinations": _list_of(
+        _table({"text": _TEXT, "value": _NUMBER, "std": _NUMBER, "unit": _TEXT})
+    ),
     "changes": _list_of(
         _table(
             {
