@@ -13,9 +13,6 @@ from gough.core.display import rounded, text_table
 from gough.core.notices import Level, Notice, ResultLevel, level_of, notice_lines
 from gough.core.record import Columns, Record
 
-# data on which a correction was tested
-HELD_OUT = "held-out logs"
-LEFT_OUT = "stretches left out"
 NAN = float("nan")
 # factor from the SI unit to the unit in messages, and its name
 DISPLAY_UNITS = {
@@ -26,17 +23,7 @@ DISPLAY_UNITS = {
 }
 MAX_LISTED_PLACES = 6  # of faults that are not detectable
 MAX_LISTED_PARAMETERS = 3  # that absorb such a fault
-FAULT_COLUMNS = (
-    "name",
-    "place",
-    "size",
-    "std",
-    "unit",
-    "share",
-    "before",
-    "after",
-    "advice",
-)
+FAULT_COLUMNS = ("name", "place", "size", "std", "unit", "before", "after", "advice")
 
 
 def describe(size: float, unit: str) -> tuple[float, str]:
@@ -81,57 +68,63 @@ def _json_fields(record: object, *names: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Mistake:
-    """One fault that explains the residual."""
+class NamedFault:
+    """One fault of a log or of the robot file that the data show."""
 
     name: str  # kind of fault
     place: str  # joint, body or channel
+    logs: tuple[str, ...] = ()  # logs it is in; empty for all
     size: tuple[float, ...] = ()  # SI; empty for a fault without a size
-    sigma: tuple[float, ...] = ()  # standard errors of the size
+    std: tuple[float, ...] = ()  # standard errors of the size
     unit: str = ""  # of the size
     text: str  # in words, with the size
     advice: str  # what to change in which file
-    share: float = NAN  # fraction of the residual that it explains
-    before: float = NAN  # prediction error over effort; NaN if not known
+    level: Level = "warning"  # of its notice
+    before: float = NAN  # error of predicting blocks left out, over the effort
     after: float = NAN  # the same with the fault corrected
-    judged_on: str = HELD_OUT  # data of these errors
-    alike: tuple[str, ...] = ()  # faults that explain as much and are not distinguishable from it
+    better_blocks: tuple[int, int] = (0, 0)  # blocks predicted better with it, of how many
+    equivalents: tuple[str, ...] = ()  # faults that explain as much, in words
     gravity: tuple[float, ...] = ()  # correct gravity of the robot file, if it is about that [m/s2]
 
     @property
-    def sentence(self) -> str:
-        """The fault, the effect of its correction, and what to change."""
-        return f"{self.explanation}; {self.advice}"
+    def evidence(self) -> str:
+        """How much better the data are predicted without the fault, in words."""
+        if not (np.isfinite(self.before) and np.isfinite(self.after)):
+            return ""
+        better, blocks = self.better_blocks
+        return (
+            f"with it corrected the error of predicting parts left out falls from "
+            f"{100 * self.before:.3g} to {100 * self.after:.3g} % of the effort "
+            f"(better in {better} of {blocks})"
+        )
 
     @property
-    def explanation(self) -> str:
-        """The fault, others that explain as much, and the effect of its correction."""
-        text = self.text
-        if self.alike:
-            others = ", or ".join(self.alike)
-            text += f"; or {others}: these cannot be told apart, look which it is"
-        if np.isfinite(self.before) and np.isfinite(self.after):
-            error = "error on stretches left out"
-            if self.judged_on == HELD_OUT:
-                error = "held-out error"
-            text += (
-                f"; correcting it takes the {error} from {100 * self.before:.3g} to "
-                f"{100 * self.after:.3g} %"
-            )
-        return text
+    def sentence(self) -> str:
+        """The fault, the evidence and what to do, in words."""
+        notice = self.notice()
+        return f"{notice.text}; {notice.advice}"
 
-    def notice(self, level: Level = "warning") -> Notice:
+    def notice(self) -> Notice:
         """Return it as a notice."""
-        numbers = {
-            "share": self.share,
-            "before": self.before,
-            "after": self.after,
-        }
+        text = self.text
+        if self.equivalents:
+            others = "; or ".join(self.equivalents)
+            text = f"one of these: {text}; or {others}"
+        if self.evidence:
+            text += f". Evidence: {self.evidence}"
+        numbers = {"before": self.before, "after": self.after}
+        if self.size:
+            numbers["size"] = length(self.size)
+            numbers["std"] = max(self.std, default=0.0)
+        where = self.place
+        if self.logs:
+            logs = ", ".join(self.logs)
+            where = logs if self.place in self.logs else f"{logs}: {self.place}"
         return Notice(
             rule=self.name,
-            level=level,
-            where=self.place,
-            text=self.explanation.replace(f"{self.place}: ", "", 1),
+            level=self.level,
+            where=where,
+            text=text,
             advice=self.advice,
             numbers={name: number for name, number in numbers.items() if np.isfinite(number)},
         )
@@ -141,20 +134,13 @@ class Mistake:
         return {
             "name": self.name,
             "place": self.place,
-            "size": length(self.size) if self.size else 1.0,
-            "std": max(self.sigma, default=0.0),
+            "size": length(self.size) if self.size else None,
+            "std": max(self.std, default=0.0),
             "unit": self.unit,
             "components": list(self.size),
-            "stds": list(self.sigma),
+            "stds": list(self.std),
             **_json_fields(
-                self,
-                "text",
-                "advice",
-                "share",
-                "before",
-                "after",
-                "judged_on",
-                "alike",
+                self, "text", "advice", "level", "logs", "before", "after", "equivalents"
             ),
         }
 
@@ -179,22 +165,25 @@ class Diagnosis(Record):
     """Faults in the order they were found, and the smallest detectable ones."""
 
     robot: str  # its name
-    mistakes: tuple[Mistake, ...] = ()  # each with those before it corrected
+    faults: tuple[NamedFault, ...] = ()  # those that the data show, the clearest first
     limits: tuple[Limit, ...] = ()  # smallest detectable faults
-    error: float = NAN  # of predicting the logs as they are; NaN if they could not be processed
+    error: float = NAN  # of predicting parts left out; NaN if the logs could not be processed
+    unexplained: float = NAN  # of it, above noise, with all faults corrected
     notices: tuple[Notice, ...] = ()  # beside those of the faults
 
     @property
     def level(self) -> ResultLevel:
         """The highest level of the notices and of the faults."""
-        return level_of([*self.notices, *(fault.notice() for fault in self.mistakes)])
+        return level_of([*self.notices, *(fault.notice() for fault in self.faults)])
 
     @property
     def headline(self) -> str:
         """Robot and number of faults in one sentence."""
-        answer = "none of the usual mistakes explains what is left"
-        if self.mistakes:
-            answer = f"{len(self.mistakes)} mistake(s)"
+        answer = "the data show none of the known faults"
+        if len(self.faults) == 1:
+            answer = "one fault"
+        elif self.faults:
+            answer = f"{len(self.faults)} faults"
         return f"Diagnosis of {self.robot}: {answer}"
 
     @property
@@ -204,7 +193,7 @@ class Diagnosis(Record):
 
     def table(self) -> Columns:
         """Return the faults."""
-        rows = [fault.to_dict() for fault in self.mistakes]
+        rows = [fault.to_dict() for fault in self.faults]
         columns = {}
         for name in FAULT_COLUMNS:
             columns[name] = [row[name] for row in rows]
@@ -213,10 +202,10 @@ class Diagnosis(Record):
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {
-            **_json_fields(self, "robot", "error"),
+            **_json_fields(self, "robot", "error", "unexplained"),
             "level": self.level,
             "headline": self.headline,
-            "mistakes": [fault.to_dict() for fault in self.mistakes],
+            "faults": [fault.to_dict() for fault in self.faults],
             "limits": [limit.to_dict() for limit in self.limits],
             "notices": [notice.to_dict() for notice in self.notices],
         }
@@ -224,16 +213,16 @@ class Diagnosis(Record):
     def summary(self) -> str:
         """Return the diagnosis as plain text: faults first, then what is not detectable."""
         lines = [self.headline]
-        if self.mistakes:
+        if self.faults:
             lines += [self._fault_table(), ""]
-        for k, fault in enumerate(self.mistakes, start=1):
+        for k, fault in enumerate(self.faults, start=1):
             lines.append(f"  {k}. {fault.sentence}")
         lines += notice_lines(self.notices)
         hidden: dict[str, list[str]] = {}
         for limit in self.invisible:
             hidden.setdefault(limit.name, []).append(limit.place)
         if hidden:
-            lines += ["", "Cannot be seen in these logs, so it may be there:"]
+            lines += ["", "Cannot be seen in these logs:"]
         for name, places in hidden.items():
             more = " ..." if len(places) > MAX_LISTED_PLACES else ""
             lines.append(f"  {name} of {', '.join(places[:MAX_LISTED_PLACES])}{more}")
@@ -242,23 +231,11 @@ class Diagnosis(Record):
     def _fault_table(self) -> str:
         """Return the faults as a text table."""
         rows = []
-        for k, fault in enumerate(self.mistakes, start=1):
-            size = size_text(fault.size, fault.sigma, fault.unit) if fault.size else ""
-            errors = [
-                _percent(fault.share),
-                _percent(fault.before),
-                _percent(fault.after),
-            ]
+        for k, fault in enumerate(self.faults, start=1):
+            size = size_text(fault.size, fault.std, fault.unit) if fault.size else ""
+            errors = [_percent(fault.before), _percent(fault.after)]
             rows.append([str(k), fault.name, fault.place, size, *errors])
-        header = [
-            "",
-            "mistake",
-            "where",
-            "size",
-            "explains",
-            "error before",
-            "after",
-        ]
+        header = ["", "fault", "where", "size", "error before", "after"]
         return text_table(header, rows)
 
 
@@ -270,4 +247,4 @@ def limits_table(limits: Sequence[Limit]) -> str:
         detected = f"{size:.3g} {unit}" if np.isfinite(size) else "cannot be seen"
         absorbed = ", ".join(limit.instead[:MAX_LISTED_PARAMETERS])
         rows.append([limit.name, limit.place, detected, absorbed])
-    return text_table(["mistake", "where", "noticed from", "taken in by"], rows)
+    return text_table(["fault", "where", "noticed from", "absorbed by"], rows)

@@ -12,7 +12,7 @@ from typing import Any
 from gough.core.documents import toml_text
 from gough.core.names import inside_leg
 from gough.engine import Model
-from gough.identification.diagnosis import Mistake
+from gough.identification.diagnosis import NamedFault
 from gough.logs.description import (
     DESCRIPTION_FORMAT,
     Clock,
@@ -21,7 +21,7 @@ from gough.logs.description import (
 )
 from gough.logs.recording import JOINT_KINDS, KINDS
 from gough.mechanism.terms import TERMS
-from gough.verdict.diagnosis.directions import ALL
+from gough.verdict.faults import ALL_MOTORS, add_term_advice
 
 EFFORTS, POSITIONS, MOTION = (
     ("effort", "current"),
@@ -55,8 +55,7 @@ CHANGES: dict[str, tuple[Sequence[str], Callable[[Signal, float], Signal]]] = {
     ),
     "effort offset": (EFFORTS, _moved),
     "encoder offset": (POSITIONS, _moved),
-    "gain": (EFFORTS, lambda signal, size: _divided(signal, 1 + size)),
-    "effort unit": (EFFORTS, _divided),
+    "effort scale": (EFFORTS, _divided),
     "effort sign": (EFFORTS, _divided),
     "encoder scale": (MOTION, lambda signal, size: _divided(signal, 1 + size)),
     "position unit": (MOTION, _divided),
@@ -68,7 +67,7 @@ CHANGES: dict[str, tuple[Sequence[str], Callable[[Signal, float], Signal]]] = {
         lambda signal, size: signal._replace(turn=abs(size)),
     ),
 }
-"""By mistake: kinds of the signals it is about, and how one is corrected by its size."""
+"""By fault: kinds of the signals it is about, and how one is corrected by its size."""
 SWAPS = {
     "swapped efforts": EFFORTS,
     "swapped positions": MOTION,
@@ -78,20 +77,20 @@ SWAPS = {
 
 def corrected_description(
     description: Description,
-    mistakes: Sequence[Mistake],
+    faults: Sequence[NamedFault],
     gains: Mapping[str, float] | None = None,
-) -> tuple[Description, tuple[Mistake, ...]]:
-    """Return a description under which the logs read as they should, and the mistakes it can
+) -> tuple[Description, tuple[NamedFault, ...]]:
+    """Return a description under which the logs read as they should, and the faults it can
     express.
 
     Args:
-        mistakes: From a diagnosis; what cannot be told apart is not corrected.
+        faults: From a diagnosis; what cannot be told apart is not corrected.
         gains: Drive gains by motor, for offsets of efforts that are recorded as currents.
     """
     done = []
-    for mistake in mistakes:
-        name, place, signals = mistake.name, mistake.place, description.signals
-        if mistake.alike or name not in (*CHANGES, *SWAPS):
+    for fault in faults:
+        name, place, signals = fault.name, fault.place, description.signals
+        if fault.equivalents or name not in (*CHANGES, *SWAPS):
             continue
         if name in SWAPS:  # exchange where the signals of two joints come from
             one, two = place.split(" and ")
@@ -106,7 +105,7 @@ def corrected_description(
                 for s in signals
             )
         else:
-            (kinds, change), size = CHANGES[name], mistake.size[0]
+            (kinds, change), size = CHANGES[name], fault.size[0]
             if name == "effort offset" and description.of("current"):
                 if place not in (gains or {}):
                     continue
@@ -117,8 +116,8 @@ def corrected_description(
                 and place
                 in (
                     s.name,
-                    ALL,
-                    f"{ALL} in {s.unit.removesuffix('/s')}",
+                    ALL_MOTORS,
+                    f"{ALL_MOTORS} in {s.unit.removesuffix('/s')}",
                     "clock",
                 )
                 else s
@@ -126,7 +125,7 @@ def corrected_description(
             )
         if place == "clock":
             slower, period, rate = (
-                mistake.size[0] + (name == "clock"),
+                fault.size[0] + (name == "clock"),
                 description.period,
                 description.rate,
             )
@@ -136,7 +135,7 @@ def corrected_description(
                 rate=None if rate is None else rate * slower,
             )
         description = replace(description, signals=signals)
-        done.append(mistake)
+        done.append(fault)
     return description, tuple(done)
 
 
@@ -209,22 +208,24 @@ def _time_unit(factor: float) -> str | None:
 
 
 def corrected_robot(
-    text: str, model: Model, mistakes: Sequence[Mistake]
-) -> tuple[str, tuple[Mistake, ...]]:
-    """Return the text of a robot file with gravity and joint terms corrected, and the mistakes it
+    text: str, model: Model, faults: Sequence[NamedFault]
+) -> tuple[str, tuple[NamedFault, ...]]:
+    """Return the text of a robot file with gravity and joint terms corrected, and the faults it
     can express.
     """
     done = []
-    labels = {f"missing {term.label}": name for name, term in TERMS.items()}
-    for mistake in mistakes:
+    terms = {add_term_advice(term.label, name).split(" to the terms")[0]: name for name, term in TERMS.items()}
+    for fault in faults:
         fresh: str | None = None
-        if mistake.gravity and not mistake.alike:
-            fresh = _with_gravity(text, mistake.gravity)
-        elif mistake.name in labels and not mistake.alike:
-            fresh = _with_term(text, model, mistake.place, labels[mistake.name])
+        if fault.gravity and not fault.equivalents:
+            fresh = _with_gravity(text, fault.gravity)
+        elif fault.name == "missing term" and not fault.equivalents:
+            advised = fault.advice.split(" to the terms")[0]
+            if advised in terms:
+                fresh = _with_term(text, model, fault.place, terms[advised])
         if fresh is not None:
             text = fresh
-            done.append(mistake)
+            done.append(fault)
     return text, tuple(done)
 
 

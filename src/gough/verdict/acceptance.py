@@ -1,0 +1,273 @@
+"""The one rule by which an explanation of the data is accepted.
+
+The gain of a block is the mean over joints of log(error without / error with the
+explanation), both of the recorded effort on the same equations, fitted to all other blocks.
+An explanation is accepted if
+
+- the mean gain exceeds the Student quantile times its standard error over the blocks of its
+  scope, corrected for everything that was tried (family-wise 1 %),
+- it is material: it changes some effort by at least 0.5 % of its rms, or a parameter by more
+  than its standard error and 1 %,
+- it also lowers the error of whole logs (with one log: halves) that it was not fitted to,
+- outside its scope nothing becomes worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
+from gough.core.statistics import student_quantile
+from gough.verdict.blocks import (
+    MIN_BLOCK_EQUATIONS,
+    BlockSums,
+    CrossValidation,
+    cross_validate,
+)
+
+FAMILY_WISE_CHANCE = 0.01  # that anything at all is named on clean logs
+MIN_BLOCKS = 6  # of a scope, below which nothing can be accepted
+MIN_DISCRETE_BLOCKS = 10  # for a sign, a channel, a unit
+MATERIAL_EFFORT = 0.005  # change of an effort over its rms
+MATERIAL_PARAMETER = 0.01  # relative change of a parameter
+OUTSIDE_TOLERANCE = -0.01  # mean gain outside the scope, or of one log: not worse by 1 %
+# Student t of paired differences below which two explanations predict alike.
+TIE_T = 3.0
+EQUAL_GAIN = 1e-6  # gains that differ by less are of the same explanation in two forms
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gain:
+    """How much better an explanation predicts blocks that it was not fitted to."""
+
+    blocks: FloatArray  # log(error without / error with) by block, NaN without equations, (b,)
+    scope: BoolArray  # blocks that the explanation is about, (b,)
+    mean: float  # over the scope
+    t: float  # mean over its standard error
+    threshold: float  # Student quantile that t has to exceed
+    logs: FloatArray  # the same of whole logs or halves, left out of the fit
+    outside: float  # mean gain of the blocks outside the scope; 0 if there are none
+    before: float  # rms over joints of the relative error without the explanation, in the scope
+    after: float  # and with it
+
+    @property
+    def significant(self) -> bool:
+        """Whether it predicts better beyond chance, also whole logs, and nothing gets worse."""
+        return bool(
+            self.t > self.threshold
+            and self.mean > 0
+            and self.logs.mean() > 0
+            and (len(self.logs) < 2 or self.logs.min() > OUTSIDE_TOLERANCE)
+            and self.outside > OUTSIDE_TOLERANCE
+        )
+
+    @property
+    def total(self) -> float:
+        """Sum of the gains of all blocks, for comparing explanations of different scopes."""
+        return float(np.nansum(self.blocks))
+
+
+def log_gain(before: CrossValidation, after: CrossValidation, floor: FloatArray) -> FloatArray:
+    """Return the mean over rows of log(error before / error after) by fold, (f,).
+
+    Rows with too few equations in a fold do not count; a fold without any row is NaN.
+
+    Args:
+        before: Errors without the explanation.
+        after: Errors with it, in the units of the recorded effort.
+        floor: Squared error that is rounding, (f, r).
+    """
+    counts = np.minimum(before.n_valid, after.n_valid) >= MIN_BLOCK_EQUATIONS
+    ratio = (before.squares + floor + TINY) / (after.squares + floor + TINY)
+    gain = np.where(counts, 0.5 * np.log(ratio), 0.0).sum(axis=1)
+    rows = counts.sum(axis=1)
+    return np.where(rows > 0, gain / np.maximum(rows, 1), np.nan)
+
+
+def student_t(gains: FloatArray, logs: IntArray) -> tuple[float, float, int]:
+    """Return mean, mean over standard error, and number of the gains of blocks, (b,).
+
+    Neighbours in a log that are alike count less: with their correlation rho > 0 the
+    variance of the mean is (1 + rho) / (1 - rho) times that of independent blocks.
+
+    Args:
+        gains: NaN where a block has no equations.
+        logs: Log of each block.
+    """
+    used = np.isfinite(gains)
+    gains = gains[used]
+    logs = logs[used]
+    n = len(gains)
+    if n < 2:
+        return 0.0, 0.0, n
+    mean = float(gains.mean())
+    deviation = gains - mean
+    variance = float(deviation @ deviation) / (n - 1)
+    neighbours = logs[1:] == logs[:-1]
+    products = (deviation[1:] * deviation[:-1])[neighbours]
+    rho = 0.0
+    if neighbours.any() and variance > 0:
+        rho = float(products.mean()) / variance
+    rho = float(np.clip(rho, 0.0, 0.9))
+    error = np.sqrt(variance * (1 + rho) / (1 - rho) / n)
+    return mean, mean / max(float(error), TINY), n
+
+
+def threshold(trials: int, n_blocks: int) -> float:
+    """Return the Student quantile for so many trials and blocks; infinite below `MIN_BLOCKS`."""
+    if n_blocks < MIN_BLOCKS:
+        return float("inf")
+    return float(student_quantile(1 - FAMILY_WISE_CHANCE / max(trials, 1), n_blocks - 1))
+
+
+def relative_error(validation: CrossValidation, power: FloatArray, folds: BoolArray) -> float:
+    """Return the rms over rows of error over effort on some folds.
+
+    Args:
+        validation: Errors by fold and row.
+        power: Mean square of the effort of each row, (r,).
+        folds: Those that count, (f,).
+    """
+    count = np.maximum(validation.n_valid[folds].sum(axis=0), 1)
+    squares = validation.squares[folds].sum(axis=0) / count
+    return float(np.sqrt(np.mean(squares / np.maximum(power, TINY))))
+
+
+def log_folds(log: IntArray, scope: BoolArray) -> IntArray:
+    """Return folds of whole logs of a scope, or of two halves if it is one log, (b,).
+
+    Blocks outside the scope are a fold of their own, the last one.
+    """
+    inside = np.unique(log[scope])
+    folds = np.full(len(log), 0)
+    if len(inside) > 1:
+        for k, number in enumerate(inside):
+            folds[scope & (log == number)] = k
+        n_folds = len(inside)
+    else:
+        blocks = np.flatnonzero(scope)
+        folds[blocks] = np.arange(len(blocks)) * 2 // max(len(blocks), 1)
+        n_folds = 2
+    folds[~scope] = n_folds
+    return folds
+
+
+def fold_floor(floor: FloatArray, folds: IntArray) -> FloatArray:
+    """Return the sums of a floor (b, r) over folds, (f, r)."""
+    summed = np.zeros((int(folds.max()) + 1, floor.shape[1]))
+    np.add.at(summed, folds, floor)
+    return summed
+
+
+class Baseline:
+    """The model without any further explanation, and its errors."""
+
+    def __init__(self, sums: BlockSums, columns: Sequence[int]) -> None:
+        self.sums = sums
+        self.columns = tuple(columns)
+        self._validations: dict[bytes, CrossValidation] = {}
+
+    def validation(self, folds: IntArray | None = None) -> CrossValidation:
+        """Return the errors by block, or by folds of blocks, (b,)."""
+        if folds is None:
+            folds = np.arange(len(self.sums.grams))
+        key = folds.tobytes()
+        if key not in self._validations:
+            self._validations[key] = cross_validate(self.sums, self.columns, folds=folds)
+        return self._validations[key]
+
+    def gain(
+        self,
+        sums: BlockSums,
+        columns: Sequence[int],
+        scope: BoolArray,
+        trials: int,
+        *,
+        effort_scale: FloatArray | None = None,
+    ) -> Gain:
+        """Return the gain of an explanation.
+
+        Args:
+            sums: With the explanation: other columns, or logs changed by it.
+            columns: Columns of the model with the explanation.
+            scope: Blocks that the explanation is about, (b,).
+            trials: Number of explanations that were tried.
+            effort_scale: Factor from the effort after undoing the explanation to the
+                recorded one, by row, (r,): errors are compared in the unit of the latter.
+        """
+        scale = np.ones(sums.grams.shape[1]) if effort_scale is None else effort_scale
+        log = self.sums.log
+        before = self.validation()
+        after = _rescaled(cross_validate(sums, columns), scale)
+        gains = log_gain(before, after, self.sums.floor)
+        mean, t, n = student_t(gains[scope], log[scope])
+        folds = log_folds(log, scope)
+        whole_before = self.validation(folds)
+        whole_after = _rescaled(cross_validate(sums, columns, folds=folds), scale)
+        by_log = log_gain(whole_before, whole_after, fold_floor(self.sums.floor, folds))
+        inside = by_log[: len(by_log) - int((~scope).any())]
+        outside = gains[~scope]
+        outside = outside[np.isfinite(outside)]
+        power = self.sums.effort_power
+        return Gain(
+            blocks=gains,
+            scope=scope,
+            mean=mean,
+            t=t,
+            threshold=threshold(trials, n),
+            logs=inside[np.isfinite(inside)],
+            outside=float(outside.mean()) if len(outside) else 0.0,
+            before=relative_error(before, power, scope),
+            after=relative_error(after, power, scope),
+        )
+
+
+def _rescaled(validation: CrossValidation, scale: FloatArray) -> CrossValidation:
+    """Return errors in the unit of the recorded effort."""
+    return CrossValidation(
+        squares=validation.squares * scale**2,
+        n_valid=validation.n_valid,
+        coefficients=validation.coefficients,
+        whole=validation.whole,
+        weights=validation.weights,
+    )
+
+
+def jackknife_error(without: FloatArray) -> FloatArray:
+    """Return standard errors from estimates without each of n blocks, (n, k) -> (k,)."""
+    n = len(without)
+    return np.asarray(np.sqrt((n - 1) * without.var(axis=0)))
+
+
+def tied(best: Gain, other: Gain, log: IntArray) -> bool:
+    """Return whether two explanations predict alike, block by block."""
+    difference = best.blocks - other.blocks
+    if np.nanmax(np.abs(difference), initial=0.0) < EQUAL_GAIN:
+        return True
+    return bool(abs(student_t(difference, log)[1]) < TIE_T)
+
+
+def is_material(
+    change: FloatArray,
+    power: FloatArray,
+    shift: FloatArray,
+    values: FloatArray,
+    errors: FloatArray,
+) -> bool:
+    """Return whether an explanation changes an effort or a parameter enough to matter.
+
+    Args:
+        change: Mean square of the change of each row's prediction, (r,).
+        power: Mean square of each row's effort, (r,).
+        shift: Change of the parameters, (p,).
+        values: Of the parameters, (p,).
+        errors: Standard errors of them, (p,).
+    """
+    effort = np.sqrt(change / np.maximum(power, TINY))
+    if effort.max(initial=0.0) >= MATERIAL_EFFORT:
+        return True
+    moved = np.abs(shift) > np.maximum(errors, MATERIAL_PARAMETER * np.abs(values))
+    return bool((moved & (np.abs(values) > errors)).any())

@@ -1,0 +1,225 @@
+"""Blocks of logs on which explanations are compared, and cross-validation over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gough.core.arrays import TINY, FloatArray, IntArray
+from gough.core.blas import one_blas_thread
+from gough.verdict.fitted_log import FittedLog
+
+# A block is at least so many correlation times of the motion long.
+BLOCK_CORRELATION_TIMES = 3.0
+MAX_BLOCKS_PER_LOG = 24
+MAX_VERDICT_BLOCKS = 48  # of all logs together
+MIN_BLOCK_EQUATIONS = 5  # of a row, for its error in a block to count
+# Errors below this fraction of a row's rms effort are rounding: no explanation improves on them.
+ERROR_FLOOR = 1e-4
+UNIT_RIDGE = 1e-9  # on unit columns: columns that are nearly combinations of others share
+WEIGHT_ITERATIONS = 3  # of the row weights
+
+
+def correlation_time(log: FittedLog) -> float:
+    """Return the lag at which the predicted efforts of a log are no longer alike. [s]
+
+    The autocorrelation of every row falls below 1 / e there.
+    """
+    predicted = log.in_rows(log.prediction)
+    predicted = predicted - predicted.mean(axis=0)
+    n = len(predicted)
+    spectrum = np.abs(np.fft.rfft(predicted, 2 * n, axis=0)) ** 2
+    correlation = np.fft.irfft(spectrum, axis=0)[: n // 2]
+    correlation = correlation / np.maximum(correlation[:1], TINY)
+    alike = (correlation > np.exp(-1)).all(axis=1)
+    below = (correlation < np.exp(-1)).argmax(axis=0)
+    lag = int(below.max()) if not alike.all() else n // 2
+    return max(lag, 1) * log.signals.step
+
+
+def block_labels(logs: Sequence[FittedLog]) -> list[IntArray]:
+    """Return the block of each sample of the regressions, numbered over all logs, (t,) each.
+
+    Samples of a periodic log are one averaged period, so a block is an interval of its
+    phase, over all periods together.
+    """
+    most = max(2, min(MAX_BLOCKS_PER_LOG, MAX_VERDICT_BLOCKS // len(logs)))
+    labels = []
+    first = 0
+    for log in logs:
+        duration = float(log.motion.time[-1] - log.motion.time[0])
+        shortest = BLOCK_CORRELATION_TIMES * correlation_time(log)
+        count = int(np.clip(duration / shortest, 2, most))
+        n = len(log.regression)
+        labels.append(first + np.arange(n) * count // max(n, 1))
+        first += count
+    return labels
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BlockSums:
+    """Gram matrices of [W S y] by block and row: parameters, columns of faults, effort."""
+
+    grams: FloatArray  # (b, r, c, c)
+    n_valid: IntArray  # valid equations, (b, r)
+    log: IntArray  # number of the log of each block, (b,)
+    n_parameters: int  # columns that belong to every model
+
+    @property
+    def n_columns(self) -> int:
+        """Columns beside the effort."""
+        return self.grams.shape[-1] - 1
+
+    @cached_property
+    def total(self) -> FloatArray:
+        """Gram matrices of all blocks, (r, c, c)."""
+        return np.asarray(self.grams.sum(axis=0))
+
+    @cached_property
+    def effort_power(self) -> FloatArray:
+        """Mean square of the effort of each row, (r,). [row unit squared]"""
+        return np.asarray(self.total[:, -1, -1] / np.maximum(self.n_valid.sum(axis=0), 1))
+
+    @cached_property
+    def floor(self) -> FloatArray:
+        """Squared error that is rounding, by block and row, (b, r)."""
+        return np.asarray(ERROR_FLOOR**2 * self.effort_power * self.n_valid)
+
+    def squares(self, vectors: FloatArray) -> FloatArray:
+        """Return v^T G v by block and row for a vector of each block, (b, c) -> (b, r)."""
+        products = np.einsum("brcd,bd->brc", self.grams, vectors, optimize=True)
+        return np.maximum(np.einsum("brc,bc->br", products, vectors, optimize=True), 0.0)
+
+
+
+@one_blas_thread
+def block_sums(
+    logs: Sequence[FittedLog],
+    labels: Sequence[IntArray],
+    columns: Sequence[FloatArray] | None = None,
+) -> BlockSums:
+    """Return the sums of some logs.
+
+    Args:
+        logs: The logs.
+        labels: Block of each sample, (t,) of each log.
+        columns: Columns of faults at the samples of the regressions, (t, r, k) of each log.
+    """
+    n_blocks = max(int(label.max()) for label in labels) + 1
+    names = logs[0].fitted.base.names
+    grams = None
+    n_valid = np.zeros((n_blocks, len(logs[0].regression.rows)), np.int64)
+    log_of_block = np.zeros(n_blocks, np.int64)
+    for k, (log, label) in enumerate(zip(logs, labels)):
+        regression = log.regression.select(names)
+        parts = [regression.regressor]
+        if columns is not None:
+            parts.append(columns[k])
+        parts.append(regression.effort[:, :, None])
+        stacked = np.concatenate(parts, axis=2)
+        stacked[~regression.valid] = 0.0
+        if grams is None:
+            width = stacked.shape[2]
+            grams = np.zeros((n_blocks, stacked.shape[1], width, width))
+        for block in np.unique(label):
+            samples = label == block
+            by_row = np.ascontiguousarray(stacked[samples].transpose(1, 0, 2))
+            grams[block] = by_row.transpose(0, 2, 1) @ by_row
+            n_valid[block] = regression.valid[samples].sum(axis=0)
+            log_of_block[block] = k
+    assert grams is not None
+    return BlockSums(grams=grams, n_valid=n_valid, log=log_of_block, n_parameters=len(names))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CrossValidation:
+    """Errors of a model on blocks it was not fitted to."""
+
+    squares: FloatArray  # squared errors by block and row, (f, r); f folds of blocks
+    n_valid: IntArray  # equations behind them, (f, r)
+    coefficients: FloatArray  # of the chosen columns, fitted without each fold, (f, k)
+    whole: FloatArray  # of the chosen columns, fitted to all blocks, (k,)
+    weights: FloatArray  # of the rows, (r,)
+
+
+def solve_normal_equations(normal: FloatArray) -> FloatArray:
+    """Return the least-squares coefficients of Gram matrices of [X y], (..., k + 1, k + 1).
+
+    Columns without power have the coefficient zero.
+    """
+    k = normal.shape[-1] - 1
+    if k == 0:
+        return np.zeros(normal.shape[:-2] + (0,))
+    matrix = normal[..., :k, :k]
+    scale = np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
+    empty = scale <= 0
+    scale = np.where(empty, 1.0, scale)
+    unit = matrix / (scale[..., :, None] * scale[..., None, :])
+    diagonal = np.arange(k)
+    unit[..., diagonal, diagonal] += UNIT_RIDGE + empty
+    target = normal[..., :k, k] / scale
+    return np.asarray(np.linalg.solve(unit, target[..., None])[..., 0] / scale)
+
+
+def row_weights(sums: BlockSums, columns: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """Return inverse residual variances of the rows (r,) and the fitted coefficients (k,).
+
+    A row is weighted by the residual of the fit itself, iterated.
+    """
+    chosen = [*columns, sums.n_columns]
+    total = sums.total[:, chosen][:, :, chosen]
+    count = np.maximum(sums.n_valid.sum(axis=0), 1)
+    floor = ERROR_FLOOR**2 * np.maximum(sums.effort_power, TINY)
+    weights = 1 / np.maximum(sums.effort_power, TINY)
+    coefficients = np.zeros(len(columns))
+    for _ in range(WEIGHT_ITERATIONS):
+        coefficients = solve_normal_equations(np.tensordot(weights, total, axes=1))
+        vector = np.append(-coefficients, 1.0)
+        power = np.maximum(np.einsum("i,rij,j->r", vector, total, vector), 0.0) / count
+        weights = 1 / np.maximum(power, floor)
+    return weights, coefficients
+
+
+def cross_validate(
+    sums: BlockSums,
+    columns: Sequence[int],
+    *,
+    folds: IntArray | None = None,
+    weights: FloatArray | None = None,
+) -> CrossValidation:
+    """Predict every fold of blocks from the others, with some columns of the sums.
+
+    Args:
+        sums: The equations.
+        columns: Columns of the model.
+        folds: Fold of each block, (b,); every block is one by default.
+        weights: Of the rows, (r,); from the residual by default.
+    """
+    n_blocks = len(sums.grams)
+    if folds is None:
+        folds = np.arange(n_blocks)
+    n_folds = int(folds.max()) + 1
+    found, whole = row_weights(sums, columns)
+    weights = found if weights is None else weights
+    chosen = [*columns, sums.n_columns]
+    weighted = np.einsum("r,brij->bij", weights, sums.grams[:, :, chosen][:, :, :, chosen])
+    by_fold = np.zeros((n_folds, *weighted.shape[1:]))
+    np.add.at(by_fold, folds, weighted)
+    coefficients = solve_normal_equations(by_fold.sum(axis=0) - by_fold)
+    vectors = np.zeros((n_blocks, sums.n_columns + 1))
+    vectors[:, list(columns)] = -coefficients[folds]
+    vectors[:, -1] = 1.0
+    squares = np.zeros((n_folds, sums.grams.shape[1]))
+    np.add.at(squares, folds, sums.squares(vectors))
+    n_valid = np.zeros(squares.shape, np.int64)
+    np.add.at(n_valid, folds, sums.n_valid)
+    return CrossValidation(
+        squares=squares,
+        n_valid=n_valid,
+        coefficients=coefficients,
+        whole=whole,
+        weights=weights,
+    )

@@ -1,0 +1,607 @@
+"""Logs beside the model that was fitted to them, and how faults change what the model predicts.
+
+A fault of the recording changes position, velocity, acceleration or effort of the motors; a
+fault of the robot file changes gravity, geometry or the terms of joints. A `FittedLog` has
+the exact derivatives of the efforts by all of these, through the closed loops, and can be
+built anew from changed motor signals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
+from gough.core.errors import GoughError, InvalidInput
+from gough.core.motion import Motion
+from gough.core.names import Parameter
+from gough.core.parameters import BaseParameters
+from gough.core.trajectory import PositionVelocityAcceleration
+from gough.engine import Model, standard_from_base
+from gough.engine.derivatives import gravity_regressor, response
+from gough.engine.internal_states import joint_state
+from gough.fitting.cross_validation import weighted_fit
+from gough.fitting.estimate import Estimate
+from gough.fitting.regression import Regression, concatenate
+from gough.mechanism.terms import JointState
+from gough.processing import ProcessedLog, Processing
+from gough.processing.decimation import decimation_taps, lowpass
+from gough.processing.filters import differentiate, lowpass_periodic
+from gough.processing.regressions import without_absent_payloads
+from gough.processing.valid_equations import rows_with_coulomb, valid_equations
+from gough.verdict.motor_signals import MotorSignals
+
+MAX_VERDICT_SAMPLES = 8000  # of all logs together; longer ones are averaged over neighbours
+# Equations so near to a velocity reversal are left out: a delay moves the jump of friction, and
+# no derivative describes that. [s]
+REVERSAL_GUARD = 0.02
+# Joints below this fraction of their top speed are near a reversal.
+SLOW_FRACTION = 0.02
+# Fraction of a row's valid equations that has to remain after that.
+MIN_GUARDED_FRACTION = 0.5
+MOTION_BAND_POWER = 0.99  # fraction of the effort's power inside the band of the motion
+# Longest move of a motor between two samples of a path that Newton's method follows. [rad or
+# lengths of the robot]
+MAX_PATH_STEP = 0.1
+# Smallest dead band in derivatives, as a fraction of a joint's top speed.
+MIN_DERIVATIVE_BAND = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedModel:
+    """A robot with identified base parameters."""
+
+    model: Model
+    base: BaseParameters  # payload columns included
+    values: FloatArray  # of the base parameters, (b,)
+    # measured payload parameters, by full name; their effort was subtracted from the regression
+    known: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def without_effect(self) -> FloatArray:
+        """Standard parameters of the robot file that cause no effort, (p,).
+
+        Under another gravity they do.
+        """
+        table = self.model.mechanism.standard
+        base = self.base.select([name for name in self.base.names if name.payload is None])
+        standard = dict(zip(table.names, table.values.tolist()))
+        values = np.zeros(len(base.standard))
+        for k, name in enumerate(base.standard):
+            if name.payload is None:
+                values[k] = np.mean([standard[member] for member in self.model.resolve(name)])
+        visible = standard_from_base(self.model, base, base.values(values))[0]
+        return np.asarray(table.values - visible)
+
+    def known_of(self, payload: str | None) -> dict[str, float]:
+        """Return the measured parameters of a payload."""
+        known = {}
+        for name, value in self.known.items():
+            if payload is not None and Parameter(name).payload == payload:
+                known[name] = value
+        return known
+
+    def parameters(self, payload: str | None) -> tuple[FloatArray, FloatArray]:
+        """Return standard parameters (p,) and the load (10 l,) of a robot with a payload."""
+        carried = []
+        for k, name in enumerate(self.base.names):
+            if name.payload is None or name.payload == payload:
+                carried.append(k)
+        base = self.base.select([self.base.names[k] for k in carried])
+        chi, load = standard_from_base(self.model, base, self.values[carried])
+        for name, value in self.known_of(payload).items():
+            load = load + value * self.model.unit_load(Parameter(name))
+        return chi + self.without_effect, load
+
+    def gravity_columns(self, q: FloatArray, names: Sequence[Parameter]) -> FloatArray:
+        """Return the derivative of the regressor by gravity, (t, 3, r, p)."""
+        shape = (len(q), 3, len(self.model.rows), len(names))
+        if not names:
+            return np.zeros(shape)
+        return np.asarray(gravity_regressor(self.model, tuple(names))(q)[0].reshape(shape))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedLog:
+    """One processed log, its regression and the model fitted to it."""
+
+    fitted: FittedModel
+    name: str
+    held_out: bool  # the model was not fitted to it
+    motion: Motion  # of all coordinates
+    effort: FloatArray  # of the motors, (t, a)
+    dead_band: FloatArray  # of the sign of velocities, (n,)
+    regression: Regression  # of the same samples, or of fewer after decimation
+    # number in `motion` of each sample of the regression, the middle one after decimation
+    samples: IntArray | None = None
+    # effort of each repetition minus their mean, (k, t, a)
+    deviations: FloatArray | None = None
+    decimation: int = 1
+    periodic: bool = False
+    payload: str | None = None
+    gravity: FloatArray | None = None  # instead of the robot file's [m/s2]
+    lag: FloatArray | None = None  # of efforts, (a,) [s]
+    cutoff: float | None = None  # of the low-pass on positions [Hz]
+
+    @property
+    def model(self) -> Model:
+        """The robot."""
+        return self.fitted.model
+
+    @property
+    def sample_numbers(self) -> IntArray:
+        """Number in `motion` of each sample of the regression, (t,)."""
+        return np.arange(len(self.regression)) if self.samples is None else self.samples
+
+    @cached_property
+    def signals(self) -> MotorSignals:
+        """What the motors did and what was recorded of it."""
+        motors = list(self.model.actuated)
+        deviations = self.deviations
+        if deviations is None:
+            deviations = np.zeros((0, *self.effort.shape))
+        gravity = self.gravity
+        if gravity is None:
+            gravity = np.array(self.model.mechanism.gravity)
+        return MotorSignals(
+            time=self.motion.time,
+            position=self.motion.q[:, motors],
+            velocity=self.motion.qd[:, motors],
+            acceleration=self.motion.qdd[:, motors],
+            effort=self.effort,
+            periodic=self.periodic,
+            gravity=gravity,
+            lag=np.zeros(len(motors)) if self.lag is None else self.lag,
+            deviations=deviations,
+        )
+
+    def gravity_change(self, signals: MotorSignals) -> FloatArray:
+        """Return gravity of some signals minus that of the robot file, (3,)."""
+        return np.asarray(signals.gravity - np.array(self.model.mechanism.gravity))
+
+    @cached_property
+    def prediction(self) -> FloatArray:
+        """Predicted efforts of the motors, (t, a).
+
+        With more motors than degrees of freedom: the recorded ones, changed as little as
+        makes them obey the model.
+        """
+        chi, load = self.fitted.parameters(self.payload)
+        model = self.model
+        q = self.motion.q
+        effort = model.inverse_dynamics(self.motion, chi, load=load, dead_band=self.dead_band)
+        change = self.gravity_change(self.signals)
+        if change.any():
+            rows = np.einsum("k,tkr->tr", change, self.gravity_derivative)
+            effort = effort + model.min_norm_motor_effort(q, rows)
+        if not model.loops.redundant:
+            return self.signals.low_passed(effort)
+        recorded = model.min_norm_motor_effort(q, self.in_rows(self.effort))
+        return np.asarray(self.effort + effort - recorded)
+
+    @cached_property
+    def motion_derivative(self) -> FloatArray:
+        """Derivative of the rows' efforts by position, velocity, acceleration of each motor.
+
+        (3, t, r, a). Friction that jumps is left out: its derivative is nothing but
+        reversals.
+        """
+        model = self.model
+        motion = self.motion
+        names = model.mechanism.standard.names
+        terms = model.mechanism.terms
+        independent = list(model.loops.partitions["actuated"].independent)
+        chi, load = self.fitted.parameters(self.payload)
+        smooth = [not (name.kind in terms and terms[name.kind].coulomb) for name in names]
+        top_speed = np.abs(motion.qd).max(axis=0)
+        top_speed = np.where(top_speed > 0, top_speed, 1.0)
+        band = np.maximum(self.dead_band, MIN_DERIVATIVE_BAND * top_speed)
+        kernel = response(model, tuple(("row", row) for row in model.rows), "actuated")
+        v = np.ascontiguousarray(motion.qd[:, independent])
+        a = np.ascontiguousarray(motion.qdd[:, independent])
+        shape = (len(motion), len(model.rows), 3, len(independent))
+        by_motion = kernel(motion.q, v, a, band, chi * smooth, load)[1].reshape(shape)
+        down = np.array(model.mechanism.gravity)
+        along = float(self.gravity_change(self.signals) @ down / max(float(down @ down), TINY))
+        if along:
+            inertial = np.array([name.inertial for name in names])
+            rest = np.zeros_like(v)
+            weight = kernel(motion.q, rest, rest, band, chi * inertial, load)[1].reshape(shape)
+            by_motion[:, :, 0] += along * weight[:, :, 0]
+        derivative = np.zeros((3, len(motion), len(model.rows), len(model.actuated)))
+        columns = [model.actuated.index(i) for i in independent]
+        derivative[..., columns] = by_motion.transpose(2, 0, 1, 3)
+        return derivative
+
+    @cached_property
+    def gravity_derivative(self) -> FloatArray:
+        """Derivative of the rows' efforts by gravity, (t, 3, r)."""
+        values = np.concatenate(self.fitted.parameters(self.payload))
+        names = (*self.model.mechanism.standard.names, *self.model.load_columns)
+        used = np.flatnonzero(values)
+        columns = self.fitted.gravity_columns(self.motion.q, [names[k] for k in used])
+        return np.asarray(columns @ values[used])
+
+    @cached_property
+    def closure_map(self) -> FloatArray:
+        """Velocity of every coordinate by the velocity of each row's coordinate, (t, n, r)."""
+        return self.model.kinematics.closure_map(self.motion.q)
+
+    def in_rows(self, effort: FloatArray) -> FloatArray:
+        """Return the effect of motor efforts on the rows, (t, a) -> (t, r)."""
+        return self.model.project_to_rows(self.motion.q, effort)
+
+    def at_joint(self, joint: str, effort: FloatArray) -> FloatArray:
+        """Return the effect on the rows of an effort at any joint, (t,) or (t, k)."""
+        row_map = self.closure_map[:, self.model.mechanism.coordinates.index(joint)]
+        if effort.ndim == 2:
+            return np.asarray(row_map[:, :, None] * effort[:, None])
+        return np.asarray(row_map * effort[:, None])
+
+    def joint_state(self, joint: str) -> JointState:
+        """Return what the terms of a joint depend on."""
+        mechanism = self.model.mechanism
+        number = mechanism.coordinates.index(joint)
+        return joint_state(mechanism, self.motion, number, self.dead_band)
+
+    def smoothed(self, effort: FloatArray) -> PositionVelocityAcceleration:
+        """Low-pass efforts (t, a) to the band of the motion, with two derivatives by time."""
+        rate = 1 / self.signals.step
+        n = len(effort)
+        power = np.abs(np.fft.rfft(self.prediction, axis=0)[1:]) ** 2
+        cumulative = np.cumsum(power.sum(axis=1))
+        band = int(np.searchsorted(cumulative, MOTION_BAND_POWER * cumulative[-1])) + 1
+        cutoff = min(band * rate / n, self.cutoff or np.inf, 0.4 * rate)
+        if self.periodic:
+            return lowpass_periodic(effort, rate, n, cutoff)
+        return differentiate(effort, rate, cutoff)
+
+    def resampled(self, columns: FloatArray) -> FloatArray:
+        """Filter and thin columns (t, r, k) at the samples of the motion as the regression was."""
+        half = len(decimation_taps(self.decimation)) // 2
+        if self.periodic and half:  # windows reach around the ends
+            columns = np.concatenate([columns[-half:], columns, columns[:half]])
+        columns = lowpass(columns, self.decimation)
+        first = 0 if self.periodic else half
+        middle = first + self.decimation * np.arange(len(columns))
+        kept = np.isin(middle, self.sample_numbers)
+        if int(kept.sum()) != len(self.regression):
+            raise InvalidInput(
+                f"{self.name}: {int(kept.sum())} of {len(self.regression)} samples of the "
+                "regression are in the motion; are they of the same log?"
+            )
+        return columns[kept]
+
+    def with_signals(self, signals: MotorSignals) -> FittedLog | None:
+        """Return the log with other motor signals, loops closed; None if they do not close."""
+        motion = self._closed_motion(signals)
+        if motion is None:
+            return None
+        model = self.model
+        base = self.fitted.base
+        whole = model.regression(motion, signals.effort, base, dead_band=self.dead_band)
+        whole = self._with_gravity(whole, motion, signals)
+        whole = without_absent_payloads(whole, self.payload)
+        effort = whole.effort
+        known = self.fitted.known_of(self.payload)
+        if known:
+            columns = model.regressor(motion, tuple(known))
+            effort = effort - columns @ np.array(list(known.values()))
+        changed = replace(
+            self,
+            motion=motion,
+            effort=signals.effort,
+            gravity=signals.gravity,
+            lag=signals.lag,
+            deviations=signals.deviations if len(signals.deviations) else None,
+        )
+        columns = [signals.low_passed(whole.regressor), effort[:, :, None]]
+        for deviation in signals.deviations:
+            columns.append(model.project_to_rows(motion.q, deviation)[:, :, None])
+        stacked = changed.resampled(np.concatenate(columns, axis=2))
+        p = len(base)
+        replicates = None
+        if len(signals.deviations):
+            replicates = stacked[:, :, p + 1 :].transpose(2, 0, 1) + stacked[:, :, p]
+        regression = replace(
+            self.regression,
+            regressor=stacked[:, :, :p],
+            effort=stacked[:, :, p],
+            parameters=base.names,
+            units=base.units,
+            replicates=replicates,
+        )
+        return replace(changed, regression=regression)
+
+    def _with_gravity(
+        self, regression: Regression, motion: Motion, signals: MotorSignals
+    ) -> Regression:
+        """Return a regression under the gravity of some signals."""
+        change = self.gravity_change(signals)
+        if not change.any():
+            return regression
+        fitted = self.fitted
+        base = fitted.base
+        by_gravity = fitted.gravity_columns(motion.q, [base.standard[i] for i in base.independent])
+        names = self.model.mechanism.standard.names
+        hidden = [k for k in np.flatnonzero(fitted.without_effect) if names[k].inertial]
+        columns = fitted.gravity_columns(motion.q, [names[k] for k in hidden])
+        hidden_effort = np.einsum("k,tkrp,p->tr", change, columns, fitted.without_effect[hidden])
+        return replace(
+            regression,
+            regressor=regression.regressor + np.einsum("k,tkrp->trp", change, by_gravity),
+            effort=regression.effort - hidden_effort,
+        )
+
+    def _closed_motion(self, signals: MotorSignals) -> Motion | None:
+        """Return the motion of all coordinates; None if the loops do not close.
+
+        The branch is that of the motion as it was, or that of the reference configuration.
+        """
+        model = self.model
+        independent = list(model.loops.partitions["actuated"].independent)
+        columns = [model.actuated.index(i) for i in independent]
+        position = np.ascontiguousarray(signals.position[:, columns])
+        velocity = np.ascontiguousarray(signals.velocity[:, columns])
+        acceleration = np.ascontiguousarray(signals.acceleration[:, columns])
+        before = self.motion.q
+        for start in (before, None):
+            try:
+                q = before
+                if not np.array_equal(position, before[:, independent]):
+                    q = close_along_path(model, position, start)
+                qd, qdd = model.kinematics.rates(q, velocity, acceleration, "actuated")
+            except GoughError:
+                continue
+            return Motion(
+                coordinates=model.mechanism.coordinates,
+                time=signals.time,
+                q=q,
+                qd=qd,
+                qdd=qdd,
+                closure_residual=model.kinematics.residual(q),
+            )
+        return None
+
+    def averaged(self, max_samples: int) -> FittedLog:
+        """Average neighbouring samples to at most `max_samples`; decimated logs stay as they are.
+
+        Efforts are means over blocks, motion and regressor those of their middles: what is
+        slow stays, and white noise stays white. An equation is valid where all of its block
+        are.
+        """
+        length = -(-len(self.motion) // max_samples) // 2 * 2 + 1  # odd: the middle is a sample
+        if length < 2 or self.decimation > 1:
+            return self
+        count = len(self.motion) // length
+        middle = np.arange(count) * length + length // 2
+        inside = self.sample_numbers < count * length
+        place = self.sample_numbers[inside]
+
+        def at_all_samples(values: FloatArray | BoolArray) -> FloatArray:
+            full = np.zeros((count * length, *values.shape[1:]))
+            full[place] = values[inside]
+            return full
+
+        def means(values: FloatArray) -> FloatArray:
+            blocks = values[: count * length].reshape(count, length, *values.shape[1:])
+            return np.asarray(blocks.mean(axis=1))
+
+        regression = self.regression
+        covariance = regression.covariance
+        if covariance is not None:
+            covariance = None if covariance.ndim == 3 else covariance / length
+        replicates = regression.replicates
+        if replicates is not None:
+            replicates = np.array([means(at_all_samples(each)) for each in replicates])
+        deviations = self.deviations
+        if deviations is not None:
+            deviations = np.array([means(each) for each in deviations])
+        averaged = replace(
+            regression,
+            regressor=at_all_samples(regression.regressor)[middle],
+            effort=means(at_all_samples(regression.effort)),
+            mask=means(at_all_samples(regression.valid)) == 1,
+            time=self.motion.time[middle],
+            group=None,
+            sample=None,
+            recording=None,
+            covariance=covariance,
+            replicates=replicates,
+        )
+        return replace(
+            self,
+            motion=self.motion.take(middle),
+            regression=averaged,
+            samples=None,
+            effort=means(self.effort),
+            deviations=deviations,
+        )
+
+    def thinned(self, index: IntArray) -> FittedLog:
+        """Return some samples of the regression, numbered (k,), with efforts as recorded."""
+        samples = self.sample_numbers[index]
+        regression = self.regression.take(index)
+        plain = replace(
+            regression,
+            covariance=None,
+            replicates=None,
+            group=None,
+            sample=None,
+            recording=None,
+            time=self.motion.time[samples],
+        )
+        thin = replace(
+            self,
+            motion=self.motion.take(samples),
+            effort=self.effort[samples],
+            regression=plain,
+            samples=None,
+            deviations=None,
+            decimation=1,
+            lag=None,
+        )
+        same = thin.with_signals(thin.signals)
+        assert same is not None, "the loops of a processed log are closed"
+        return same
+
+    def away_from_reversals_of(self, other: FittedLog) -> FittedLog:
+        """Return the log with the equations that are valid here and in another form of it.
+
+        Where undoing a fault moves velocity reversals, equations with a joint that is slow
+        here are left out.
+        """
+        top_speed = np.abs(self.motion.qd).max(axis=0)
+        slow = np.abs(self.motion.qd) < SLOW_FRACTION * np.maximum(top_speed, TINY)
+        affected = slow.astype(float) @ rows_with_coulomb(self.model) > 0
+        mask = other.regression.valid & ~affected
+        few = mask.sum(axis=0) < MIN_GUARDED_FRACTION * other.regression.valid.sum(axis=0)
+        mask[:, few] = other.regression.valid[:, few]
+        return replace(self, regression=replace(self.regression, mask=mask))
+
+    def away_from_reversals(self) -> FittedLog:
+        """Return the log without equations near velocity reversals (see `REVERSAL_GUARD`).
+
+        Decimated logs are low-passed there, and a row keeps at least half of its equations.
+        """
+        if self.decimation > 1 or len(self.regression) != len(self.motion):
+            return self
+        time = np.asarray(self.motion.time)
+        reach = max(1, round(REVERSAL_GUARD * (len(time) - 1) / float(time[-1] - time[0])))
+        bands = dict(zip(self.model.mechanism.coordinates, self.dead_band.tolist()))
+        settings = Processing(dead_band=bands)
+        away = valid_equations(self.model, self.motion, settings, reach, periodic=self.periodic)
+        before = self.regression.valid
+        mask = before & away
+        few = mask.sum(axis=0) < MIN_GUARDED_FRACTION * before.sum(axis=0)
+        mask[:, few] = before[:, few]
+        return replace(self, regression=replace(self.regression, mask=mask))
+
+
+def close_along_path(model: Model, position: FloatArray, near: FloatArray | None) -> FloatArray:
+    """Return all coordinates (t, n) from motors (t, m) that may move far between samples.
+
+    Args:
+        model: The robot.
+        position: Independent motor positions. [m or rad]
+        near: Configurations on the branch to follow, (t, n); by default that of the
+            reference configuration.
+    """
+    scale = model.kinematics.step_scale("actuated")
+    move = (np.abs(np.diff(position, axis=0)) / scale).max(axis=1, initial=0.0)
+    steps = np.maximum(np.ceil(move / MAX_PATH_STEP), 1)
+    place = np.concatenate([[0], np.cumsum(steps)]).astype(int)
+    numbers = np.arange(place[-1] + 1)
+
+    def interpolated(columns: FloatArray) -> FloatArray:
+        return np.stack([np.interp(numbers, place, column) for column in columns.T], axis=1)
+
+    start = None if near is None else interpolated(near)
+    closed = model.kinematics.close_loops(interpolated(position), "actuated", start=start)
+    return np.asarray(closed[place])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """An identified model and all logs of it, held-out ones too."""
+
+    fitted: FittedModel
+    logs: tuple[FittedLog, ...]
+
+    @property
+    def model(self) -> Model:
+        """The robot."""
+        return self.fitted.model
+
+    @property
+    def base(self) -> BaseParameters:
+        """Base parameters, payload columns included."""
+        return self.fitted.base
+
+    def with_values(self, values: FloatArray) -> Evidence:
+        """Return the evidence with other values of the base parameters, (b,)."""
+        fitted = replace(self.fitted, values=values)
+        return replace(
+            self, fitted=fitted, logs=tuple(replace(log, fitted=fitted) for log in self.logs)
+        )
+
+    def refitted(self) -> Evidence:
+        """Return the evidence with the weighted least-squares values of all its logs."""
+        regressions = [log.regression.select(self.base.names) for log in self.logs]
+        plain = []
+        for each in regressions:
+            plain.append(
+                replace(each, replicates=None, covariance=None, group=None, sample=None, time=None)
+            )
+        together = concatenate(plain) if len(plain) > 1 else plain[0]
+        return self.with_values(weighted_fit(together.statistics()).values)
+
+    def corrected(self, undo: Callable[[FittedLog], MotorSignals]) -> Evidence | None:
+        """Return all logs with a fault undone, fitted again; None if loops do not close."""
+        logs = []
+        for log in self.logs:
+            changed = log.with_signals(undo(log))
+            if changed is None:
+                return None
+            logs.append(changed)
+        return replace(self, logs=tuple(logs)).refitted()
+
+
+def evidence_of(
+    fitted: FittedModel,
+    processed: Sequence[ProcessedLog],
+    regressions: Sequence[Regression],
+    n_held_out: int,
+) -> Evidence:
+    """Return processed logs as the verdict needs them, the last ones held out.
+
+    Logs of the same name are numbered.
+    """
+    sources = [log.source for log in processed]
+    logs = []
+    for k, (log, regression) in enumerate(zip(processed, regressions)):
+        name = log.source
+        if sources.count(name) > 1:
+            name = f"{name} ({sources[:k].count(name) + 1})"
+        deviations = None
+        if log.repetitions is not None and len(log.repetitions) > 1:
+            deviations = log.repetitions - log.repetitions.mean(axis=0)
+        samples = None if regression.sample is None else regression.sample - log.sample[0]
+        fitted_log = FittedLog(
+            fitted=fitted,
+            name=name,
+            held_out=k >= len(processed) - n_held_out,
+            motion=log.motion,
+            effort=log.effort,
+            dead_band=log.dead_band,
+            regression=regression,
+            samples=samples,
+            deviations=deviations,
+            decimation=log.decimation,
+            periodic=log.periodic,
+            payload=log.payload,
+            cutoff=log.cutoff,
+        )
+        short = fitted_log.averaged(max(MAX_VERDICT_SAMPLES // len(processed), 200))
+        logs.append(short.away_from_reversals())
+    return Evidence(fitted=fitted, logs=tuple(logs))
+
+
+def fitted_model(
+    model: Model,
+    base: BaseParameters,
+    estimate: Estimate,
+    regression: Regression,
+    known: Mapping[str, float],
+) -> FittedModel:
+    """Return the model of an estimate; base parameters it lacks are zero.
+
+    Parameters that were eliminated stay in the model: what they explain is no fault.
+    """
+    names = [name for name in base.names if name in regression.parameters]
+    estimated = dict(zip(estimate.parameters, estimate.values.tolist()))
+    values = np.array([estimated.get(name, 0.0) for name in names])
+    return FittedModel(model=model, base=base.select(names), values=values, known=dict(known))

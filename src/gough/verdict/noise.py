@@ -1,0 +1,83 @@
+"""How much of a residual is noise: from repetitions, or from frequencies above the motion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from gough.core.arrays import TINY, FloatArray
+from gough.core.signals import power_density
+from gough.fitting.regression import Regression
+from gough.identification.validation import noise_variance
+from gough.processing.settings import DECIMATION_EDGE
+
+SPECTRUM_SEGMENT = 1024  # samples: enough to resolve the band of a motion
+MOTION_POWER = 0.99  # fraction of the predicted efforts' power in the band of the motion
+NOISE_BANDS = 4  # above the band of the motion, each with its own noise density
+MIN_BAND_FREQUENCIES = 4  # in each of these bands
+
+
+class NoisePower(NamedTuple):
+    """Least and most noise power of each row, (r,) each. [row unit squared]"""
+
+    least: FloatArray
+    most: FloatArray
+
+
+def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | None:
+    """Return the noise power of the efforts of a log; None if it is not known.
+
+    With repetitions it is their scatter. Without, the residual above the band of the
+    predicted efforts is noise, or faster than any error of the parameters. The densities S
+    in parts of that band bound the noise inside the band of the motion, whether its
+    spectrum falls or rises:
+
+        least = min S (inside + above),    most = max S inside + power above.
+
+    Args:
+        regression: Of the log.
+        predicted: Efforts by the model, (t, r).
+    """
+    if regression.covariance is not None:
+        known = noise_variance(regression)
+        return NoisePower(known, known)
+    valid = regression.valid
+    valid_fraction = np.maximum(valid.mean(axis=0), TINY)
+    residual = np.where(valid, regression.effort - predicted, 0.0) / np.sqrt(valid_fraction)
+    segment = min(len(predicted), SPECTRUM_SEGMENT)
+    _, predicted_density = power_density(predicted, segment)
+    frequency, density = power_density(residual, segment)
+    cumulative = np.cumsum(predicted_density, axis=0)
+    in_motion_band = cumulative < MOTION_POWER * predicted_density.sum(axis=0)
+    band_edge = int(in_motion_band.sum(axis=0).max()) + 1
+    top = int(DECIMATION_EDGE * len(frequency))  # a decimated log has nothing above
+    borders = np.geomspace(band_edge, max(top, band_edge), NOISE_BANDS + 1).astype(int)
+    if np.diff(borders).min() < MIN_BAND_FREQUENCIES:
+        return None
+    densities = np.array([density[low:high].mean(axis=0) for low, high in pairwise(borders)])
+    lowest = densities.min(axis=0)
+    highest = densities.max(axis=0)
+    least = lowest * top + np.minimum(density[top:], lowest).sum(axis=0)
+    most = highest * band_edge + density[band_edge:].sum(axis=0)
+    step = frequency[1]
+    return NoisePower(least * step, most * step)
+
+
+def mean_noise_power(
+    regressions: Sequence[Regression], predicted: Sequence[FloatArray]
+) -> NoisePower | None:
+    """Return the mean noise power of some logs; None where that of any is not known."""
+    powers = []
+    for regression, effort in zip(regressions, predicted):
+        power = noise_power(regression, effort)
+        if power is None:
+            return None
+        powers.append(power)
+    if not powers:
+        return None
+    least = np.mean([power.least for power in powers], axis=0)
+    most = np.mean([power.most for power in powers], axis=0)
+    return NoisePower(least, most)
