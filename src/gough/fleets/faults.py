@@ -4,40 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import FloatArray, IntArray
 from gough.core.documents import parse_json
 from gough.core.errors import GoughError
 from gough.core.names import Parameter
 from gough.engine import Model
-from gough.fitting.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
 from gough.identification.many_logs import looked_at
 from gough.logs.recording import Recording
 from gough.processing.many_logs import Job, robot_of
-from gough.verdict.diagnosis.diagnose import (
-    DiagnoseSettings,
-    diagnose,
-    evidence_from,
+from gough.verdict.acceptance import jackknife_error
+from gough.verdict.blocks import (
+    block_labels,
+    block_sums,
+    row_weights,
+    solve_normal_equations,
 )
-from gough.verdict.diagnosis.directions import Suspicion, suspicions_of, words
-from gough.verdict.diagnosis.evidence import Evidence, corrected
-from gough.verdict.diagnosis.hypotheses import best_hypothesis
-from gough.verdict.diagnosis.search import (
-    CLOSE,
-    ROUNDS,
-    SMALL,
-    Standing,
-    fit_together,
-    possible,
-    score_problem,
-)
+from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from
+from gough.verdict.faults import EFFORT_SCALE, Fault, all_faults
+from gough.verdict.fitted_log import Evidence
+from gough.verdict.judge import diagnose_evidence
+from gough.verdict.naming import describe_size
+from gough.verdict.search import Explanation, Stage, corrected, no_gain
 
 # faults along which the parameters of robots are compared
-COMPARED_FAULTS = ("gain", "encoder offset", "encoder scale")
+COMPARED_FAULTS = (EFFORT_SCALE, "encoder offset", "encoder scale")
+MIN_FAULT_T = 6.0  # size over its standard error, below which no fault is named
+# Difference of squared errors, in units of the noise, below which two faults are alike.
+ALIKE_SQUARES = 9.0
+REFINEMENT_STEPS = 6
+REFINED_FRACTION = 0.1  # of the standard error: a smaller step ends the refinement
 
 
 class Kind(NamedTuple):
@@ -64,19 +63,32 @@ def fault_sensitivities(
     The faults have unit magnitude; the change is the same for all robots of a kind.
     """
     model, recordings, settings = _diagnosis_input(job, logs)
-    evidence = evidence_from(model, recordings, (), settings)
-    suspicions = []
-    for name in COMPARED_FAULTS:
-        suspicions += suspicions_of(evidence, name)
-    state = Standing(evidence, only=suspicions)
+    evidence, _ = evidence_from(model, recordings, (), settings)
+    stage = Stage(evidence, block_labels(evidence.logs))
+    faults = compared_faults(evidence)
+    sums = block_sums(evidence.logs, stage.labels, stage.columns(faults))
+    weights, _ = row_weights(sums, range(sums.n_parameters))
+    total = np.tensordot(weights, sums.total, axes=1)
     names = evidence.base.names
+    columns = [*range(sums.n_parameters)]
     sensitivities = []
-    for suspicion in state.suspicions:
-        change = dict(zip(names, state.scores.taken_in(suspicion.columns[0])))
+    for k in range(len(faults)):
+        chosen = [*columns, sums.n_parameters + k]
+        shift = solve_normal_equations(total[np.ix_(chosen, chosen)])
+        change = dict(zip(names, shift))
         sensitivity = np.array([change.get(name, 0.0) for name in parameters])
         if sensitivity.any():
             sensitivities.append(sensitivity)
     return np.array(sensitivities).reshape(-1, len(parameters))
+
+
+def compared_faults(evidence: Evidence) -> list[tuple[Fault, str]]:
+    """Return the faults along which robots are compared, at all places."""
+    compared = []
+    for fault in all_faults(evidence):
+        if fault.name in COMPARED_FAULTS:
+            compared += [(fault, place) for place in fault.places(evidence)]
+    return compared
 
 
 def find_faults(
@@ -92,12 +104,13 @@ def find_faults(
     if kind is not None:
         # the diagnosis tries other signs, channels and units where loops do not close
         with suppress(GoughError):
-            evidence = evidence_from(model, recordings, (), settings)
-            if best_hypothesis(evidence) is None:
+            evidence, _ = evidence_from(model, recordings, (), settings)
+            gross = diagnose_evidence(evidence).faults
+            if not any(fault.level == "error" for fault in gross):
                 return find_fault_given_kind(evidence, kind)
     faults = []
-    for mistake in diagnose(model, recordings, settings).mistakes:
-        faults.append(FoundFault(mistake.name, mistake.text, mistake.advice))
+    for fault in diagnose(model, recordings, settings).faults:
+        faults.append(FoundFault(fault.name, fault.text, fault.advice))
     return faults
 
 
@@ -118,82 +131,119 @@ def _diagnosis_input(
 def find_fault_given_kind(evidence: Evidence, kind: Kind) -> list[FoundFault]:
     """Return the fault that explains a robot best, if its parameters are otherwise of its kind.
 
-    Faults that explain as much are named with it. Its magnitude is estimated again on
-    corrected logs until it does not change.
+    Faults that explain as much are named with it. Its size is estimated again on corrected
+    logs until it does not change.
     """
-    fits, tie = _fit_given_kind(evidence, kind)
+    labels = block_labels(evidence.logs)
+    fits = _fit_given_kind(evidence, kind, compared_faults(evidence), labels)
+    fits = [each for each in fits if each.t > MIN_FAULT_T]
     if not fits:
         return []
-    best, fitted = max(fits, key=lambda fit: fit[1].share)
-    alternatives: dict[str, None] = {}
-    for suspicion, other in fits:
-        as_good = fitted.share - other.share < tie * fitted.inflation
-        if suspicion is not best and as_good:
-            alternatives[f"{suspicion.direction.name} of {suspicion.place}"] = None
-    magnitude = fitted.size
-    for _ in range(ROUNDS if best.direction.undo is not None else 0):
-        without_fault = corrected(evidence, partial(best.undo, size=magnitude))
+    best = max(fits, key=lambda each: each.squares)
+    alternatives = []
+    for other in fits:
+        if other is not best and best.squares - other.squares < ALIKE_SQUARES:
+            alternatives.append(f"{other.fault.name} of {other.place}")
+    fault = best.fault
+    size = np.array([best.size])
+    std = best.std
+    stage = Stage(evidence, labels)
+    for _ in range(REFINEMENT_STEPS):
+        explanation = _explanation(best, size, std, stage)
+        without_fault = corrected(evidence, [explanation])
         if without_fault is None:
             break
-        steps, _ = _fit_given_kind(without_fault, kind, [best])
-        if not steps:
+        step = _fit_given_kind(without_fault, kind, [(fault, best.place)], labels)[0]
+        std = step.std
+        size = size + step.size * (1 + size if fault.relative else 1.0)
+        if abs(step.size) <= REFINED_FRACTION * step.std:
             break
-        fitted = steps[0][1]
-        magnitude = magnitude + fitted.size
-        if (np.abs(fitted.size) <= SMALL * fitted.sigma).all():
-            break
-    view = evidence.views[0]
-    text = words(best, magnitude, fitted.sigma, view)
+    text, advice = describe_size(_explanation(best, size, std, stage), evidence)
     if alternatives:
         text += f"; it may also be {' or '.join(alternatives)}"
-    advice = best.direction.advice_at(view, best.place, magnitude)
-    return [FoundFault(best.direction.name, text, advice)]
+    return [FoundFault(fault.name, text, advice)]
+
+
+def _explanation(fit: KindFit, size: FloatArray, std: float, stage: Stage) -> Explanation:
+    """Return a fault of some size in all logs."""
+    return Explanation(
+        fault=fit.fault,
+        place=fit.place,
+        logs=tuple(range(len(stage.labels))),
+        size=size,
+        std=np.array([std]),
+        gain=no_gain(stage),
+    )
+
+
+class KindFit(NamedTuple):
+    """A fault fitted with the parameters of the kind as further equations."""
+
+    fault: Fault
+    place: str
+    size: float
+    std: float  # standard error, from fits without single blocks
+    squares: float  # fall of the squared error, in units of the noise
+
+    @property
+    def t(self) -> float:
+        """Size over its standard error."""
+        return abs(self.size) / max(self.std, 1e-300)
 
 
 def _fit_given_kind(
-    evidence: Evidence, kind: Kind, only: Sequence[Suspicion] | None = None
-) -> tuple[list[tuple[Suspicion, Fitted]], float]:
-    """Fit faults with the parameters of the kind as further equations.
+    evidence: Evidence,
+    kind: Kind,
+    faults: Sequence[tuple[Fault, str]],
+    labels: Sequence[IntArray],
+) -> list[KindFit]:
+    """Fit single faults with the parameters of the kind as further equations.
 
-    These are the score tests of the diagnosis. The equations of the kind keep a fault from
-    being absorbed by the parameters.
-
-    Returns:
-        The faults with their fits, without impossible ones unless they are given by `only`;
-        and the fraction of the residual power below which two faults are not
-        distinguishable.
+    They keep a fault from being absorbed by the parameters.
     """
-    state = Standing(evidence, only=only)
-    scores = Scores(
-        _with_kind(
-            score_problem(evidence.views, state.columns, state.noise),
-            evidence,
-            kind,
-        )
-    )
+    stage = Stage(evidence, labels)
+    sums = block_sums(evidence.logs, stage.labels, stage.columns(faults))
+    p = sums.n_parameters
+    weights, _ = row_weights(sums, range(p))
+    prior = _prior_normal(evidence, kind, sums.n_columns + 1)
+    blocks = np.einsum("r,brij->bij", weights, sums.grams)
+    total = blocks.sum(axis=0) + prior
+    without = total - blocks
+    base = [*range(p), sums.n_columns]
+    before = _squared_error(total, base)
     fits = []
-    for suspicion in state.suspicions:
-        if max(scores.seen[list(suspicion.columns)]) <= LEAST_SEEN:
-            continue
-        fitted = fit_together(scores, [suspicion])
-        if only is not None or possible(suspicion, fitted):
-            fits.append((suspicion, fitted))
-    return fits, CLOSE / scores.power()
+    for k, (fault, place) in enumerate(faults):
+        chosen = [*range(p), p + k, sums.n_columns]
+        size = float(solve_normal_equations(total[np.ix_(chosen, chosen)])[-1])
+        sizes = solve_normal_equations(without[:, chosen][:, :, chosen])[:, -1:]
+        fits.append(
+            KindFit(
+                fault=fault,
+                place=place,
+                size=size,
+                std=float(jackknife_error(sizes)[0]),
+                squares=before - _squared_error(total, chosen),
+            )
+        )
+    return fits
 
 
-def _with_kind(problem: ScoreProblem, evidence: Evidence, kind: Kind) -> ScoreProblem:
-    """Add the equations L chi = known of the kind, divided by its standard deviations."""
+def _squared_error(total: FloatArray, chosen: Sequence[int]) -> float:
+    """Return the squared error of a least-squares fit from a Gram matrix of [X y]."""
+    normal = total[np.ix_(chosen, chosen)]
+    vector = np.append(-solve_normal_equations(normal), 1.0)
+    return float(vector @ normal @ vector)
+
+
+def _prior_normal(evidence: Evidence, kind: Kind, width: int) -> FloatArray:
+    """Return the Gram matrix of the equations chi = known of the kind, over their std."""
     names = evidence.base.names
-    shared = [k for k, name in enumerate(kind.parameters) if name in names]
-    known = kind.values[shared] / kind.std[shared]
-    L = np.zeros((len(shared), len(names)))
-    for row, k in enumerate(shared):
-        L[row, names.index(kind.parameters[k])] = 1 / kind.std[k]
-    no_fault = np.zeros((len(shared), problem.columns.shape[1]))
-    new_blocks = problem.stretch.max() + 1 + np.arange(len(shared))
-    return ScoreProblem(
-        regressor=np.concatenate([problem.regressor, L]),
-        target=np.concatenate([problem.target, known]),
-        columns=np.concatenate([problem.columns, no_fault]),
-        stretch=np.concatenate([problem.stretch, new_blocks]),
-    )
+    normal = np.zeros((width, width))
+    for name, value, std in zip(kind.parameters, kind.values, kind.std):
+        if name not in names:
+            continue
+        row = np.zeros(width)
+        row[names.index(name)] = 1 / std
+        row[-1] = value / std
+        normal += np.outer(row, row)
+    return normal

@@ -288,8 +288,9 @@ def higher_error_notice(joint: str, ratio: float, level: Level) -> Notice:
         rule=HIGHER_ERROR_RULE,
         level=level,
         where=joint,
-        text=f"the held-out error is {ratio:.1f} times that on the identification data",
-        advice="the model is overfitted, or the machine has changed",
+        text=f"the held-out error is {ratio:.1f} times that on the identification logs: the model "
+        "lacks something that their motion does not show, or the robot differs between the logs",
+        advice="add this motion to the identification logs and validate on a third one",
         numbers={"ratio": ratio},
     )
 

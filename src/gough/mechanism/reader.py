@@ -120,6 +120,7 @@ def _assemble_mechanism(root: TomlTable, reader: _ElementReader, gravity: Vector
         mechanism,
         payloads=tuple(payloads),
         ties=_read_ties(root.table("tie"), mechanism),
+        uncertainty=_read_uncertainty(root, mechanism),
         noise=element_readers.read_noise(root.table("noise"), motor_kinds),
     )
 
@@ -405,6 +406,20 @@ def _substitute(written: Any, instance: TomlTable, given: Mapping[str, Any], use
         )
     used.add(key)
     return given[key]
+
+
+def _read_uncertainty(root: TomlTable, mechanism: Mechanism) -> tuple[tuple[str, float], ...]:
+    """Return the relative uncertainty of values of the file, by pattern of their names."""
+    names = mechanism.standard.names
+    patterns: list[tuple[str, float]] = []
+    for table in root.tables("uncertainty"):
+        relative = table.positive("relative")
+        for i, pattern in enumerate(table.get("parameters", ["*"])):
+            if not any(fnmatchcase(name, pattern) for name in names):
+                message = f"no parameter matches '{pattern}'{nearest(pattern, list(names))}"
+                raise table.error(message, f"parameters[{i}]")
+            patterns.append((pattern, relative))
+    return tuple(patterns)
 
 
 def _read_ties(table: TomlTable, mechanism: Mechanism) -> dict[Parameter, tuple[Parameter, ...]]:

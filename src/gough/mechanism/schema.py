@@ -397,6 +397,14 @@ TOP_LEVEL_KEYS: Keys = {
         "Parameters that equal legs share.",
         {"parameters": words("Patterns of names inside a leg."), **SOURCE_KEYS},
     ),
+    "uncertainty": tables(
+        "How well values of this file are known.",
+        {
+            "relative": number("Standard deviation over the value."),
+            "parameters": words("Patterns of parameter names; all by default."),
+        },
+        "relative",
+    ),
     "noise": table(
         "What sensors add, for the virtual robot.",
         {**NOISE_KEYS, **SOURCE_KEYS},

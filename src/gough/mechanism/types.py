@@ -236,6 +236,8 @@ class Mechanism(Record):
     )  # free fall in the base frame [m/s2]
     # parameters that are equal across legs: tied name -> parameters of the legs
     ties: Mapping[Parameter, tuple[Parameter, ...]] = field(default_factory=dict)
+    # relative standard deviation of values of this file, by pattern of their names; later ones win
+    uncertainty: tuple[tuple[str, float], ...] = ()
     redundant: bool = False  # more motors than degrees of freedom are intended
     noise: Noise = Noise()  # of the virtual robot's sensors
     # terms of this robot; they replace registered ones of the same name

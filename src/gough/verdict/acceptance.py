@@ -196,9 +196,10 @@ class Baseline:
             scope: Blocks that the explanation is about, (b,).
             trials: Number of explanations that were tried.
             effort_scale: Factor from the effort after undoing the explanation to the
-                recorded one, by row, (r,): errors are compared in the unit of the latter.
+                recorded one, by block and row, (b, r): errors are compared in the unit of the
+                latter.
         """
-        scale = np.ones(sums.grams.shape[1]) if effort_scale is None else effort_scale
+        scale = np.ones(sums.n_valid.shape) if effort_scale is None else effort_scale
         log = self.sums.log
         before = self.validation()
         after = _rescaled(cross_validate(sums, columns), scale)
@@ -206,7 +207,8 @@ class Baseline:
         mean, t, n = student_t(gains[scope], log[scope])
         folds = log_folds(log, scope)
         whole_before = self.validation(folds)
-        whole_after = _rescaled(cross_validate(sums, columns, folds=folds), scale)
+        first_block = np.unique(folds, return_index=True)[1]
+        whole_after = _rescaled(cross_validate(sums, columns, folds=folds), scale[first_block])
         by_log = log_gain(whole_before, whole_after, fold_floor(self.sums.floor, folds))
         inside = by_log[: len(by_log) - int((~scope).any())]
         outside = gains[~scope]
@@ -226,7 +228,7 @@ class Baseline:
 
 
 def _rescaled(validation: CrossValidation, scale: FloatArray) -> CrossValidation:
-    """Return errors in the unit of the recorded effort."""
+    """Return errors in the unit of the recorded effort, by factors (f, r)."""
     return CrossValidation(
         squares=validation.squares * scale**2,
         n_valid=validation.n_valid,

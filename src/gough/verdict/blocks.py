@@ -24,20 +24,20 @@ WEIGHT_ITERATIONS = 3  # of the row weights
 
 
 def correlation_time(log: FittedLog) -> float:
-    """Return the lag at which the predicted efforts of a log are no longer alike. [s]
+    """Return the correlation time of the gain of an explanation on a log. [s]
 
-    The autocorrelation of every row falls below 1 / e there.
+    Gains are squares of efforts, whose autocorrelation is that of the efforts squared. The
+    lag at which it falls below 1 / e for every row of the predicted efforts.
     """
     predicted = log.in_rows(log.prediction)
     predicted = predicted - predicted.mean(axis=0)
     n = len(predicted)
     spectrum = np.abs(np.fft.rfft(predicted, 2 * n, axis=0)) ** 2
-    correlation = np.fft.irfft(spectrum, axis=0)[: n // 2]
+    correlation = np.fft.irfft(spectrum, axis=0)[: max(n // 2, 2)]
     correlation = correlation / np.maximum(correlation[:1], TINY)
-    alike = (correlation > np.exp(-1)).all(axis=1)
-    below = (correlation < np.exp(-1)).argmax(axis=0)
-    lag = int(below.max()) if not alike.all() else n // 2
-    return max(lag, 1) * log.signals.step
+    below = correlation**2 < np.exp(-1)
+    lags = np.where(below.any(axis=0), below.argmax(axis=0), len(correlation))
+    return max(int(lags.max()), 1) * log.signals.step
 
 
 def block_labels(logs: Sequence[FittedLog]) -> list[IntArray]:
@@ -71,7 +71,7 @@ class BlockSums:
     @property
     def n_columns(self) -> int:
         """Columns beside the effort."""
-        return self.grams.shape[-1] - 1
+        return int(self.grams.shape[-1]) - 1
 
     @cached_property
     def total(self) -> FloatArray:
@@ -91,8 +91,8 @@ class BlockSums:
     def squares(self, vectors: FloatArray) -> FloatArray:
         """Return v^T G v by block and row for a vector of each block, (b, c) -> (b, r)."""
         products = np.einsum("brcd,bd->brc", self.grams, vectors, optimize=True)
-        return np.maximum(np.einsum("brc,bc->br", products, vectors, optimize=True), 0.0)
-
+        squares = np.einsum("brc,bc->br", products, vectors, optimize=True)
+        return np.asarray(np.maximum(squares, 0.0))
 
 
 @one_blas_thread
@@ -152,7 +152,7 @@ def solve_normal_equations(normal: FloatArray) -> FloatArray:
     """
     k = normal.shape[-1] - 1
     if k == 0:
-        return np.zeros(normal.shape[:-2] + (0,))
+        return np.zeros((*normal.shape[:-2], 0))
     matrix = normal[..., :k, :k]
     scale = np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
     empty = scale <= 0
@@ -172,14 +172,15 @@ def row_weights(sums: BlockSums, columns: Sequence[int]) -> tuple[FloatArray, Fl
     chosen = [*columns, sums.n_columns]
     total = sums.total[:, chosen][:, :, chosen]
     count = np.maximum(sums.n_valid.sum(axis=0), 1)
-    floor = ERROR_FLOOR**2 * np.maximum(sums.effort_power, TINY)
-    weights = 1 / np.maximum(sums.effort_power, TINY)
+    has_effort = sums.effort_power > 0
+    floor = ERROR_FLOOR**2 * np.where(has_effort, sums.effort_power, 1.0)
+    weights = has_effort / np.where(has_effort, sums.effort_power, 1.0)
     coefficients = np.zeros(len(columns))
     for _ in range(WEIGHT_ITERATIONS):
         coefficients = solve_normal_equations(np.tensordot(weights, total, axes=1))
         vector = np.append(-coefficients, 1.0)
         power = np.maximum(np.einsum("i,rij,j->r", vector, total, vector), 0.0) / count
-        weights = 1 / np.maximum(power, floor)
+        weights = has_effort / np.maximum(power, floor)
     return weights, coefficients
 
 
@@ -202,9 +203,12 @@ def cross_validate(
     if folds is None:
         folds = np.arange(n_blocks)
     n_folds = int(folds.max()) + 1
-    found, whole = row_weights(sums, columns)
-    weights = found if weights is None else weights
     chosen = [*columns, sums.n_columns]
+    if weights is None:
+        weights, whole = row_weights(sums, columns)
+    else:
+        total = sums.total[:, chosen][:, :, chosen]
+        whole = solve_normal_equations(np.tensordot(weights, total, axes=1))
     weighted = np.einsum("r,brij->bij", weights, sums.grams[:, :, chosen][:, :, :, chosen])
     by_fold = np.zeros((n_folds, *weighted.shape[1:]))
     np.add.at(by_fold, folds, weighted)

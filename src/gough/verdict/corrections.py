@@ -214,7 +214,10 @@ def corrected_robot(
     can express.
     """
     done = []
-    terms = {add_term_advice(term.label, name).split(" to the terms")[0]: name for name, term in TERMS.items()}
+    terms = {
+        add_term_advice(term.label, name).split(" to the terms")[0]: name
+        for name, term in TERMS.items()
+    }
     for fault in faults:
         fresh: str | None = None
         if fault.gravity and not fault.equivalents:

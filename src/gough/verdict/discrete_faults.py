@@ -13,7 +13,6 @@ from gough.core.arrays import BoolArray, FloatArray
 from gough.engine import Model
 from gough.mechanism.types import Mechanism
 from gough.verdict.faults import ALL_MOTORS, BASE_PLACE, CLOCK_PLACE
-from gough.verdict.fitted_log import FittedLog
 from gough.verdict.motor_signals import MotorSignals
 
 # Factors of time that are mixed up: half rates, minutes, milliseconds.
@@ -33,7 +32,7 @@ class DiscreteFault:
     place: str
     text: str
     advice: str
-    undo: Callable[[FittedLog, MotorSignals], MotorSignals]  # the signals without it
+    undo: Callable[[MotorSignals], MotorSignals]  # the signals without it
     size: float | None = None  # a factor, where it has one
     changes_positions: bool = False  # loops have to be closed again
 
@@ -42,9 +41,7 @@ def _divided(signal: FloatArray, factors: FloatArray) -> FloatArray:
     return signal / factors
 
 
-def _undo_position_factor(
-    log: FittedLog, signals: MotorSignals, factors: FloatArray
-) -> MotorSignals:
+def _undo_position_factor(signals: MotorSignals, factors: FloatArray) -> MotorSignals:
     return signals.with_motion(partial(_divided, factors=factors))
 
 
@@ -97,7 +94,7 @@ def position_units(mechanism: Mechanism) -> Iterator[DiscreteFault]:
 
 
 def _undo_swap(
-    log: FittedLog, signals: MotorSignals, order: Sequence[int], motion: bool, effort: bool
+    signals: MotorSignals, order: Sequence[int], motion: bool, effort: bool
 ) -> MotorSignals:
     change = partial(np.take, indices=list(order), axis=1)
     if motion:
@@ -125,7 +122,7 @@ def swapped_channels(mechanism: Mechanism) -> Iterator[DiscreteFault]:
             )
 
 
-def _undo_clock_factor(log: FittedLog, signals: MotorSignals, factor: float) -> MotorSignals:
+def _undo_clock_factor(signals: MotorSignals, factor: float) -> MotorSignals:
     return signals.faster(factor)
 
 
@@ -150,7 +147,7 @@ def clock_faults() -> Iterator[DiscreteFault]:
             )
 
 
-def _with_gravity(log: FittedLog, signals: MotorSignals, gravity: FloatArray) -> MotorSignals:
+def _with_gravity(signals: MotorSignals, gravity: FloatArray) -> MotorSignals:
     return replace(signals, gravity=gravity)
 
 
@@ -192,9 +189,7 @@ def discrete_faults(mechanism: Mechanism) -> list[DiscreteFault]:
     ]
 
 
-def within_limits(
-    model: Model, position: FloatArray, before: FloatArray | None = None
-) -> bool:
+def within_limits(model: Model, position: FloatArray, before: FloatArray | None = None) -> bool:
     """Return whether motors (t, a) are within the limits of the robot file, or were not before."""
     free = {"rad": FREE_TURNS * 2 * np.pi, "m": np.inf}
     low = np.zeros(position.shape[1])

@@ -28,6 +28,7 @@ from gough.verdict.motor_signals import MotorSignals
 ALL_MOTORS = "all motors"
 BASE_PLACE = "base"
 CLOCK_PLACE = "clock"
+EFFORT_SCALE = "effort scale"
 DIFFERENCE_STEP = 1e-6  # of sizes, for the derivative of `undo`
 # Speeds of Stribeck friction that are tried, as fractions of a joint's top speed.
 STRIBECK_SPEEDS = (0.02, 0.06, 0.2)
@@ -76,9 +77,7 @@ class Fault:
     def _from_undo(self, log: FittedLog, place: str) -> FloatArray:
         """Return the derivative that undoing small sizes gives, (t, r, k)."""
         assert self.undo is not None
-        clean = replace(
-            log.signals, effort=log.prediction, deviations=log.signals.deviations[:0]
-        )
+        clean = replace(log.signals, effort=log.prediction, deviations=log.signals.deviations[:0])
         columns = []
         for step in DIFFERENCE_STEP * np.eye(self.n_sizes):
             ahead = self.undo(log, clean, place, step)
@@ -405,7 +404,7 @@ register_fault(
 )
 register_fault(
     Fault(
-        name="effort scale",
+        name=EFFORT_SCALE,
         places=motors_with_rows,
         undo=undo_effort_scale,
         text="the effort of {place} is scaled by {size}",
@@ -490,7 +489,9 @@ register_fault(
 )
 
 
-def _missing(text: str, unit: str | tuple[str, str], advice: str, columns: Columns, positive: bool = False) -> Fault:
+def _missing(
+    text: str, unit: str | tuple[str, str], advice: str, columns: Columns, positive: bool = False
+) -> Fault:
     """Return a joint term that the robot file lacks."""
     return Fault(
         name="missing term",

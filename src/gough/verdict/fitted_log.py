@@ -92,8 +92,8 @@ class FittedModel:
                 carried.append(k)
         base = self.base.select([self.base.names[k] for k in carried])
         chi, load = standard_from_base(self.model, base, self.values[carried])
-        for name, value in self.known_of(payload).items():
-            load = load + value * self.model.unit_load(Parameter(name))
+        for known, value in self.known_of(payload).items():
+            load = load + value * self.model.unit_load(Parameter(known))
         return chi + self.without_effect, load
 
     def gravity_columns(self, q: FloatArray, names: Sequence[Parameter]) -> FloatArray:
@@ -288,8 +288,8 @@ class FittedLog:
         effort = whole.effort
         known = self.fitted.known_of(self.payload)
         if known:
-            columns = model.regressor(motion, tuple(known))
-            effort = effort - columns @ np.array(list(known.values()))
+            payload_columns = model.regressor(motion, tuple(known))
+            effort = effort - payload_columns @ np.array(list(known.values()))
         changed = replace(
             self,
             motion=motion,

@@ -1,118 +1,219 @@
-"""Apply all rules to a fit, and diagnose it if they warn."""
+"""The verdict on a fit: does the model predict, and is it possible? Does it agree with the file?
+
+The first question is answered by data and physics alone and sets the level. The second one
+is answered beside it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
-from gough.core.arrays import TINY, FloatArray
+from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import GoughError
 from gough.core.notices import Notice
-from gough.core.signals import power_density
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
-from gough.identification.diagnosis import Diagnosis
+from gough.identification.diagnosis import Diagnosis, NamedFault
 from gough.identification.experiment import Experiment
 from gough.identification.fit import FittedLogs
-from gough.identification.validation import (
-    VISIBLE_FRACTION,
-    Validation,
-    noise_variance,
-)
-from gough.logs.recording import Recording
-from gough.processing.settings import DECIMATION_EDGE
+from gough.identification.validation import Validation, noise_variance
 from gough.verdict import rules
-from gough.verdict.diagnosis.diagnose import diagnose_evidence, fading_efforts
-from gough.verdict.diagnosis.directions import words
-from gough.verdict.diagnosis.evidence import HEARD, Evidence, evidence_of
-from gough.verdict.diagnosis.hypotheses import HYPOTHESES
-from gough.verdict.diagnosis.search import Standing
-from gough.verdict.diagnosis.steps import mistakes_of_jumps
-from gough.verdict.diagnosis.track import sources
+from gough.verdict.detectable import detection_limits, limits_notice
+from gough.verdict.drift import drifting_efforts
+from gough.verdict.fitted_log import Evidence, evidence_of, fitted_model
+from gough.verdict.naming import name_fault
+from gough.verdict.noise import mean_noise_power
 from gough.verdict.robot_file import (
+    file_ratios,
+    negative_value_notices,
     prior_of,
-    report_negative_values,
-    warn_if_far_from_robot_file,
+    robot_file_notices,
 )
-from gough.verdict.rules import NoiseBounds
+from gough.verdict.search import Explanation, Search, Stage, log_errors, odd_logs
 
-SPECTRUM_SEGMENT = 1024  # samples: enough to resolve the band of a motion
-NOISE_BANDS = 4  # above the band of the motion, each with its own noise density
-MIN_BAND_FREQUENCIES = 4  # in each of these bands
-# Standard errors by which a fault has to change some parameter: 95 % intervals then contain the
-# true value in 80 % of all cases.
-FAULT_SHIFT = 1.1
+# Fraction of the error above noise that a fault has to explain to be named as its cause.
+EXPLAINED_FRACTION = 0.8
+
+
+def judge(fitted: FittedLogs) -> tuple[list[Notice], Diagnosis | None]:
+    """Return the notices of all rules, and the faults that the data show.
+
+    There is no diagnosis where the logs are too short to compare explanations on.
+    """
+    notices = prediction_notices(fitted)
+    notices += possibility_notices(fitted.experiment, fitted.identification.estimate)
+    notices += data_notices(fitted)
+    try:
+        diagnosis = diagnose_fit(fitted)
+    except GoughError as error:
+        notices.append(
+            Notice(rule="diagnosis", level="info", text=f"faults were not looked for: {error}")
+        )
+        return notices, None
+    faults = [fault.notice() for fault in diagnosis.faults]
+    return [*notices, *faults, *diagnosis.notices], diagnosis
+
+
+def diagnose_fit(fitted: FittedLogs) -> Diagnosis:
+    """Return the faults that the logs of a fit show."""
+    experiment = fitted.experiment
+    held_out = fitted.held_out
+    experiments = [experiment] if held_out is None else [experiment, held_out]
+    processed = [log for each in experiments for log in each.processed]
+    regressions = [each for one in experiments for each in one.regressions]
+    model = fitted_model(
+        experiment.model,
+        experiment.base,
+        fitted.identification.estimate,
+        regressions[0],
+        experiment.known,
+    )
+    n_held_out = 0 if held_out is None else len(held_out.processed)
+    evidence = evidence_of(model, processed, regressions, n_held_out)
+    return diagnose_evidence(evidence, drifting_efforts(processed))
+
+
+def diagnose_evidence(evidence: Evidence, before: Sequence[NamedFault] = ()) -> Diagnosis:
+    """Return the faults that some evidence shows.
+
+    Args:
+        evidence: The fitted model and its logs.
+        before: Faults that the signals themselves show.
+    """
+    search = Search(evidence)
+    first = Stage(evidence, search.labels)
+    groups, stage = search.run()
+    noise = noise_error(evidence, first)
+    error = stage_error(first)
+    remaining = stage_error(stage)
+    notices = []
+    faults = list(before)
+    if explains_enough(error, remaining, noise):
+        faults += [name_fault(group, evidence) for group in groups]
+    elif groups:
+        notices.append(_partial_notice(groups, evidence, error, remaining))
+    assert search.screen is not None
+    limits = detection_limits(search.screen, search.trials)
+    return Diagnosis(
+        robot=evidence.model.mechanism.name,
+        faults=tuple(faults),
+        limits=limits,
+        error=error,
+        unexplained=float(np.sqrt(max(remaining**2 - noise**2, 0.0))),
+        notices=(*notices, *_odd_log_notices(evidence, search), *limits_notice(limits)),
+    )
+
+
+def stage_error(stage: Stage) -> float:
+    """Return the rms over rows of the error on blocks left out, over the effort."""
+    validation = stage.baseline.validation()
+    power = stage.baseline.sums.effort_power
+    count = np.maximum(validation.n_valid.sum(axis=0), 1)
+    return float(
+        np.sqrt(np.mean(validation.squares.sum(axis=0) / count / np.maximum(power, 1e-300)))
+    )
+
+
+def noise_error(evidence: Evidence, stage: Stage) -> float:
+    """Return the rms over rows of the noise over the effort, the most it can be; 0 if unknown."""
+    regressions = []
+    predicted = []
+    for log in evidence.logs:
+        regression = log.regression.select(evidence.base.names)
+        regressions.append(regression)
+        predicted.append(regression.regressor @ evidence.fitted.values)
+    power = mean_noise_power(regressions, predicted)
+    if power is None:
+        return 0.0
+    effort = np.maximum(stage.baseline.sums.effort_power, 1e-300)
+    return float(np.sqrt(np.mean(power.most / effort)))
+
+
+def explains_enough(before: float, after: float, noise: float) -> bool:
+    """Return whether a fall of the error explains most of what is above the noise."""
+    above = before**2 - min(noise, after, before) ** 2
+    if above <= 0:
+        return True
+    return bool((before**2 - after**2) >= EXPLAINED_FRACTION * above)
+
+
+def _partial_notice(
+    groups: Sequence[Sequence[Explanation]], evidence: Evidence, before: float, after: float
+) -> Notice:
+    """Say that no listed fault explains what is left, and what looks most like it."""
+    best = name_fault(groups[0], evidence)
+    return Notice(
+        rule="unexplained",
+        level="info",
+        where=best.place,
+        text="no known fault explains the error of the model; most like it, but not enough: "
+        f"{best.text} (error {100 * before:.3g} to {100 * after:.3g} % of the effort)",
+        advice="look for what the model lacks there",
+        numbers={"before": before, "after": after},
+    )
+
+
+def _odd_log_notices(evidence: Evidence, search: Search) -> list[Notice]:
+    """Warn about logs that are predicted much worse than the others."""
+    if len(evidence.logs) < 3:
+        return []
+    errors = log_errors(evidence, search.labels)
+    notices = []
+    for k in odd_logs(errors):
+        own = float(np.exp(errors[k]))
+        usual = float(np.exp(np.median(errors)))
+        notices.append(
+            Notice(
+                rule="odd log",
+                level="warning",
+                where=evidence.logs[k].name,
+                text=f"unlike the others: fitted without it, it is predicted to {100 * own:.3g} % "
+                f"of the effort, the others to {100 * usual:.3g} %",
+                advice="identify without it, or find out what differs in it",
+                numbers={"error": own, "usual": usual},
+            )
+        )
+    return notices
+
+
+def prediction_notices(fitted: FittedLogs) -> list[Notice]:
+    """Return the notices on how well the model fits and predicts."""
+    estimate = fitted.identification.estimate
+    validation = fitted.identification.validation
+    regressions = fitted.experiment.regressions
+    noise = mean_noise_power(regressions, [estimate.predict(each) for each in regressions])
+    notices = [
+        *rules.warn_if_poorly_conditioned(estimate),
+        *rules.warn_if_logs_disagree(estimate),
+        *rules.warn_if_badly_fitted(estimate, noise),
+        *_misfit_notices(fitted.experiment, estimate),
+    ]
+    if fitted.held_out is None:
+        return [*notices, *rules.warn_if_badly_predicted(validation, None)]
+    held_out = fitted.held_out.regressions
+    noise = mean_noise_power(held_out, [estimate.predict(each) for each in held_out])
+    expected = expected_error(held_out, estimate, known_noise(held_out))
+    return [
+        *notices,
+        *rules.warn_if_badly_predicted(validation, noise),
+        *_worse_than_fit(validation, fitted.estimate_same_filter, expected),
+    ]
+
+
+def _worse_than_fit(
+    validation: Validation, estimate: Estimate, expected: FloatArray
+) -> list[Notice]:
+    return rules.warn_if_held_out_error_is_higher(validation, estimate, expected)
 
 
 def known_noise(regressions: Sequence[Regression]) -> FloatArray | None:
-    """Return the standard deviation of the known noise of each joint, (r,). [row unit]
-
-    Returns:
-        None where the noise of a regression is not known, or without any.
-    """
+    """Return the standard deviation of the known noise of each joint, (r,); None if unknown."""
     if not regressions or any(each.covariance is None for each in regressions):
         return None
     variances = [noise_variance(each) for each in regressions]
     return np.asarray(np.sqrt(np.mean(variances, axis=0)))
-
-
-def noise_bounds(regressions: Sequence[Regression], estimate: Estimate) -> NoiseBounds | None:
-    """Return the least and the most noise that each joint can have, (r,) each. [row unit]
-
-    Without repetitions the residual above the band of the predicted efforts is noise, or
-    faster than any error of the parameters. The densities S in parts of that band bound the
-    noise inside the band of the motion, whether its spectrum falls or rises:
-
-        least^2 = min S (inside + above),    most^2 = max S inside + power above.
-
-    Returns:
-        None where the bounds are not known.
-    """
-    known = known_noise(regressions)
-    if known is not None:
-        return known, known
-    least = []
-    most = []
-    for regression in regressions:
-        bounds = _noise_power_bounds(regression, estimate)
-        if bounds is None:
-            return None
-        least.append(bounds[0])
-        most.append(bounds[1])
-    if not least:
-        return None
-    return np.sqrt(np.mean(least, axis=0)), np.sqrt(np.mean(most, axis=0))
-
-
-def _noise_power_bounds(regression: Regression, estimate: Estimate) -> NoiseBounds | None:
-    """Return the least and the most noise power of a log without repetitions, (r,) each.
-
-    Returns:
-        None if the motion fills the band.
-    """
-    predicted = estimate.predict(regression)
-    valid = regression.valid
-    valid_fraction = np.maximum(valid.mean(axis=0), TINY)
-    residual = np.where(valid, regression.effort - predicted, 0.0) / np.sqrt(valid_fraction)
-    segment = min(len(predicted), SPECTRUM_SEGMENT)
-    _, predicted_power = power_density(predicted, segment)
-    frequency, density = power_density(residual, segment)
-    cumulative = np.cumsum(predicted_power, axis=0)
-    in_motion_band = cumulative < HEARD * predicted_power.sum(axis=0)
-    band_edge = int(in_motion_band.sum(axis=0).max()) + 1
-    top = int(DECIMATION_EDGE * len(frequency))  # a decimated log has nothing above
-    borders = np.geomspace(band_edge, max(top, band_edge), NOISE_BANDS + 1).astype(int)
-    if np.diff(borders).min() < MIN_BAND_FREQUENCIES:
-        return None
-    densities = np.array([density[low:high].mean(axis=0) for low, high in pairwise(borders)])
-    lowest = densities.min(axis=0)
-    highest = densities.max(axis=0)
-    least = lowest * top + np.minimum(density[top:], lowest).sum(axis=0)
-    most = highest * band_edge + density[band_edge:].sum(axis=0)
-    step = frequency[1]
-    return least * step, most * step
 
 
 def expected_error(
@@ -139,54 +240,6 @@ def expected_error(
     return np.sqrt(variance if noise is None else variance + noise**2)
 
 
-def apply_rules(
-    fitted: FittedLogs, validation: Validation, search: Standing | None
-) -> list[Notice]:
-    """Return the notices of all rules.
-
-    Args:
-        fitted: The estimate and the logs it comes from.
-        validation: Of that estimate.
-        search: Fault hypotheses scored on the residual; None if the logs are too short for
-            that.
-    """
-    estimate = fitted.identification.estimate
-    experiment = fitted.experiment
-    held_out = fitted.held_out
-    recordings = experiment.recordings
-    held_out_recordings = () if held_out is None else held_out.recordings
-    every = (*recordings, *held_out_recordings)
-    notices = [
-        *rules.warn_if_poorly_conditioned(estimate),
-        *rules.warn_if_logs_disagree(estimate),
-        *rules.warn_if_badly_fitted(estimate, noise_bounds(experiment.regressions, estimate)),
-        *_prediction_notices(fitted, validation),
-        *_misfit_notices(experiment, estimate),
-        *_robot_file_notices(experiment, estimate),
-        *rules.report_reused_logs(recordings, held_out_recordings),
-        *_valid_sample_notices(experiment),
-        *rules.warn_about_broken_channels(every),
-        *warn_if_positions_jump(every),
-    ]
-    if search is not None:
-        notices += warn_if_efforts_drift(search.evidence, recordings)
-        notices += warn_if_a_fault_explains_the_residual(search, estimate)
-    return notices
-
-
-def _prediction_notices(fitted: FittedLogs, validation: Validation) -> list[Notice]:
-    """Return the notices on the prediction of held-out logs."""
-    if fitted.held_out is None:
-        return rules.warn_if_badly_predicted(validation)
-    estimate = fitted.identification.estimate
-    regressions = fitted.held_out.regressions
-    expected = expected_error(regressions, estimate, known_noise(regressions))
-    return [
-        *rules.warn_if_badly_predicted(validation, noise_bounds(regressions, estimate)),
-        *rules.warn_if_held_out_error_is_higher(validation, fitted.estimate_same_filter, expected),
-    ]
-
-
 def _misfit_notices(experiment: Experiment, estimate: Estimate) -> list[Notice]:
     """Return the notices on residuals beyond the repeatability noise."""
     misfits = [rules.misfit(regression, estimate) for regression in experiment.regressions]
@@ -194,125 +247,38 @@ def _misfit_notices(experiment: Experiment, estimate: Estimate) -> list[Notice]:
     return rules.warn_if_residual_exceeds_noise(known, estimate.rows)
 
 
-def _robot_file_notices(experiment: Experiment, estimate: Estimate) -> list[Notice]:
-    """Return the notices on values that contradict physics or the robot file."""
+def possibility_notices(experiment: Experiment, estimate: Estimate) -> list[Notice]:
+    """Return the notices on values that contradict physics, and on the robot file."""
     base = experiment.base
     prior = prior_of(experiment.model, base)
     return [
-        *report_negative_values(estimate, base, prior),
-        *warn_if_far_from_robot_file(estimate, base, prior, experiment.gains),
+        *negative_value_notices(estimate, base, prior, experiment.problem),
+        *robot_file_notices(file_ratios(estimate, base, prior)),
     ]
 
 
-def _valid_sample_notices(experiment: Experiment) -> list[Notice]:
-    """Return the notices on joints with few valid samples."""
-    n_valid = np.sum([regression.n_valid for regression in experiment.regressions], axis=0)
-    samples = sum(len(regression) for regression in experiment.regressions)
-    return rules.warn_if_few_samples_are_valid(experiment.regressions[0].rows, n_valid, samples)
-
-
-def warn_if_positions_jump(recordings: Sequence[Recording]) -> list[Notice]:
-    """Warn if a position jumps or is constant as no motor is: counts wrapped or lost, or frozen."""
-    return [mistake.notice() for mistake in mistakes_of_jumps(recordings)[:1]]
-
-
-def warn_if_efforts_drift(evidence: Evidence, recordings: Sequence[Recording]) -> list[Notice]:
-    """Warn if an effort falls or grows from period to period: their mean describes no period."""
-    fading = fading_efforts(evidence, recordings)
-    if not fading:
-        return []
-    worst = max(fading, key=lambda mistake: abs(mistake.size[0]))
-    return [
-        Notice(
-            rule="drift",
-            level="warning",
-            where=worst.place,
-            text=worst.text,
-            numbers={"change": worst.size[0]},
-        )
-    ]
-
-
-def warn_if_a_fault_explains_the_residual(search: Standing, estimate: Estimate) -> list[Notice]:
-    """Warn if a fault explains part of the residual beyond chance, and matters.
-
-    It matters if it changes some parameter by more than a standard error, or the effort of
-    a joint by more than 1 %.
-    """
-    std = dict(zip(estimate.parameters, estimate.std.tolist()))
-    standard_error = np.array([std.get(name, np.inf) for name in search.evidence.base.names])
-    for suspicion, fit in search.ranked():
-        shift = np.zeros(len(standard_error))
-        for column, magnitude in zip(suspicion.columns, fit.size):
-            shift += search.scores.taken_in(column) * magnitude
-        largest = float(np.max(np.abs(shift) / np.maximum(standard_error, 1e-300), initial=0.0))
-        if largest < FAULT_SHIFT and search.effect(suspicion.columns, fit.size) < VISIBLE_FRACTION:
-            continue
-        text = words(suspicion, fit.size, fit.sigma, search.evidence.views[0])
-        chance = search.chance(suspicion, fit)
-        notice = Notice(
-            rule="fault",
-            level="warning",
-            text=f"{text} (chance {chance:.0e}); it explains {100 * fit.share:.2g} % of the "
-            f"residual and changes parameters by up to {largest:.1f} standard errors",
-            numbers={
-                "chance": chance,
-                "fraction": fit.share,
-                "change": largest,
-            },
-        )
-        return [notice]
-    return []
-
-
-def fault_notices(diagnosis: Diagnosis) -> list[Notice]:
-    """Return the faults of a diagnosis as notices.
-
-    Logs that make sense only with a sign, a channel, a unit or a clock changed are errors,
-    as the result is then wrong.
-    """
-    notices = []
-    for mistake in diagnosis.mistakes:
-        discrete = mistake.name in HYPOTHESES
-        notices.append(mistake.notice("error" if discrete else "warning"))
-    return notices
-
-
-def judge(fitted: FittedLogs) -> tuple[list[Notice], Diagnosis | None]:
-    """Return the notices of all rules and, if they warn, the diagnosis.
-
-    There is no diagnosis where only the held-out log is missing, and none where the logs
-    are too short to score faults on.
-    """
-    validation = fitted.identification.validation
-    try:
-        evidence = _evidence(fitted)
-        search = Standing(evidence)
-    except GoughError:
-        return apply_rules(fitted, validation, None), None
-    notices = apply_rules(fitted, validation, search)
-    if all(notice.rule == "not validated" for notice in notices):
-        return notices, None
+def data_notices(fitted: FittedLogs) -> list[Notice]:
+    """Return the notices on the logs themselves."""
     recordings = fitted.experiment.recordings
-    jumps = mistakes_of_jumps(recordings)
-    try:
-        diagnosis = diagnose_evidence(evidence, recordings, found=jumps)
-    except GoughError as error:
-        failed = Notice(rule="diagnosis", level="info", text=f"no diagnosis: {error}")
-        robot = fitted.experiment.model.mechanism.name
-        return [*notices, failed], Diagnosis(robot=robot, notices=(failed,))
-    return [*notices, *fault_notices(diagnosis), *diagnosis.notices], diagnosis
-
-
-def _evidence(fitted: FittedLogs) -> Evidence:
-    """Return the logs of a fit as the diagnosis needs them."""
+    held_out = () if fitted.held_out is None else fitted.held_out.recordings
     experiment = fitted.experiment
-    held_out = fitted.held_out
-    return evidence_of(
-        experiment.model,
-        experiment.base,
-        fitted.identification.estimate,
-        sources(experiment.processed, experiment.regressions),
-        () if held_out is None else sources(held_out.processed, held_out.regressions),
-        experiment.known,
-    )
+    n_valid = np.sum([each.n_valid for each in experiment.regressions], axis=0)
+    return [
+        *rules.report_reused_logs(recordings, held_out),
+        *rules.warn_if_few_samples_are_valid(
+            experiment.regressions[0].rows, n_valid, moving_samples(experiment)
+        ),
+        *rules.warn_about_broken_channels((*recordings, *held_out)),
+    ]
+
+
+def moving_samples(experiment: Experiment) -> IntArray:
+    """Return in how many samples of the regressions each row's joint moves, (r,)."""
+    model = experiment.model
+    n_moving = np.zeros(len(model.rows), np.int64)
+    for log, regression in zip(experiment.processed, experiment.regressions):
+        columns = [model.mechanism.coordinates.index(row) for row in model.rows]
+        moving = np.abs(log.motion.qd[:, columns]) > log.dead_band[columns]
+        fraction = len(regression) / max(len(log.motion), 1)
+        n_moving += np.round(fraction * moving.sum(axis=0)).astype(np.int64)
+    return n_moving

@@ -11,7 +11,7 @@ from gough.core.display import rounded
 from gough.core.notices import Level
 from gough.identification.diagnosis import NamedFault, length, size_text
 from gough.verdict.discrete_faults import DiscreteFault
-from gough.verdict.faults import Fault, ripple_pitch, rotated, tilt_axes
+from gough.verdict.faults import EFFORT_SCALE, Fault, ripple_pitch, rotated, tilt_axes
 from gough.verdict.fitted_log import Evidence
 from gough.verdict.search import Explanation
 
@@ -54,7 +54,7 @@ def name_fault(group: Sequence[Explanation], evidence: Evidence) -> NamedFault:
     gains = best.gain.blocks[best.gain.scope]
     gains = gains[np.isfinite(gains)]
     size = best.size
-    if best.name == "effort scale":
+    if best.name == EFFORT_SCALE:
         size = 1 + size
     return NamedFault(
         name=_name(best),
@@ -74,6 +74,11 @@ def name_fault(group: Sequence[Explanation], evidence: Evidence) -> NamedFault:
     )
 
 
+def describe_size(explanation: Explanation, evidence: Evidence) -> tuple[str, str]:
+    """Return a fault with its size in words, and what to change in which file."""
+    return _text(explanation, evidence), _advice(explanation, evidence)
+
+
 def _log_names(explanation: Explanation, evidence: Evidence) -> tuple[str, ...]:
     """Return the names of the logs a fault is in; none if it is in all."""
     if len(explanation.logs) == len(evidence.logs):
@@ -83,7 +88,7 @@ def _log_names(explanation: Explanation, evidence: Evidence) -> tuple[str, ...]:
 
 def _is_sign(explanation: Explanation) -> bool:
     """Return whether an effort scale is a flipped sign."""
-    if explanation.name != "effort scale":
+    if explanation.name != EFFORT_SCALE:
         return False
     return bool(abs(explanation.size[0] + 2) < SIGN_TOLERANCE)
 
@@ -99,7 +104,7 @@ def _level(explanation: Explanation) -> Level:
     """
     if explanation.discrete or _is_sign(explanation):
         return "error"
-    if explanation.name == "effort scale":
+    if explanation.name == EFFORT_SCALE:
         factor = 1 + explanation.size[0]
         if factor < 0 or abs(np.log(factor)) > np.log(GROSS_FACTOR):
             return "error"
@@ -110,7 +115,7 @@ def _unit(explanation: Explanation, evidence: Evidence) -> str:
     fault = explanation.fault
     if isinstance(fault, DiscreteFault):
         return "times" if len(explanation.size) else ""
-    if fault.name == "effort scale":
+    if fault.name == EFFORT_SCALE:
         return "times"
     return fault.unit_at(evidence, explanation.place)
 
@@ -123,7 +128,7 @@ def _text(explanation: Explanation, evidence: Evidence) -> str:
     size = explanation.size
     if _is_sign(explanation):
         return f"the effort of {explanation.place} has the wrong sign"
-    if fault.name == "effort scale":
+    if fault.name == EFFORT_SCALE:
         factor, std = rounded(1 + size[0], explanation.std[0])
         text = f"the effort of {explanation.place} is {factor} +- {std} times what it should be"
         unit = unit_of(1 + size[0])

@@ -13,37 +13,38 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import FloatArray, IntArray
 from gough.core.display import join_names
 from gough.core.notices import Level, Notice, of_log, ordered
 from gough.core.statistics import f_tail
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.identification.validation import (
-    FAIR_ERROR,
-    GOOD_ERROR,
     WEAK_CONDITION,
     Validation,
     higher_error_notice,
     is_well_conditioned,
+    noise_variance,
     rows_with_higher_error,
 )
 from gough.logs.checks import inspected
 from gough.logs.recording import Recording
+from gough.verdict.acceptance import MATERIAL_EFFORT
+from gough.verdict.blocks import ERROR_FLOOR
+from gough.verdict.noise import NoisePower
 
-NoiseBounds = tuple[FloatArray, FloatArray]  # least and most noise of each joint, (r,) each
-
+# Error above noise, over the effort, from which a result is not `ok`, and from which it is wrong.
+# Where the noise is not known, the first one is twice as high.
+UNEXPLAINED_WARNING = 0.05
+UNEXPLAINED_ERROR = 0.25
 # Residual power over noise power. Beyond, errors of the model change parameters by about their
 # standard errors.
 MISFIT_RATIO = 1.5
 FALSE_ALARM_CHANCE = 0.01  # of one rule on clean data, all joints or parameters together
-# Fraction of the samples of a joint. With fewer valid ones the exclusion windows choose the data.
+# Fraction of the samples in which a joint moves. With fewer valid ones the exclusion windows
+# choose the data.
 MIN_VALID_FRACTION = 0.5
-BROKEN_CHANNEL_RULES = (
-    "dead",
-    "saturation",
-    "duplicated",
-)  # of channels that measure nothing
+BROKEN_CHANNEL_RULES = ("dead", "saturation", "duplicated")  # of channels that measure nothing
 # Fraction of the samples of a held-out log that are also in an identification log: noise never
 # repeats.
 SAME_LOG_FRACTION = 0.5
@@ -92,13 +93,12 @@ def error_notices(
     rows: Sequence[str],
     rms: FloatArray,
     relative: FloatArray,
-    noise: NoiseBounds | None = None,
+    noise: NoisePower | None,
 ) -> list[Notice]:
-    """Warn if an error exceeds 10 % of the effort, and report an error if it exceeds 25 %.
+    """Warn if an error above noise exceeds 5 % of the effort; it is an error above 25 %.
 
     Noise is no fault of the model: sqrt(rms^2 - noise^2) is compared with the effort, with
-    the least possible noise for a warning and the most for an error. Where the least noise
-    itself exceeds 25 % of the effort, it hides errors of the model.
+    the least possible noise for a warning and the most for an error.
 
     Args:
         rule: Of the notices.
@@ -106,33 +106,26 @@ def error_notices(
         rows: Joints, (r,).
         rms: Of the error, (r,). [row unit]
         relative: The same over the rms effort, (r,).
-        noise: Least and most standard deviation of the noise; None if unknown. [row unit]
+        noise: Least and most noise power; None if unknown. [row unit squared]
     """
     effort = np.maximum(rms / np.maximum(relative, 1e-300), 1e-300)
+    limit = UNEXPLAINED_WARNING
     if noise is None:
-        noise = np.zeros(len(effort)), np.zeros(len(effort))
-    least, most = noise
-    possible = np.sqrt(np.maximum(rms**2 - least**2, 0.0)) / effort
-    certain = np.sqrt(np.maximum(rms**2 - most**2, 0.0)) / effort
+        noise = NoisePower(np.zeros(len(effort)), np.zeros(len(effort)))
+        limit = 2 * UNEXPLAINED_WARNING
+    possible = np.sqrt(np.maximum(rms**2 - noise.least, 0.0)) / effort
+    certain = np.sqrt(np.maximum(rms**2 - noise.most, 0.0)) / effort
     worst = int(np.argmax(possible))
-    if possible[worst] >= GOOD_ERROR:
-        level: Level = "error" if certain.max() >= FAIR_ERROR else "warning"
+    if possible[worst] >= limit:
+        level: Level = "error" if certain.max() >= UNEXPLAINED_ERROR else "warning"
         message = text.format(error=f"{100 * possible[worst]:.1f} %")
-        return [_error_notice(rule, level, rows[worst], message, possible[worst], GOOD_ERROR)]
-    noise_fraction = least / effort
+        return [_error_notice(rule, level, rows[worst], message, possible[worst], limit)]
+    noise_fraction = np.sqrt(noise.least) / effort
     worst = int(np.argmax(noise_fraction))
-    if noise_fraction[worst] >= FAIR_ERROR:
+    if noise_fraction[worst] >= UNEXPLAINED_ERROR:
         message = f"noise is {100 * noise_fraction[worst]:.1f} % of the effort, which hides errors"
-        return [
-            _error_notice(
-                rule,
-                "warning",
-                rows[worst],
-                message,
-                noise_fraction[worst],
-                FAIR_ERROR,
-            )
-        ]
+        error = float(noise_fraction[worst])
+        return [_error_notice(rule, "warning", rows[worst], message, error, UNEXPLAINED_ERROR)]
     return []
 
 
@@ -149,9 +142,7 @@ def _error_notice(
     return Notice(rule=rule, level=level, where=joint, text=text, numbers={"error": error})
 
 
-def warn_if_badly_predicted(
-    validation: Validation, noise: NoiseBounds | None = None
-) -> list[Notice]:
+def warn_if_badly_predicted(validation: Validation, noise: NoisePower | None) -> list[Notice]:
     """Warn if held-out logs are predicted badly (see `error_notices`), or if there is none."""
     if validation.predicts == "not tested":
         notice = Notice(
@@ -163,7 +154,7 @@ def warn_if_badly_predicted(
         return [notice]
     return error_notices(
         "held-out error",
-        "held-out data are predicted to {error} of the effort",
+        "the error on held-out logs, above noise, is {error} of the effort",
         validation.rows,
         validation.rms,
         validation.relative,
@@ -197,11 +188,11 @@ def warn_if_held_out_error_is_higher(
     return [higher_error_notice(joint, ratio, "warning") for joint, ratio in higher.items()]
 
 
-def warn_if_badly_fitted(estimate: Estimate, noise: NoiseBounds | None = None) -> list[Notice]:
+def warn_if_badly_fitted(estimate: Estimate, noise: NoisePower | None) -> list[Notice]:
     """Warn if the residual of the identification data is large (see `error_notices`)."""
     return error_notices(
         "fit error",
-        "the residual is {error} of the effort",
+        "the error on the identification logs, above noise, is {error} of the effort",
         estimate.rows,
         estimate.residual_rms,
         estimate.residual_relative,
@@ -215,6 +206,7 @@ class Misfit(NamedTuple):
     ratio: FloatArray  # residual power of the mean over its noise power: 1 for a correct model
     chance: FloatArray  # that noise alone makes a ratio this large
     repeats: FloatArray  # fraction of a repetition's residual power that is in all repetitions
+    relative: FloatArray  # rms of what is in all repetitions over the rms effort
 
 
 def misfit(regression: Regression, estimate: Estimate) -> Misfit | None:
@@ -238,6 +230,9 @@ def misfit(regression: Regression, estimate: Estimate) -> Misfit | None:
     deviation = np.where(valid, replicates - replicates.mean(axis=0), 0.0)
     free = np.maximum(n - len(estimate) / len(regression.rows), 1.0)
     noise = (deviation**2).sum(axis=(0, 1)) / (n * k * (k - 1))  # variance of the mean
+    noise = np.maximum(noise, noise_variance(regression))  # that of positions too
+    effort_power = (np.where(valid, regression.effort, 0.0) ** 2).sum(axis=0) / n
+    noise = np.maximum(noise, ERROR_FLOOR**2 * effort_power)  # less is rounding
     power = (residual**2).sum(axis=0) / free
     ratio = power / np.maximum(noise, 1e-300)
     chance = np.empty(len(ratio))
@@ -248,7 +243,8 @@ def misfit(regression: Regression, estimate: Estimate) -> Misfit | None:
         chance[j] = f_tail(ratio[j], numerator, denominator)
     systematic = np.maximum(power - noise, 0.0)
     repeats = systematic / np.maximum(systematic + k * noise, 1e-300)
-    return Misfit(ratio=ratio, chance=chance, repeats=repeats)
+    relative = np.sqrt(systematic / np.maximum(effort_power, 1e-300))
+    return Misfit(ratio=ratio, chance=chance, repeats=repeats, relative=relative)
 
 
 def squared_memory(deviation: FloatArray, lags: int = MAX_CORRELATION_LAGS) -> float:
@@ -272,15 +268,17 @@ def warn_if_residual_exceeds_noise(misfits: Sequence[Misfit], rows: Sequence[str
     """Warn if residual power exceeds 1.5 times the repeatability noise, beyond chance.
 
     At 1.5 the error of the model has 0.7 of the amplitude of the noise: parameters change
-    by about their standard errors, which come from the scatter between repetitions. Smaller
-    errors that have the shape of a fault are left to the diagnosis.
+    by about their standard errors, which come from the scatter between repetitions. It also
+    has to be at least 0.5 % of the effort.
     """
     if not misfits:
         return []
     ratio = np.concatenate([one.ratio for one in misfits])
     chance = np.concatenate([one.chance for one in misfits])
     repeats = np.concatenate([one.repeats for one in misfits])
-    significant = np.where(chance < FALSE_ALARM_CHANCE / len(ratio), ratio, 0.0)
+    relative = np.concatenate([one.relative for one in misfits])
+    matters = (chance < FALSE_ALARM_CHANCE / len(ratio)) & (relative >= MATERIAL_EFFORT)
+    significant = np.where(matters, ratio, 0.0)
     worst = int(significant.argmax())
     if significant[worst] < MISFIT_RATIO:
         return []
@@ -288,10 +286,14 @@ def warn_if_residual_exceeds_noise(misfits: Sequence[Misfit], rows: Sequence[str
         rule="lack of fit",
         level="warning",
         where=rows[worst % len(rows)],
-        text=f"residual power is {significant[worst]:.3g} times the repeatability noise (expected "
-        f"about 1); {100 * repeats[worst]:.0f} % of it is the same in all periods and is not "
-        "noise, so standard errors are too small",
-        numbers={"ratio": significant[worst], "repeats": repeats[worst]},
+        text=f"{100 * relative[worst]:.2g} % of the effort is not explained and is the same in all "
+        f"periods: the residual has {significant[worst]:.3g} times the power of the noise, so "
+        "standard errors are too small",
+        numbers={
+            "ratio": significant[worst],
+            "repeats": repeats[worst],
+            "error": relative[worst],
+        },
     )
     return [notice]
 
@@ -341,10 +343,10 @@ def report_reused_logs(
 
 
 def warn_if_few_samples_are_valid(
-    rows: Sequence[str], n_valid: FloatArray, samples: int
+    rows: Sequence[str], n_valid: IntArray, n_moving: IntArray
 ) -> list[Notice]:
-    """Warn if less than half of the samples of a joint are valid, (r,)."""
-    fraction = np.asarray(n_valid, dtype=float) / max(samples, 1)
+    """Warn if less than half of the samples in which a joint moves are valid, (r,) each."""
+    fraction = n_valid / np.maximum(n_moving, 1)
     few = [row for row, valid in zip(rows, fraction) if valid < MIN_VALID_FRACTION]
     if not few:
         return []
@@ -353,9 +355,9 @@ def warn_if_few_samples_are_valid(
         rule="few samples",
         level="warning",
         where=join_names(few),
-        text=f"only {int(n_valid[worst])} of {samples} samples of {rows[worst]} are valid "
-        f"({100 * fraction[worst]:.0f} %, expected at least {100 * MIN_VALID_FRACTION:.0f} %); "
-        "the others are near velocity reversals",
+        text=f"only {int(n_valid[worst])} of {int(n_moving[worst])} samples in which {rows[worst]} "
+        f"moves are valid ({100 * fraction[worst]:.0f} %, expected at least "
+        f"{100 * MIN_VALID_FRACTION:.0f} %); the others are near velocity reversals",
         advice="give a shorter exclusion window, or a motion with fewer reversals",
         numbers={"fraction": fraction[worst]},
     )

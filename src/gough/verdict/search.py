@@ -10,7 +10,9 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
+from gough.core.statistics import robust_scale
 from gough.verdict.acceptance import (
+    MATERIAL_EFFORT,
     MIN_DISCRETE_BLOCKS,
     Baseline,
     Gain,
@@ -19,6 +21,7 @@ from gough.verdict.acceptance import (
     tied,
 )
 from gough.verdict.blocks import (
+    ERROR_FLOOR,
     BlockSums,
     block_labels,
     block_sums,
@@ -26,12 +29,16 @@ from gough.verdict.blocks import (
     solve_normal_equations,
 )
 from gough.verdict.discrete_faults import DiscreteFault, discrete_faults, within_limits
-from gough.verdict.faults import MAX_RELATIVE_SIZE, Fault, all_faults
+from gough.verdict.faults import EFFORT_SCALE, MAX_RELATIVE_SIZE, Fault, all_faults
 from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.motor_signals import MotorSignals
+from gough.verdict.noise import mean_noise_power
 
 MAX_EXPLANATIONS = 4  # accepted one after the other
 MAX_LOGS_BY_ONE = 4  # logs up to which a fault is tried in every single one
+MIN_LOGS_TO_COMPARE = 3  # below it no log can be called odd
+ODD_LOG_RATIO = 2.0  # error over that of the median log
+ODD_LOG_DEVIATIONS = 6.0  # robust standard deviations above the median
 MAX_SCREENED = 80  # candidates that are cross-validated; the others explain less
 MIN_SCREENED_Z = 4.0  # standard errors of a size, as if noise were white, to be cross-validated
 MAX_REFINED = 4  # candidates whose size is refined by undoing them, of those accepted
@@ -80,7 +87,7 @@ class Explanation:
         if number not in self.logs:
             return signals
         if isinstance(self.fault, DiscreteFault):
-            return self.fault.undo(log, signals)
+            return self.fault.undo(signals)
         if self.fault.undo is None:
             return signals
         return self.fault.undo(log, signals, self.place, self.size)
@@ -97,10 +104,8 @@ class Candidate:
 
     def is_one_of(self, explanations: Sequence[Explanation]) -> bool:
         """Return whether the fault was accepted at this place already."""
-        for each in explanations:
-            if each.fault is self.fault and each.place == self.place:
-                return True
-        return False
+        places = [(each.name, each.place) for each in explanations]
+        return (self.fault.name, self.place) in places
 
 
 def corrected(evidence: Evidence, explanations: Sequence[Explanation]) -> Evidence | None:
@@ -127,27 +132,23 @@ def _undo_of(explanation: Explanation) -> bool:
     return isinstance(fault, Fault) and fault.undo is not None
 
 
-def effort_scales(
-    evidence: Evidence, explanations: Sequence[Explanation], labels: Sequence[IntArray]
-) -> FloatArray | None:
-    """Return the factor from the corrected to the recorded effort of each row, (r,).
+def effort_scale(evidence: Evidence, explanation: Explanation, block_log: IntArray) -> FloatArray:
+    """Return the factor from the corrected to the recorded effort by block and row, (b, r).
 
-    None where the rows are not motors. A factor that is in one log only is not applied: the
-    errors of that log are then compared on the corrected scale.
+    One where the rows are not motors.
     """
+    scale = np.ones((len(block_log), len(evidence.model.rows)))
     if evidence.model.loops.redundant:
-        return None
-    log = evidence.logs[0]
-    n_motors = log.effort.shape[1]
-    scale = np.ones(n_motors)
-    short = replace(log.signals, deviations=log.signals.deviations[:0])
-    for each in explanations:
-        if len(each.logs) < len(evidence.logs):
-            continue
-        zero = each.undone(0, log, replace(short, effort=np.zeros(log.effort.shape)))
-        one = each.undone(0, log, replace(short, effort=np.ones(log.effort.shape)))
-        change = np.abs(one.effort - zero.effort).mean(axis=0)
-        scale = scale / np.maximum(change, TINY)
+        return scale
+    number = explanation.logs[0]
+    log = evidence.logs[number]
+    signals = replace(log.signals, deviations=log.signals.deviations[:0])
+    zeros = replace(signals, effort=np.zeros(log.effort.shape))
+    ones = replace(signals, effort=np.ones(log.effort.shape))
+    zero = explanation.undone(number, log, zeros).effort
+    one = explanation.undone(number, log, ones).effort
+    change = np.abs(one - zero).mean(axis=0)
+    scale[np.isin(block_log, explanation.logs)] = 1 / np.maximum(change, TINY)
     return scale
 
 
@@ -230,8 +231,9 @@ class Stage:
 class Screen:
     """All continuous candidates of a stage, ranked by how much they lower the squared error."""
 
-    def __init__(self, stage: Stage, faults: Sequence[Fault]) -> None:
+    def __init__(self, stage: Stage, faults: Sequence[Fault], single_logs: Sequence[int]) -> None:
         self.stage = stage
+        self.single_logs = tuple(single_logs)
         evidence = stage.evidence
         places = []
         self.candidates: list[Candidate] = []
@@ -260,11 +262,10 @@ class Screen:
         scopes = []
         if "all logs" in fault.scopes or n_logs == 1:
             scopes.append(tuple(range(n_logs)))
-        if "one log" in fault.scopes and 1 < n_logs <= MAX_LOGS_BY_ONE:
-            if place in names:
-                scopes.append((names.index(place),))
-            else:
-                scopes += [(k,) for k in range(n_logs)]
+        if "one log" in fault.scopes:
+            for k in self.single_logs:
+                if place not in names or names[k] == place:
+                    scopes.append((k,))
         for scope in scopes:
             candidate = Candidate(fault=fault, place=place, logs=scope, columns=columns)
             self.trials += fault.searched(evidence, place)
@@ -298,12 +299,12 @@ class Screen:
         assert n_columns >= self.stage.n_added
         z = []
         for candidate in self.candidates:
-            columns = [first_candidate + k for k in candidate.columns]
+            own = [first_candidate + k for k in candidate.columns]
             inside = np.sum([grams[k] for k in candidate.logs], axis=0)
-            score = inside[columns] @ vector
-            cross = inside[np.ix_(columns, model)] / scale
-            free = inside[np.ix_(columns, columns)] - cross @ inverse @ cross.T
-            z.append(_screen_statistic(score, free, np.diag(inside)[columns]))
+            score = inside[own] @ vector
+            cross = inside[np.ix_(own, model)] / scale
+            free = inside[np.ix_(own, own)] - cross @ inverse @ cross.T
+            z.append(_screen_statistic(score, free, np.diag(inside)[own]))
         order = np.argsort(z)[::-1]
         kept = [int(k) for k in order[:MAX_SCREENED] if z[k] > MIN_SCREENED_Z]
         return [self.candidates[k] for k in kept]
@@ -349,6 +350,52 @@ def _screen_statistic(score: FloatArray, free: FloatArray, power: FloatArray) ->
     return float(np.sqrt(np.sum(projected**2 / values[large])))
 
 
+def log_errors(evidence: Evidence, labels: Sequence[IntArray]) -> FloatArray:
+    """Return the mean over rows of log(error / effort) of each log, left out of the fit, (l,)."""
+    stage = Stage(evidence, labels)
+    validation = stage.baseline.validation(stage.block_log)
+    n_valid = np.maximum(validation.n_valid, 1)
+    relative = validation.squares / n_valid / np.maximum(stage.baseline.sums.effort_power, TINY)
+    return np.asarray(0.5 * np.log(relative + ERROR_FLOOR**2).mean(axis=1))
+
+
+def odd_logs(errors: FloatArray) -> list[int]:
+    """Return the logs that are predicted much worse than the others, worst first.
+
+    More than twice as badly as the median log, and by six robust standard deviations.
+    """
+    if len(errors) < MIN_LOGS_TO_COMPARE:
+        return []
+    above = errors - np.median(errors)
+    scatter = max(float(robust_scale(above)), TINY)
+    odd = np.flatnonzero((above > np.log(ODD_LOG_RATIO)) & (above > ODD_LOG_DEVIATIONS * scatter))
+    return [int(k) for k in odd[np.argsort(-above[odd])]]
+
+
+def logs_tried_alone(evidence: Evidence, labels: Sequence[IntArray]) -> tuple[int, ...]:
+    """Return the logs in which a fault is tried alone: every one of a few, else the odd ones."""
+    n_logs = len(evidence.logs)
+    if n_logs < 2:
+        return ()
+    if n_logs <= MAX_LOGS_BY_ONE:
+        return tuple(range(n_logs))
+    return tuple(odd_logs(log_errors(evidence, labels))[:MAX_LOGS_BY_ONE])
+
+
+def least_noise(evidence: Evidence) -> FloatArray:
+    """Return the least noise power that the rows of all logs can have, zero if unknown, (r,)."""
+    regressions = []
+    predicted = []
+    for log in evidence.logs:
+        regression = log.regression.select(evidence.base.names)
+        regressions.append(regression)
+        predicted.append(regression.regressor @ evidence.fitted.values)
+    power = mean_noise_power(regressions, predicted)
+    if power is None:
+        return np.zeros(len(evidence.model.rows))
+    return power.least
+
+
 class Search:
     """Explanations of some evidence, one after the other.
 
@@ -372,6 +419,9 @@ class Search:
         if with_discrete:
             self.discrete = discrete_faults(evidence.model.mechanism)
         self.trials = 1
+        self.screen: Screen | None = None  # of the last stage
+        self.single_logs = logs_tried_alone(evidence, self.labels)
+        self.noise = least_noise(evidence)
 
     @one_blas_thread
     def run(self) -> tuple[list[tuple[Explanation, ...]], Stage]:
@@ -393,6 +443,11 @@ class Search:
                 break
             stage = following
         return self._still_needed(groups, stage)
+
+    def _scopes(self) -> list[tuple[int, ...]]:
+        """Return the sets of logs that a fault of the recording may be in."""
+        every = tuple(range(len(self.evidence.logs)))
+        return [every, *((k,) for k in self.single_logs)]
 
     def _stage_with(self, explanations: Sequence[Explanation]) -> Stage | None:
         evidence = corrected(self.evidence, explanations)
@@ -423,12 +478,24 @@ class Search:
 
     def accepted_at(self, stage: Stage) -> list[Explanation]:
         """Return all explanations that the rule accepts at a stage."""
-        screen = Screen(stage, self.faults)
-        self.trials = screen.trials + len(self.discrete) * (1 + len(self.evidence.logs))
+        screen = Screen(stage, self.faults, self.single_logs)
+        self.screen = screen
+        self.trials = screen.trials + len(self.discrete) * (1 + len(self.single_logs))
         explanations = self._continuous(stage, screen)
-        explanations += self._effort_factors(stage)
-        explanations += self._discrete(stage)
+        if self._unexplained_at(stage) > MATERIAL_EFFORT:
+            explanations += self._effort_factors(stage)
+            explanations += self._discrete(stage)
         return explanations
+
+    def _unexplained_at(self, stage: Stage) -> float:
+        """Return the rms over rows of the error above noise, over the effort, of a stage."""
+        validation = stage.baseline.validation()
+        n_valid = np.maximum(validation.n_valid.sum(axis=0), 1)
+        error = validation.squares.sum(axis=0) / n_valid
+        systematic = np.maximum(error - self.noise, 0.0)
+        return float(
+            np.sqrt(np.max(systematic / np.maximum(stage.baseline.sums.effort_power, TINY)))
+        )
 
     def best_group(
         self, explanations: Sequence[Explanation], stage: Stage
@@ -448,7 +515,8 @@ class Search:
     def _continuous(self, stage: Stage, screen: Screen) -> list[Explanation]:
         """Return accepted continuous faults, with refined sizes."""
         linear = []
-        for candidate, sums in screen.sums(screen.ranked).items():
+        candidates = [each for each in screen.ranked if each.fault.name != EFFORT_SCALE]
+        for candidate, sums in screen.sums(candidates).items():
             explanation = self._linear(stage, candidate, sums)
             if explanation is not None:
                 linear.append(explanation)
@@ -519,10 +587,10 @@ class Search:
         previous = np.zeros_like(step)
         last: Explanation | None = None
         for _ in range(GAUSS_NEWTON_STEPS):
-            size = previous + step
-            if fault.relative and np.abs(size).max() > MAX_RELATIVE_SIZE:
-                if fault.name != "effort scale":
-                    return None
+            size = _composed(fault, previous, step)
+            too_large = fault.relative and np.abs(size).max() > MAX_RELATIVE_SIZE
+            if too_large and fault.name != EFFORT_SCALE:
+                return None
             trial = replace(current, size=size)
             tried = self._undone(stage, trial)
             if tried is None or (last is not None and tried.gain.total < last.gain.total - 1e-9):
@@ -532,6 +600,8 @@ class Search:
                 continue
             remaining = tried.size  # what is found of it on the corrected logs
             last = replace(tried, size=size)
+            if fault.relative:  # the remainder is relative to the corrected signal
+                last = replace(last, std=tried.std * np.abs(1 + size))
             current = last
             previous = size
             step = remaining
@@ -559,7 +629,7 @@ class Search:
             range(sums.n_columns),
             scope,
             self.trials,
-            effort_scale=effort_scales(stage.evidence, [trial], self.labels),
+            effort_scale=effort_scale(stage.evidence, trial, stage.block_log),
         )
         validation = cross_validate(sums, range(sums.n_columns))
         k = columns[0].shape[2] - following.n_added
@@ -583,21 +653,18 @@ class Search:
             range(sums.n_columns),
             without.scope(last.logs),
             self.trials,
-            effort_scale=effort_scales(without.evidence, [last], self.labels),
+            effort_scale=effort_scale(without.evidence, last, without.block_log),
         )
 
     # -- efforts of one motor that are scaled by any factor
 
     def _effort_factors(self, stage: Stage) -> list[Explanation]:
         """Return accepted factors, also negative ones, of the effort of single motors."""
-        faults = [fault for fault in self.faults if fault.name == "effort scale"]
+        faults = [fault for fault in self.faults if fault.name == EFFORT_SCALE]
         if not faults:
             return []
         fault = faults[0]
-        n_logs = len(self.evidence.logs)
-        scopes = [tuple(range(n_logs))]
-        if 1 < n_logs <= MAX_LOGS_BY_ONE:
-            scopes += [(k,) for k in range(n_logs)]
+        scopes = self._scopes()
         explanations = []
         for row, place in enumerate(fault.places(stage.evidence)):
             for scope in scopes:
@@ -610,7 +677,7 @@ class Search:
                     logs=scope,
                     size=np.array([factor - 1]),
                     std=np.array([0.0]),
-                    gain=_no_gain(stage),
+                    gain=no_gain(stage),
                 )
                 if any(each.same_as(guess) for each in stage.accepted):
                     continue
@@ -626,7 +693,7 @@ class Search:
         if not self.discrete or len(stage.block_log) < MIN_DISCRETE_BLOCKS:
             return []
         thin, labels = thinned(stage.evidence, self.labels)
-        scopes: list[tuple[int, ...]] = [tuple(range(len(thin.logs)))]
+        scopes = self._scopes()
         base = Stage(thin, labels, evidence=thin)
         explanations = []
         for fault in self.discrete:
@@ -647,7 +714,7 @@ class Search:
             if number not in scope:
                 logs.append(log)
                 continue
-            signals = fault.undo(log, log.signals)
+            signals = fault.undo(log.signals)
             if not within_limits(log.model, signals.position, log.signals.position):
                 return None
             changed = log.with_signals(signals)
@@ -672,7 +739,14 @@ class Search:
         )
 
 
-def _no_gain(stage: Stage) -> Gain:
+def _composed(fault: Fault, size: FloatArray, step: FloatArray) -> FloatArray:
+    """Return the size of a fault of which a part was undone and a further step was found."""
+    if fault.relative:
+        return np.asarray((1 + size) * (1 + step) - 1)
+    return np.asarray(size + step)
+
+
+def no_gain(stage: Stage) -> Gain:
     """Return the gain of nothing."""
     blocks = np.zeros(len(stage.block_log))
     return Gain(
@@ -716,7 +790,8 @@ def effort_factor(sums: BlockSums, row: int, scope: BoolArray) -> float:
     """
     chosen = [*range(sums.n_columns), sums.n_columns]
     grams = sums.grams[:, :, chosen][:, :, :, chosen]
-    weights = 1 / np.maximum(sums.effort_power, TINY)
+    has_effort = sums.effort_power > 0
+    weights = has_effort / np.where(has_effort, sums.effort_power, 1.0)
     fixed = np.tensordot(weights, grams.sum(axis=0), axes=1)
     scaled = weights[row] * grams[scope, row].sum(axis=0)
     fixed = fixed - scaled
@@ -747,9 +822,7 @@ def effort_factor(sums: BlockSums, row: int, scope: BoolArray) -> float:
     return float(sign * np.sqrt(low * high))
 
 
-def thinned(
-    evidence: Evidence, labels: Sequence[IntArray]
-) -> tuple[Evidence, list[IntArray]]:
+def thinned(evidence: Evidence, labels: Sequence[IntArray]) -> tuple[Evidence, list[IntArray]]:
     """Return about a thousand samples of the logs, with efforts as recorded, and their blocks."""
     per_log = max(DISCRETE_SAMPLES // len(evidence.logs), 100)
     logs = []

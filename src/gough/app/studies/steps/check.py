@@ -57,7 +57,7 @@ class CheckStep(Step):
         from gough.app.studies.input_files import read_logs
         from gough.core.trajectory import load_trajectory
         from gough.identification.expected_errors import expected_errors
-        from gough.verdict.diagnosis.foresee import foresee
+        from gough.verdict.diagnose import limits_of_log
         from gough.virtual.planned_log import assumed_noise_notices, planned_log
 
         model = as_model(self.robot)
@@ -77,9 +77,8 @@ class CheckStep(Step):
                 )
             recording = read_logs([self.log], self.description, model)[0]
         expected = expected_errors(model, recording, tie_legs=tie_legs)
-        foreseen = foresee(model, recording, periods=max(expected.periods, 1), tie_legs=tie_legs)
         return replace(
             expected,
-            limits=foreseen.limits,
+            limits=limits_of_log(model, recording, tie_legs=tie_legs),
             notices=ordered([*expected.notices, *notices]),
         )

@@ -25,12 +25,12 @@ from gough.identification.diagnosis import Diagnosis, limits_table
 from gough.logs.description import load_description
 from gough.logs.readers import describe_log, log_and_description
 from gough.mechanism import robot_text
-from gough.verdict.diagnosis.corrections import (
+from gough.verdict.corrections import (
     corrected_description,
     corrected_robot,
     description_text,
 )
-from gough.verdict.diagnosis.diagnose import DiagnoseSettings, diagnose
+from gough.verdict.diagnose import DiagnoseSettings, diagnose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +69,7 @@ class DiagnoseStep(Step):
     def _corrected_texts(self, model: Model, diagnosis: Diagnosis) -> dict[Path, str]:
         """Return the texts of corrected robot file and descriptions by the path to write."""
         corrected = {}
-        text, corrected_faults = corrected_robot(
-            robot_text(self.robot)[0], model, diagnosis.mistakes
-        )
+        text, corrected_faults = corrected_robot(robot_text(self.robot)[0], model, diagnosis.faults)
         if corrected_faults:
             corrected[_corrected_path(self.robot)] = text
         gains = {}
@@ -83,7 +81,7 @@ class DiagnoseStep(Step):
             log, own_description = log_and_description(path)
             file = own_description or self.description
             before = load_description(file) if file else describe_log(log)
-            after, corrected_faults = corrected_description(before, diagnosis.mistakes, gains)
+            after, corrected_faults = corrected_description(before, diagnosis.faults, gains)
             if corrected_faults:
                 corrected[_corrected_path(file or log)] = description_text(after)
         return corrected

@@ -4,7 +4,7 @@ would be noticed.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,23 +13,30 @@ from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.display import relative, rounded, text_table
 from gough.core.errors import InvalidInput
+from gough.core.motion import Motion
 from gough.core.notices import Notice, notice_lines
+from gough.core.parameters import BaseParameters
 from gough.core.record import Columns, Record
 from gough.core.trajectory import Trajectory
-from gough.engine import Robot, as_model, base_parameters
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.fitting.regression import Regression
 from gough.fitting.selection import WeakDirection, weak_directions
 from gough.identification.diagnosis import Limit, limits_table
 from gough.identification.experiment import prepare
 from gough.identification.validation import WEAK_CONDITION, noise_variance
 from gough.logs.recording import Recording
-from gough.verdict.diagnosis.diagnose import limits_of
-from gough.verdict.diagnosis.evidence import Evidence
-from gough.verdict.diagnosis.search import Standing
-from gough.verdict.diagnosis.track import MOST_SAMPLES, Source
+from gough.verdict.detectable import detection_limits
+from gough.verdict.fitted_log import (
+    MAX_VERDICT_SAMPLES,
+    Evidence,
+    FittedLog,
+    FittedModel,
+)
+from gough.verdict.search import Screen, Search, Stage
 
-GUESSED = 0.02  # of the rms effort, where the robot file gives no effort noise
-POORLY = 0.3  # relative sigma beyond which a parameter is not worth its name
+# Noise over the rms effort of each motor, where the robot file gives no effort noise.
+ASSUMED_NOISE = 0.02
+POORLY_KNOWN = 0.3  # relative standard error beyond which a parameter is hardly known
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,7 +63,7 @@ class Foresight(Record):
         return tuple(
             name
             for name, value, sigma in zip(self.parameters, self.values, self.sigma)
-            if not sigma < POORLY * abs(value)
+            if not sigma < POORLY_KNOWN * abs(value)
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,7 +124,7 @@ class Foresight(Record):
             "Weakest directions:",
             *(f"  {weak.direction}" for weak in self.weak),
             "",
-            "Mistakes that would be noticed in 95 of 100 experiments:",
+            "Faults that would be noticed in 95 of 100 experiments:",
             limits_table(self.limits),
         ]
         return "\n".join(
@@ -140,9 +147,8 @@ def foresee(
     """Predict what an experiment will tell, from the robot file and a planned or recorded motion.
 
     With the noise Sigma of the efforts and k periods, covariance = (k sum_t W_t^T Sigma^-1
-    W_t)^-1, and a mistake with the column d is noticed from (z + 1.64) / |d_free| on (see
-    `scores`). White noise, the robot file's parameters and no error of the model: no
-    experiment does better.
+    W_t)^-1; faults are noticed as the verdict notices them. White noise, the robot file's
+    parameters and no error of the model: no experiment does better.
 
     Args:
         motion: A trajectory, or a log whose efforts are not used.
@@ -175,28 +181,18 @@ def foresee(
     effort, notices = model.inverse_dynamics(moved), tuple[Notice, ...]()
     covariance = model.mechanism.noise.effort_covariance(len(model.actuated))
     if not model.mechanism.noise.effort > 0:
-        covariance = np.diag(np.maximum(GUESSED * np.sqrt((effort**2).mean(axis=0)), 1e-12) ** 2)
+        covariance = np.diag(
+            np.maximum(ASSUMED_NOISE * np.sqrt((effort**2).mean(axis=0)), 1e-12) ** 2
+        )
         text = (
-            f"the robot file gives no effort noise: {100 * GUESSED:.0f} % of each motor's rms "
-            "effort was assumed"
+            f"the robot file gives no effort noise: {100 * ASSUMED_NOISE:.0f} % of each motor's "
+            "rms effort was assumed"
         )
         notices = (Notice(rule="assumed noise", level="info", text=text),)
     problem = model.regression(moved, effort, base, covariance=covariance / periods)
     noise = np.sqrt(noise_variance(problem))
     sigma, condition = _sigmas(problem)
-    log = Source(
-        motion=moved,
-        effort=effort,
-        dead_band=np.zeros(len(model.home)),
-        part=problem,
-        periodic=periodic,
-        name=source,
-    ).shortened(MOST_SAMPLES)
-    fewer = len(moved) / max(len(log.motion), 1)  # averaged samples are less noisy
-    standing = Standing(
-        Evidence(model=model, base=base, values=values, logs=(log,)),
-        noise=noise / np.sqrt(fewer),
-    )
+    limits = _limits(model, base, values, moved, effort, problem, source, periodic)
     return Foresight(
         robot=model.mechanism.name,
         source=source,
@@ -209,9 +205,39 @@ def foresee(
         sigma=sigma,
         condition_number=condition,
         weak=weak_directions(problem),
-        limits=limits_of(standing, white=True),
+        limits=limits,
         notices=notices,
     )
+
+
+def _limits(
+    model: Model,
+    base: BaseParameters,
+    values: FloatArray,
+    motion: Motion,
+    effort: FloatArray,
+    problem: Regression,
+    source: str,
+    periodic: bool,
+) -> tuple[Limit, ...]:
+    """Return the smallest faults that a log of the motion with white noise would show."""
+    rng = np.random.default_rng(0)
+    noise = np.sqrt(noise_variance(problem)) * rng.standard_normal(problem.effort.shape)
+    log = FittedLog(
+        fitted=FittedModel(model=model, base=base, values=values),
+        name=source,
+        held_out=False,
+        motion=motion,
+        effort=effort,
+        dead_band=np.zeros(len(model.home)),
+        regression=replace(problem, effort=problem.effort + noise),
+        periodic=periodic,
+    )
+    short = log.averaged(MAX_VERDICT_SAMPLES).away_from_reversals()
+    evidence = Evidence(fitted=log.fitted, logs=(short,))
+    search = Search(evidence, with_discrete=False)
+    screen = Screen(Stage(evidence, search.labels), search.faults, ())
+    return detection_limits(screen, screen.trials)
 
 
 def _sigmas(problem: Regression) -> tuple[FloatArray, float]:

@@ -1,0 +1,176 @@
+"""What `ok` cannot see: the smallest faults that these logs would have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gough.core.arrays import TINY, FloatArray
+from gough.core.notices import Notice
+from gough.core.statistics import normal_quantile
+from gough.identification.diagnosis import Limit, describe
+from gough.verdict.acceptance import (
+    MATERIAL_EFFORT,
+    student_t,
+    threshold,
+)
+from gough.verdict.blocks import MIN_BLOCK_EQUATIONS, BlockSums, cross_validate
+from gough.verdict.faults import ALL_MOTORS, EFFORT_SCALE
+from gough.verdict.search import Candidate, Screen, Stage
+
+# Faults whose limits are printed with an `ok`.
+PRINTED_FAULTS = (EFFORT_SCALE, "encoder offset", "effort delay", "payload", "tilt")
+PRINTED_WORDS = {
+    EFFORT_SCALE: "a wrong gain of one motor",
+    "encoder offset": "a homing error",
+    "effort delay": "a delay of the efforts",
+    "payload": "a payload in one log",
+    "tilt": "a tilt of the base",
+}
+NOTICED_PROBABILITY = 0.95
+SIZE_STEPS = 60  # of the search for the smallest size, each 1.25 times the one before
+SIZE_RATIO = 1.25
+MIN_VISIBLE_FRACTION = 1e-4  # of a fault's effort that the parameters do not absorb
+
+
+def smallest_noticed(
+    stage: Stage, candidate: Candidate, sums: BlockSums, trials: int
+) -> tuple[float, FloatArray]:
+    """Return the size that would be noticed in 95 of 100 cases, and what absorbs it.
+
+    A fault of size s adds s S to the recorded effort. The model with the fault predicts the
+    blocks as well as before; the error of the model without it is a known quadratic in s.
+    The size is the smallest whose gain passes the acceptance rule with the margin of a
+    normal deviate of 95 %.
+
+    Returns:
+        The size, infinite if the parameters absorb the fault, and the change of the
+        parameters by a unit of it, (p,).
+    """
+    n_model = sums.n_columns - len(candidate.columns)
+    column = n_model  # the first size stands for the others
+    model = list(range(n_model))
+    scope = stage.scope(candidate.logs)
+    before = stage.baseline.validation()
+    after = cross_validate(sums, range(sums.n_columns), weights=before.weights)
+    faulty = cross_validate(_with_effort(sums, column), model, weights=before.weights)
+    both = _products(sums, before.coefficients, faulty.coefficients, column)
+    count = np.maximum(sums.n_valid[scope].sum(axis=0), 1)
+    visible = np.sqrt(faulty.squares[scope].sum(axis=0) / count)
+    whole = np.sqrt(sums.grams[scope][:, :, column, column].sum(axis=0) / count)
+    if visible.max() < MIN_VISIBLE_FRACTION * max(float(whole.max()), TINY):
+        return np.inf, faulty.whole
+    effort = np.sqrt(np.maximum(stage.baseline.sums.effort_power, TINY))
+    material = MATERIAL_EFFORT / max(float((visible / effort).max()), TINY)
+    wanted = normal_quantile(NOTICED_PROBABILITY)
+    counts = before.n_valid >= MIN_BLOCK_EQUATIONS
+    floor = stage.baseline.sums.floor + TINY
+    size = material
+    for _ in range(SIZE_STEPS):
+        squares = before.squares + 2 * size * both + size**2 * faulty.squares
+        gain = 0.5 * np.log((np.maximum(squares, 0.0) + floor) / (after.squares + floor))
+        rows = np.maximum(counts.sum(axis=1), 1)
+        blocks = np.where(counts, gain, 0.0).sum(axis=1) / rows
+        blocks = np.where(counts.any(axis=1), blocks, np.nan)
+        _, t, n = student_t(blocks[scope], stage.block_log[scope])
+        limit = threshold(trials, n)
+        if not np.isfinite(limit):
+            return np.inf, faulty.whole
+        if t > limit + wanted:
+            return float(size), faulty.whole
+        size *= SIZE_RATIO
+    return np.inf, faulty.whole
+
+
+def _with_effort(sums: BlockSums, column: int) -> BlockSums:
+    """Return the sums with a column in the place of the effort."""
+    order = [*range(sums.n_columns), column]
+    return BlockSums(
+        grams=sums.grams[:, :, order][:, :, :, order],
+        n_valid=sums.n_valid,
+        log=sums.log,
+        n_parameters=sums.n_parameters,
+    )
+
+
+def _products(
+    sums: BlockSums, coefficients: FloatArray, faulty: FloatArray, column: int
+) -> FloatArray:
+    """Return products of the left-out residuals of effort and fault, by block and row, (b, r)."""
+    n_blocks = len(sums.grams)
+    n_model = coefficients.shape[1]
+    first = np.zeros((n_blocks, sums.n_columns + 1))
+    first[:, :n_model] = -coefficients
+    first[:, -1] = 1.0
+    second = np.zeros((n_blocks, sums.n_columns + 1))
+    second[:, :n_model] = -faulty
+    second[:, column] = 1.0
+    return np.asarray(np.einsum("bi,brij,bj->br", first, sums.grams, second, optimize=True))
+
+
+def detection_limits(screen: Screen, trials: int) -> tuple[Limit, ...]:
+    """Return the smallest noticed size of the faults that are printed, at every place."""
+    stage = screen.stage
+    chosen = []
+    for candidate in screen.candidates:
+        everywhere = len(candidate.logs) == len(stage.labels)
+        if candidate.fault.name not in PRINTED_FAULTS:
+            continue
+        if everywhere or candidate.fault.name == "payload":
+            chosen.append(candidate)
+    limits = []
+    names = stage.evidence.base.names
+    for candidate, sums in screen.sums(chosen).items():
+        size, shift = smallest_noticed(stage, candidate, sums, trials)
+        absorbed: tuple[str, ...] = ()
+        if not np.isfinite(size):
+            weight = (
+                np.abs(shift[: len(names)])
+                * np.sqrt(np.maximum(np.diagonal(sums.total, axis1=1, axis2=2).sum(axis=0), 0.0))[
+                    : len(names)
+                ]
+            )
+            order = np.argsort(-weight)[:3]
+            absorbed = tuple(names[k] for k in order if weight[k] > 0.1 * weight.max(initial=TINY))
+        limits.append(
+            Limit(
+                name=candidate.fault.name,
+                place=candidate.place,
+                unit=candidate.fault.unit_at(stage.evidence, candidate.place),
+                size=size,
+                instead=absorbed,
+            )
+        )
+    return tuple(limits)
+
+
+def limits_notice(limits: Sequence[Limit]) -> list[Notice]:
+    """Say what these logs would not have shown: of each fault the place where it is worst seen."""
+    worst: dict[str, Limit] = {}
+    for limit in limits:
+        if limit.name == "effort delay" and limit.place != ALL_MOTORS:
+            continue
+        before = worst.get(limit.name)
+        if before is None or limit.size > before.size:
+            worst[limit.name] = limit
+    words = ["one factor on all efforts"]
+    numbers = {}
+    for name in PRINTED_FAULTS:
+        if name not in worst:
+            continue
+        limit = worst[name]
+        what = PRINTED_WORDS[name]
+        if not np.isfinite(limit.size):
+            words.append(what)
+            continue
+        size, unit = describe(limit.size, limit.unit)
+        words.append(f"{what} below {size:.2g} {unit}")
+        numbers[name] = limit.size
+    notice = Notice(
+        rule="not noticed",
+        level="info",
+        text=f"these logs would not have shown: {'; '.join(words)}",
+        numbers=numbers,
+    )
+    return [notice]

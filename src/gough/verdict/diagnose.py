@@ -1,0 +1,215 @@
+"""The verb `diagnose`: what is wrong with logs or robot file, by how much, what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gough.core.blas import one_blas_thread
+from gough.core.errors import GoughError, InvalidInput
+from gough.core.notices import Notice
+from gough.core.options import (
+    Settings,
+    merge_settings,
+    nested,
+    option,
+    with_settings,
+)
+from gough.engine import Model, Robot, as_model, base_parameters
+from gough.engine.base import TIE_LEGS
+from gough.identification.diagnosis import Diagnosis, NamedFault
+from gough.identification.experiment import prepare, prepare_held_out
+from gough.identification.validation import FAIR_ERROR
+from gough.logs.readers import Log, as_recordings
+from gough.logs.recording import Recording
+from gough.processing import ProcessedLog, Processing, on_motor_side
+from gough.verdict.blocks import block_labels
+from gough.verdict.discrete_faults import DiscreteFault, discrete_faults, within_limits
+from gough.verdict.drift import drifting_efforts
+from gough.verdict.fitted_log import (
+    Evidence,
+    FittedModel,
+    close_along_path,
+    evidence_of,
+)
+from gough.verdict.judge import diagnose_evidence, stage_error
+from gough.verdict.motor_signals import MotorSignals
+from gough.verdict.search import Stage
+
+LOOP_TEST_SAMPLES = 12  # of a log, to see whether its loops close at all
+# A second fault that lets loops close must leave so many times the error of the first one, or
+# both are named.
+CLEARLY_WORSE = 1.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnoseSettings(Settings):
+    """How to look for faults in logs and robot file."""
+
+    tie_legs: bool = option(False, TIE_LEGS)
+    gains: Mapping[str, float] | None = option(
+        None,
+        "Drive gains, motor=value; the robot file's by default.",
+        unit="N or N m per recorded unit",
+        above=0,
+    )
+    processing: Processing = nested(Processing)
+
+
+@with_settings(DiagnoseSettings)
+@one_blas_thread
+def diagnose(
+    model: Robot,
+    recordings: Log | Sequence[Log],
+    settings: DiagnoseSettings | None = None,
+    *,
+    held_out: Log | Sequence[Log] = (),
+    **options: Any,
+) -> Diagnosis:
+    """Find faults in logs and robot file: names, sizes with standard errors, what to change.
+
+    Every explanation is accepted by one rule: it predicts parts of the logs that it was not
+    fitted to better, beyond chance (docs/diagnosis.md). Logs whose loops do not close are
+    tried with signs, channels and units of the positions changed.
+
+    Args:
+        model: The robot.
+        recordings: Logs of it.
+        settings: How; single options may be given by name instead.
+        held_out: More logs; corrections are also judged on them.
+        options: See `DiagnoseSettings`.
+    """
+    chosen = merge_settings(DiagnoseSettings, settings, options)
+    model = as_model(model)
+    logs = as_recordings(recordings)
+    others = as_recordings(held_out, "held_out")
+    if not logs:
+        raise InvalidInput("there is no recording to diagnose")
+    try:
+        evidence, processed = evidence_from(model, logs, others, chosen)
+    except GoughError as error:
+        return _diagnose_open_loops(model, logs, others, chosen, error)
+    return diagnose_evidence(evidence, drifting_efforts(processed))
+
+
+def evidence_from(
+    model: Model,
+    logs: Sequence[Recording],
+    others: Sequence[Recording],
+    settings: DiagnoseSettings,
+) -> tuple[Evidence, list[ProcessedLog]]:
+    """Process logs and held-out ones alike, and fit what they determine."""
+    payloads = dict.fromkeys(log.payload for log in (*logs, *others) if log.payload is not None)
+    base = base_parameters(model, tie_legs=settings.tie_legs, payloads=tuple(payloads))
+    experiment = prepare(model, logs, base, processing=settings.processing, gains=settings.gains)
+    processed = list(experiment.processed)
+    regressions = list(experiment.regressions)
+    if others:
+        given = settings.processing.cutoff is not None
+        held_out = prepare_held_out(experiment, others, given=given)
+        processed += held_out.processed
+        regressions += held_out.regressions
+    names = [name for name in base.names if name in regressions[0].parameters]
+    fitted = FittedModel(model=model, base=base.select(names), values=np.zeros(len(names)))
+    evidence = evidence_of(fitted, processed, regressions, len(others))
+    return evidence.refitted(), processed
+
+
+def _diagnose_open_loops(
+    model: Model,
+    logs: Sequence[Recording],
+    others: Sequence[Recording],
+    settings: DiagnoseSettings,
+    error: GoughError,
+) -> Diagnosis:
+    """Diagnose logs whose loops close only with a fault of the positions undone.
+
+    The error of the logs as they are is raised if no fault helps.
+    """
+    tried: list[tuple[float, DiscreteFault, Evidence]] = []
+    for fault in discrete_faults(model.mechanism):
+        if not fault.changes_positions:
+            continue
+        changed = [without_fault(log, fault) for log in (*logs, *others)]
+        if not may_close(model, changed[: len(logs)]):
+            continue
+        with suppress(GoughError):
+            evidence, _ = evidence_from(model, changed[: len(logs)], changed[len(logs) :], settings)
+            remaining = stage_error(Stage(evidence, block_labels(evidence.logs)))
+            if remaining < FAIR_ERROR:
+                tried.append((remaining, fault, evidence))
+    if not tried:
+        raise error
+    tried.sort(key=lambda each: each[0])
+    least, best, evidence = tried[0]
+    equivalents = []
+    for remaining, fault, _ in tried[1:]:
+        if remaining < CLEARLY_WORSE * least:
+            equivalents.append(fault.text)
+    named = NamedFault(
+        name=best.name,
+        place=best.place,
+        size=() if best.size is None else (best.size,),
+        std=() if best.size is None else (0.0,),
+        unit="" if best.size is None else "times",
+        text=best.text,
+        advice=best.advice,
+        level="error",
+        after=least,
+        equivalents=tuple(equivalents),
+    )
+    text = f"the logs as they are cannot be processed: {error}"
+    notice = Notice(rule="loops", level="info", text=text)
+    diagnosis = diagnose_evidence(evidence, [named])
+    return replace(diagnosis, notices=(notice, *diagnosis.notices))
+
+
+def without_fault(recording: Recording, fault: DiscreteFault) -> Recording:
+    """Return a recording with a fault of its positions or efforts undone."""
+    kind = "effort" if recording.effort is not None else "current"
+    effort = getattr(recording, kind)
+    nothing = np.zeros(recording.position.shape)
+    signals = MotorSignals(
+        time=recording.time,
+        position=recording.position,
+        velocity=nothing,
+        acceleration=nothing,
+        effort=nothing if effort is None else effort,
+        gravity=np.zeros(3),
+        periodic=False,
+        deviations=nothing[None][:0],
+        lag=np.zeros(len(recording.joints)),
+    )
+    undone = fault.undo(signals)
+    changed: dict[str, Any] = {
+        "position": undone.position,
+        "reference": None,
+        "velocity": None,
+    }
+    if effort is not None:
+        changed[kind] = undone.effort
+    return replace(recording, **changed)
+
+
+def may_close(model: Model, logs: Sequence[Recording]) -> bool:
+    """Return whether the loops close at a few samples of each log, within the motors' limits."""
+    motors = model.mechanism.actuated
+    independent = [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
+    for recording in logs:
+        log = on_motor_side(recording, model.mechanism)
+        if any(name not in log.joints for name in motors):
+            return False
+        order = [log.joints.index(name) for name in motors]
+        samples = np.linspace(0, len(log) - 1, LOOP_TEST_SAMPLES).astype(int)
+        position = log.position[samples][:, order]
+        if not within_limits(model, position):
+            return False
+        try:
+            close_along_path(model, position[:, independent], None)
+        except GoughError:
+            return False
+    return True
