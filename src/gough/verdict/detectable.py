@@ -16,16 +16,16 @@ from gough.verdict.acceptance import (
     threshold,
 )
 from gough.verdict.blocks import MIN_BLOCK_EQUATIONS, BlockSums, cross_validate
-from gough.verdict.faults import ALL_MOTORS, EFFORT_SCALE
+from gough.verdict.faults import ALL_MOTORS, EFFORT_SCALE, PAYLOAD
 from gough.verdict.search import Candidate, Screen, Stage
 
 # Faults whose limits are printed with an `ok`.
-PRINTED_FAULTS = (EFFORT_SCALE, "encoder offset", "effort delay", "payload", "tilt")
+PRINTED_FAULTS = (EFFORT_SCALE, "encoder offset", "effort delay", PAYLOAD, "tilt")
 PRINTED_WORDS = {
     EFFORT_SCALE: "a wrong gain of one motor",
     "encoder offset": "a homing error",
     "effort delay": "a delay of the efforts",
-    "payload": "a payload in one log",
+    PAYLOAD: "a payload in one log",
     "tilt": "a tilt of the base",
 }
 NOTICED_PROBABILITY = 0.95
@@ -117,7 +117,7 @@ def detection_limits(screen: Screen, trials: int) -> tuple[Limit, ...]:
         everywhere = len(candidate.logs) == len(stage.labels)
         if candidate.fault.name not in PRINTED_FAULTS:
             continue
-        if everywhere or candidate.fault.name == "payload":
+        if everywhere or candidate.fault.name == PAYLOAD:
             chosen.append(candidate)
     limits = []
     names = stage.evidence.base.names

@@ -29,7 +29,13 @@ from gough.verdict.blocks import (
     solve_normal_equations,
 )
 from gough.verdict.discrete_faults import DiscreteFault, discrete_faults, within_limits
-from gough.verdict.faults import EFFORT_SCALE, MAX_RELATIVE_SIZE, Fault, all_faults
+from gough.verdict.faults import (
+    EFFORT_SCALE,
+    MAX_RELATIVE_SIZE,
+    PAYLOAD,
+    Fault,
+    all_faults,
+)
 from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.noise import mean_noise_power
@@ -234,24 +240,21 @@ class Screen:
     def __init__(self, stage: Stage, faults: Sequence[Fault], single_logs: Sequence[int]) -> None:
         self.stage = stage
         self.single_logs = tuple(single_logs)
-        evidence = stage.evidence
-        places = []
         self.candidates: list[Candidate] = []
         self.trials = 0
+        logs = stage.evidence.logs
+        stacked = [[stage.added_columns(log, k)] for k, log in enumerate(logs)]
         first = stage.n_added
-        shared: dict[int, tuple[int, ...]] = {}
         for fault in faults:
-            for place in fault.places(evidence):
-                if id(fault) in shared and fault.name == "payload":
-                    columns = shared[id(fault)]
-                else:
-                    shape = fault.sensitivity(evidence.logs[0], place)
-                    columns = tuple(range(first, first + shape.shape[2]))
+            columns: tuple[int, ...] = ()
+            for place in fault.places(stage.evidence):
+                if not columns or fault.name != PAYLOAD:  # that of a payload is the same in all
+                    for own, log in zip(stacked, logs):
+                        own.append(log.resampled(fault.sensitivity(log, place)))
+                    columns = tuple(range(first, first + stacked[0][-1].shape[2]))
                     first += len(columns)
-                    places.append((fault, place))
-                    shared[id(fault)] = columns
                 self._add(fault, place, columns)
-        self.stacked = stage.columns(places)
+        self.stacked = [np.concatenate(own, axis=2) for own in stacked]
         self.ranked = self._rank()
 
     def _add(self, fault: Fault, place: str, columns: tuple[int, ...]) -> None:
@@ -567,7 +570,7 @@ class Search:
         size = explanation.size
         if fault.positive and size[0] <= 0:
             return False
-        if fault.name == "payload" and size[0] <= MIN_SIZE_T * explanation.std[0]:
+        if fault.name == PAYLOAD and size[0] <= MIN_SIZE_T * explanation.std[0]:
             return False
         if fault.min_samples:
             step = stage.evidence.logs[0].signals.step
