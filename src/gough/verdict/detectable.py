@@ -31,6 +31,7 @@ PRINTED_WORDS = {
 NOTICED_PROBABILITY = 0.95
 SIZE_STEPS = 60  # of the search for the smallest size, each 1.25 times the one before
 SIZE_RATIO = 1.25
+MAX_LIMITS = {"1": 0.5, "rad": 0.5}  # larger sizes are not described by a derivative
 MIN_VISIBLE_FRACTION = 1e-4  # of a fault's effort that the parameters do not absorb
 
 
@@ -78,7 +79,9 @@ def smallest_noticed(
         if not np.isfinite(limit):
             return np.inf, faulty.whole
         if t > limit + wanted:
-            return float(size), faulty.whole
+            unit = candidate.fault.unit_at(stage.evidence, candidate.place)
+            too_large = size > MAX_LIMITS.get(unit, np.inf)
+            return np.inf if too_large else float(size), faulty.whole
         size *= SIZE_RATIO
     return np.inf, faulty.whole
 

@@ -26,6 +26,7 @@ from gough.verdict.blocks import (
     block_labels,
     block_sums,
     cross_validate,
+    row_weights,
     solve_normal_equations,
 )
 from gough.verdict.discrete_faults import DiscreteFault, discrete_faults, within_limits
@@ -37,6 +38,7 @@ from gough.verdict.faults import (
     all_faults,
 )
 from gough.verdict.fitted_log import Evidence, FittedLog
+from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.noise import mean_noise_power
 
@@ -51,6 +53,8 @@ MAX_REFINED = 4  # candidates whose size is refined by undoing them, of those ac
 GAUSS_NEWTON_STEPS = 8
 GAUSS_NEWTON_TOLERANCE = 0.1  # standard errors of the size
 MIN_SIZE_T = 3.0  # size over its standard error
+# Error above noise, over the effort, from which signs, channels and units are tried.
+MIN_DISCRETE_ERROR = 0.02
 DISCRETE_SAMPLES = 1200  # of all logs together on which discrete faults are tried
 # An effort scale is searched between these factors, of either sign.
 FACTOR_RANGE = (1e-4, 1e4)
@@ -418,6 +422,7 @@ class Search:
         self.evidence = evidence
         self.labels = block_labels(evidence.logs)
         self.faults = all_faults(evidence) if faults is None else list(faults)
+        self.with_discrete = with_discrete
         self.discrete: list[DiscreteFault] = []
         if with_discrete:
             self.discrete = discrete_faults(evidence.model.mechanism)
@@ -425,6 +430,11 @@ class Search:
         self.screen: Screen | None = None  # of the last stage
         self.single_logs = logs_tried_alone(evidence, self.labels)
         self.noise = least_noise(evidence)
+
+    @cached_property
+    def geometry(self) -> list[Fault]:
+        """Errors of the geometry."""
+        return geometry_faults(self.evidence)
 
     @one_blas_thread
     def run(self) -> tuple[list[tuple[Explanation, ...]], Stage]:
@@ -484,9 +494,18 @@ class Search:
         screen = Screen(stage, self.faults, self.single_logs)
         self.screen = screen
         self.trials = screen.trials + len(self.discrete) * (1 + len(self.single_logs))
+        unexplained = self._unexplained_at(stage)
+        above_noise = unexplained > MATERIAL_EFFORT
+        shapes = []
+        if above_noise and self.with_discrete:
+            shapes = self.geometry
+            self.trials += len(shapes)
         explanations = self._continuous(stage, screen)
-        if self._unexplained_at(stage) > MATERIAL_EFFORT:
+        if shapes:
+            explanations += self._continuous(stage, Screen(stage, shapes, ()))
+        if above_noise:
             explanations += self._effort_factors(stage)
+        if unexplained > MIN_DISCRETE_ERROR:
             explanations += self._discrete(stage)
         return explanations
 
@@ -731,6 +750,8 @@ class Search:
             regression = replace(log.regression, mask=changed.regression.mask)
             masked.append(replace(log, regression=regression))
         before = block_sums(masked, base.labels)
+        if fitted_error(sums) >= fitted_error(before):
+            return None
         gain = Baseline(before, range(before.n_columns)).gain(
             sums, range(sums.n_columns), base.scope(scope), self.trials
         )
@@ -747,6 +768,14 @@ def _composed(fault: Fault, size: FloatArray, step: FloatArray) -> FloatArray:
     if fault.relative:
         return np.asarray((1 + size) * (1 + step) - 1)
     return np.asarray(size + step)
+
+
+def fitted_error(sums: BlockSums) -> float:
+    """Return the geometric mean over rows of the residual over the effort of a fit to all blocks."""
+    weights, _ = row_weights(sums, range(sums.n_columns))
+    has_effort = sums.effort_power > 0
+    relative = 1 / np.maximum(weights * sums.effort_power, TINY)
+    return float(np.exp(0.5 * np.mean(np.log(relative[has_effort]))))
 
 
 def no_gain(stage: Stage) -> Gain:

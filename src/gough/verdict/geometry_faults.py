@@ -1,0 +1,87 @@
+"""Errors of the geometry as faults: base and platform points, link lengths, axes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.engine.geometry import GeometricError, geometric_errors, geometry_sensitivity
+from gough.verdict.blocks import correlation_time
+from gough.verdict.faults import Fault
+from gough.verdict.fitted_log import Evidence, FittedLog
+
+GEOMETRY = "geometry"
+# Sensitivities are computed at so many samples a correlation time and interpolated.
+SAMPLES_PER_CORRELATION_TIME = 8
+MIN_GEOMETRY_SAMPLES = 100
+MAX_GEOMETRY_SAMPLES = 800
+
+
+class _Sensitivities:
+    """Sensitivities of logs to all errors, computed once for each log."""
+
+    def __init__(self, errors: tuple[GeometricError, ...]) -> None:
+        self.errors = errors
+        self._columns: dict[int, tuple[FittedLog, FloatArray]] = {}
+
+    def of(self, log: FittedLog) -> FloatArray:
+        """Return the derivative of the rows' efforts by the errors, (t, r, k)."""
+        known = self._columns.get(id(log))
+        if known is not None and known[0] is log:
+            return known[1]
+        columns = self._computed(log)
+        self._columns[id(log)] = (log, columns)
+        return columns
+
+    def _computed(self, log: FittedLog) -> FloatArray:
+        time = np.asarray(log.motion.time)
+        wanted = SAMPLES_PER_CORRELATION_TIME * (time[-1] - time[0]) / correlation_time(log)
+        count = int(np.clip(wanted, MIN_GEOMETRY_SAMPLES, MAX_GEOMETRY_SAMPLES))
+        samples = np.unique(np.linspace(0, len(time) - 1, min(count, len(time))).astype(int))
+        chi, load = log.fitted.parameters(log.payload)
+        coarse = geometry_sensitivity(
+            log.model,
+            log.motion.take(samples),
+            self.errors,
+            chi,
+            load=load,
+            dead_band=log.dead_band,
+            effort=log.effort[samples],
+        )
+        columns = np.empty((len(time), *coarse.shape[1:]))
+        for row in range(coarse.shape[1]):
+            for k in range(coarse.shape[2]):
+                columns[:, row, k] = np.interp(time, time[samples], coarse[:, row, k])
+        return columns
+
+
+def _column(log: FittedLog, place: str, number: int, sensitivities: _Sensitivities) -> FloatArray:
+    return np.asarray(sensitivities.of(log)[:, :, number])
+
+
+def geometry_faults(evidence: Evidence) -> list[Fault]:
+    """Return the errors of the geometry that are no homing offsets, as faults."""
+    errors = tuple(error for error in geometric_errors(evidence.model) if error.homing is None)
+    sensitivities = _Sensitivities(errors)
+    faults = []
+    for number, error in enumerate(errors):
+        faults.append(
+            Fault(
+                name=GEOMETRY,
+                places=partial(_place, name=error.name),
+                unit=error.unit,
+                columns=partial(_column, number=number, sensitivities=sensitivities),
+                scopes=("all logs",),
+                in_robot_file=True,
+                text="the robot file is off by {size} in: {place}",
+                advice="measure it and correct the robot file; efforts name gross errors of the "
+                "geometry, they do not calibrate",
+            )
+        )
+    return faults
+
+
+def _place(evidence: Evidence, name: str) -> tuple[str, ...]:
+    return (name,)
