@@ -20,7 +20,7 @@ from gough.core.errors import GoughError, InvalidInput, InvalidRecording
 from gough.logs.description import load_description, parse_description
 from gough.logs.readers import open_recording, read_recording
 from gough.logs.recording import Recording
-from gough.verdict.diagnosis.corrections import description_text
+from gough.verdict.corrections import description_text
 
 JOINTS = ["left.motor", "right.motor"]
 TIME = np.arange(200) / 100.0

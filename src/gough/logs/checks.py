@@ -207,6 +207,14 @@ def inspect_constant_runs(
         )
 
 
+# Levels from which a lattice can be told from chance, and the largest number of steps between
+# the two nearest of them.
+MIN_LATTICE_LEVELS = 20
+MAX_LATTICE_DIVISOR = 8
+MIN_LATTICE_STEP = 1e-7  # of the range: finer steps are digits of a file
+LATTICE_TOLERANCE = 0.1  # of a step, by which any level may be off
+
+
 def quantisation_step(values: FloatArray) -> float | None:
     """Return the spacing of the values a channel takes, or None if they look continuous.
 
@@ -219,12 +227,36 @@ def quantisation_step(values: FloatArray) -> float | None:
     low = float(values.min())
     high = float(values.max())
     levels = np.unique(np.round((values - low) / max(high - low, np.finfo(float).tiny), 12))
-    if len(levels) < 3 or len(levels) > 0.95 * len(values):
+    if len(levels) < 3:
         return None
-    spacing = np.diff(levels)
-    near = spacing[spacing <= 1.6 * np.quantile(spacing, 0.05)]
-    mean = float(near.mean())
-    return mean * (high - low) if near.std() < 0.3 * mean else None
+    if len(levels) <= 0.95 * len(values):
+        spacing = np.diff(levels)
+        near = spacing[spacing <= 1.6 * np.quantile(spacing, 0.05)]
+        mean = float(near.mean())
+        if near.std() < 0.3 * mean:
+            return mean * (high - low)
+    step = _lattice_step(levels)
+    return None if step is None else step * (high - low)
+
+
+def _lattice_step(levels: FloatArray) -> float | None:
+    """Return the step of which all levels in [0, 1] are multiples, or None.
+
+    Few of many steps are visited where a short motion repeats: then neighbours are many
+    steps apart, but every level is still a whole number of them.
+    """
+    if len(levels) < MIN_LATTICE_LEVELS:
+        return None
+    smallest = float(np.diff(levels).min())
+    for divisor in range(1, MAX_LATTICE_DIVISOR + 1):
+        step = smallest / divisor
+        if step < MIN_LATTICE_STEP:
+            return None
+        numbers = np.round(levels / step)
+        step = float(levels @ numbers / (numbers @ numbers))
+        if float(np.abs(levels / step - np.round(levels / step)).max()) < LATTICE_TOLERANCE:
+            return step
+    return None
 
 
 def check_gaps(time: FloatArray, source: str, first: int = 0) -> float:

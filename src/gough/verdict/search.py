@@ -771,7 +771,7 @@ def _composed(fault: Fault, size: FloatArray, step: FloatArray) -> FloatArray:
 
 
 def fitted_error(sums: BlockSums) -> float:
-    """Return the geometric mean over rows of the residual over the effort of a fit to all blocks."""
+    """Return the geometric mean over rows of residual over effort, fitted to all blocks."""
     weights, _ = row_weights(sums, range(sums.n_columns))
     has_effort = sums.effort_power > 0
     relative = 1 / np.maximum(weights * sums.effort_power, TINY)
