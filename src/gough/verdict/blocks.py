@@ -54,8 +54,9 @@ def block_labels(logs: Sequence[FittedLog]) -> list[IntArray]:
     for log in logs:
         duration = float(log.motion.time[-1] - log.motion.time[0])
         shortest = BLOCK_CORRELATION_TIMES * correlation_time(log)
-        count = int(np.clip(duration / shortest, 2, most))
         n = len(log.regression)
+        most_here = max(2, min(most, n // MIN_BLOCK_EQUATIONS))
+        count = int(np.clip(duration / shortest, 2, most_here))
         labels.append(first + np.arange(n) * count // max(n, 1))
         first += count
     return labels

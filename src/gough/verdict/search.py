@@ -198,10 +198,10 @@ class Stage:
     @cached_property
     def block_log(self) -> IntArray:
         """Log of each block, (b,)."""
-        numbers = []
+        numbers = np.zeros(max(int(label.max()) for label in self.labels) + 1, np.int64)
         for k, label in enumerate(self.labels):
-            numbers += [k] * len(np.unique(label))
-        return np.array(numbers)
+            numbers[label] = k
+        return numbers
 
     def scope(self, logs: Sequence[int]) -> BoolArray:
         """Return the blocks of some logs, (b,)."""
