@@ -32,7 +32,7 @@ ALL = (
     "house",
     "terms",
 )
-BY_NAME_ONLY = ("mistakes", "verdict", "real_robots")  # hours; logs that are not in the project
+BY_NAME_ONLY = ("verdict", "real_robots")  # hours; logs that are not in the project
 
 
 def main(words: list[str]) -> None:

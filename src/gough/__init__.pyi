@@ -66,7 +66,7 @@ from gough.processing import (
 )
 from gough.processing.many_logs import Bad
 from gough.processing.settings import Method, Repeats
-from gough.verdict.diagnosis.diagnose import DiagnoseSettings as DiagnoseSettings
+from gough.verdict.diagnose import DiagnoseSettings as DiagnoseSettings
 from gough.virtual import (
     SimulateSettings as SimulateSettings,
     Simulation as Simulation,
@@ -147,7 +147,6 @@ def diagnose(
     held_out: Log | Sequence[Log] = (),
     tie_legs: bool = False,
     gains: Mapping[str, float] | None = None,
-    most: int = 4,
     processing: Processing = ...,
     method: Method = "auto",
     cutoff: float | None = None,

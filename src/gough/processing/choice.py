@@ -36,7 +36,11 @@ from gough.processing.cross_validation import (
 from gough.processing.filters import FILTER_EDGE_PERIODS
 from gough.processing.match_robot import MatchedLog, match_robot
 from gough.processing.matching import in_robot_order
-from gough.processing.processed_log import ProcessedLog, joined
+from gough.processing.processed_log import (
+    NON_PERIODIC_CUTOFF_RATIO,
+    ProcessedLog,
+    joined,
+)
 from gough.processing.settings import (
     MAX_CUTOFF_RATIO,
     PERIODIC,
@@ -271,19 +275,28 @@ def raised_cutoff(
     matched = [match_robot(model, log, settings.repeats) for log in logs]
     if settings.method == "explicit":
         periodic = [log for log in matched if log.average is not None]
-        cutoffs = [_pose_cutoff(model, log) for log in periodic]
-        return replace(settings, cutoff=max([settings.cutoff, *cutoffs]))
+        if periodic:
+            cutoffs = [_pose_cutoff(model, log) for log in periodic]
+            return replace(settings, cutoff=max([settings.cutoff, *cutoffs]))
+        # without periods: as such logs are filtered, and higher if they move faster
+        cutoff = NON_PERIODIC_CUTOFF_RATIO * settings.cutoff
+        settings = replace(settings, method="time", cutoff=cutoff, decimation=None)
     if settings.method != "time":
         return settings
     samples = _samples_of_logs(model, matched, settings)
     validation = CrossValidation(model, samples, parameters, gains)
-    margin = FILTER_EDGE_PERIODS / settings.cutoff
+    start = min(settings.cutoff or np.inf, MAX_CUTOFF_RATIO * validation.rate)
+    if settings.decimation is None:
+        decimation = decimation_of(start, validation.rate)
+        settings = replace(settings, cutoff=start, decimation=decimation)
+    settings = _with_wider_bands(model, validation.candidates(settings), settings)
+    margin = FILTER_EDGE_PERIODS / start
 
     def error(cutoff: float) -> float:
         candidates = validation.candidates(replace(settings, cutoff=cutoff, decimation=None))
         return _error_of_values(validation, candidates, settings, values, free, margin)
 
-    cutoff = settings.cutoff
+    cutoff = start
     best = error(cutoff)
     while CUTOFF_RATIO * cutoff <= MAX_CUTOFF_RATIO * validation.rate:
         next_error = error(CUTOFF_RATIO * cutoff)
@@ -293,11 +306,25 @@ def raised_cutoff(
         best = next_error
     if cutoff == settings.cutoff:
         return settings
-    return replace(
-        settings,
-        cutoff=cutoff,
-        decimation=decimation_of(cutoff, validation.rate),
-    )
+    settings = replace(settings, cutoff=cutoff, decimation=decimation_of(cutoff, validation.rate))
+    return _with_wider_bands(model, validation.candidates(settings), settings)
+
+
+def _with_wider_bands(
+    model: Model, logs: Sequence[ProcessedLog], settings: Processing
+) -> Processing:
+    """Return the settings with dead bands that also hold for the velocity noise of these logs.
+
+    Without periods, or behind a higher cut-off, velocities are noisier.
+    """
+    known = settings.dead_band
+    if not isinstance(known, Mapping):
+        return settings
+    own = dead_bands(model, [log.motion for log in logs], [log.velocity_noise for log in logs])
+    bands = {}
+    for name, band in own.items():
+        bands[name] = max(band, float(known.get(name, 0.0)))
+    return replace(settings, dead_band=bands)
 
 
 def _error_of_values(

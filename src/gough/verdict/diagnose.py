@@ -21,13 +21,14 @@ from gough.core.options import (
 )
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
-from gough.identification.diagnosis import Diagnosis, NamedFault
+from gough.identification.diagnosis import Diagnosis, Limit, NamedFault
 from gough.identification.experiment import prepare, prepare_held_out
 from gough.identification.validation import FAIR_ERROR
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import ProcessedLog, Processing, on_motor_side
 from gough.verdict.blocks import block_labels
+from gough.verdict.detectable import detection_limits
 from gough.verdict.discrete_faults import DiscreteFault, discrete_faults, within_limits
 from gough.verdict.drift import drifting_efforts
 from gough.verdict.fitted_log import (
@@ -38,7 +39,7 @@ from gough.verdict.fitted_log import (
 )
 from gough.verdict.judge import diagnose_evidence, stage_error
 from gough.verdict.motor_signals import MotorSignals
-from gough.verdict.search import Stage
+from gough.verdict.search import Screen, Search, Stage
 
 LOOP_TEST_SAMPLES = 12  # of a log, to see whether its loops close at all
 # A second fault that lets loops close must leave so many times the error of the first one, or
@@ -117,6 +118,17 @@ def evidence_from(
     fitted = FittedModel(model=model, base=base.select(names), values=np.zeros(len(names)))
     evidence = evidence_of(fitted, processed, regressions, len(others))
     return evidence.refitted(), processed
+
+
+def limits_of_log(
+    model: Model, recording: Recording, *, tie_legs: bool = False
+) -> tuple[Limit, ...]:
+    """Return the smallest faults that a log shows, or would show if it is a planned one."""
+    settings = DiagnoseSettings(tie_legs=tie_legs)
+    evidence, _ = evidence_from(model, [recording], (), settings)
+    search = Search(evidence, with_discrete=False)
+    screen = Screen(Stage(evidence, search.labels), search.faults, ())
+    return detection_limits(screen, screen.trials)
 
 
 def _diagnose_open_loops(

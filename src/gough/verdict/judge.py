@@ -18,7 +18,6 @@ from gough.fitting.regression import Regression
 from gough.identification.diagnosis import Diagnosis, NamedFault
 from gough.identification.experiment import Experiment
 from gough.identification.fit import FittedLogs
-from gough.identification.validation import Validation, noise_variance
 from gough.verdict import rules
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.drift import drifting_efforts
@@ -194,26 +193,14 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
         return [*notices, *rules.warn_if_badly_predicted(validation, None)]
     held_out = fitted.held_out.regressions
     noise = mean_noise_power(held_out, [estimate.predict(each) for each in held_out])
-    expected = expected_error(held_out, estimate, known_noise(held_out))
-    return [
-        *notices,
-        *rules.warn_if_badly_predicted(validation, noise),
-        *_worse_than_fit(validation, fitted.estimate_same_filter, expected),
-    ]
-
-
-def _worse_than_fit(
-    validation: Validation, estimate: Estimate, expected: FloatArray
-) -> list[Notice]:
-    return rules.warn_if_held_out_error_is_higher(validation, estimate, expected)
-
-
-def known_noise(regressions: Sequence[Regression]) -> FloatArray | None:
-    """Return the standard deviation of the known noise of each joint, (r,); None if unknown."""
-    if not regressions or any(each.covariance is None for each in regressions):
-        return None
-    variances = [noise_variance(each) for each in regressions]
-    return np.asarray(np.sqrt(np.mean(variances, axis=0)))
+    notices += rules.warn_if_badly_predicted(validation, noise)
+    averaged = regressions[0].covariance is not None
+    if noise is None and averaged:  # single samples are noisier than the mean of periods
+        return notices
+    expected = expected_error(held_out, estimate, None if noise is None else np.sqrt(noise.most))
+    return notices + rules.warn_if_held_out_error_is_higher(
+        validation, fitted.estimate_same_filter, expected
+    )
 
 
 def expected_error(

@@ -20,6 +20,7 @@ from gough.core.statistics import f_tail
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.identification.validation import (
+    VISIBLE_FRACTION,
     WEAK_CONDITION,
     Validation,
     higher_error_notice,
@@ -29,7 +30,6 @@ from gough.identification.validation import (
 )
 from gough.logs.checks import inspected
 from gough.logs.recording import Recording
-from gough.verdict.acceptance import MATERIAL_EFFORT
 from gough.verdict.blocks import ERROR_FLOOR
 from gough.verdict.noise import NoisePower
 
@@ -98,7 +98,7 @@ def error_notices(
     """Warn if an error above noise exceeds 5 % of the effort; it is an error above 25 %.
 
     Noise is no fault of the model: sqrt(rms^2 - noise^2) is compared with the effort, with
-    the least possible noise for a warning and the most for an error.
+    the most that the noise can be.
 
     Args:
         rule: Of the notices.
@@ -113,19 +113,18 @@ def error_notices(
     if noise is None:
         noise = NoisePower(np.zeros(len(effort)), np.zeros(len(effort)))
         limit = 2 * UNEXPLAINED_WARNING
-    possible = np.sqrt(np.maximum(rms**2 - noise.least, 0.0)) / effort
-    certain = np.sqrt(np.maximum(rms**2 - noise.most, 0.0)) / effort
-    worst = int(np.argmax(possible))
-    if possible[worst] >= limit:
-        level: Level = "error" if certain.max() >= UNEXPLAINED_ERROR else "warning"
-        message = text.format(error=f"{100 * possible[worst]:.1f} %")
-        return [_error_notice(rule, level, rows[worst], message, possible[worst], limit)]
+    error = np.sqrt(np.maximum(rms**2 - noise.most, 0.0)) / effort
+    worst = int(np.argmax(error))
+    if error[worst] >= limit:
+        level: Level = "error" if error[worst] >= UNEXPLAINED_ERROR else "warning"
+        message = text.format(error=f"{100 * error[worst]:.1f} %")
+        return [_error_notice(rule, level, rows[worst], message, error[worst], limit)]
     noise_fraction = np.sqrt(noise.least) / effort
     worst = int(np.argmax(noise_fraction))
     if noise_fraction[worst] >= UNEXPLAINED_ERROR:
         message = f"noise is {100 * noise_fraction[worst]:.1f} % of the effort, which hides errors"
-        error = float(noise_fraction[worst])
-        return [_error_notice(rule, "warning", rows[worst], message, error, UNEXPLAINED_ERROR)]
+        share = float(noise_fraction[worst])
+        return [_error_notice(rule, "warning", rows[worst], message, share, UNEXPLAINED_ERROR)]
     return []
 
 
@@ -269,7 +268,8 @@ def warn_if_residual_exceeds_noise(misfits: Sequence[Misfit], rows: Sequence[str
 
     At 1.5 the error of the model has 0.7 of the amplitude of the noise: parameters change
     by about their standard errors, which come from the scatter between repetitions. It also
-    has to be at least 0.5 % of the effort.
+    has to be at least 1 % of the effort: less does not matter to a prediction, and the standard
+    errors allow for it.
     """
     if not misfits:
         return []
@@ -277,7 +277,7 @@ def warn_if_residual_exceeds_noise(misfits: Sequence[Misfit], rows: Sequence[str
     chance = np.concatenate([one.chance for one in misfits])
     repeats = np.concatenate([one.repeats for one in misfits])
     relative = np.concatenate([one.relative for one in misfits])
-    matters = (chance < FALSE_ALARM_CHANCE / len(ratio)) & (relative >= MATERIAL_EFFORT)
+    matters = (chance < FALSE_ALARM_CHANCE / len(ratio)) & (relative >= VISIBLE_FRACTION)
     significant = np.where(matters, ratio, 0.0)
     worst = int(significant.argmax())
     if significant[worst] < MISFIT_RATIO:
