@@ -25,7 +25,6 @@ from gough.core.trajectory import Fourier
 from gough.logs.writers import save_recording
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "gough"
-NOT_COUNTED: tuple[str, ...] = ()  # packages that are only moved
 VAGUE_NAMES = ("found", "part", "own", "left", "size")
 OTHER_VAGUE_NAMES = ("result", "item", "value", "data", "rest")
 MAX_LINE = 100
@@ -89,7 +88,7 @@ def source_files(source: Path = SOURCE) -> list[Path]:
     files = []
     for path in sorted(source.rglob("*.py")):
         name = path.relative_to(source).as_posix()
-        if not name.startswith(NOT_COUNTED):
+        if name:
             files.append(path)
     return files
 

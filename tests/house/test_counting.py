@@ -60,8 +60,6 @@ def files(house: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(house, "SOURCE", tmp_path)
     (tmp_path / "small.py").write_text(SMALL, encoding="utf-8")
     (tmp_path / "other.py").write_text('"""Other."""\nWIDE = 2\n', encoding="utf-8")
-    (tmp_path / "verdict" / "diagnosis").mkdir(parents=True)
-    (tmp_path / "verdict" / "diagnosis" / "old.py").write_text("WIDE = 3\n", encoding="utf-8")
     return list(house.source_files(tmp_path))
 
 
@@ -85,10 +83,6 @@ def test_constants_with_two_definitions_are_named(house: ModuleType, files: list
     counted = house.density(files)
     assert counted.counts["ambiguous"] == 1
     assert "WIDE: defined in other.py, small.py" in counted.places
-
-
-def test_packages_to_be_written_anew_are_not_counted(files: list[Path]) -> None:
-    assert [path.name for path in files] == ["other.py", "small.py"]
 
 
 def test_calls_are_counted_once_and_only_of_the_source(house: ModuleType) -> None:

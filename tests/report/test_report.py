@@ -598,7 +598,7 @@ def test_mistakes_are_told_with_size_and_cure() -> None:
     ]
     assert rows[0][2:4] == ["6.1\u00a0%", "2.3\u00a0%"]
     assert rows[0][1].startswith("left.motor: effort lags by 1.90 +- 0.10 ms")
-    assert "or a clock: these are not distinguishable" in rows[0][1]
+    assert "or a clock: these logs cannot tell which" in rows[0][1]
     assert rows[0][-1] == 'put offset = "-1.9 ms"'
     assert [row[2] for row in rows[1:]] == ["not detectable", "2.5·10⁻⁴"]
     assert "one log only" in page.text

@@ -31,7 +31,7 @@ from gough.verdict.blocks import (
 FAMILY_WISE_CHANCE = 0.01  # that anything at all is named on clean logs
 MIN_BLOCKS = 6  # of a scope, below which nothing can be accepted
 MIN_DISCRETE_BLOCKS = 10  # for a sign, a channel, a unit
-MATERIAL_EFFORT = 0.005  # change of an effort over its rms
+MATERIAL_EFFORT_CHANGE = 0.005  # change of an effort over its rms
 MATERIAL_PARAMETER = 0.01  # relative change of a parameter
 OUTSIDE_TOLERANCE = -0.01  # mean gain outside the scope, or of one log: not worse by 1 %
 # Student t of paired differences below which two explanations predict alike.
@@ -269,7 +269,7 @@ def is_material(
         errors: Standard errors of them, (p,).
     """
     effort = np.sqrt(change / np.maximum(power, TINY))
-    if effort.max(initial=0.0) >= MATERIAL_EFFORT:
+    if effort.max(initial=0.0) >= MATERIAL_EFFORT_CHANGE:
         return True
     moved = np.abs(shift) > np.maximum(errors, MATERIAL_PARAMETER * np.abs(values))
     return bool((moved & (np.abs(values) > errors)).any())

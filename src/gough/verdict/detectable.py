@@ -11,21 +11,21 @@ from gough.core.notices import Notice
 from gough.core.statistics import normal_quantile
 from gough.identification.diagnosis import Limit, describe
 from gough.verdict.acceptance import (
-    MATERIAL_EFFORT,
+    MATERIAL_EFFORT_CHANGE,
     student_t,
     threshold,
 )
 from gough.verdict.blocks import MIN_BLOCK_EQUATIONS, BlockSums, cross_validate
-from gough.verdict.faults import ALL_MOTORS, EFFORT_SCALE, PAYLOAD
+from gough.verdict.faults import ALL_MOTORS, EFFORT_SCALE, PAYLOAD_FAULT
 from gough.verdict.search import Candidate, Screen, Stage
 
 # Faults whose limits are printed with an `ok`.
-PRINTED_FAULTS = (EFFORT_SCALE, "encoder offset", "effort delay", PAYLOAD, "tilt")
+PRINTED_FAULTS = (EFFORT_SCALE, "encoder offset", "effort delay", PAYLOAD_FAULT, "tilt")
 PRINTED_WORDS = {
     EFFORT_SCALE: "a wrong gain of one motor",
     "encoder offset": "a homing error",
     "effort delay": "a delay of the efforts",
-    PAYLOAD: "a payload in one log",
+    PAYLOAD_FAULT: "a payload in one log",
     "tilt": "a tilt of the base",
 }
 NOTICED_PROBABILITY = 0.95
@@ -63,7 +63,7 @@ def smallest_noticed(
     if visible.max() < MIN_VISIBLE_FRACTION * max(float(whole.max()), TINY):
         return np.inf, faulty.whole
     effort = np.sqrt(np.maximum(stage.baseline.sums.effort_power, TINY))
-    material = MATERIAL_EFFORT / max(float((visible / effort).max()), TINY)
+    material = MATERIAL_EFFORT_CHANGE / max(float((visible / effort).max()), TINY)
     wanted = normal_quantile(NOTICED_PROBABILITY)
     counts = before.n_valid >= MIN_BLOCK_EQUATIONS
     floor = stage.baseline.sums.floor + TINY
@@ -120,7 +120,7 @@ def detection_limits(screen: Screen, trials: int) -> tuple[Limit, ...]:
         everywhere = len(candidate.logs) == len(stage.labels)
         if candidate.fault.name not in PRINTED_FAULTS:
             continue
-        if everywhere or candidate.fault.name == PAYLOAD:
+        if everywhere or candidate.fault.name == PAYLOAD_FAULT:
             chosen.append(candidate)
     limits = []
     names = stage.evidence.base.names

@@ -29,7 +29,7 @@ ALL_MOTORS = "all motors"
 BASE_PLACE = "base"
 CLOCK_PLACE = "clock"
 EFFORT_SCALE = "effort scale"
-PAYLOAD = "payload"
+PAYLOAD_FAULT = "payload"
 DIFFERENCE_STEP = 1e-6  # of sizes, for the derivative of `undo`
 # Speeds of Stribeck friction that are tried, as fractions of a joint's top speed.
 STRIBECK_SPEEDS = (0.02, 0.06, 0.2)
@@ -468,7 +468,7 @@ register_fault(
 )
 register_fault(
     Fault(
-        name=PAYLOAD,
+        name=PAYLOAD_FAULT,
         places=unloaded_logs,
         unit="kg",
         columns=payload_columns,

@@ -22,7 +22,7 @@ from gough.core.statistics import robust_scale, student_quantile, student_tail
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
-from gough.verdict.acceptance import MATERIAL_EFFORT
+from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
 
 THREE_SIGMA_CHANCE = float(student_tail(3.0, np.inf))  # of a Gaussian value three sigmas away
 WELL_DETERMINED = 0.1  # relative standard error below which a value is compared with the file
@@ -149,7 +149,7 @@ def effort_of(problem: Regression, name: Parameter, change: float) -> bool:
     column = problem.regressor[:, :, problem.parameters.index(name)]
     effort = np.sqrt((problem.effort**2).mean(axis=0))
     moved = abs(change) * np.sqrt((column**2).mean(axis=0))
-    return bool((moved >= MATERIAL_EFFORT * np.maximum(effort, TINY)).any())
+    return bool((moved >= MATERIAL_EFFORT_CHANGE * np.maximum(effort, TINY)).any())
 
 
 class FileRatios(NamedTuple):
@@ -211,7 +211,7 @@ def robot_file_notices(ratios: FileRatios) -> list[Notice]:
             f"differ from that by a factor of {scatter:.2f}). Efforts and parameters scale "
             "together: these logs cannot tell a heavier robot from a wrong drive gain"
         )
-        advice = "a log with a weighed payload can, pass it with --loaded"
+        advice = "a log with a weighed payload can: give it as a loaded log"
     notice = Notice(
         rule="robot file",
         level="info",

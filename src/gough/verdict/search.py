@@ -12,7 +12,7 @@ from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.core.statistics import robust_scale
 from gough.verdict.acceptance import (
-    MATERIAL_EFFORT,
+    MATERIAL_EFFORT_CHANGE,
     MIN_DISCRETE_BLOCKS,
     Baseline,
     Gain,
@@ -33,7 +33,7 @@ from gough.verdict.discrete_faults import DiscreteFault, discrete_faults, within
 from gough.verdict.faults import (
     EFFORT_SCALE,
     MAX_RELATIVE_SIZE,
-    PAYLOAD,
+    PAYLOAD_FAULT,
     Fault,
     all_faults,
 )
@@ -252,7 +252,9 @@ class Screen:
         for fault in faults:
             columns: tuple[int, ...] = ()
             for place in fault.places(stage.evidence):
-                if not columns or fault.name != PAYLOAD:  # that of a payload is the same in all
+                if (
+                    not columns or fault.name != PAYLOAD_FAULT
+                ):  # that of a payload is the same in all
                     for own, log in zip(stacked, logs):
                         own.append(log.resampled(fault.sensitivity(log, place)))
                     columns = tuple(range(first, first + stacked[0][-1].shape[2]))
@@ -495,7 +497,7 @@ class Search:
         self.screen = screen
         self.trials = screen.trials + len(self.discrete) * (1 + len(self.single_logs))
         unexplained = self._unexplained_at(stage)
-        above_noise = unexplained > MATERIAL_EFFORT
+        above_noise = unexplained > MATERIAL_EFFORT_CHANGE
         shapes = []
         if above_noise and self.with_discrete:
             shapes = self.geometry
@@ -589,7 +591,7 @@ class Search:
         size = explanation.size
         if fault.positive and size[0] <= 0:
             return False
-        if fault.name == PAYLOAD and size[0] <= MIN_SIZE_T * explanation.std[0]:
+        if fault.name == PAYLOAD_FAULT and size[0] <= MIN_SIZE_T * explanation.std[0]:
             return False
         if fault.min_samples:
             step = stage.evidence.logs[0].signals.step
