@@ -51,6 +51,7 @@ PERIODS = 6
 HARMONICS = 5
 CUTOFF = 12.0  # above all harmonics [Hz]
 POSITION_NOISE = 1e-5  # of the motors [m or rad]
+ROUNDING = 1e-12  # least variance of a combination of parameters, over the largest
 SIGNIFICANCE = 0.01  # of the whole table, after Holm's correction
 LINEAR = {
     "ls": LeastSquares(),
@@ -69,6 +70,7 @@ class Errors:
     log: str  # where the standard errors come from
     transform: FloatArray  # probability integral transforms, (trials, p)
     squared: FloatArray  # normalised estimation errors squared, (trials,), or empty
+    freedom: int  # number of independent errors in all of them
     held: float  # fraction of 95 % intervals that contain the truth
     failed: int = 0  # trials without a result
 
@@ -83,8 +85,7 @@ class Errors:
         """Probability of a mean squared error as far from p as this; 1 if there is none."""
         if not len(self.squared):
             return 1.0
-        freedom = self.transform.size
-        below = float(stats.chi2.cdf(self.squared.sum(), freedom))
+        below = float(stats.chi2.cdf(self.squared.sum(), self.freedom))
         return 2 * min(below, 1 - below)
 
 
@@ -101,6 +102,7 @@ def errors_of(
     """Return what became of some estimates of the same truth."""
     transform = []
     normalised = []
+    freedom = 0
     held = []
     for estimate in estimates:
         z = (estimate.values - truth) / estimate.std
@@ -108,17 +110,32 @@ def errors_of(
         low, high = estimate.interval(0.95).T
         held.append((low <= truth) & (truth <= high))
         if squared:
-            error = estimate.values - truth
-            normalised.append(error @ np.linalg.solve(estimate.covariance, error))
+            error, count = squared_error(estimate, truth)
+            normalised.append(error)
+            freedom += count
     return Errors(
         robot=robot,
         estimator=estimator,
         log=log,
         transform=np.array(transform),
         squared=np.array(normalised),
+        freedom=freedom,
         held=float(np.mean(held)),
         failed=failed,
     )
+
+
+def squared_error(estimate: Estimate, truth: FloatArray) -> tuple[float, int]:
+    """Return e^T P^-1 e, and in how many combinations of the parameters.
+
+    Combinations whose variance is rounding beside that of others are left out.
+    """
+    z = (estimate.values - truth) / estimate.std
+    correlation = estimate.covariance / np.outer(estimate.std, estimate.std)
+    variance, vectors = np.linalg.eigh(correlation)
+    known = variance > ROUNDING * variance[-1]
+    components = vectors[:, known].T @ z
+    return float((components**2 / variance[known]).sum()), int(known.sum())
 
 
 def wandering(model: Model, seed: int = 0) -> Motion:
@@ -362,7 +379,7 @@ def judged(rows: Sequence[Errors]) -> list[dict[str, Any]]:
         first += parameters + 1
         nees = None
         if len(row.squared):
-            nees = float(row.squared.mean() / parameters)
+            nees = float(row.squared.sum() / row.freedom)
         table.append(
             {
                 "robot": row.robot,

@@ -33,6 +33,7 @@ def scattered(factor: float, trials: int = 200, parameters: int = 5) -> calibrat
         log="white",
         transform=stats.norm.cdf(z),
         squared=(z**2).sum(axis=1),
+        freedom=z.size,
         held=float((np.abs(z) < 1.96).mean()),
     )
 

@@ -1,0 +1,56 @@
+"""The intervals that demos state hold the truth about as often as they say, over several seeds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gough.app.studies.monte_carlo import truth_table
+from gough.app.studies.study_file import run_study
+from syntax import SOURCE
+
+pytestmark = pytest.mark.long
+pytest.importorskip("pinocchio")
+DEMOS = ("five_bar", "h4", "palida", "orthoglide")
+SEEDS = 5
+LEAST, MOST = 0.90, 0.99  # fraction of 95 % intervals that hold
+
+
+def seeded_study(name: str, k: int) -> str:
+    """Return the study of a demo up to its identification, with other noise."""
+    text = (SOURCE / "demos" / f"{name}.toml").read_text(encoding="utf-8")
+    kept = []
+    for section in re.split(r"\n(?=\[)", text):
+        if section.startswith("[[simulate]]"):
+            section = re.sub(
+                r"seed = (\d+)", lambda seed: f"seed = {int(seed[1]) + 100 * k}", section
+            )
+        if not section.startswith(("[bounds]", "[[bounds]]", "[report]", "[export]")):
+            kept.append(section)
+    return "\n".join(kept)
+
+
+def held(name: str, k: int, folder: Path) -> list[bool]:
+    """Return for each parameter of a demo whether its interval holds the true value."""
+    folder.mkdir()
+    (folder / "study.toml").write_text(seeded_study(name, k), encoding="utf-8")
+    for verb, options, result in run_study(folder / "study.toml", force=True):
+        if verb == "identify":
+            rows = truth_table(name, result.estimate, bool(options.get("tie_legs")))
+    return [row.within for row in rows]
+
+
+def test_stated_intervals_of_the_demos_hold_over_several_seeds(tmp_path: Path) -> None:
+    within = []
+    by_demo = {}
+    for name in DEMOS:
+        demo = []
+        for k in range(SEEDS):
+            demo += held(name, k, tmp_path / f"{name}_{k}")
+        by_demo[name] = sum(demo) / len(demo)
+        within += demo
+    fraction = sum(within) / len(within)
+    assert LEAST <= fraction <= MOST, by_demo
+    assert min(by_demo.values()) > LEAST - 0.05, by_demo
