@@ -32,7 +32,7 @@ ALL = (
     "house",
     "terms",
 )
-BY_NAME_ONLY = ("verdict", "real_robots")  # hours; logs that are not in the project
+BY_NAME_ONLY = ("mutations", "verdict", "real_robots")  # hours; foreign logs
 
 
 def main(words: list[str]) -> None:
