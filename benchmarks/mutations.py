@@ -581,6 +581,14 @@ def is_caught(mutation: Mutation) -> bool:
     return done.returncode != 0
 
 
+def outcome_of(mutation: Mutation) -> str:
+    """Return what became of a change."""
+    try:
+        return "caught" if is_caught(mutation) else "SURVIVED"
+    except RuntimeError:
+        return "NOT TESTED"
+
+
 def main() -> None:
     """Try the changes and print the survivors."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -593,10 +601,9 @@ def main() -> None:
         mutations = list(chosen(["two-sided interval"]))
     survivors = []
     with ThreadPoolExecutor(asked.jobs) as pool:
-        for mutation, caught in zip(mutations, pool.map(is_caught, mutations)):
-            outcome = "caught" if caught else "SURVIVED"
-            print(f"{outcome:9s} {mutation.file}: {mutation.label}", flush=True)
-            if not caught:
+        for mutation, outcome in zip(mutations, pool.map(outcome_of, mutations)):
+            print(f"{outcome:10s} {mutation.file}: {mutation.label}", flush=True)
+            if outcome != "caught":
                 survivors.append(mutation)
     n_caught = len(mutations) - len(survivors)
     print(f"{n_caught} of {len(mutations)} caught ({100 * n_caught / len(mutations):.0f} %)")

@@ -62,5 +62,8 @@ def test_a_change_that_nothing_depends_on_survives_and_another_is_caught(
     survived = mutations.Mutation("__init__.py", "unused = 2", "unused = 3", str(test))
     assert mutations.is_caught(caught)
     assert not mutations.is_caught(survived)
-    with pytest.raises(RuntimeError, match="no tests ran"):
-        mutations.is_caught(mutations.Mutation("__init__.py", "used = 1", "used = 3", "-k none"))
+    untested = mutations.Mutation("__init__.py", "used = 1", "used = 3", f"{test} -k none")
+    with pytest.raises(RuntimeError, match="1 deselected"):
+        mutations.is_caught(untested)
+    assert mutations.outcome_of(untested) == "NOT TESTED"
+    assert mutations.outcome_of(survived) == "SURVIVED"
