@@ -42,7 +42,7 @@ MUTATIONS = (
         "core/units.py",
         '"deg/s2": (math.pi / 180,',
         '"deg/s2": (math.pi / 360,',
-        "tests/logs/test_units_and_wraps.py tests/core",
+        "tests/core/test_units.py",
         "a unit",
     ),
     Mutation(
