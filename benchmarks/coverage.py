@@ -69,13 +69,22 @@ def bundled(noises: int = NOISES, robots: Sequence[tuple[str, bool]] = ROBOTS) -
         yield coverage(name, tied=tied, noises=noises)
 
 
-def gain_errors(seeds: int) -> tuple[list[str], FloatArray, FloatArray]:
+def gain_errors(seeds: int, iterations: int = 300) -> tuple[list[str], FloatArray, FloatArray]:
     """Return names of the Orthoglide's drive gains, errors in sigmas from two logs of 3 s, and what
     holds, (s, 3).
     """
     model = Model(load_robot("orthoglide"))
     runs = [Run(periods=1), Run(periods=1, payload="calibration")]
-    plan = design(model, frequency=1 / 3.0, harmonics=6, runs=runs, tie_legs=True, starts=1, seed=0)
+    plan = design(
+        model,
+        frequency=1 / 3.0,
+        harmonics=6,
+        runs=runs,
+        tie_legs=True,
+        starts=1,
+        seed=0,
+        iterations=iterations,
+    )
     empty, full = (
         simulate(model, path, controller="pid+", periods=1, payload=load)
         for path, load in zip(plan.trajectories, (None, "calibration"))
@@ -99,9 +108,9 @@ def gain_errors(seeds: int) -> tuple[list[str], FloatArray, FloatArray]:
     return [str(name) for name in names], z, held
 
 
-def orthoglide(seeds: int = 24) -> Iterator[Row]:
+def orthoglide(seeds: int = 24, iterations: int = 300) -> Iterator[Row]:
     """Drive gains from two logs of 3 s."""
-    names, z, held = gain_errors(seeds)
+    names, z, held = gain_errors(seeds, iterations)
     for k, name in enumerate(names):
         yield (
             f"orthoglide, 3 s logs, {name}",
@@ -201,7 +210,7 @@ CASES = {"bundled": bundled, "orthoglide": orthoglide, "delta": delta, "closed_l
 def small_rows() -> Iterator[Row]:
     """All cases with two noises, on the smallest robot where there is a choice."""
     yield from bundled(2, ROBOTS[:1])
-    yield from orthoglide(1)
+    yield from orthoglide(1, iterations=3)
     yield from delta((1.0,), "five_bar")
     yield from closed_loop(1, "five_bar")
 

@@ -35,7 +35,9 @@ def test_from_a_urdf_and_a_bag_to_a_report_without_a_line_by_hand(tmp_path: Path
         (1, ""),
         (2, "--frequency 0.2"),
     ):  # the model's own noise is unknown: other motions tell more
-        command(tmp_path, f"design robot.toml {options} --starts 1 -o motion{k}.json")
+        command(
+            tmp_path, f"design robot.toml {options} --starts 1 --iterations 30 -o motion{k}.json"
+        )
         command(
             tmp_path, f"simulate robot.toml --trajectory motion{k}.json --periods 5 -o run{k}.mcap"
         )

@@ -12,6 +12,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 RUN = runpy.run_path(str(FOLDER / "run.py"))
 NAMES = (*RUN["ALL"], *RUN["BY_NAME_ONLY"])
+LONG = ("coverage", "mistakes", "verdict")  # also at their small size
 # Words that make a benchmark small, where `--small` does not.
 SMALL = {"verdict": ["--clean", "1", "--robots", "five_bar", "--seed", "1"]}
 
@@ -24,8 +25,17 @@ def test_every_benchmark_is_listed() -> None:
     assert scripts == {*NAMES, "run"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_can_be_imported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
+    assert runpy.run_path(str(FOLDER / f"{name}.py"), run_name="benchmark")["__doc__"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in NAMES],
+)
 def test_a_benchmark_runs(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

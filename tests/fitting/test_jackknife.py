@@ -14,6 +14,7 @@ from gough.core.errors import InvalidInput
 from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
 from gough.fitting.regression import Regression, block_statistics, concatenate
 from gough.fitting.uncertainty import JACKKNIFE_BLOCKS, POOLED_FREEDOM
+from trials import assert_covers, repeated
 
 TRUTH = np.array([1.0, -2.0, 0.5, 3.0])
 
@@ -129,22 +130,23 @@ def test_model_error_shows_between_halves_and_is_in_the_standard_deviations() ->
     assert 0.5 < np.sqrt(np.mean(np.square(honest))) < 1.3
 
 
+@repeated(40, 150)
 @pytest.mark.parametrize(
     "estimator", [WeightedLeastSquares(), GaussMarkov()], ids=lambda e: type(e).__name__
 )
 @pytest.mark.parametrize("recordings", [1, 4])
-def test_clean_data_are_not_widened(estimator: Any, recordings: int) -> None:
+def test_clean_data_are_not_widened(estimator: Any, recordings: int, trials: int) -> None:
     wide, inside, ratio = 0, [], []
-    for seed in range(150):
+    for seed in range(trials):
         parts = [make(seed, t=2400 // recordings, motion=k) for k in range(recordings)]
         found = estimator.fit(concatenate(parts))
         wide += found.uncertainty != "white"
         ratio.append(found.std / found.white_std)
         low, high = found.interval().T
         inside.append((low < TRUTH) & (high > TRUTH))
-    assert wide <= 7  # one in a hundred by design, for each of two tests
+    assert wide <= 0.05 * trials  # one in a hundred by design, for each of two tests
     assert np.mean(ratio) < 1.02
-    assert 0.93 <= np.mean(inside) <= 0.98
+    assert_covers(inside, 0.93, 0.98)
 
 
 def test_recordings_that_disagree_are_said_and_their_mean_is_covered() -> None:

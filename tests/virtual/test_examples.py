@@ -37,6 +37,7 @@ def test_mass_matrix_of_the_stewart_platform_is_the_printed_one(
     np.testing.assert_allclose(M, stewart.printed_mass_matrix(), atol=1e-9)
 
 
+@pytest.mark.long
 def test_palida_controllers_rank_as_in_figure_6_and_errors_grow_with_speed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
