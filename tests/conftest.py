@@ -9,9 +9,8 @@ import pytest
 
 from gough.engine import Model
 from gough.logs.recording import Recording
-from gough.mechanism import load_robot
 from gough.virtual import Simulation, record, simulate
-from tests_support import fourier
+from tests_support import fourier, model_of
 
 pytest_plugins = ["measured"]
 
@@ -29,7 +28,7 @@ def default_interrupt() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def five_bar() -> Model:
-    return Model(load_robot("five_bar"))
+    return model_of("five_bar")
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import ctypes
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,13 @@ from gough.export import EXPORTS
 from gough.export.controller import controller_code
 from gough.identification import ESTIMATORS
 from gough.logs.formats import LOG_FORMATS
-from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS
+from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS, load_robot
+
+
+@cache
+def model_of(name: str) -> Model:
+    """Return a bundled robot, compiled once per test process."""
+    return Model(load_robot(name))
 
 
 def fourier(

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import serial_payload as example
 
-from gough import Model, Simulation, identify, load_robot, record
+from gough import Model, Simulation, identify, record
 from gough.core.names import Parameter
+from tests_support import model_of
 
 pytestmark = pytest.mark.long
 pytest.importorskip("pinocchio")
@@ -19,7 +20,7 @@ pytest.importorskip("pinocchio")
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return Model(load_robot("serial6"))
+    return model_of("serial6")
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,8 @@ from stewart_load import (
     tolerances,
 )
 
-from gough import Model, Simulation, load_robot
+from gough import Model, Simulation
+from tests_support import model_of
 
 pytestmark = pytest.mark.long
 pytest.importorskip("mujoco")
@@ -27,7 +28,7 @@ pytest.importorskip("mujoco")
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return Model(load_robot("stewart"))
+    return model_of("stewart")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ from stewart_any_load import (
     table,
 )
 
-from gough import Model, Simulation, identify, load_robot, payload
+from gough import Model, Simulation, identify, payload
+from tests_support import model_of
 
 pytestmark = pytest.mark.long
 pytest.importorskip("mujoco")
@@ -26,7 +27,7 @@ pytest.importorskip("mujoco")
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return Model(load_robot("stewart"))
+    return model_of("stewart")
 
 
 @pytest.fixture(scope="module")

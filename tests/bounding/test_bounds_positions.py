@@ -28,7 +28,7 @@ from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval
 from gough.engine import base_parameters
 from gough.engine.enclosure import closed_box
-from tests_support import fourier
+from tests_support import fourier, model_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
 CUTOFF = Processing(cutoff=HARMONICS * FREQUENCY, window=0.0)
@@ -36,7 +36,7 @@ CUTOFF = Processing(cutoff=HARMONICS * FREQUENCY, window=0.0)
 
 @pytest.fixture(scope="module")
 def h4() -> Model:
-    return Model(load_robot("h4"))
+    return model_of("h4")
 
 
 def test_forward_kinematics_of_the_h4_are_enclosed(h4: Model) -> None:

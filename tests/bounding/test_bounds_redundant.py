@@ -12,17 +12,16 @@ import pytest
 from gough.bounding.bounds import bounded_problem, bounds
 from gough.engine import Model, base_parameters
 from gough.logs.recording import Recording
-from gough.mechanism import load_robot
 from gough.mechanism.types import Noise
 from gough.virtual import record, simulate
-from tests_support import fourier
+from tests_support import fourier, model_of
 
 BOUND = 0.3  # [N m]
 
 
 @pytest.fixture(scope="module")
 def robot() -> Model:
-    return Model(load_robot("redundant"))
+    return model_of("redundant")
 
 
 @pytest.fixture(scope="module")

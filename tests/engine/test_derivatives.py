@@ -4,7 +4,6 @@ again.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from gough.engine.base import random_motion
 from gough.engine.derivatives import has_regularity, regressor_adjoint, response, smooth_regressor
 from gough.engine.loops import By
 from gough.engine.model import Model
-from gough.mechanism import load_robot
+from tests_support import model_of
 
 CASES = [
     ("five_bar", "task"),
@@ -32,13 +31,8 @@ CASES = [
 SAMPLES = 4
 
 
-@cache
-def _model(robot: str) -> Model:
-    return Model(load_robot(robot))
-
-
 def _motion(robot: str) -> Motion:
-    return random_motion(_model(robot), SAMPLES, seed=3)
+    return random_motion(model_of(robot), SAMPLES, seed=3)
 
 
 def _of(motion: Motion, model: Model, by: By) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -95,7 +89,7 @@ def _covariance(model: Model) -> np.ndarray:
 
 @pytest.mark.parametrize(("robot", "by"), CASES)
 def test_the_derivative_of_the_response_equals_finite_differences(robot: str, by: By) -> None:
-    model, motion = _model(robot), _motion(robot)
+    model, motion = model_of(robot), _motion(robot)
     band = np.full(len(model.home), 0.3)
     load = np.array([2.0, 0.1, -0.2, 0.3, 0.05, 0.0, 0.06, 0.0, 0.0, 0.04])
     chi = model.mechanism.standard.values + np.random.default_rng(0).uniform(
@@ -113,7 +107,7 @@ def test_the_derivative_of_the_response_equals_finite_differences(robot: str, by
 
 @pytest.mark.parametrize(("robot", "by"), CASES)
 def test_the_adjoint_of_the_regressor_equals_finite_differences(robot: str, by: By) -> None:
-    model, motion = _model(robot), _motion(robot)
+    model, motion = model_of(robot), _motion(robot)
     names, covariance, band = _names(model), _covariance(model), np.full(len(model.home), 0.3)
     regressor, adjoint = smooth_regressor(model, names, by), regressor_adjoint(model, names, by)
     _, velocity, acceleration = _of(motion, model, by)
@@ -132,7 +126,7 @@ def test_the_adjoint_of_the_regressor_equals_finite_differences(robot: str, by: 
 
 @pytest.mark.parametrize(("robot", "by"), CASES)
 def test_with_a_narrow_band_the_values_are_those_of_the_model(robot: str, by: By) -> None:
-    model, motion = _model(robot), _motion(robot)
+    model, motion = model_of(robot), _motion(robot)
     names, covariance, band = _names(model), _covariance(model), np.full(len(model.home), 1e-9)
     _, velocity, acceleration = _of(motion, model, by)
     whitened = smooth_regressor(model, names, by)(
@@ -173,7 +167,7 @@ def test_with_a_narrow_band_the_values_are_those_of_the_model(robot: str, by: By
 def test_regularity_is_the_relative_determinant_of_motor_by_platform_motion(
     robot: str, by: By
 ) -> None:
-    model, motion = _model(robot), _motion(robot)
+    model, motion = model_of(robot), _motion(robot)
     q = np.concatenate([model.home[None], motion.q])
     rest = np.zeros((len(q), model.degrees_of_freedom))
     value = response(model, (("regularity", ""),), by)(
@@ -188,7 +182,7 @@ def test_regularity_is_the_relative_determinant_of_motor_by_platform_motion(
 
 
 def test_regularity_changes_its_sign_where_the_motors_lose_the_platform() -> None:
-    model = _model("palida")
+    model = model_of("palida")
     twist = np.linspace(0, 2.2, 111)  # turning a hexapod by about a quarter makes it singular
     position = np.repeat(
         model.home[None, list(model.loops.partitions["task"].independent)], len(twist), axis=0
@@ -207,6 +201,6 @@ def test_regularity_changes_its_sign_where_the_motors_lose_the_platform() -> Non
 
 def test_an_unknown_output_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"leg1\.slider"):
-        response(_model("palida"), (("effort", "leg1.slide"),), "task")
+        response(model_of("palida"), (("effort", "leg1.slide"),), "task")
     with pytest.raises(InvalidInput, match="task"):
-        response(_model("serial6"), (("effort", "q1"),), "task")
+        response(model_of("serial6"), (("effort", "q1"),), "task")

@@ -12,16 +12,17 @@ from gough.engine import Model, base_parameters, check, random_motion
 from gough.mechanism import load_robot
 from gough.mechanism.placement import Placement
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
+from tests_support import model_of
 
 
 @pytest.fixture(scope="module")
 def palida() -> Model:
-    return Model(load_robot("palida"))
+    return model_of("palida")
 
 
 @pytest.fixture(scope="module")
 def five_bar() -> Model:
-    return Model(load_robot("five_bar"))
+    return model_of("five_bar")
 
 
 def test_home_of_palida_is_the_derived_one(palida: Model) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -26,14 +24,9 @@ from gough.excitation import (
 )
 from gough.excitation.design import effort_covariance
 from gough.excitation.search import find_centre
-from gough.mechanism import Limits, load_robot
+from gough.mechanism import Limits
 from gough.mechanism.types import Body, Joint, Mechanism
-
-
-@cache
-def _model(robot: str) -> Model:
-    return Model(load_robot(robot))
-
+from tests_support import model_of
 
 LARGER = ("palida", "orthoglide", "delta", "upv")  # compile for long
 
@@ -128,7 +121,7 @@ def _check(model: Model, found: Design, limits: dict[str, Limits] | None = None)
     ],
 )
 def test_every_robot_gets_a_feasible_trajectory_from_a_cold_start(robot: str) -> None:
-    model = _model(robot)
+    model = model_of(robot)
     found = design(model, starts=1, iterations=60)
     _check(model, found)
     assert np.isfinite(found.value)
@@ -192,7 +185,7 @@ def _random_feasible(model: Model, rng: np.random.Generator, frequency: float) -
 
 @pytest.mark.slow
 def test_designs_beat_the_best_of_50_random_trajectories() -> None:
-    model = _model("h4")
+    model = model_of("h4")
     base = base_parameters(model)
     frequency = first_frequency(model)
     rng = np.random.default_rng(0)
@@ -217,7 +210,7 @@ def test_designs_beat_the_best_of_50_random_trajectories() -> None:
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_each_criterion_wins_by_its_own_measure(criterion: Criterion) -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     base = base_parameters(model, tie_legs=True)
     noise = effort_covariance(model)
     found = {
@@ -235,7 +228,7 @@ def test_each_criterion_wins_by_its_own_measure(criterion: Criterion) -> None:
 
 
 def test_the_value_is_minus_ln_det_at_the_controllers_samples() -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     covariance = np.array([[0.02, 0.01], [0.01, 0.03]])
     found = design(model, covariance=covariance, starts=1, iterations=20)
     trajectory = found.trajectory
@@ -249,7 +242,7 @@ def test_the_value_is_minus_ln_det_at_the_controllers_samples() -> None:
 
 
 def test_a_design_at_rest_starts_and_ends_without_moving() -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     found = design(model, at_rest=True, starts=1, iterations=40)
     _check(model, found)
     _, velocity, acceleration = found.trajectory.at([0.0, found.trajectory.period])
@@ -260,14 +253,14 @@ def test_a_design_at_rest_starts_and_ends_without_moving() -> None:
 
 
 def test_motors_may_be_the_coordinates() -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     found = design(model, coordinates="actuated", starts=1, iterations=40)
     assert found.trajectory.coordinates == model.mechanism.actuated
     _check(model, found)
 
 
 def test_a_free_frequency_is_moved_and_ends_on_the_controllers_clock() -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     fixed = design(model, frequency=0.5, starts=1, iterations=80)
     free = design(model, frequency=0.5, optimise_frequency=True, starts=1, iterations=80)
     _check(model, free)
@@ -277,7 +270,7 @@ def test_a_free_frequency_is_moved_and_ends_on_the_controllers_clock() -> None:
 
 
 def test_slow_and_fast_runs_are_designed_jointly() -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     usual = first_frequency(model)
     runs = (Run(frequency=usual), Run(frequency=usual / 5, harmonics=3, periods=2))
     found = design(model, runs=runs, starts=1, iterations=60)
@@ -295,7 +288,7 @@ def test_slow_and_fast_runs_are_designed_jointly() -> None:
 
 
 def test_loaded_and_unloaded_runs_separate_the_payload() -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     found = design(model, runs=(Run(), Run(payload="disc")), starts=1, iterations=60)
     _check(model, found)
     assert any(name.startswith("payload.disc.") for name in found.base.names)
@@ -307,7 +300,7 @@ def test_loaded_and_unloaded_runs_separate_the_payload() -> None:
 
 
 def test_limits_can_be_narrowed_and_are_kept() -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     limits = {"left.motor": Limits(velocity=1.0), "tool.x": Limits(position=(-0.05, 0.02))}
     found = design(model, limits=limits, starts=1, iterations=40)
     whole = {
@@ -324,7 +317,7 @@ def test_limits_can_be_narrowed_and_are_kept() -> None:
 
 
 def test_a_start_outside_the_limits_is_not_the_end() -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     found = design(model, limits={"tool.x": Limits(position=(0.03, 0.12))}, starts=1, iterations=30)
     x = found.trajectory.at(np.linspace(0, found.trajectory.period, 500))[0][:, 0]
     assert x.min() >= 0.03
@@ -332,7 +325,7 @@ def test_a_start_outside_the_limits_is_not_the_end() -> None:
 
 
 def test_impossible_limits_are_named() -> None:
-    model = _model("h4")
+    model = model_of("h4")
     with pytest.raises(InfeasibleDesign, match=r"effort of 'leg1\.motor'.*relax"):
         design(model, limits={"leg1.motor": Limits(effort=1.0)})
     with pytest.raises(InfeasibleDesign, match=r"position of 'platform\.x'.*relax"):
@@ -347,7 +340,7 @@ def test_a_limit_that_stops_the_smallest_trajectory_is_named(quantity: str) -> N
         InfeasibleDesign, match=rf"the {quantity} of 'right\.motor' in .* stops every trajectory"
     ):
         design(
-            _model("five_bar"),
+            model_of("five_bar"),
             frequency=0.5,
             starts=1,
             limits={"right.motor": Limits(**{quantity: 1e-6})},
@@ -370,7 +363,7 @@ def test_a_limit_that_stops_the_smallest_trajectory_is_named(quantity: str) -> N
 )
 def test_numbers_no_design_can_have_are_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        design(_model("five_bar"), **options)  # type: ignore[arg-type]
+        design(model_of("five_bar"), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -383,11 +376,11 @@ def test_numbers_no_run_can_have_are_refused(name: str, value: float) -> None:
 
 def test_too_few_harmonics_for_the_parameters_are_an_error() -> None:
     with pytest.raises(NotIdentifiable, match="more harmonics"):
-        design(_model("serial6"), harmonics=1, samples=8)
+        design(model_of("serial6"), harmonics=1, samples=8)
 
 
 def test_the_same_seed_gives_the_same_design() -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     first, second = (design(model, starts=1, iterations=15, seed=4) for _ in range(2))
     assert np.array_equal(first.trajectory.mu, second.trajectory.mu)
     other = design(model, starts=1, iterations=15, seed=5)
@@ -395,7 +388,7 @@ def test_the_same_seed_gives_the_same_design() -> None:
 
 
 def test_progress_is_reported_and_the_result_can_be_stored(tmp_path: object) -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     seen: list[tuple[int, float, float]] = []
     found = design(model, starts=1, iterations=15, progress=lambda *step: seen.append(step))
     assert len(seen) >= 10
@@ -416,17 +409,17 @@ def test_progress_is_reported_and_the_result_can_be_stored(tmp_path: object) -> 
 
 
 def test_the_first_frequency_lets_the_highest_harmonic_meet_a_motor_limit() -> None:
-    model = _model("palida")  # range +-0.2 m, 2 m/s, 25 m/s2
+    model = model_of("palida")  # range +-0.2 m, 2 m/s, 25 m/s2
     highest = min(2 / (2 * np.pi * 0.2), np.sqrt(25 / 0.2) / (2 * np.pi))
     assert 5 * first_frequency(model, 5) == pytest.approx(highest, rel=1e-3)
 
 
 def test_wrong_arguments_are_refused() -> None:
-    model = _model("five_bar")
+    model = model_of("five_bar")
     with pytest.raises(InvalidInput, match="expected one of"):
         design(model, criterion="x")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="actuated"):
-        design(_model("serial6"), coordinates="task")
+        design(model_of("serial6"), coordinates="task")
     with pytest.raises(InvalidInput, match=r"tool\.x"):
         design(model, limits={"tool.xx": Limits(velocity=1.0)})
     with pytest.raises(InvalidInput, match="disc"):

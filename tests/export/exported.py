@@ -10,14 +10,8 @@ from gough.core.errors import GoughError
 from gough.core.parameters import INERTIAL
 from gough.engine import Model
 from gough.fitting.pseudo_inertia import group_bodies, possible_body, prior_body
-from gough.mechanism import load_robot
 from gough.mechanism.placement import Placement
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
-
-
-@cache
-def model_of(name: str) -> Model:
-    return Model(load_robot(name))
 
 
 def possible_bodies(model: Model) -> dict[str, np.ndarray]:

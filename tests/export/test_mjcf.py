@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from exported import chain_with, closed_chain, joint_terms, model_of, possible_bodies
+from exported import chain_with, closed_chain, joint_terms, possible_bodies
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
@@ -21,6 +21,7 @@ from gough.export.contents import standard_values
 from gough.export.mjcf_writer import to_mjcf
 from gough.mechanism import bundled_robots
 from gough.mechanism.types import Joint, Mechanism
+from tests_support import model_of
 
 mujoco = pytest.importorskip("mujoco")
 ROBOTS = [name for name, _ in bundled_robots()]

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from exported import chain_with, closed_chain, joint_terms, model_of, possible_bodies
+from exported import chain_with, closed_chain, joint_terms, possible_bodies
 
 from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
@@ -16,6 +16,7 @@ from gough.export.contents import check_terms, standard_values
 from gough.export.urdf_writer import to_urdf
 from gough.mechanism import bundled_robots
 from gough.mechanism.placement import roll_pitch_yaw
+from tests_support import model_of
 
 pin = pytest.importorskip("pinocchio")
 ROBOTS = [name for name, _ in bundled_robots()]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from exported import closed_chain, model_of, possible_bodies
+from exported import closed_chain, possible_bodies
 from foreign import SQUARE, described
 
 from gough.engine import Model, random_motion
@@ -15,6 +15,7 @@ from gough.export.contents import check_terms, standard_values
 from gough.export.mjcf_writer import to_mjcf
 from gough.export.urdf_writer import to_urdf
 from gough.mechanism import bundled_robots, load_robot
+from tests_support import model_of
 
 ROBOTS = [name for name, _ in bundled_robots()]
 

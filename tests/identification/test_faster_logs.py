@@ -9,17 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gough import Model, Recording, identify, load_robot, payload
+from gough import Model, Recording, identify, payload
 from gough.identification.experiment import prepare_with_settings
 from gough.identification.validation import validate_result
 from gough.processing import Processing, raised_cutoff
+from tests_support import model_of
 
 RATE = 400.0
 
 
 @pytest.fixture(scope="module")
 def arm() -> Model:
-    return Model(load_robot("five_bar"))
+    return model_of("five_bar")
 
 
 def log(model: Model, pace: float, seed: int, load: np.ndarray | None = None) -> Recording:

@@ -18,7 +18,8 @@ import numpy as np
 from gough.engine import Model
 from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
-from gough.mechanism import load_robot, parse_robot
+from gough.mechanism import parse_robot
+from tests_support import model_of
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -228,7 +229,7 @@ def emps_log() -> Recording:
 
 def upv() -> Model:
     """The bundled robot."""
-    return Model(load_robot("upv"))
+    return model_of("upv")
 
 
 def upv_log(run: str) -> Recording:

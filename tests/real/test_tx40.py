@@ -12,8 +12,8 @@ from gough.app.identify import identify
 from gough.core.motion import Motion
 from gough.engine import Model, base_parameters
 from gough.logs.recording import Recording
-from gough.mechanism import load_robot
 from gough.processing import in_robot_order
+from tests_support import model_of
 
 pytestmark = pytest.mark.skipif(
     not machines.available("staubli_tx40"), reason="the log is not there"
@@ -32,7 +32,7 @@ ROTOR = (0.616, 1.95, 0.00964)  # of motor 6: fv, fs, ia
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return Model(load_robot("tx40"))
+    return model_of("tx40")
 
 
 def motor_log() -> Recording:

@@ -17,15 +17,9 @@ from gough.fitting.selection import Symmetry, WeakDirection
 from gough.identification import Fit, Identification
 from gough.identification.structures import FrictionStructure, ModelChoice
 from gough.identification.validation import validate
-from gough.mechanism import load_robot
+from tests_support import model_of as robot
 
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror=alert(1)>\"'&"
-
-
-@cache
-def robot(name: str) -> Model:
-    """A bundled robot, compiled once."""
-    return Model(load_robot(name))
 
 
 def motion(model: Model, seed: int, samples: int = 400, size: float = 0.012) -> Motion:

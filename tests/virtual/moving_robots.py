@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from gough.core.trajectory import Fourier
 from gough.engine import Model
-from gough.mechanism import load_robot
-
-
-@cache
-def model_of(name: str) -> Model:
-    return Model(load_robot(name))
 
 
 def excitation(

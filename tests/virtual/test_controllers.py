@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from moving_robots import excitation, model_of, without
+from moving_robots import excitation, without
 from second_order_drive import SecondOrderDrive
 
 from gough.core.errors import SimulationFailed
 from gough.engine import base_parameters, random_motion, standard_from_base
 from gough.virtual import PID, ComputedTorque, IdealDrive, RobotModel, simulate
 from gough.virtual.controllers import nominal_mass
+from tests_support import model_of
 
 
 def test_gains_put_three_poles_of_each_axis_at_the_bandwidth() -> None:

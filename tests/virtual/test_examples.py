@@ -9,10 +9,10 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from moving_robots import model_of
 
 from gough.virtual import PID, ComputedTorque
 from gough.virtual.reference import build_reference
+from tests_support import model_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from moving_robots import excitation, model_of, without
+from moving_robots import excitation, without
 from scipy.integrate import solve_ivp
 from scipy.special import ellipj, ellipk
 
@@ -18,6 +18,7 @@ from gough.virtual import GoughPlant, PlantSettings, simulate
 from gough.virtual.mujoco_plant import mujoco_plant
 from gough.virtual.pinocchio_plant import ConstrainedTree, pinocchio_plant
 from gough.virtual.plant import Plant, count_substeps, friction_rate
+from tests_support import model_of
 
 PLANTS: tuple[Callable[[PlantSettings], Plant], ...] = (GoughPlant, pinocchio_plant, mujoco_plant)
 

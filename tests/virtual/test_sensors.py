@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from moving_robots import excitation, model_of
+from moving_robots import excitation
 
 from gough.core.errors import InvalidInput
 from gough.mechanism.types import Noise
 from gough.virtual import Simulation, record, simulate
+from tests_support import model_of
 
 
 @pytest.fixture(scope="module")

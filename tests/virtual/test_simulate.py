@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from measured_feedback import MeasuredFeedback
-from moving_robots import excitation, model_of, without
+from moving_robots import excitation, without
 from paths import PointToPoint, sines
 from second_order_drive import SecondOrderDrive
 
@@ -17,6 +17,7 @@ from gough.engine import Model
 from gough.mechanism.types import Noise
 from gough.virtual import PID, ComputedTorque, RobotModel, record, simulate
 from gough.virtual.reference import build_reference
+from tests_support import model_of
 
 
 @pytest.fixture(scope="module")
