@@ -204,10 +204,10 @@ MUTATIONS = (
         "gaps of the clock",
     ),
     Mutation(
-        "logs/checks.py",
-        "jumps = np.flatnonzero(deviation > JUMP_RATIO * allowed)",
-        "jumps = np.flatnonzero(deviation > 100 * JUMP_RATIO * allowed)",
-        "tests/logs/test_checks.py tests/logs/test_units_and_wraps.py",
+        "logs/jumps.py",
+        "large = magnitude > np.maximum(JUMP_RATIO * usual, least)",
+        "large = magnitude > np.maximum(100 * JUMP_RATIO * usual, least)",
+        "tests/logs/test_outliers_and_jumps.py",
         "jumps of a position",
     ),
     Mutation(
