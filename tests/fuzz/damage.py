@@ -137,7 +137,7 @@ def damage_structure(content: Any, rng: random.Random) -> Any:
             for _ in range(rng.choice((1, 3, 70))):
                 container[key] = [container[key]]
         else:
-            container[key] = rng.choice(HOSTILE)
+            container[key] = deepcopy(rng.choice(HOSTILE))
     return content
 
 

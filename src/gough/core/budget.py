@@ -41,7 +41,7 @@ MAX_JSON_CHARACTERS = 64 * 2**20
 MAX_YAML_CHARACTERS = 2**18  # beside a URDF; a hundred loops have ten thousand
 MAX_TABLE_BYTES = 64 * 2**20  # of trajectories and of the logs of a fleet
 MAX_TEXT_NESTING = 60  # brackets inside brackets, and parts of a dotted key; robot files have five
-MAX_DIGITS = 400  # of one number; a double has seventeen
+MAX_DIGITS = 300  # of one number: those of a double have at most 309
 MAX_XML_DEPTH = 200  # nested elements; MJCF nests a body for each link of a chain
 MAX_XML_ELEMENTS = 100_000  # a humanoid with hands has three thousand
 

@@ -614,6 +614,8 @@ def _from_table(text: str, robot: str) -> Sampled:
             + ", ".join(f"'{heading}'" for heading in list(column)[:6])
         )
     table = np.array([list(map(float, line)) for line in lines if line])
+    if not np.isfinite(table).all():
+        raise InvalidTrajectory("the table holds numbers that are not finite")
     signals: dict[str, Any] = {}
     for signal in SIGNAL_UNITS:
         headings = [_heading(name, signal, unit) for name, unit in zip(coordinates, units)]

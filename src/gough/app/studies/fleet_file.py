@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -90,7 +91,7 @@ def _read_header(file: str, settings: FleetSettings) -> _Header:
         ) from None
     except InvalidInput as error:
         raise InvalidStudy(f"{file}: {error}") from None
-    if (folder / robot).is_file():
+    if os.path.isfile(folder / robot):
         robot = str(folder / robot)
     return _Header(
         robot=robot,

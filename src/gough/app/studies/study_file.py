@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -184,7 +185,7 @@ def resolve_paths(
             return [resolve(name, entry) for entry in given]
         if not isinstance(given, str):
             return given
-        if name == "robot" and not (folder / given).is_file():
+        if name == "robot" and not os.path.isfile(folder / given):
             return given
         if name not in LOG_OPTIONS:
             return str(folder / given)

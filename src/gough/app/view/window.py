@@ -11,6 +11,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gough.app.report.scene import skeleton, upright
+from gough.app.view.guard import guarded_server, new_token
 from gough.app.view.posture import Posture
 from gough.core.arrays import FloatArray
 from gough.core.display import import_optional
@@ -58,7 +59,8 @@ def playback(model: Model, recording: Recording, result: Identification | None =
 class Window:
     """A robot in the browser: sliders for its motors, a handle at its platform, playback of logs.
 
-    It listens on this machine only by default, on the next free port if its own is taken.
+    It listens on this machine only by default, on the next free port if its own is taken, and
+    answers only to the address with its token.
     """
 
     def __init__(
@@ -73,10 +75,13 @@ class Window:
         self.fits = tuple(fits)
         self._lock = RLock()
         mechanism = posture.chain.loops.mechanism
-        self._server = import_optional("viser", "view").ViserServer(
-            host=host, port=port, label=mechanism.name, verbose=False
-        )
-        self.address = f"http://{host}:{self._server.get_port()}"
+        viser = import_optional("viser", "view")
+        token = new_token()
+        with guarded_server(token):
+            self._server = viser.ViserServer(
+                host=host, port=port, label=mechanism.name, verbose=False
+            )
+        self.address = f"http://{host}:{self._server.get_port()}/{token}/"
         axes = upright(mechanism.gravity)
         self._server.scene.set_up_direction(tuple(axes[2]))
         self._drawn: dict[str, Any] = {}
