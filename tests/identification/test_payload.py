@@ -17,7 +17,9 @@ from gough.engine import Model
 from gough.fitting.load_fit import LoadProblem
 from gough.fitting.regression import Regression
 from gough.identification import Identification
+from gough.identification.experiment import with_measured_payload
 from gough.identification.payload import _physically_consistent, _Unknowns, payload
+from gough.identification.stated_values import contradiction, stated_payload_notices
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.mechanism.types import Payload
@@ -281,6 +283,23 @@ def stewart() -> tuple[Model, Recording]:
     return model, replace(record(run, seed=1), payload=None)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("noise", [30e-6, 1.5e-3])
+def test_position_noise_is_part_of_the_standard_errors(noise: float) -> None:
+    """Ten logs of five periods: mean standard error over scatter, mean over the ten parameters."""
+    model = Model(load_robot("stewart"))
+    robot = carrying(model, dict(zip(INERTIAL, TEN)))
+    run = simulate(robot, fourier(robot, 0.4, 0.25), periods=5, payload="brick")
+    sensors = replace(model.mechanism.noise, position=noise)
+    estimates = []
+    for seed in range(10):
+        recording = replace(record(run, seed=seed, noise=sensors), payload=None)
+        estimates.append(payload(model, [recording]).estimate)
+    scatter = np.std([estimate.values for estimate in estimates], axis=0, ddof=1)
+    std = np.mean([estimate.std for estimate in estimates], axis=0)
+    assert 0.75 < np.exp(np.mean(np.log(std / scatter))) < 1.35
+
+
 def test_a_weighed_load_needs_only_the_rest(stewart: tuple[Model, Recording]) -> None:
     model, recording = stewart
     plain, weighed = (payload(model, [recording], **given) for given in ({}, {"mass": 500.0}))
@@ -310,9 +329,9 @@ def test_a_stated_mass_that_the_log_contradicts_is_an_error(
     assert payload(five_bar, [recording], mass=0.7).level == "ok"
     found = payload(five_bar, [recording], mass=0.75)
     assert found.level == "error"
-    (notice,) = [notice for notice in found.notices if notice.rule == "stated mass"]
+    (notice,) = [notice for notice in found.notices if notice.rule == "stated value"]
     assert notice.numbers["stated"] == 0.75
-    assert notice.numbers["mass"] == pytest.approx(0.7, abs=5 * notice.numbers["std"])
+    assert notice.numbers["value"] == pytest.approx(0.7, abs=5 * notice.numbers["std"])
 
 
 def test_a_sum_of_parameters_that_is_seen_is_given() -> None:
@@ -381,6 +400,14 @@ def test_a_measured_mass_is_enough_where_no_log_names_its_payload(
             robot, [five_bar_log], loaded=[log(loaded, 1)], payload="mass=0.7", cutoff=20.0
         )
         assert result.payload[f"payload.{name}.m"]["value"] == pytest.approx(0.7, abs=0.02)
+        assert not any(notice.rule == "stated value" for notice in result.notices)
+    estimate = result.estimate
+    assert contradiction(estimate, "payload.load.m", 0.7) is None
+    declared = with_measured_payload(none, "mass=0.9")
+    carried = [replace(log(loaded, 1), payload="load")]
+    (notice,) = stated_payload_notices(declared, carried, "mass=0.9", estimate)
+    assert notice.level == "error"
+    assert notice.numbers["stated"] == 0.9
 
 
 def test_a_measured_mass_does_not_choose_between_payloads(

@@ -57,6 +57,7 @@ from gough.identification.problems import (
 )
 from gough.identification.result import Identification, fits_of
 from gough.identification.settings import AUTO_TERMS, IdentifySettings
+from gough.identification.stated_values import stated_payload_notices
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
 from gough.identification.validation import (
@@ -168,7 +169,8 @@ def fit_logs(
     report(0.9)
 
     fitted = _validate(experiment, held_out_logs, run, settings)
-    notices = []
+    estimate = fitted.identification.estimate
+    notices = stated_payload_notices(model, loaded, settings.payload, estimate)
     history: tuple[str, ...] = ()
     if elimination is not None:
         notices += _changed_parameters(elimination)

@@ -26,7 +26,6 @@ from gough.core.options import (
     with_settings,
 )
 from gough.core.record import Columns, Record
-from gough.core.statistics import student_tail
 from gough.engine import Model, Robot, as_model
 from gough.engine.columns import column_names
 from gough.fitting.estimate import (
@@ -43,6 +42,7 @@ from gough.identification.experiment import match_logs
 from gough.identification.load_friction import refuse_load_friction
 from gough.identification.load_problem import load_problem, unloaded_robot
 from gough.identification.result import Identification
+from gough.identification.stated_values import contradiction
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing, raised_cutoff
@@ -55,10 +55,6 @@ MIN_SAMPLES_PER_LOAD_PARAMETER = 3
 INCONSISTENT_SIGMAS = 2.0
 # Iterations of the heaviest load and its unobserved mass: to 1e-3 if they contract by 4/5 each.
 HEAVIEST_LOAD_ITERATIONS = 30
-# A stated mass is contradicted if its deviation has a probability below this and exceeds this
-# fraction of the mass.
-CONTRADICTED_MASS_PROBABILITY = 1e-3
-MATERIAL_FRACTION = 0.005
 NEGLIGIBLE_CONTRAST = 0.01  # of a combination, in units of what a load can have
 HEAVIEST_LOAD_SIGMAS = 3.0  # standard errors added to the mass for the heaviest load
 # Without a weighed mass: so many times the load whose weight is the largest effort.
@@ -349,7 +345,10 @@ def payload(
     notices = [*_notices(loads[-1], exact=exact)]
     if chosen.mass is not None and not load_changes:
         free = _Unknowns.of(model, problem.regression, replace(chosen, mass=None))
-        notices += _stated_mass_notices(chosen.mass, free.load(problem, *free.fit(problem)))
+        load = free.load(problem, *free.fit(problem))
+        notice = contradiction(load.estimate, LOAD_PARAMETERS[0], chosen.mass)
+        if load.observed[0] and notice is not None:
+            notices.append(notice)
     return PayloadResult(
         robot=model.mechanism.name,
         load=loads[-1],
@@ -649,37 +648,6 @@ def _change(
     time_after = clock[last - 1] - clock[middle]
     within = float(max(time_before, time_after))
     return Change(log.source, float(data.time[middle]), within, before, after)
-
-
-def _stated_mass_notices(stated: float, free: Load) -> list[Notice]:
-    """Warn if the logs determine a mass that contradicts the stated one.
-
-    The difference has to be significant at the 0.1 % level, and more than 0.5 % of the mass.
-
-    Args:
-        stated: Mass that was given. [kg]
-        free: The load with its mass estimated.
-    """
-    mass = float(free.estimate.values[0])
-    std = float(free.estimate.std[0])
-    if not free.observed[0] or not std:
-        return []
-    t_value = abs(stated - mass) / std
-    p_value = 2 * float(student_tail(np.array(t_value), free.estimate.degrees_of_freedom[0]))
-    if p_value > CONTRADICTED_MASS_PROBABILITY or abs(stated - mass) < MATERIAL_FRACTION * stated:
-        return []
-    number, error = rounded(mass, std)
-    return [
-        Notice(
-            rule="stated mass",
-            level="error",
-            text=f"the mass is stated as {stated:g} kg, but the logs say {number} +- {error} kg, "
-            f"{t_value:.0f} standard errors away; all other parameters rest on the stated mass",
-            advice="weigh the load again, or leave out `mass`; the unloaded model or the drive "
-            "gains may also be wrong",
-            numbers={"stated": stated, "mass": mass, "std": std},
-        )
-    ]
 
 
 def _notices(load: Load, *, exact: bool) -> Iterator[Notice]:
