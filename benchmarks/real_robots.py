@@ -53,6 +53,7 @@ CANDIDATES = {
     "wls": IdentifySettings(estimator="wls"),
     "gm": IdentifySettings(estimator="gm"),
     "robust": IdentifySettings(estimator="robust"),
+    "auto": IdentifySettings(estimator="auto"),
     "gm, terms added": IdentifySettings(estimator="gm", terms="auto"),
 }
 
@@ -109,7 +110,7 @@ def held_out(robots: Sequence[str] = ()) -> Iterator[Row]:
                     continue
                 processing = result.processing  # the same for all candidates
                 errors_of_code = c_errors(model, result, judged)
-                remark = f"refused {errors_of_code.refused}"
+                remark = f"{result.estimator}, refused {errors_of_code.refused}"
                 if settings.terms == "auto":
                     steps = [n for n in result.notices if n.rule == "terms" and n.where]
                     added = [f"{n.text.split(' was ')[0]} ({n.where})" for n in steps]
@@ -281,6 +282,10 @@ CASES = {"tx40": tx40, "pendulum": pendulum, "upv": upv, "emps": emps, "sigmas":
 def main() -> None:
     """Print the tables asked for, or all."""
     words = ["emps"] if "--small" in sys.argv else sys.argv[1:]
+    if words[:1] == ["held_out"]:
+        for row in held_out(words[1:]):
+            print(" | ".join(row), flush=True)
+        return
     for name in words or CASES:
         for row in CASES[name]():
             print(" | ".join(row), flush=True)

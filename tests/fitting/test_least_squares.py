@@ -312,3 +312,12 @@ def test_gauss_markov_fits_repetitions_that_do_not_scatter(scatter):
     np.testing.assert_allclose(estimate.values, np.linalg.lstsq(*stack(clean))[0], rtol=1e-9)
     with pytest.raises(InvalidInput, match="not positive"):
         GaussMarkov(covariance=np.zeros((3, 3))).fit(problem)
+
+
+def test_gauss_markov_fits_repetitions_that_differ_in_one_direction_only():
+    """Three rows that scatter together have a singular covariance: weights come from residuals."""
+    clean = make_problem(noise=0.01)
+    together = np.outer([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) * 1e-8
+    estimate = GaussMarkov().fit(replace(clean, covariance=together))
+    expected = GaussMarkov(covariance="estimated").fit(clean)
+    np.testing.assert_allclose(estimate.values, expected.values, rtol=1e-9)

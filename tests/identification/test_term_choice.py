@@ -17,7 +17,7 @@ from gough.engine import Model, base_parameters
 from gough.fitting.regression import Regression
 from gough.identification import IdentifySettings, prepare
 from gough.identification.structures import ModelChoice
-from gough.identification.term_choice import _term_blocks, _TermComparison, choose_terms
+from gough.identification.term_choice import _TermComparison, choose_terms, term_blocks
 from gough.identification.validation import validate_result
 from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
@@ -136,7 +136,7 @@ def test_errors_from_moments_are_those_of_refitting_without_each_fold_and_predic
         mask=mask,
         recording=np.repeat([0, 1, 2], 100),
     )
-    blocks = _term_blocks(problem)
+    blocks = term_blocks(problem)
     block = blocks.label
     n_blocks = blocks.n_blocks // 3
     fold = block // n_blocks

@@ -14,7 +14,7 @@ from gough.fitting.gain_problem import GainProblem
 from gough.fitting.problem import PeriodicProblem, needed_problem
 from gough.fitting.regression import BlockStatistics
 from gough.fitting.robust import Robust
-from gough.identification.estimators import ESTIMATORS
+from gough.identification.estimators import AUTO_ESTIMATOR, ESTIMATORS
 from gough.identification.fit import fit_logs
 from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
 from gough.identification.result import Identification
@@ -97,6 +97,10 @@ def identify_logs(
         merge_settings(IdentifySettings, settings, options),
         work or FactorSettings(),
     )
+    if chosen.estimator == AUTO_ESTIMATOR:
+        raise InvalidInput(
+            "the estimator is chosen on logs in memory; name one of gm, wls, ls or feasible"
+        )
     estimator = (
         ESTIMATORS.get(chosen.estimator) if isinstance(chosen.estimator, str) else chosen.estimator
     )

@@ -22,7 +22,7 @@ from gough.fitting.problem import (
     statistics_of,
 )
 from gough.fitting.regression import Regression
-from gough.fitting.row_noise import estimate_row_noise
+from gough.fitting.row_noise import MIN_ROW_CORRELATION_EIGENVALUE, estimate_row_noise
 from gough.fitting.solve import Solution, solve
 from gough.fitting.uncertainty import (
     Uncertainty,
@@ -159,16 +159,21 @@ class GaussMarkov:
 
 
 def _scatters(problem: LinearProblem) -> bool:
-    """Return whether the problem's own covariance has more than rounding in every row.
+    """Return whether the problem's own covariance has more than rounding in every direction.
 
-    It is that of repetitions, which may be equal: then it gives no weights.
+    It is that of repetitions, which may be equal, or differ in fewer directions than there are
+    rows: then it gives no weights.
     """
     covariance = getattr(problem, "covariance", None)
     if covariance is None or not isinstance(problem, Regression):
         return covariance is not None
     rms = np.sqrt((problem.effort**2).mean(axis=0))
     deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
-    return bool((deviation > SCATTER_ROUNDING * rms).all())
+    if not (deviation > SCATTER_ROUNDING * rms).all():
+        return False
+    correlation = covariance / (deviation[..., :, None] * deviation[..., None, :])
+    smallest = np.linalg.eigvalsh(correlation)[..., 0]
+    return bool((smallest > MIN_ROW_CORRELATION_EIGENVALUE).all())
 
 
 def _fit_with_estimated_noise(

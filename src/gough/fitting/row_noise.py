@@ -38,6 +38,10 @@ class _Singular(Exception):
     """The noise of some rows is a combination of that of others."""
 
 
+class _NotSettled(Exception):
+    """The covariance between rows still changes after all passes."""
+
+
 def estimate_row_noise(
     statistics: BlockStatistics,
     *,
@@ -50,10 +54,10 @@ def estimate_row_noise(
 
     Passes end when the covariance changes by less than `tolerance` of itself; from
     `PATIENT_PASSES` on it is enough that no parameter moves by more than `SETTLED_STEP`
-    standard errors, and steps are halved. If that is not reached either, the most likely
-    pass is taken and a notice says so. Weights that diverge until a row is fitted exactly
-    are replaced by those of the first pass, a covariance that is singular or of too few
-    samples by that of single rows.
+    standard errors, and steps are halved. If weights of single rows do not reach that either,
+    the most likely pass is taken and a notice says so. Weights that diverge until a row is
+    fitted exactly are replaced by those of the first pass, a covariance between rows that does
+    not settle, is singular or of too few samples by that of single rows.
 
     Args:
         statistics: With the rows side by side if `full`.
@@ -74,7 +78,7 @@ def estimate_row_noise(
         if full:
             start.check_enough_samples()
         return _iterate(start, iterations, tolerance)
-    except _Singular as reason:
+    except (_Singular, _NotSettled) as reason:
         single = estimate_row_noise(
             statistics,
             iterations=iterations,
@@ -133,6 +137,10 @@ def _iterate(start: RowNoise, iterations: int, tolerance: float | None) -> RowNo
             return now
     if tolerance is None or moved <= SETTLED_STEP:
         return now
+    if any(len(group.valid_rows) > 1 for group in start.row_groups):
+        raise _NotSettled(
+            f"the covariance between joint equations still changes after {iterations} iterations"
+        )
     text = (
         f"row weights still change after {iterations} iterations and change parameters by up to "
         f"{moved:.2g} standard errors; the most likely iteration was taken"

@@ -38,6 +38,7 @@ from gough.identification.problems import (
 )
 
 ALL = "all"
+AUTO_ESTIMATOR = "auto"
 PROBLEMS = (
     LinearProblem,
     GainProblem,
@@ -117,7 +118,7 @@ PREFERRED = (
 
 def register_estimator(name: str, estimator: Estimator) -> Estimator:
     """Give an estimator a name for `identify` and the command line; return the estimator."""
-    if name in ESTIMATORS or name == ALL:
+    if name in ESTIMATORS or name in (ALL, AUTO_ESTIMATOR):
         raise InvalidInput(
             f"there is already an estimator '{name}'; choose another name",
             name=name,

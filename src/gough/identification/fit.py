@@ -28,12 +28,15 @@ from gough.fitting.problem import (
     SimulationProblem,
     needed_problem,
 )
-from gough.fitting.regression import concatenate
+from gough.fitting.regression import Regression, concatenate
 from gough.fitting.selection import Elimination, essential_parameters
 from gough.identification.added_terms import AddedTerms, added_terms
 from gough.identification.constants import FittedConstants, with_constants
+from gough.identification.estimator_choice import CHOSEN_FROM, choose_estimator
 from gough.identification.estimators import (
     ALL,
+    AUTO_ESTIMATOR,
+    ESTIMATORS,
     EstimatorRun,
     physical_parameters,
     select_estimators,
@@ -121,6 +124,10 @@ def fit_logs(
     held_out = _read(held_out, "held_out")
     gains = nominal_gains(model, settings.gains)
     with_currents = bool(loaded) and loaded[0].effort is None
+    asked = settings.to_dict()
+    automatic = settings.estimator == AUTO_ESTIMATOR
+    if automatic:  # until logs are processed
+        settings = replace(settings, estimator=CHOSEN_FROM[0])
     estimators = select_estimators(settings.estimator, gains, with_currents=with_currents)
 
     try:
@@ -134,6 +141,11 @@ def fit_logs(
     report(0.4)
 
     problem: Any = whole or prepared.logs.problem
+    choice_notices: tuple[Notice, ...] = ()
+    if automatic and isinstance(problem, Regression):
+        name, choice_notices = choose_estimator(problem, ESTIMATORS)
+        settings = replace(settings, estimator=name)
+        estimators = select_estimators(name, gains, with_currents=with_currents)
     chooser = selection_estimator(settings.estimator, estimators)
     elimination = None
     if settings.essential:
@@ -185,8 +197,10 @@ def fit_logs(
     }
     identification = replace(
         fitted.identification,
+        settings=asked,
         notices=(
             *notices,
+            *choice_notices,
             *added.notices,
             *constants.notices,
             *fitted.identification.notices,

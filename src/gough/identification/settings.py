@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gough.core.options import Settings, nested, option
 from gough.engine.base import TIE_LEGS
 from gough.fitting.problem import Estimator
-from gough.identification.estimators import ALL, ESTIMATORS
+from gough.identification.estimators import ALL, AUTO_ESTIMATOR, ESTIMATORS
 from gough.processing import Processing
 
 GIVEN_TERMS = "given"
@@ -23,8 +23,9 @@ class IdentifySettings(Settings):
         "gm",
         "Estimator to use. gm: Gauss-Markov; ml: filter cut-off by likelihood; feasible: "
         "physically consistent (positive mass and inertia); tls, gain_ml: with drive gains, from "
-        "loaded logs; all: side by side.",
-        choices=lambda: (*ESTIMATORS, ALL),
+        "loaded logs; auto: gm, or wls, ls or robust where it predicts left-out logs (of one log: "
+        "parts of it) better than chance explains; all: side by side.",
+        choices=lambda: (*ESTIMATORS, AUTO_ESTIMATOR, ALL),
     )
     payload: str | None = option(
         None,

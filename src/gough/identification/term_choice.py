@@ -128,7 +128,7 @@ def choose_terms(experiment: Experiment, held_out: Experiment | None = None) -> 
     Held-out logs show what the proposed terms are worth; they do not decide.
     """
     problem = experiment.problem
-    blocks = _term_blocks(problem)
+    blocks = term_blocks(problem)
     statistics = statistics_by_label(problem, blocks.label, blocks.n_blocks)
     weights = weighted_fit(statistics).weights
     # Fixed weights: directions that the logs hardly determine stay small, so that the
@@ -222,7 +222,7 @@ def _relative_errors(recorded: Regression, values: FloatArray) -> list[float]:
     return relative
 
 
-class _TermBlocks(NamedTuple):
+class TermBlocks(NamedTuple):
     """Blocks of the samples, and the folds they make up."""
 
     label: IntArray  # block of each sample, -1 at the borders of folds, (t,)
@@ -235,7 +235,7 @@ class _TermBlocks(NamedTuple):
         return sum(len(fold) for fold in self.folds)
 
 
-def _term_blocks(problem: Regression) -> _TermBlocks:
+def term_blocks(problem: Regression) -> TermBlocks:
     """Return blocks numbered fold by fold; a fold is a log, or a part of the only one."""
     log = np.zeros(len(problem), np.int64)
     if problem.recording is not None:
@@ -262,7 +262,7 @@ def _term_blocks(problem: Regression) -> _TermBlocks:
     for fold in range(n_folds):
         first_block = fold * blocks_per_fold
         folds.append(list(range(first_block, first_block + blocks_per_fold)))
-    return _TermBlocks(label, folds, "blocks" if inside_logs else "logs")
+    return TermBlocks(label, folds, "blocks" if inside_logs else "logs")
 
 
 def _label_blocks(label: IntArray, samples: IntArray, fold: int, blocks_per_fold: int) -> None:
@@ -279,7 +279,7 @@ class _TermComparison:
         fitted: Regression,
         recorded: Regression,
         *,
-        blocks: _TermBlocks,
+        blocks: TermBlocks,
         weights: FloatArray,
     ) -> None:
         self._folds = blocks.folds

@@ -1,0 +1,103 @@
+"""Choose the estimator by how well it predicts logs, or parts of one, that were left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gough.core.arrays import TINY, FloatArray, IntArray
+from gough.core.errors import GoughError
+from gough.core.notices import Notice
+from gough.fitting.acceptance import gain_test
+from gough.fitting.regression import Regression
+from gough.identification.term_choice import TermBlocks, term_blocks
+
+# The first is the result unless another one predicts better than chance explains.
+CHOSEN_FROM = ("gm", "wls", "robust", "ls")
+
+
+def choose_estimator(
+    problem: Regression, estimators: Mapping[str, Any]
+) -> tuple[str, tuple[Notice, ...]]:
+    """Return the name of the estimator that predicts left-out data best, and how it was chosen.
+
+    Whole logs are left out where there are several, else parts of the log. Gauss-Markov is
+    taken unless another one is better by more than chance explains.
+
+    Args:
+        problem: The regression of all logs.
+        estimators: By name; those of `CHOSEN_FROM` that it has are compared.
+    """
+    blocks = term_blocks(problem)
+    squares: dict[str, FloatArray] = {}
+    for name in CHOSEN_FROM:
+        if name in estimators:
+            estimator = replace(estimators[name], uncertainty="white")
+            try:
+                squares[name] = _left_out_squares(problem, estimator, blocks)
+            except GoughError:
+                continue  # e.g. a part of the log does not determine all parameters
+    if not squares:
+        return CHOSEN_FROM[0], ()
+    first = next(iter(squares))
+    chosen = first
+    best_gain = 0.0
+    for name in squares:
+        if name == first:
+            continue
+        tested = gain_test(squares[first], squares[name], len(squares) - 1)
+        lower = _relative_error(problem, squares[name]) < _relative_error(problem, squares[first])
+        if tested.accepted and lower and tested.gain > best_gain:
+            chosen = name
+            best_gain = tested.gain
+    errors = []
+    for name, by_block in squares.items():
+        errors.append(f"{name} {100 * _relative_error(problem, by_block):.3g} %")
+    notice = Notice(
+        rule="estimator",
+        level="info",
+        where=chosen,
+        text=f"chosen by the error of {blocks.kind} that were left out: {', '.join(errors)}",
+    )
+    return chosen, (notice,)
+
+
+def _relative_error(problem: Regression, squares: FloatArray) -> float:
+    """Return the rms over the rows of the relative error, from squares by block, fold and row."""
+    by_row = squares.reshape(len(squares), -1, len(problem.rows)).sum(axis=(0, 1))
+    effort_squares = (problem.valid * problem.effort**2).sum(axis=0)
+    relative_squares = by_row / np.maximum(effort_squares, TINY)
+    return float(np.sqrt(relative_squares.mean()))
+
+
+def _left_out_squares(problem: Regression, estimator: Any, blocks: TermBlocks) -> FloatArray:
+    """Return squared errors by block, fold and row, (b, f r), each fold predicted from the others.
+
+    Each fold has columns of its own, so that outliers of one log do not hide what another shows.
+    """
+    n_rows = len(problem.rows)
+    squares = np.zeros((blocks.n_blocks, len(blocks.folds) * n_rows))
+    for k, fold in enumerate(blocks.folds):
+        inside = np.isin(blocks.label, fold)
+        used = np.flatnonzero(~inside & (blocks.label >= 0))
+        estimate = estimator.fit(problem.take(used))
+        values = estimate.select(problem.parameters).values
+        label = np.where(inside, blocks.label, -1)
+        columns = slice(k * n_rows, (k + 1) * n_rows)
+        squares[:, columns] = _block_squares(problem, values, label, len(squares))
+    return squares
+
+
+def _block_squares(
+    problem: Regression, values: FloatArray, label: IntArray, n_blocks: int
+) -> FloatArray:
+    """Return the squared residuals of labelled samples by block and row, (b, r)."""
+    samples = np.flatnonzero(label >= 0)
+    block = problem.take(samples)
+    residual = (block.effort - block.regressor @ values) ** 2 * block.valid
+    squares = np.zeros((n_blocks, len(problem.rows)))
+    np.add.at(squares, label[samples], residual)
+    return squares
