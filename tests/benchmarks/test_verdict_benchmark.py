@@ -13,10 +13,11 @@ from gough.core.notices import Notice
 from gough.engine import Model, random_motion
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import verdict as judge
 import verdict_faults as faults
 import verdict_plant as plants
 import verdict_robots as robots
+
+import verdict as judge
 
 ROBOT = "five_bar"
 SEED = 5
