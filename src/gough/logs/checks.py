@@ -176,6 +176,18 @@ def inspect_channel(
             )
 
 
+def _ends_abruptly(values: FloatArray, first: int) -> bool:
+    """Return whether a constant run begins or ends with a jump of more than one step."""
+    step = quantisation_step(values) or 0.0
+    changes = np.flatnonzero(values[first:] != values[first])
+    jumps = []
+    if first > 0:
+        jumps.append(abs(values[first] - values[first - 1]))
+    if len(changes):
+        jumps.append(abs(values[first + changes[0]] - values[first]))
+    return bool(max(jumps, default=0.0) > 1.5 * step)
+
+
 def inspect_constant_runs(
     values: FloatArray, channel: str, unit: str, moving: BoolArray
 ) -> Iterator[Notice]:
@@ -184,7 +196,8 @@ def inspect_constant_runs(
     A command may be constant while its joint is at rest, so only samples where this joint
     moves are
     counted: twenty of them, and twenty times as many as a value usually lasts (commands
-    that are held, coarse converters).
+    that are held, coarse converters). A quantised effort that changes slowly leaves its value
+    by one step, a dead one by more.
     """
     starts = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
     lengths = np.add.reduceat(moving.astype(int), starts)
@@ -193,7 +206,7 @@ def inspect_constant_runs(
     first = int(starts[longest])
     usual = (int(lengths.sum()) - run) / max(1, len(lengths) - 1)
     inside = values.min() < values[first] < values.max()
-    if inside and run >= MAX_CONSTANT_RUN * max(1, usual):
+    if inside and run >= MAX_CONSTANT_RUN * max(1, usual) and _ends_abruptly(values, first):
         yield log_notice(
             "dead",
             channel,

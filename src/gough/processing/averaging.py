@@ -79,16 +79,35 @@ class PeriodAverage(Record):
     @property
     def rounding_variance(self) -> FloatArray:
         """Variance of rounding of positions that averaging does not reduce, (a,). [m2 or rad2]"""
-        positions = self.recording.position.T
-        steps = np.array([quantisation_step(column) or 0.0 for column in positions])
-        deviation = np.sqrt(np.diag(self.position_covariance))
-        return np.asarray(np.where(deviation < steps / 2, steps**2 / 12.0, 0.0))
+        return _repeated_rounding(self.recording.position, self.position_covariance)
+
+    @property
+    def effort_rounding_variance(self) -> FloatArray:
+        """Variance of rounding of efforts or currents that averaging does not reduce, (a,)."""
+        signal = getattr(self.recording, signal_of(self.recording))
+        return _repeated_rounding(signal, self.effort_covariance)
+
+    @property
+    def mean_effort_covariance(self) -> FloatArray:
+        """Covariance of the errors of the mean efforts, (a, a)."""
+        rounding = np.diag(self.effort_rounding_variance)
+        return np.asarray(self.effort_covariance / self.count + rounding)
 
     @property
     def mean_position_variance(self) -> FloatArray:
         """Variance of the errors of the mean positions, (a,). [m2 or rad2]"""
         scatter = np.diag(self.position_covariance) / self.count
         return np.maximum(scatter, self.rounding_variance)
+
+
+def _repeated_rounding(signals: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return the variance of rounding that is the same in every period, (t, a) -> (a,).
+
+    Noise of less than half a step does not make it differ between periods.
+    """
+    steps = np.array([quantisation_step(column) or 0.0 for column in signals.T])
+    deviation = np.sqrt(np.diag(covariance))
+    return np.asarray(np.where(deviation < steps / 2, steps**2 / 12.0, 0.0))
 
 
 def average_periods(recording: Recording) -> PeriodAverage:

@@ -113,9 +113,14 @@ def with_position_noise(
         motion = next(period_motions(model, processed, rounded[None]))
         error = predicted(motion) - problem.regressor @ x
         repetitions = _widened(repetitions, error, problem.valid)
-    covariance = problem.covariance
-    if covariance is not None and covariance.ndim == 2:
+    known_covariance = problem.covariance
+    covariance = known_covariance
+    if known_covariance is not None and known_covariance.ndim == 2:
         covariance = _covariance_of_mean(repetitions, problem.valid)
+        if average.effort_rounding_variance.any():  # which the scatter does not show
+            scatter = _covariance_of_mean(replicates, problem.valid)
+            rounding = np.maximum(np.diag(known_covariance - scatter), 0.0)
+            covariance = covariance + np.diag(rounding)
     return replace(problem, replicates=repetitions, covariance=covariance)
 
 

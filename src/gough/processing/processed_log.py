@@ -464,7 +464,7 @@ def process_periods(model: Model, log: MatchedLog, settings: Processing) -> Proc
         decimation=settings.decimation or 1,
         periods=average.count,
         payload=recording.payload,
-        covariance=average.effort_covariance / average.count,
+        covariance=average.mean_effort_covariance,
         repetitions=average.effort_periods,
         notices=recording.notices + average.notices,
         quality={

@@ -15,6 +15,7 @@ from gough.identification.validation import noise_variance
 from gough.processing.settings import DECIMATION_EDGE
 
 SPECTRUM_SEGMENT = 1024  # samples: enough to resolve the band of a motion
+MIN_SPECTRUM_SAMPLES = 32
 MOTION_POWER = 0.99  # fraction of the predicted efforts' power in the band of the motion
 NOISE_BANDS = 4  # above the band of the motion, each with its own noise density
 MIN_BAND_FREQUENCIES = 4  # in each of these bands
@@ -44,6 +45,8 @@ def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | N
     if regression.covariance is not None:
         known = noise_variance(regression)
         return NoisePower(known, known)
+    if len(predicted) < MIN_SPECTRUM_SAMPLES:
+        return None
     valid = regression.valid
     valid_fraction = np.maximum(valid.mean(axis=0), TINY)
     residual = np.where(valid, regression.effort - predicted, 0.0) / np.sqrt(valid_fraction)
