@@ -23,6 +23,8 @@ from gough.core.record import Columns, Record
 # terms follow.
 BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m")
 COEFFICIENT_ZERO = 1e-9  # relative to the largest of a formula; smaller ones are rounding errors
+SINGULAR_VALUE_ROUNDING = 1e-15  # relative to the largest: smaller ones are rounding errors
+MAX_FORMULA_CHARS = 100  # of a regrouped parameter in a summary; JSON and report have all of it
 COEFFICIENT_TIE = 1e-6  # relative difference below which coefficients share a bracket
 
 
@@ -86,6 +88,8 @@ class BaseParameters(Record):
     independent: tuple[int, ...]  # indices of the kept standard columns, (b,)
     singular_values: FloatArray  # of the sampled regressor, descending, (p,)
     tolerance: float  # relative threshold that separated kept from dropped
+    # at a finer cut that numbers with the digits of the robot file do not support; None without one
+    finer_count: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,6 +116,14 @@ class BaseParameters(Record):
         if kept >= len(self.singular_values) or self.singular_values[kept] == 0:
             return np.inf
         return float(self.singular_values[kept - 1] / self.singular_values[kept])
+
+    @property
+    def clear_count(self) -> int:
+        """Number of singular values before the widest gap between them."""
+        largest = float(self.singular_values[0])
+        known = np.maximum(self.singular_values, SINGULAR_VALUE_ROUNDING * largest)
+        known = np.append(known, SINGULAR_VALUE_ROUNDING * largest)
+        return int(np.argmax(known[:-1] / known[1:])) + 1
 
     def values(self, standard: ArrayLike) -> FloatArray:
         """Return base values of standard values, (p,) -> (b,)."""

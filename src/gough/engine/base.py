@@ -218,6 +218,10 @@ def base_parameters(
     columns are equilibrated. Two draws and both together, twice as many samples, must give
     the same columns; the singular value gap tells how clear the decision is.
 
+    If the last singular value kept is not clearly above the first one dropped, as numbers of
+    few digits make parameters out of combinations that differ by rounding only, the widest gap
+    decides, and the other count is kept in `finer_count`.
+
     Right angles of few digits (1.5708) are taken as exact: otherwise combinations that no
     data can distinguish become parameters. Efforts of base parameters then differ from
     those of standard ones, by 1e-5 at most.
@@ -251,7 +255,8 @@ def base_parameters(
             agreed = _agreed_at_threshold(triangles)
         if agreed is not None:
             columns = named(names, [model.unit(name) for name in names])
-            return _regroup(triangles[-1], scale, agreed, columns)
+            base = _regroup(triangles[-1], scale, agreed, columns)
+            return _cut_at_clear_gap(base, triangles, scale)
     raise NotConverged(
         f"random motions of '{model.mechanism.name}' distinguish {', '.join(map(str, counts))} "
         "parameters, expected one number; move its start pose away from singularities, or give "
@@ -371,6 +376,31 @@ def _agreed_at_threshold(triangles: Sequence[FloatArray]) -> list[int] | None:
         if agreed is not None:
             return agreed
     return None
+
+
+def _cut_at_clear_gap(
+    base: BaseParameters, triangles: Sequence[FloatArray], scale: FloatArray
+) -> BaseParameters:
+    """Return fewer base parameters if only fewer are clearly separated from rounding.
+
+    Args:
+        base: With all columns that differ from those before by more than rounding errors.
+        triangles: R factors of the equilibrated regressors of the draws, (p, p) each.
+        scale: What the columns were divided by, (p,).
+    """
+    count = base.clear_count
+    if base.gap >= RANK_GAP_RATIO or count >= len(base):
+        return base
+    choices = []
+    for triangle in triangles:
+        norms = np.sort(_orthogonalise(triangle, COLUMN_ROUNDING)[0])[::-1]
+        threshold = float(np.sqrt(norms[count - 1] * max(norms[count], COLUMN_ROUNDING / 100)))
+        choices.append(_orthogonalise(triangle, threshold)[1])
+    columns = _agreed(choices)
+    if columns is None or len(columns) != count:
+        return base
+    clear = _regroup(triangles[-1], scale, columns, base.standard)
+    return replace(clear, finer_count=len(base))
 
 
 def _independent(triangle: FloatArray, rounding: float) -> list[int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
 
 from gough.core.notices import Notice, ResultLevel, level_of, notice_lines
 from gough.core.options import Settings, merge_settings, option, with_settings
-from gough.core.parameters import BaseParameters
+from gough.core.parameters import MAX_FORMULA_CHARS, BaseParameters
 from gough.core.record import Columns, Record
 from gough.engine.base import RANK_GAP_RATIO, TIE_LEGS, base_parameters
 from gough.engine.model import Model, Robot, as_model
@@ -36,18 +37,32 @@ class Check(Record):
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """Warn if the number of base parameters is not clear."""
+        """Warn if the number of base parameters is not clear, with both that are possible."""
+        if self.base.finer_count is not None:
+            return (self._rounded_file_notice(),)
         if self.base.gap >= RANK_GAP_RATIO:
             return ()
         notice = Notice(
             rule="base parameters",
             level="warning",
             text=f"their number is not clear: the last kept singular value is only "
-            f"{self.base.gap:.3g} times the first dropped one, expected {RANK_GAP_RATIO:g}",
+            f"{self.base.gap:.3g} times the first dropped one, expected {RANK_GAP_RATIO:g}; "
+            f"{len(self.base)} are kept, the widest gap is behind {self.base.clear_count}",
             advice="give lengths and angles in the robot file with more digits",
-            numbers={"gap": self.base.gap},
+            numbers={"gap": self.base.gap, "clear_count": self.base.clear_count},
         )
         return (notice,)
+
+    def _rounded_file_notice(self) -> Notice:
+        finer = self.base.finer_count or 0
+        return Notice(
+            rule="base parameters",
+            level="warning",
+            text=f"{len(self.base)} are clearly separated (gap {self.base.gap:.3g}); {finer} if "
+            "the last digits of the robot file are taken as exact",
+            advice="give lengths and angles in the robot file with more digits if these matter",
+            numbers={"gap": self.base.gap, "finer_count": finer},
+        )
 
     @property
     def level(self) -> ResultLevel:
@@ -97,6 +112,7 @@ class Check(Record):
                 "names": list(self.base.names),
                 "regrouping": self.base.regrouping(),
                 "singular_value_gap": gap if np.isfinite(gap) else None,
+                "finer_count": self.base.finer_count,
             },
         }
 
@@ -156,7 +172,7 @@ class Check(Record):
         ]
         for name, formula in self.base.regrouping().items():
             text = name if name == formula else f"{name} = {formula}"
-            lines.append(f"    {text}")
+            lines.append(f"    {shorten(text, MAX_FORMULA_CHARS)}")
         return lines
 
 

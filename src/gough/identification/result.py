@@ -33,7 +33,7 @@ from gough.core.notices import (
     notice_lines,
     ordered,
 )
-from gough.core.parameters import BaseParameters
+from gough.core.parameters import MAX_FORMULA_CHARS, BaseParameters
 from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model, standard_from_base
 from gough.fitting.estimate import Enclosure, Estimate
@@ -52,7 +52,6 @@ MAX_PLOTTED_SAMPLES = 4000  # of each log, kept for plots
 RESULT_FILE = "estimate.json"
 FITS_FILE = "fits.npz"
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
-MAX_FORMULA_CHARS = 100  # of a regrouped parameter in the summary
 FRICTION_PLOT_POINTS = 401
 
 

@@ -194,6 +194,7 @@ _CHECK = {
             "names": _NAMES,
             "regrouping": _by_name(_TEXT),
             "singular_value_gap": _NUMBER_OR_NULL,
+            "finer_count": _NUMBER_OR_NULL,
         }
     ),
 }
