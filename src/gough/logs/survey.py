@@ -288,6 +288,7 @@ def _column_cells(column: Column) -> list[str]:
     ]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of numbers that no sound log has
 def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     """List the columns of a log of any format, and propose which may be which joint.
 
