@@ -16,7 +16,7 @@ from gough.app.report.report import render
 from gough.engine import Model, base_parameters
 from gough.export import export
 from gough.fitting.gain_likelihood import MaximumLikelihoodGains
-from gough.fitting.least_squares import GaussMarkov
+from gough.fitting.least_squares import GaussMarkov, LeastSquares
 from gough.identification import load_identification, prepare
 from gough.identification.constants import ConstantSearch, fit_constants, with_constants
 from gough.identification.experiment import Experiment
@@ -157,6 +157,22 @@ def test_a_constant_that_runs_to_its_bound_says_so(log: Recording) -> None:
         "stribeck.speed: the constant ran to its bound 0.05" in str(notice)
         for notice in result.notices
     )
+
+
+def test_standard_errors_are_those_of_the_first_estimator_beside_an_undetermined_constant(
+    log: Recording,
+) -> None:
+    bounded = '{ start = "0.04 rad/s", low = "0.01 rad/s", high = "0.05 rad/s" }'
+    model = robot(speed=bounded)
+    values = {"stribeck.speed": 0.05, "ripple.pitch": np.radians(7)}
+    fitted = Model(model.mechanism.with_constants({"stribeck.speed": 0.05}))
+    ready = prepare(fitted, [log], base_parameters(model))
+    estimators = {"gm": GaussMarkov(), "ls": LeastSquares(uncertainty="white")}
+    estimates = {name: each.fit(ready.problem) for name, each in estimators.items()}
+    both = with_constants(ready, ready.problem, estimators, estimates, values)[1]
+    alone = with_constants(ready, ready.problem, estimators, {"gm": estimates["gm"]}, values)[1]
+    assert both.std["stribeck.speed"] == np.inf
+    assert both.std["ripple.pitch"] == alone.std["ripple.pitch"]
 
 
 def test_constants_and_drive_gains_are_found_together(monkeypatch: pytest.MonkeyPatch) -> None:

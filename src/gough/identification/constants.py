@@ -458,9 +458,9 @@ def with_constants(
             joint = joint_fits[key].select(problem.parameters)
             widened[key] = _with_covariance_of(estimates[key], joint)
     std = dict.fromkeys(values, np.inf)
-    for joint in joint_fits.values():
-        if np.inf in std.values():
-            std |= dict(zip(names, joint.std[len(problem.parameters) :].tolist()))
+    if joint_fits:
+        first = next(iter(joint_fits.values()))
+        std |= dict(zip(names, first.std[len(problem.parameters) :].tolist()))
     for name in names:
         if std[name] > UNDETERMINED_CONSTANT_RATIO * abs(values[name]):
             text = (
