@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from scipy.signal import lfilter
@@ -30,11 +31,12 @@ from verdict_plant import (
 )
 from verdict_robots import flange_mass, without_terms
 
+from gough.core.errors import GoughError
 from gough.core.motion import Motion
 from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.mechanism.placement import Placement, Step
-from gough.mechanism.types import Frame, Mechanism
+from gough.mechanism.types import Mechanism
 
 LOGS = ("identification", "held-out")  # sources of the two logs
 BOTH = (0, 1)
@@ -767,9 +769,20 @@ def _hysteresis(position: Array, distance: float) -> Array:
 
 # -- geometry of the robot file
 
+TRANSLATIONS: tuple[Literal["Tx", "Ty", "Tz"], ...] = ("Tx", "Ty", "Tz")
+ROTATIONS: tuple[Literal["Rx", "Ry", "Rz"], ...] = ("Rx", "Ry", "Rz")
+IN_PLANE = ("Tx", "Ty", "Rz")
+ASSEMBLY_REACH = (
+    0.3  # largest change of a coordinate at the start that a wrong file makes [m or rad]
+)
 
-def _moved(placement: Placement, step: Step) -> Placement:
-    return Placement((step, *placement.steps))
+
+@dataclass(frozen=True, kw_only=True)
+class WrongGeometry:
+    """A robot file with one wrong point, length or axis."""
+
+    mechanism: Mechanism
+    what: str  # was changed
 
 
 def geometry(kind: str, size: float) -> Apply:
@@ -778,79 +791,96 @@ def geometry(kind: str, size: float) -> Apply:
     def apply(draft: Draft) -> None:
         mechanism = draft.mechanism or draft.scene.model.mechanism
         if kind == "platform point":
-            changed, place, what = _other_closure(draft, mechanism, size)
+            candidates = _wrong_closures(mechanism, size)
         else:
-            changed, place, what = _other_joint(draft, mechanism, kind, size)
-        draft.mechanism = changed
-        draft.name("geometry", "", size, -size)
-        draft.what.append(f"{kind} of {place} {what}")
+            candidates = _wrong_joints(mechanism, kind, size)
+        for k in draft.rng.permutation(len(candidates)).tolist():
+            if _assembles(draft.scene.model, candidates[k].mechanism):
+                draft.mechanism = candidates[k].mechanism
+                draft.name("geometry", "", size, -size)
+                draft.what.append(f"{kind}: {candidates[k].what}")
+                return
+        raise NotApplicable(f"no wrong {kind} with which the robot assembles")
 
     return apply
 
 
-def _other_joint(
-    draft: Draft, mechanism: Mechanism, kind: str, size: float
-) -> tuple[Mechanism, str, str]:
-    """Return the robot with a joint moved or turned on its parent."""
-    candidates = []
+def is_planar(mechanism: Mechanism) -> bool:
+    """Tell whether a closed chain moves in the plane of x and y, which nothing may leave."""
+    coordinates = {name.rpartition(".")[2] for name in mechanism.task}
+    return bool(coordinates) and coordinates <= {"x", "y", "rz"}
+
+
+def _assembles(model: Model, mechanism: Mechanism) -> bool:
+    """Tell whether a robot with other geometry starts at about the same place."""
+    try:
+        home = Model(mechanism).home
+    except GoughError:
+        return False
+    return bool(np.abs(np.asarray(home) - np.asarray(model.home)).max() < ASSEMBLY_REACH)
+
+
+def _wrong_joints(mechanism: Mechanism, kind: str, size: float) -> list[WrongGeometry]:
+    """Return the robot with each of its joints moved or turned on its parent."""
+    wrong = []
     for i, joint in enumerate(mechanism.joints):
         at_base = joint.parent == "base"
-        length = float(np.linalg.norm(joint.placement.translation))
-        if joint.virtual or ((kind == "base point") != at_base and kind != "axis"):
+        if joint.virtual or (kind == "base point" and not (at_base and mechanism.closures)):
             continue
-        if kind == "link length" and length < 0.02:
-            continue
-        if kind == "base point" and not mechanism.closures:
-            continue
-        candidates.append(i)
-    if not candidates:
-        raise NotApplicable(f"no joint for a wrong {kind}")
-    i = int(draft.rng.choice(candidates))
-    joint = mechanism.joints[i]
-    axis = joint.placement.rotation @ joint.direction  # in the parent's frame
-    if kind == "axis":
-        step = _rotation_off(axis, size)
-    elif kind == "base point":
-        across = np.where(np.abs(axis) < 0.5, 1.0, 0.0)
-        if joint.kind == "revolute" and len(mechanism.task) <= 3:
-            across[2] = 0.0 if abs(axis[2]) < 0.5 else across[2]
-        step = (_TRANSLATIONS[int(draft.rng.choice(np.flatnonzero(across)))], size)
-    else:
-        step = (_TRANSLATIONS[int(np.argmax(np.abs(joint.placement.translation)))], size)
-    placement = _moved(joint.placement, step)
-    if kind == "axis":  # about the joint's own origin
         shift = joint.placement.translation
-        back = [(name, -float(x)) for name, x in zip(_TRANSLATIONS, shift)]
-        there = [(name, float(x)) for name, x in zip(_TRANSLATIONS, shift)]
-        placement = Placement((*there, step, *back, *joint.placement.steps))
-    joints = list(mechanism.joints)
-    joints[i] = replace(joint, placement=placement)
-    return replace(mechanism, joints=tuple(joints)), joint.name, f"changed by {step}"
+        if kind == "link length" and (at_base or np.linalg.norm(shift) < 0.02):
+            continue
+        axis = joint.placement.rotation @ joint.direction  # in the parent's frame
+        for step in _steps(kind, size, axis, shift):
+            if is_planar(mechanism) and step[0] not in IN_PLANE:
+                continue
+            placement = Placement((step, *joint.placement.steps))
+            if kind == "axis":  # about the joint's own origin
+                placement = _turned(joint.placement, step)
+            joints = list(mechanism.joints)
+            joints[i] = replace(joint, placement=placement)
+            changed = replace(mechanism, joints=tuple(joints))
+            wrong.append(WrongGeometry(mechanism=changed, what=f"{joint.name} by {step}"))
+    return wrong
 
 
-_TRANSLATIONS = ("Tx", "Ty", "Tz")
-_ROTATIONS = ("Rx", "Ry", "Rz")
+def _steps(kind: str, size: float, axis: Array, shift: Array) -> list[Step]:
+    """Return the changes of a placement that are no change of the joint's own coordinate."""
+    across = np.flatnonzero(np.abs(axis) < 0.5)
+    if kind == "axis":
+        return [(ROTATIONS[k], size) for k in across.tolist()]
+    if kind == "base point":
+        return [(TRANSLATIONS[k], size) for k in across.tolist()]
+    return [(TRANSLATIONS[int(np.argmax(np.abs(shift)))], size)]
 
 
-def _rotation_off(axis: Array, size: float) -> Step:
-    """Return a rotation about the coordinate axis that is most at right angles to an axis."""
-    return (_ROTATIONS[int(np.argmin(np.abs(axis)))], size)
+def _turned(placement: Placement, step: Step) -> Placement:
+    """Return a placement turned about its own origin, along the axes of its parent."""
+    there = []
+    back = []
+    for name, distance in zip(TRANSLATIONS, placement.translation.tolist()):
+        there.append((name, distance))
+        back.append((name, -distance))
+    return Placement((*there, step, *back, *placement.steps))
 
 
-def _other_closure(draft: Draft, mechanism: Mechanism, size: float) -> tuple[Mechanism, str, str]:
-    """Return the robot with the end of a closure moved on its body."""
-    candidates = [i for i, closure in enumerate(mechanism.closures) if closure.b is not None]
-    if not candidates:
-        raise NotApplicable("no closure for a wrong platform point")
-    i = int(draft.rng.choice(candidates))
-    closure = mechanism.closures[i]
-    assert closure.b is not None
-    planar = len(mechanism.task) <= 3 and "platform.z" not in mechanism.task
-    step: Step = (_TRANSLATIONS[int(draft.rng.integers(2 if planar else 3))], size)
-    end = Frame(body=closure.b.body, placement=_moved(closure.b.placement, step))
-    closures = list(mechanism.closures)
-    closures[i] = replace(closure, b=end)
-    return replace(mechanism, closures=tuple(closures)), closure.name, f"changed by {step}"
+def _wrong_closures(mechanism: Mechanism, size: float) -> list[WrongGeometry]:
+    """Return the robot with the second end of each closure moved on its body."""
+    wrong = []
+    for i, closure in enumerate(mechanism.closures):
+        if closure.b is None:
+            continue
+        for name in TRANSLATIONS:
+            if is_planar(mechanism) and name not in IN_PLANE:
+                continue
+            placement = Placement(((name, size), *closure.b.placement.steps))
+            closures = list(mechanism.closures)
+            closures[i] = replace(closure, b=replace(closure.b, placement=placement))
+            changed = replace(mechanism, closures=tuple(closures))
+            wrong.append(
+                WrongGeometry(mechanism=changed, what=f"{closure.name} by {name} {size:g}")
+            )
+    return wrong
 
 
 # -- outside the list
