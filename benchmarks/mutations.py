@@ -163,7 +163,7 @@ MUTATIONS = (
         "engine/limits.py",
         "columns.append((column - limit.centre) / limit.half)",
         "columns.append(column / limit.half)",
-        "tests/excitation/test_problem.py",
+        "tests/engine/test_limit_usage.py",
         "centre of a limit",
     ),
     Mutation(
@@ -178,7 +178,7 @@ MUTATIONS = (
         "mechanism/placement.py",
         "return transform(value * direction / np.linalg.norm(direction))",
         "return transform(value * direction)",
-        "tests/mechanism",
+        "tests/mechanism/test_joint_transform.py",
         "length of an axis",
     ),
     Mutation(
