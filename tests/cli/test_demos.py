@@ -39,7 +39,9 @@ def small_study(name: str) -> str:
 def steps(request: pytest.FixtureRequest, tmp_path: Path) -> list[dict[str, Any]]:
     """Return the verbs and results of a demo."""
     (tmp_path / "study.toml").write_text(small_study(request.param), encoding="utf-8")
-    done: list[dict[str, Any]] = json.loads(gough(tmp_path, "run", "study.toml", "--json").out)
+    done: list[dict[str, Any]] = json.loads(
+        gough(tmp_path, "run", "study.toml", "--force", "--json").out
+    )
     return done
 
 
