@@ -1,0 +1,229 @@
+"""Diagnosis of logs with a fault made on purpose: the right name and size, and none without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gough.core.errors import GoughError, InvalidInput
+from gough.engine import Model
+from gough.identification.diagnosis import Diagnosis, NamedFault
+from gough.logs.recording import Recording
+from gough.verdict.diagnose import diagnose, without_fault
+from gough.verdict.discrete_faults import discrete_faults
+from gough.verdict.drift import drifting_efforts
+from gough.verdict.judge import explains_enough
+from gough.verdict.search import odd_logs
+
+Logs = tuple[Recording, Recording]
+Spoil = Callable[[Recording], Recording]
+
+
+def efforts(change: Callable[[np.ndarray], np.ndarray], motor: int | None = None) -> Spoil:
+    def spoil(log: Recording) -> Recording:
+        assert log.effort is not None
+        effort = log.effort.copy()
+        columns = slice(None) if motor is None else [motor]
+        effort[:, columns] = change(effort[:, columns])
+        return replace(log, effort=effort)
+
+    return spoil
+
+
+def positions(change: Callable[[np.ndarray], np.ndarray], motor: int | None = None) -> Spoil:
+    def spoil(log: Recording) -> Recording:
+        position = log.position.copy()
+        columns = slice(None) if motor is None else [motor]
+        position[:, columns] = change(position[:, columns])
+        return replace(log, position=position)
+
+    return spoil
+
+
+def diagnosed(model: Model, logs: Logs, spoil: Spoil) -> Diagnosis:
+    return diagnose(model, [spoil(log) for log in logs])
+
+
+def texts(diagnosis: Diagnosis) -> list[str]:
+    return [fault.text for fault in diagnosis.faults]
+
+
+def test_clean_logs_show_no_fault_although_the_file_is_ten_per_cent_off(
+    five_bar: Model, logs: Logs
+) -> None:
+    diagnosis = diagnose(five_bar, logs[:1], held_out=logs[1:])
+    assert texts(diagnosis) == []
+    assert diagnosis.level == "ok"
+    assert diagnosis.unexplained < 0.01
+    assert "none of the known faults" in diagnosis.summary()
+
+
+def test_clean_logs_without_periods_show_no_fault(five_bar: Model, without_periods: Logs) -> None:
+    assert texts(diagnose(five_bar, without_periods)) == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name", "place", "size"),
+    [
+        (efforts(lambda e: np.roll(e, 1, axis=0)), "effort delay", "all motors", 8e-3),
+        (positions(lambda q: 1.1 * q, 1), "encoder scale", "right.motor", 0.1),
+    ],
+    ids=["delay", "encoder scale"],
+)
+def test_a_fault_of_both_logs_is_named_and_measured(
+    five_bar: Model, logs: Logs, spoil: Spoil, name: str, place: str, size: float
+) -> None:
+    diagnosis = diagnosed(five_bar, logs, spoil)
+    assert len(diagnosis.faults) == 1, texts(diagnosis)
+    fault = diagnosis.faults[0]
+    assert (fault.name, fault.place, fault.logs) == (name, place, ())
+    assert abs(fault.size[0] - size) < 3 * fault.std[0]
+    assert fault.std[0] < 0.1 * abs(size)
+    assert fault.after < fault.before
+    assert fault.notice().rule == name
+
+
+def test_a_homing_error_is_named_and_measured_to_a_tenth(five_bar: Model, logs: Logs) -> None:
+    diagnosis = diagnosed(five_bar, logs, positions(lambda q: q + 0.1, 0))
+    (fault,) = diagnosis.faults
+    assert (fault.name, fault.place) == ("encoder offset", "left.motor")
+    assert fault.size[0] == pytest.approx(0.1, rel=0.1)
+
+
+@pytest.mark.parametrize("factor", [2.35, 1000.0])
+def test_a_factor_on_one_motor_is_named_up_to_a_factor_on_all(
+    five_bar: Model, logs: Logs, factor: float
+) -> None:
+    """Logs of two motors cannot tell one that is too large from another that is too small."""
+    diagnosis = diagnosed(five_bar, logs, efforts(lambda e: factor * e, 1))
+    (fault,) = diagnosis.faults
+    assert (fault.name, fault.unit, fault.level) == ("effort scale", "times", "error")
+    expected = factor if fault.place == "right.motor" else 1 / factor
+    assert abs(fault.size[0] - expected) < 3 * fault.std[0]
+    assert fault.std[0] < 0.1 * expected
+    other = ({"left.motor", "right.motor"} - {fault.place}).pop()
+    assert any(other in text for text in fault.equivalents)
+
+
+def test_a_flipped_sign_of_one_motor_is_an_error(five_bar: Model, logs: Logs) -> None:
+    diagnosis = diagnosed(five_bar, logs, efforts(np.negative, 0))
+    fault = diagnosis.faults[0]
+    assert fault.name == "effort sign", texts(diagnosis)
+    assert fault.place in ("left.motor", "right.motor")
+    assert abs(fault.size[0] + 1) < 3 * fault.std[0]
+    assert diagnosis.level == "error"
+
+
+def test_swapped_efforts_are_an_error(five_bar: Model, logs: Logs) -> None:
+    diagnosis = diagnosed(five_bar, logs, efforts(lambda e: e[:, ::-1]))
+    fault = diagnosis.faults[0]
+    assert fault.name == "swapped efforts", texts(diagnosis)
+    assert fault.place == "left.motor and right.motor"
+    assert diagnosis.level == "error"
+
+
+def test_a_payload_in_one_log_is_weighed(
+    five_bar: Model, logs: Logs, make_log: Callable[..., Recording]
+) -> None:
+    diagnosis = diagnose(five_bar, [logs[0], make_log(1, payload=0.4)])
+    (fault,) = diagnosis.faults
+    assert (fault.name, fault.place, fault.logs) == ("payload", "log 1", ("log 1",))
+    assert abs(fault.size[0] - 0.4) < 3 * fault.std[0]
+
+
+def test_positions_with_which_loops_do_not_close_are_named(five_bar: Model, logs: Logs) -> None:
+    diagnosis = diagnosed(five_bar, logs, positions(np.rad2deg))
+    fault = diagnosis.faults[0]
+    assert (fault.name, fault.place, fault.level) == ("position unit", "all motors", "error")
+    assert fault.size == (pytest.approx(180 / np.pi),)
+    assert diagnosis.notices[0].rule == "loops"
+
+
+def test_a_log_that_nothing_makes_close_gives_its_own_error(five_bar: Model, logs: Logs) -> None:
+    walk = np.random.default_rng(0).standard_normal(logs[0].position.shape).cumsum(axis=0)
+    far = replace(logs[0], position=logs[0].position + 0.05 * walk)
+    with pytest.raises(GoughError):
+        diagnose(five_bar, [far])
+
+
+def test_no_logs_are_refused(five_bar: Model) -> None:
+    with pytest.raises(InvalidInput, match="no recording"):
+        diagnose(five_bar, [])
+
+
+def test_a_discrete_fault_is_undone_on_a_recording(five_bar: Model, logs: Logs) -> None:
+    faults = discrete_faults(five_bar.mechanism)
+    swap = next(fault for fault in faults if fault.name == "swapped channels")
+    undone = without_fault(logs[0], swap)
+    assert logs[0].effort is not None
+    np.testing.assert_array_equal(undone.position, logs[0].position[:, ::-1])
+    np.testing.assert_array_equal(undone.effort, logs[0].effort[:, ::-1])
+
+
+# -- drift from period to period
+
+
+class Periods:
+    """A processed log, as far as the rule of drift looks at it."""
+
+    source = "log"
+
+    def __init__(self, model: Model, gains: np.ndarray, noise: float = 0.01) -> None:
+        phase = np.linspace(0, 2 * np.pi, 200, endpoint=False)
+        shape = np.stack([np.sin(phase), 3 * np.cos(phase)], axis=1)
+        rng = np.random.default_rng(0)
+        self.model = model
+        self.repetitions = gains[:, None, :] * shape
+        self.repetitions = self.repetitions + noise * rng.standard_normal(self.repetitions.shape)
+
+
+def drifts(model: Model, gains: np.ndarray) -> list[NamedFault]:
+    return drifting_efforts([Periods(model, gains)])  # type: ignore[list-item]
+
+
+def test_an_effort_that_falls_from_period_to_period_is_measured(five_bar: Model) -> None:
+    """A fall of 2 % a period over ten periods: 20 % of the effort at the start of the log."""
+    gains = np.ones((10, 2))
+    gains[:, 1] -= 0.02 * (np.arange(10) + 0.5)
+    (fault,) = drifts(five_bar, gains)
+    assert (fault.name, fault.place, fault.logs) == ("drift", "right.motor", ("log",))
+    assert abs(fault.size[0] + 0.2) < 4 * fault.std[0]
+    assert "falls along the log by" in fault.text
+
+
+def test_little_drift_and_few_periods_are_no_fault(five_bar: Model) -> None:
+    slope = np.linspace(1.0, 0.8, 10)[:, None] * np.ones(2)
+    assert drifts(five_bar, np.ones((10, 2))) == []
+    assert drifts(five_bar, 1 + 0.02 * (slope - 1)) == []  # 0.4 %
+    assert drifts(five_bar, slope[:3]) == []
+
+
+# -- what is enough
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "noise", "enough"),
+    [
+        (0.10, 0.02, 0.02, True),
+        (0.10, 0.09, 0.02, False),
+        (0.10, 0.04, 0.00, True),
+        (0.10, 0.05, 0.00, False),
+        (0.02, 0.02, 0.02, True),  # nothing to explain
+        (0.02, 0.01, 0.05, True),
+    ],
+)
+def test_a_cause_explains_four_fifths_of_the_error_above_noise(
+    before: float, after: float, noise: float, enough: bool
+) -> None:
+    assert explains_enough(before, after, noise) == enough
+
+
+def test_a_log_predicted_twice_as_badly_as_the_median_is_odd() -> None:
+    usual = np.log([0.010, 0.011, 0.0105, 0.0098])
+    assert odd_logs(np.append(usual, np.log(0.05))) == [4]
+    assert odd_logs(np.append(usual, np.log(0.019))) == []  # less than twice
+    assert odd_logs(np.log([0.01, 0.02, 0.04, 0.08, 0.12])) == []  # they all differ
+    assert odd_logs(np.log([0.01, 0.1])) == []
