@@ -70,8 +70,10 @@ def test_clean_logs_without_periods_show_no_fault(five_bar: Model, without_perio
     [
         (efforts(lambda e: np.roll(e, 1, axis=0)), "effort delay", "all motors", 8e-3),
         (positions(lambda q: 1.1 * q, 1), "encoder scale", "right.motor", 0.1),
+        (positions(lambda q: q + 0.1, 0), "encoder offset", "left.motor", 0.1),
+        (positions(lambda q: q + 0.3, 0), "encoder offset", "left.motor", 0.3),
     ],
-    ids=["delay", "encoder scale"],
+    ids=["delay", "encoder scale", "homing", "gross homing"],
 )
 def test_a_fault_of_both_logs_is_named_and_measured(
     five_bar: Model, logs: Logs, spoil: Spoil, name: str, place: str, size: float
@@ -84,13 +86,6 @@ def test_a_fault_of_both_logs_is_named_and_measured(
     assert fault.std[0] < 0.1 * abs(size)
     assert fault.after < fault.before
     assert fault.notice().rule == name
-
-
-def test_a_homing_error_is_named_and_measured_to_a_tenth(five_bar: Model, logs: Logs) -> None:
-    diagnosis = diagnosed(five_bar, logs, positions(lambda q: q + 0.1, 0))
-    (fault,) = diagnosis.faults
-    assert (fault.name, fault.place) == ("encoder offset", "left.motor")
-    assert fault.size[0] == pytest.approx(0.1, rel=0.1)
 
 
 @pytest.mark.parametrize("factor", [2.35, 1000.0])

@@ -610,6 +610,7 @@ class Search:
         step = explanation.size
         previous = np.zeros_like(step)
         last: Explanation | None = None
+        smallest = np.inf  # of what is found of it on the corrected logs
         for _ in range(GAUSS_NEWTON_STEPS):
             size = _composed(fault, previous, step)
             too_large = fault.relative and np.abs(size).max() > MAX_RELATIVE_SIZE
@@ -617,12 +618,14 @@ class Search:
                 return None
             trial = replace(current, size=size)
             tried = self._undone(stage, trial)
-            if tried is None or (last is not None and tried.gain.total < last.gain.total - 1e-9):
+            # the gain is no measure of a step: the model has the column of what remains
+            if tried is None or np.linalg.norm(tried.size) > smallest:
                 step = step / 2
                 if (np.abs(step) < GAUSS_NEWTON_TOLERANCE * current.std).all():
                     break
                 continue
-            remaining = tried.size  # what is found of it on the corrected logs
+            remaining = tried.size
+            smallest = float(np.linalg.norm(remaining))
             last = replace(tried, size=size)
             if fault.relative:  # the remainder is relative to the corrected signal
                 last = replace(last, std=tried.std * np.abs(1 + size))
