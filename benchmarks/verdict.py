@@ -384,7 +384,11 @@ def score_visibility(draft: Draft, outcome: Outcome, result: Identification | No
     """Find out whether undoing the fault lowers the held-out error."""
     scene = draft.scene
     first, second = scene.recordings
-    undone = fit_logs(scene.model, [first], held_out=[second]).identification
+    try:
+        undone = fit_logs(scene.model, [first], held_out=[second]).identification
+    except GoughError:  # the logs without the fault do not determine the parameters
+        outcome.t = 0.0
+        return
     after = block_errors(undone)
     outcome.error_after = relative_errors(after)
     if result is None:
