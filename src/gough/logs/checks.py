@@ -27,7 +27,7 @@ def inspect(recording: Recording) -> tuple[Notice, ...]:
     moving = moving_joints(recording.position)
     notices = [*inspect_clock(recording.time, "time")]
     for kind, channels in recording.groups():
-        notices += inspect_group(kind, channels, moving)
+        notices += inspect_group(kind, channels, moving, recording.position)
     return tuple(notices)
 
 
@@ -42,13 +42,16 @@ def inspected(recording: Recording) -> Recording:
     )
 
 
-def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[Notice]:
+def inspect_group(
+    kind: str, channels: Channels, moving: BoolArray, position: FloatArray
+) -> Iterator[Notice]:
     """Yield the notices on the columns of one kind.
 
     Args:
         kind: Of the columns; saturation is sought only in what is measured or driven.
         channels: The columns.
         moving: Samples where each actuated joint moves, (t, a).
+        position: Of the actuated joints, (t, a).
     """
     driven = kind in ("position", "velocity", "effort", "current")
     use: BoolArray = np.asarray(moving.any(axis=1)) & driven
@@ -59,7 +62,7 @@ def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[
         unit = channels.units[j]
         yield from inspect_channel(values, channel, unit, use)
         if kind in ("effort", "current"):
-            yield from inspect_constant_runs(values, channel, unit, moving[:, j])
+            yield from inspect_constant_runs(values, channel, unit, moving[:, j], position[:, j])
         twin = first.setdefault(values.tobytes(), channel)
         if twin != channel and np.ptp(values) > 0:
             yield log_notice(
@@ -176,6 +179,11 @@ def inspect_channel(
             )
 
 
+# Fraction of its range that a joint has to travel while an effort is constant, for the effort to be
+# dead: positions at rest change by noise, too.
+MIN_TRAVEL = 0.01
+
+
 def _ends_abruptly(values: FloatArray, first: int) -> bool:
     """Return whether a constant run begins or ends with a jump of more than one step."""
     step = quantisation_step(values) or 0.0
@@ -189,7 +197,7 @@ def _ends_abruptly(values: FloatArray, first: int) -> bool:
 
 
 def inspect_constant_runs(
-    values: FloatArray, channel: str, unit: str, moving: BoolArray
+    values: FloatArray, channel: str, unit: str, moving: BoolArray, position: FloatArray
 ) -> Iterator[Notice]:
     """Yield a notice if an effort is dead for some time: constant between its extremes.
 
@@ -206,7 +214,10 @@ def inspect_constant_runs(
     first = int(starts[longest])
     usual = (int(lengths.sum()) - run) / max(1, len(lengths) - 1)
     inside = values.min() < values[first] < values.max()
-    if inside and run >= MAX_CONSTANT_RUN * max(1, usual) and _ends_abruptly(values, first):
+    end = first + int(np.argmax(np.append(values[first:] != values[first], True)))
+    travel = float(np.ptp(position[first:end])) > MIN_TRAVEL * float(np.ptp(position))
+    too_long = run >= MAX_CONSTANT_RUN * max(1, usual)
+    if inside and too_long and travel and _ends_abruptly(values, first):
         yield log_notice(
             "dead",
             channel,

@@ -492,7 +492,7 @@ def _inspected(
 
     The columns are inspected as recorded or, if their clocks differ, as interpolated.
     """
-    moving = None
+    position = None
     position_clock = time
     for kind in dict.fromkeys(signal.kind for signal in sampled):
         members = [k for k, signal in enumerate(sampled) if signal.kind == kind]
@@ -502,14 +502,18 @@ def _inspected(
             clock = time
             columns = [values[k] for k in members]
         block = np.column_stack(columns)
-        if moving is None:  # the first kind are the positions
-            moving = moving_joints(block)
+        if position is None:  # the first kind are the positions
+            position = block
             position_clock = clock
-        moving_here = moving
+        moving = moving_joints(position)
+        position_here = position
         if clock is not position_clock:
             nearest_sample = np.searchsorted(position_clock, clock)
-            moving_here = moving[np.clip(nearest_sample, 0, len(position_clock) - 1)]
-        yield from inspect_group(kind, _channels(description, kind, block), moving_here)
+            samples = np.clip(nearest_sample, 0, len(position_clock) - 1)
+            moving = moving[samples]
+            position_here = position[samples]
+        channels = _channels(description, kind, block)
+        yield from inspect_group(kind, channels, moving, position_here)
 
 
 def _period(recording: Recording, description: Description) -> int | None:

@@ -63,6 +63,7 @@ class Fault:
     scopes: tuple[Scope, ...] = ("all logs", "one log")
     positive: bool = False  # no robot has a size below zero
     min_samples: float = 0.0  # smaller sizes, in samples, cannot be told from other faults
+    max_size: float | None = None  # larger ones are not described by a derivative
     in_robot_file: bool = False  # the model lacks something, the log is right
     # how many shapes were searched for the columns, by evidence and place
     searched: Callable[[Evidence, str], int] = field(default=lambda evidence, place: 1)
@@ -274,6 +275,17 @@ def payload_columns(log: FittedLog, place: str) -> FloatArray:
     return log.model.regressor(log.motion, LOAD_PARAMETERS, dead_band=log.dead_band)
 
 
+def compensated_weight(log: FittedLog, place: str) -> FloatArray:
+    """Return minus the efforts that gravity causes according to the robot file, (t, r)."""
+    model = log.model
+    names = (*model.mechanism.standard.names,)
+    values = model.mechanism.standard.values
+    used = np.flatnonzero(values)
+    columns = log.fitted.gravity_columns(log.motion.q, [names[k] for k in used])
+    gravity = np.array(model.mechanism.gravity)
+    return -np.asarray(np.einsum("k,tkrp,p->tr", gravity, columns, values[used]))
+
+
 def drift_columns(log: FittedLog, place: str) -> FloatArray:
     """Return Coulomb and viscous friction of a joint growing along the log, (t, r, 2).
 
@@ -475,6 +487,16 @@ register_fault(
         scopes=("one log",),
         text="a payload of {size} was carried that the description does not name",
         advice='name it in the description of {place}: payload = "..."',
+    )
+)
+register_fault(
+    Fault(
+        name="no gravity",
+        places=falling_base,
+        columns=compensated_weight,
+        positive=True,
+        text="the recorded efforts lack {size} of the weight according to the robot file",
+        advice="record the whole effort: the controller subtracts its gravity compensation",
     )
 )
 register_fault(

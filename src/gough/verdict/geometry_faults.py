@@ -17,6 +17,8 @@ GEOMETRY = "geometry"
 SAMPLES_PER_CORRELATION_TIME = 8
 MIN_GEOMETRY_SAMPLES = 100
 MAX_GEOMETRY_SAMPLES = 800
+# Largest error that is named, in lengths of the robot or radians: nobody misses a larger one.
+MAX_GEOMETRY_ERROR = 0.05
 
 
 class _Sensitivities:
@@ -65,6 +67,7 @@ def geometry_faults(evidence: Evidence) -> list[Fault]:
     """Return the errors of the geometry that are no homing offsets, as faults."""
     errors = tuple(error for error in geometric_errors(evidence.model) if error.homing is None)
     sensitivities = _Sensitivities(errors)
+    length = evidence.model.loops.length
     faults = []
     for number, error in enumerate(errors):
         faults.append(
@@ -75,6 +78,7 @@ def geometry_faults(evidence: Evidence) -> list[Fault]:
                 columns=partial(_column, number=number, sensitivities=sensitivities),
                 scopes=("all logs",),
                 in_robot_file=True,
+                max_size=MAX_GEOMETRY_ERROR * (length if error.unit == "m" else 1.0),
                 text="the robot file is off by {size} in: {place}",
                 advice="measure it and correct the robot file; efforts name gross errors of the "
                 "geometry, they do not calibrate",

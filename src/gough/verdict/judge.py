@@ -44,6 +44,9 @@ def judge(fitted: FittedLogs) -> tuple[list[Notice], Diagnosis | None]:
     notices = prediction_notices(fitted)
     notices += possibility_notices(fitted.experiment, fitted.identification.estimate)
     notices += data_notices(fitted)
+    if any(notice.rule in rules.BROKEN_CHANNEL_RULES for notice in notices):
+        text = "faults were not looked for, because channels are broken"
+        return [*notices, Notice(rule="diagnosis", level="info", text=text)], None
     try:
         diagnosis = diagnose_fit(fitted)
     except GoughError as error:

@@ -580,9 +580,11 @@ class Search:
         )
         if not self._possible(stage, explanation):
             return None
-        if not _changes_enough(stage.baseline, sums, validation.whole):
-            return None
-        return explanation
+        if candidate.fault.in_robot_file:
+            matters = _changes_an_effort(stage.baseline, sums, validation.whole)
+        else:
+            matters = _changes_enough(stage.baseline, sums, validation.whole)
+        return explanation if matters else None
 
     def _possible(self, stage: Stage, explanation: Explanation) -> bool:
         """Return whether a robot can have such a size, and the data determine it."""
@@ -592,6 +594,8 @@ class Search:
         if fault.positive and size[0] <= 0:
             return False
         if fault.name == PAYLOAD_FAULT and size[0] <= MIN_SIZE_T * explanation.std[0]:
+            return False
+        if fault.max_size is not None and np.abs(size).max() > fault.max_size:
             return False
         if fault.min_samples:
             step = stage.evidence.logs[0].signals.step
@@ -799,15 +803,29 @@ def no_gain(stage: Stage) -> Gain:
     )
 
 
+def _changes_an_effort(baseline: Baseline, sums: BlockSums, whole: FloatArray) -> bool:
+    """Return whether what a robot file lacks changes some effort enough to matter."""
+    power = _changed_power(baseline, sums, whole)[0]
+    effort = np.sqrt(power / np.maximum(sums.effort_power, TINY))
+    return bool(effort.max(initial=0.0) >= MATERIAL_EFFORT_CHANGE)
+
+
+def _changed_power(
+    baseline: Baseline, sums: BlockSums, whole: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean square change of each row's prediction, and change of the coefficients."""
+    before = baseline.validation()
+    change = np.zeros(sums.n_columns + 1)
+    change[: len(whole)] = whole
+    change[: len(before.whole)] -= before.whole
+    n_valid = np.maximum(sums.n_valid.sum(axis=0), 1)
+    return np.einsum("i,rij,j->r", change, sums.total, change) / n_valid, change
+
+
 def _changes_enough(baseline: Baseline, sums: BlockSums, whole: FloatArray) -> bool:
     """Return whether an explanation changes efforts or parameters enough to matter."""
     before = baseline.validation()
-    n_before = len(before.whole)
-    change = np.zeros(sums.n_columns + 1)
-    change[: len(whole)] = whole
-    change[:n_before] -= before.whole
-    n_valid = np.maximum(sums.n_valid.sum(axis=0), 1)
-    power = np.einsum("i,rij,j->r", change, sums.total, change) / n_valid
+    power, change = _changed_power(baseline, sums, whole)
     p = sums.n_parameters
     return is_material(
         power,
