@@ -228,3 +228,12 @@ def test_channels_of_which_the_same_is_to_be_said_share_a_note() -> None:
         "log.csv: a.position, b.position: values come in steps of 0.05 m",
         "log.csv: the last line is cut",
     ]
+
+
+def test_few_visited_levels_of_a_short_motion_are_still_multiples_of_the_step() -> None:
+    """A move visits 60 of 2000 counts, few of which are neighbours."""
+    rng = np.random.default_rng(0)
+    counts = rng.choice(2000, 60, replace=False)
+    values = 0.3 + 2e-5 * counts
+    assert quantisation_step(values) == pytest.approx(2e-5, rel=1e-6)
+    assert quantisation_step(values + 1e-5 * rng.random(60)) is None

@@ -497,6 +497,18 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         "format = 2\nnews = 1",
         "key 'format': format 2 is not supported; this version of Gough reads format 1",
     ),
+    "uncertainty of no parameter": (
+        ARM,
+        "[[body]]",
+        '[[uncertainty]]\nrelative = 0.1\nparameters = ["link.m", "links.m"]\n\n[[body]]',
+        r"uncertainty.*parameters\[1\].*no parameter matches 'links.m'.*did you mean 'link.m'",
+    ),
+    "uncertainty below zero": (
+        ARM,
+        "[[body]]",
+        "[[uncertainty]]\nrelative = -0.1\n\n[[body]]",
+        "uncertainty.*key 'relative'",
+    ),
     "format as text": (ARM, "format = 1", 'format = "one"', "key 'format': expected a number"),
     "no format": (ARM, "format = 1", "", "key 'format': is required but missing"),
     "not TOML": (ARM, "m = 2", "m = = 2", r"arm.toml: not valid TOML: .*line 11"),
@@ -530,6 +542,20 @@ def test_a_wrong_file_gives_one_error_that_names_file_table_and_key(case: str) -
 def test_the_files_the_errors_start_from_are_right() -> None:
     assert read(ARM).name == "arm"
     assert read(LEGS).name == "arm"
+
+
+def test_the_uncertainty_of_a_file_is_read_in_its_order() -> None:
+    tables = """
+[[uncertainty]]
+relative = 0.1
+
+[[uncertainty]]
+relative = 0.005
+parameters = ["link.m", "*.fv"]
+"""
+    expected = (("*", 0.1), ("link.m", 0.005), ("*.fv", 0.005))
+    assert read(ARM + tables).uncertainty == expected
+    assert read(ARM).uncertainty == ()
 
 
 def test_wrong_axes_of_a_shorthand_are_refused() -> None:

@@ -1,0 +1,83 @@
+"""The smallest faults that logs show: noticed at the printed limit, not at a third of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gough.engine import Model
+from gough.identification.diagnosis import Limit
+from gough.logs.recording import Recording
+from gough.verdict.detectable import detection_limits, limits_notice
+from gough.verdict.diagnose import DiagnoseSettings, evidence_from
+from gough.verdict.fitted_log import Evidence
+from gough.verdict.search import Screen, Search, Stage
+
+
+def limits_of(evidence: Evidence) -> dict[tuple[str, str], Limit]:
+    search = Search(evidence, with_discrete=False)
+    screen = Screen(Stage(evidence, search.labels), search.faults, search.single_logs)
+    limits = detection_limits(screen, screen.trials)
+    return {(limit.name, limit.place): limit for limit in limits}
+
+
+@pytest.fixture(scope="module")
+def limits(clean: Evidence) -> dict[tuple[str, str], Limit]:
+    return limits_of(clean)
+
+
+def noisy_and_delayed(log: Recording, delay: float, seed: int) -> Recording:
+    """Return a log with more noise, and with efforts delayed by a Fourier series."""
+    assert log.effort is not None
+    frequency = np.fft.rfftfreq(len(log), log.time[1] - log.time[0])
+    turn = np.exp(-2j * np.pi * frequency * delay)
+    effort = np.fft.irfft(np.fft.rfft(log.effort, axis=0) * turn[:, None], len(log), axis=0)
+    noise = 0.5 * np.random.default_rng(seed).standard_normal(effort.shape)
+    return replace(log, effort=effort + noise)
+
+
+def test_a_delay_of_the_limit_is_noticed_and_a_third_of_it_is_not(
+    five_bar: Model, logs: tuple[Recording, Recording]
+) -> None:
+    def evidence_with(delay: float, seed: int) -> Evidence:
+        spoilt = []
+        for k, log in enumerate(logs):
+            spoilt.append(noisy_and_delayed(log, delay, 10 * seed + k))
+        return evidence_from(five_bar, spoilt, (), DiagnoseSettings())[0]
+
+    limit = limits_of(evidence_with(0.0, 0))["effort delay", "all motors"].size
+    for seed in (1, 2, 3):
+        for fraction, noticed in ((1.0, True), (1 / 3, False)):
+            evidence = evidence_with(fraction * limit, seed)
+            groups, _ = Search(evidence, with_discrete=False).run()
+            assert bool(groups) == noticed, (seed, fraction)
+
+
+def test_a_fault_without_effect_has_no_limit(limits: dict[tuple[str, str], Limit]) -> None:
+    """Tilted about the horizontal axis in its plane, a planar robot keeps its efforts."""
+    assert limits["tilt", "base"].size == np.inf
+    assert np.isfinite(limits["effort delay", "all motors"].size)
+    assert np.isfinite(limits["payload", "log 0"].size)
+
+
+def test_the_notice_names_the_place_where_a_fault_is_worst_seen() -> None:
+    def limit(name: str, place: str, unit: str, size: float) -> Limit:
+        return Limit(name=name, place=place, unit=unit, size=size)
+
+    (notice,) = limits_notice(
+        [
+            limit("effort scale", "left", "1", 0.02),
+            limit("effort scale", "right", "1", 0.05),
+            limit("effort delay", "left", "s", 5e-3),
+            limit("effort delay", "all motors", "s", 1e-3),
+            limit("tilt", "base", "rad", np.inf),
+        ]
+    )
+    assert (notice.rule, notice.level) == ("not noticed", "info")
+    assert notice.text == (
+        "these logs would not have shown: one factor on all efforts; a wrong gain of one motor "
+        "below 5 %; a delay of the efforts below 1 ms; a tilt of the base"
+    )
+    assert notice.numbers == {"effort scale": 0.05, "effort delay": 1e-3}
