@@ -170,7 +170,7 @@ def test_diagnose_names_a_delay_and_writes_what_mends_it(
     words = ("diagnose", robot, "log1.csv", "--validate", "log2.csv")
     output = gough(tmp_path, *words, "--json").out
     check_keys(output, "study", "JSON of gough diagnose")
-    first = json.loads(output)["mistakes"][0]
+    first = json.loads(output)["faults"][0]
     assert (first["name"], first["place"]) == ("effort delay", "all motors")
     step = float(cells[1][0]) - float(cells[0][0])
     assert abs(first["size"] - 3 * step) < 4 * first["std"] + 0.1 * step
@@ -180,7 +180,7 @@ def test_diagnose_names_a_delay_and_writes_what_mends_it(
     assert (tmp_path / "log1.corrected.toml").exists()
     gough(tmp_path, *words, "--apply", code=1)  # never over an existing one
     mended = answer(tmp_path, *words, "--description", "log1.corrected.toml")
-    assert not [m for m in mended["mistakes"] if m["name"] == "effort delay"]
+    assert not [m for m in mended["faults"] if m["name"] == "effort delay"]
 
 
 def test_check_says_what_a_motion_will_tell(study: tuple[str, Path]) -> None:
@@ -299,7 +299,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
         (("identify", "five_bar", "missing.csv"), "missing.csv", 1),
         (("simulate", "five_bar", "--trajectory", "missing.json"), "missing.json", 1),
         (("report", "nowhere"), "does not exist", 1),
-        (("run", "nowhere.toml"), "does not exist", 1),
+        (("run", "nowhere.toml"), "there is no file 'nowhere.toml'", 1),
         (("demo", "pallida"), "did you mean 'palida'", 1),
         (("check", "Five_Bar"), "did you mean 'five_bar'", 1),
         (("check", "."), "neither a robot file nor a bundled robot", 1),
