@@ -71,14 +71,14 @@ def test_the_drive_that_is_wrong_is_named(found: Fleet, motors: tuple[str, ...])
     mistakes = [alert for alert in found.alerts if alert.kind == "fault"]
     assert sorted(alert.robot for alert in mistakes) == ["r05", "r08"]
     size = next(alert.text for alert in mistakes if alert.robot == "r05")
-    found_size = re.search(rf"{motors[1]}: effort is too large by (\S+) \+- (\S+) %", size)
-    assert found_size, size
-    assert float(found_size[1]) == pytest.approx(12, abs=3 * float(found_size[2]))
+    factor = re.search(rf"the effort of {motors[1]} is (\S+) \+- (\S+) times", size)
+    assert factor, size
+    assert float(factor[1]) == pytest.approx(1.12, abs=3 * float(factor[2]))
 
 
 def test_the_encoder_that_is_off_is_named(found: Fleet, motors: tuple[str, ...]) -> None:
     text = next(alert.text for alert in found.alerts if alert.robot == "r08")
-    size = re.search(rf"{motors[0]}: position is off by (\S+) \+- (\S+) deg", text)
+    size = re.search(rf"the position of {motors[0]} is off by (\S+) \+- (\S+) deg", text)
     assert size, text
     assert float(size[1]) == pytest.approx(np.degrees(OFF), abs=3 * float(size[2]))
 
