@@ -160,7 +160,7 @@ def test_joint_types_beside_a_urdf_change_joints(tmp_path: Path, kind: str, coun
         (("[crank]", "[cranck]"), "names 'cranck'.*did you mean 'crank'"),
         (("[3d]", "[3d, 6d]"), "lists 1 pairs and type 2"),
         (("name_mot: [crank]", "gravity: [1, 2]"), "expected three numbers"),
-        (("[[end_b, end_c]]", "&a [[*a]]"), "anchors"),
+        (("[[end_b, end_c]]", "&a [[*a]]"), "an alias, which loops do not need"),
         (("type:", "type: ["), "not valid YAML"),
         (("closed_loop", "closed_loops"), "unknown key 'closed_loops'; did you mean 'closed_loop'"),
     ],
