@@ -42,7 +42,7 @@ def test_held_out_logs_are_processed_exactly_as_those_of_the_identification(
     assert min(shares[0].values()) > 0.99
     assert 0.4 < max(shares[1].values()) < 0.9
     figures = [without.quality[log.source] for log in (five_bar_log, five_bar_other)]
-    for name in ("cut-off [Hz]", "decimation", "window about reversals [s]"):
+    for name in ("cut-off [Hz]", "decimation", "window around reversals [s]"):
         assert figures[0][name] == figures[1][name]
 
 

@@ -501,7 +501,7 @@ def _data_quality(
             figures["cut-off [Hz]"] = log.cutoff or 0.0
             figures["decimation"] = float(log.decimation)
             figures["periods"] = float(log.periods)
-            figures["window about reversals [s]"] = window
+            figures["window around reversals [s]"] = window
             figures["samples"] = float(len(log))
             for row, fraction in zip(model.rows, log.valid.mean(axis=0)):
                 figures[f"share of {row} that counts"] = float(fraction)

@@ -126,7 +126,7 @@ class ProcessingChoice:
         cutoff = "none" if used.cutoff is None else f"{used.cutoff:.4g} Hz"
         window = 1e3 * (used.window or 0.0)
         lines = [
-            f"method {used.method}, cut-off {cutoff}, decimation {used.decimation}, window about "
+            f"method {used.method}, cut-off {cutoff}, decimation {used.decimation}, window around "
             f"reversals {window:.3g} ms"
         ]
         for c in self.cutoffs:

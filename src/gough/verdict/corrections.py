@@ -84,7 +84,7 @@ def corrected_description(
     express.
 
     Args:
-        faults: From a diagnosis; what cannot be told apart is not corrected.
+        faults: From a diagnosis; what cannot be distinguished is not corrected.
         gains: Drive gains by motor, for offsets of efforts that are recorded as currents.
     """
     done = []

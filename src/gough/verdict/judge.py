@@ -144,7 +144,7 @@ def explains_enough(before: float, after: float, noise: float) -> bool:
 def _partial_notice(
     groups: Sequence[Sequence[Explanation]], evidence: Evidence, before: float, after: float
 ) -> Notice:
-    """Say that no listed fault explains what is left, and what looks most like it."""
+    """Say that no known fault explains the error, and which one looks most like it."""
     best = name_fault(groups[0], evidence)
     return Notice(
         rule="unexplained",

@@ -346,7 +346,7 @@ def warn_if_few_samples_are_valid(
     rows: Sequence[str], n_valid: IntArray, n_moving: IntArray
 ) -> list[Notice]:
     """Warn if less than half of the samples in which a joint moves are valid, (r,) each."""
-    fraction = n_valid / np.maximum(n_moving, 1)
+    fraction = np.where(n_moving > 0, n_valid / np.maximum(n_moving, 1), 1.0)
     few = [row for row, valid in zip(rows, fraction) if valid < MIN_VALID_FRACTION]
     if not few:
         return []

@@ -440,7 +440,7 @@ class Search:
 
     @one_blas_thread
     def run(self) -> tuple[list[tuple[Explanation, ...]], Stage]:
-        """Return groups of explanations that cannot be told apart, and the stage after them.
+        """Return groups of explanations that predict alike, and the stage after them.
 
         The first of a group is the one that was undone.
         """
