@@ -114,7 +114,7 @@ def test_loading_another_kind_of_result_is_refused(tmp_path):
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(InvalidInput, match="not JSON"):
         Estimate.load(tmp_path / "bad.json")
-    with pytest.raises(InvalidInput, match="cannot read"):
+    with pytest.raises(InvalidInput, match="there is no file"):
         Estimate.load(tmp_path / "none.json")
     content = make_estimate().to_dict()
     del content["covariance"]

@@ -58,7 +58,8 @@ def test_a_log_five_times_as_fast_is_predicted_and_the_model_is_called_good(
     result = identify(arm, slow, held_out=fast)
     assert result.validation is not None
     assert result.validation.relative.max() < 0.03
-    assert result.level == "ok"
+    warned = {notice.rule for notice in result.notices if notice.level != "info"}
+    assert warned <= {"beyond limit"}  # the motion needs more than the motors of the file give
     assert "move faster than the cut-off" in result.validation.notices[-1].text
     again = validate_result(arm, result, [fast])
     assert again.relative == pytest.approx(result.validation.relative, rel=1e-6)

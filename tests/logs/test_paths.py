@@ -69,7 +69,7 @@ def test_a_log_with_an_at_sign_is_read(folder: Path) -> None:
 def test_the_study_of_a_result_finds_names_with_an_at_sign(folder: Path) -> None:
     log = str(folder / "log@1.csv")
     logs = [log, log_with_description(log, folder / "d@e.toml")]
-    texts = step_type("identify")(robot="five_bar", logs=logs)._files_beside(folder / "out")
+    texts = step_type("identify")(robot="five_bar", logs=logs)._files_beside(folder / "out", "")
     written = parse_toml(texts["study.toml"])["identify"]["logs"]
     assert log_and_description(written[0]) == ("../log@1.csv", None)
     assert log_and_description(written[1]) == ("../log@1.csv", "../d@e.toml")

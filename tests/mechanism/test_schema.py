@@ -186,6 +186,7 @@ ALL: dict[str, Any] = {
     ],
     "payload": [{"name": "load", "body": "plate", "m": 1.0, "known": ["m"], "parameters": ["m"]}],
     "tie": {"parameters": ["rod.*"]},
+    "uncertainty": [{"relative": 0.1, "parameters": ["*"]}],
     "noise": {
         "position": 1e-5,
         "effort": 0.1,

@@ -216,7 +216,7 @@ _DIAGNOSE = {
     **_VERDICT,
     "robot": _TEXT,
     "error": _NUMBER_OR_NULL,
-    "mistakes": _list_of({"type": "object"}),
+    "faults": _list_of({"type": "object"}),
     "limits": _list_of({"type": "object"}),
 }
 RESULT_KEYS: Mapping[str, Mapping[str, JsonSchema]] = {
