@@ -496,7 +496,7 @@ def test_currents_are_compared_where_there_are_no_efforts() -> None:
         ((60, 49), (100, 100), True),
         ((60, 49), (100, 60), False),  # the second joint rests in 40 of 100
         ((0, 100), (100, 100), True),
-        ((60, 0), (100, 0), True),
+        ((60, 0), (100, 0), False),  # the second joint never moves: nothing was excluded
     ],
 )
 def test_half_of_the_samples_in_which_a_joint_moves_have_to_be_valid(
