@@ -231,7 +231,7 @@ def inspect_constant_runs(
         )
 
 
-# Levels from which a lattice can be told from chance, and the largest number of steps between
+# Levels from which a lattice is no chance, and the largest number of steps between
 # the two nearest of them.
 MIN_LATTICE_LEVELS = 20
 MAX_LATTICE_DIVISOR = 8

@@ -35,11 +35,11 @@ DIFFERENCE_STEP = 1e-6  # of sizes, for the derivative of `undo`
 STRIBECK_SPEEDS = (0.02, 0.06, 0.2)
 # Times over which friction builds up after a reversal that are tried. [s]
 MEMORY_TIMES = (0.03, 0.1)
-# A low-pass shorter than so many samples cannot be told from a delay.
+# A low-pass shorter than so many samples looks the same as a delay.
 MIN_LAG_SAMPLES = 5.5
 RIPPLE_SAMPLES = 3000  # of a log in the search for the pitch of a ripple
 MAX_RIPPLES = 150  # in the range of a joint
-MIN_RIPPLES = 1.5  # below this a ripple cannot be told from gravity
+MIN_RIPPLES = 1.5  # below this a ripple looks the same as gravity
 MAX_RELATIVE_SIZE = 0.5  # of a scale that a derivative describes; beyond it is a unit
 
 Scope = Literal["all logs", "one log"]
@@ -62,7 +62,7 @@ class Fault:
     n_sizes: int = 1  # numbers in a size of `undo`
     scopes: tuple[Scope, ...] = ("all logs", "one log")
     positive: bool = False  # no robot has a size below zero
-    min_samples: float = 0.0  # smaller sizes, in samples, cannot be told from other faults
+    min_samples: float = 0.0  # smaller sizes, in samples, look the same as other faults
     max_size: float | None = None  # larger ones are not described by a derivative
     in_robot_file: bool = False  # the model lacks something, the log is right
     # how many shapes were searched for the columns, by evidence and place

@@ -30,7 +30,14 @@ from gough.verdict.robot_file import (
     prior_of,
     robot_file_notices,
 )
-from gough.verdict.search import Explanation, Search, Stage, log_errors, odd_logs
+from gough.verdict.search import (
+    Explanation,
+    Search,
+    Stage,
+    evidence_noise,
+    log_errors,
+    odd_logs,
+)
 
 # Fraction of the error above noise that a fault has to explain to be named as its cause.
 EXPLAINED_FRACTION = 0.8
@@ -120,13 +127,7 @@ def stage_error(stage: Stage) -> float:
 
 def noise_error(evidence: Evidence, stage: Stage) -> float:
     """Return the rms over rows of the noise over the effort, the most it can be; 0 if unknown."""
-    regressions = []
-    predicted = []
-    for log in evidence.logs:
-        regression = log.regression.select(evidence.base.names)
-        regressions.append(regression)
-        predicted.append(regression.regressor @ evidence.fitted.values)
-    power = mean_noise_power(regressions, predicted)
+    power = evidence_noise(evidence)
     if power is None:
         return 0.0
     effort = np.maximum(stage.baseline.sums.effort_power, 1e-300)

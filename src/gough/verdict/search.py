@@ -40,7 +40,7 @@ from gough.verdict.faults import (
 from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.motor_signals import MotorSignals
-from gough.verdict.noise import mean_noise_power
+from gough.verdict.noise import NoisePower, mean_noise_power
 
 MAX_EXPLANATIONS = 4  # accepted one after the other
 MAX_LOGS_BY_ONE = 4  # logs up to which a fault is tried in every single one
@@ -391,15 +391,20 @@ def logs_tried_alone(evidence: Evidence, labels: Sequence[IntArray]) -> tuple[in
     return tuple(odd_logs(log_errors(evidence, labels))[:MAX_LOGS_BY_ONE])
 
 
-def least_noise(evidence: Evidence) -> FloatArray:
-    """Return the least noise power that the rows of all logs can have, zero if unknown, (r,)."""
+def evidence_noise(evidence: Evidence) -> NoisePower | None:
+    """Return the noise power of the rows of all logs; None if it is not known."""
     regressions = []
     predicted = []
     for log in evidence.logs:
         regression = log.regression.select(evidence.base.names)
         regressions.append(regression)
         predicted.append(regression.regressor @ evidence.fitted.values)
-    power = mean_noise_power(regressions, predicted)
+    return mean_noise_power(regressions, predicted)
+
+
+def least_noise(evidence: Evidence) -> FloatArray:
+    """Return the least noise power that the rows of all logs can have, zero if unknown, (r,)."""
+    power = evidence_noise(evidence)
     if power is None:
         return np.zeros(len(evidence.model.rows))
     return power.least
@@ -853,9 +858,9 @@ def effort_factor(sums: BlockSums, row: int, scope: BoolArray) -> float:
     n = len(chosen) - 1
 
     def squared_error(factor: float) -> float:
-        stretch = np.full(n + 1, factor)
-        stretch[-1] = 1.0
-        normal = fixed + scaled * np.outer(stretch, stretch)
+        column_scale = np.full(n + 1, factor)
+        column_scale[-1] = 1.0
+        normal = fixed + scaled * np.outer(column_scale, column_scale)
         vector = np.append(-solve_normal_equations(normal), 1.0)
         return float(vector @ normal @ vector)
 
