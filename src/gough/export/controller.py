@@ -64,7 +64,7 @@ class _Precision(NamedTuple):
 
 
 DOUBLE_PRECISION = _Precision("double", "", "uint64_t", "d", "Q", 1e-12, 1e-10)
-# Closures of the bundled robots round to 1e-7 to 1e-6 of their size in single precision.
+# Above the rounding of single precision, 6e-8; efforts are then within 1e-4 of the largest one.
 SINGLE_PRECISION = _Precision("float", "f", "uint32_t", "f", "I", 2e-6, 2e-5)
 
 
