@@ -77,3 +77,10 @@ def test_the_changelog_keeps_its_form() -> None:
         assert "Internals" not in headings[:-1], "what users do not see comes last"
         lines = [line for line in part.splitlines() if line and not line.startswith("###")]
         assert all(line.startswith(("- ", "  ")) for line in lines)
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """Pytest imports test files by their bare name: two alike stop the whole run."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    repeated = {name for name in names if names.count(name) > 1}
+    assert not repeated
