@@ -66,18 +66,19 @@ def test_the_notice_names_the_place_where_a_fault_is_worst_seen() -> None:
     def limit(name: str, place: str, unit: str, size: float) -> Limit:
         return Limit(name=name, place=place, unit=unit, size=size)
 
-    (notice,) = limits_notice(
-        [
-            limit("effort scale", "left", "1", 0.02),
-            limit("effort scale", "right", "1", 0.05),
-            limit("effort delay", "left", "s", 5e-3),
-            limit("effort delay", "all motors", "s", 1e-3),
-            limit("tilt", "base", "rad", np.inf),
-        ]
-    )
+    limits = [
+        limit("effort scale", "left", "1", 0.02),
+        limit("effort scale", "right", "1", 0.05),
+        limit("effort delay", "left", "s", 5e-3),
+        limit("effort delay", "all motors", "s", 1e-3),
+        limit("tilt", "base", "rad", np.inf),
+    ]
+    (notice,) = limits_notice(limits)
     assert (notice.rule, notice.level) == ("not noticed", "info")
     assert notice.text == (
-        "these logs would not have shown: one factor on all efforts; a wrong gain of one motor "
+        "these logs may not show: one factor on all efforts; a wrong gain of one motor "
         "below 5 %; a delay of the efforts below 1 ms; a tilt of the base"
     )
     assert notice.numbers == {"effort scale": 0.05, "effort delay": 1e-3}
+    (beside_a_delay,) = limits_notice(limits, {"effort delay"})
+    assert "delay" not in beside_a_delay.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -148,8 +148,13 @@ def detection_limits(screen: Screen, trials: int) -> tuple[Limit, ...]:
     return tuple(limits)
 
 
-def limits_notice(limits: Sequence[Limit]) -> list[Notice]:
-    """Say what these logs would not have shown: of each fault the place where it is worst seen."""
+def limits_notice(limits: Sequence[Limit], named: Collection[str] = ()) -> list[Notice]:
+    """Say what may have stayed unnoticed: of each fault the place where it is worst seen.
+
+    Args:
+        limits: The smallest noticed size of each fault at each place.
+        named: Faults that the logs did show; nothing is said of them.
+    """
     worst: dict[str, Limit] = {}
     for limit in limits:
         if limit.name == "effort delay" and limit.place != ALL_MOTORS:
@@ -160,7 +165,7 @@ def limits_notice(limits: Sequence[Limit]) -> list[Notice]:
     words = ["one factor on all efforts"]
     numbers = {}
     for name in PRINTED_FAULTS:
-        if name not in worst:
+        if name not in worst or name in named:
             continue
         limit = worst[name]
         what = PRINTED_WORDS[name]
@@ -173,7 +178,7 @@ def limits_notice(limits: Sequence[Limit]) -> list[Notice]:
     notice = Notice(
         rule="not noticed",
         level="info",
-        text=f"these logs would not have shown: {'; '.join(words)}",
+        text=f"these logs may not show: {'; '.join(words)}",
         numbers=numbers,
     )
     return [notice]

@@ -105,13 +105,14 @@ def diagnose_evidence(evidence: Evidence, before: Sequence[NamedFault] = ()) -> 
         notices.append(_partial_notice(groups, evidence, error, remaining))
     assert search.screen is not None
     limits = detection_limits(search.screen, search.trials)
+    named = {fault.name for fault in faults}
     return Diagnosis(
         robot=evidence.model.mechanism.name,
         faults=tuple(faults),
         limits=limits,
         error=error,
         unexplained=float(np.sqrt(max(remaining**2 - noise**2, 0.0))),
-        notices=(*notices, *_odd_log_notices(evidence, search), *limits_notice(limits)),
+        notices=(*notices, *_odd_log_notices(evidence, search), *limits_notice(limits, named)),
     )
 
 
