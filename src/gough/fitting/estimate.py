@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from gough.fitting.problem import Problem
 
 STRONG_CORRELATION = 0.95  # of two estimates, above which a notice names them
+PLENTIFUL_INFORMATION = 1000.0  # over noise; beyond, noise changes no estimate by 0.1 %
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -339,7 +340,7 @@ class Estimate(StoredRecord):
                 header.append(f"{source.kind} std")
                 for line, std in zip(lines, source.std):
                     line.append(f"{std:.3g}")
-        if self.information is not None:
+        if self.information is not None and self.information.min() < PLENTIFUL_INFORMATION:
             header.append("over noise")
             for line, ratio in zip(lines, self.information):
                 line.append(f"{ratio:.2g}")
