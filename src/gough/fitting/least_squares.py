@@ -21,6 +21,7 @@ from gough.fitting.problem import (
     samples_of,
     statistics_of,
 )
+from gough.fitting.refinement import refine
 from gough.fitting.regression import Regression
 from gough.fitting.row_noise import MIN_ROW_CORRELATION_EIGENVALUE, estimate_row_noise
 from gough.fitting.solve import Solution, solve
@@ -241,6 +242,7 @@ def _estimate(
     """
     if solution is None:
         solution = solve(white.factors, white.parameters)
+    solution = refine(solution, problem.sampled(), noise)
     sampled = useful_samples(problem, uncertainty)
     if sampled is not None:
         sampled = sampled.whitened(noise)
