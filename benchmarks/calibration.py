@@ -9,8 +9,10 @@ recordings drawn again.
 
 If the stated distribution of an estimate is right, the probability integral transform of
 (estimate - truth) / standard error by Student's t is uniform, and the normalised estimation error
-squared e^T P^-1 e has mean p, here to a tenth. Each is tested (Kolmogorov and Smirnov; chi-squared), and the
-probabilities of all tests together are corrected by Holm. Quantiles and tests are SciPy's.
+squared over the number of parameters, e^T P^-1 e / p, is distributed by F: P is estimated, with the
+degrees of freedom that the estimate states. Both are tested (Kolmogorov and Smirnov; the sum over
+trials), and the probabilities of all tests together are corrected by Holm. Quantiles and tests are
+SciPy's.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -52,9 +54,6 @@ HARMONICS = 5
 CUTOFF = 12.0  # above all harmonics [Hz]
 POSITION_NOISE = 1e-5  # of the motors [m or rad]
 ROUNDING = 1e-12  # least variance of a combination of parameters, over the largest
-# Error of the mean e^T P^-1 e that is tolerated: 5 % of a standard error. Weights and covariances
-# that are estimated are allowed for to first order only.
-NEES_MARGIN = 0.1
 SIGNIFICANCE = 0.01  # of the whole table, after Holm's correction
 LINEAR = {
     "ls": LeastSquares(),
@@ -62,6 +61,15 @@ LINEAR = {
     "gm": GaussMarkov(),
     "robust": Robust(),
 }
+
+
+class SquaredError(NamedTuple):
+    """Normalised estimation error squared e^T P^-1 e, and its distribution as stated."""
+
+    total: float
+    combinations: int  # of the parameters, whose errors it adds up
+    mean: float
+    variance: float
 
 
 @dataclass(frozen=True)
@@ -72,8 +80,7 @@ class Errors:
     estimator: str
     log: str  # where the standard errors come from
     transform: FloatArray  # probability integral transforms, (trials, p)
-    squared: FloatArray  # normalised estimation errors squared, (trials,), or empty
-    freedom: int  # number of independent errors in all of them
+    squared: tuple[SquaredError, ...]  # of each trial, or empty
     held: float  # fraction of 95 % intervals that contain the truth
     failed: int = 0  # trials without a result
 
@@ -84,14 +91,35 @@ class Errors:
         return np.array([stats.kstest(column, "uniform").pvalue for column in columns])
 
     @property
+    def nees(self) -> float | None:
+        """Mean normalised estimation error squared by combination; None if there is none."""
+        if not self.squared:
+            return None
+        total = sum(error.total for error in self.squared)
+        return total / sum(error.combinations for error in self.squared)
+
+    @property
+    def stated_nees(self) -> float | None:
+        """What the estimates state of it: a little more than 1, as P is estimated."""
+        if not self.squared:
+            return None
+        total = sum(error.mean for error in self.squared)
+        return total / sum(error.combinations for error in self.squared)
+
+    @property
     def consistent(self) -> float:
-        """Probability of a mean squared error as far outside the margin; 1 if there is none."""
-        if not len(self.squared):
+        """Probability of squared errors as far from those stated; 1 if there are none.
+
+        Their sum over the trials is taken as a gamma variable of the stated mean and variance; it
+        is chi-squared if P is known.
+        """
+        if not self.squared:
             return 1.0
-        total = self.squared.sum()
-        above = float(stats.chi2.sf(total / (1 + NEES_MARGIN), self.freedom))
-        below = float(stats.chi2.cdf(total / (1 - NEES_MARGIN), self.freedom))
-        return min(1.0, 2 * min(above, below))
+        mean = sum(error.mean for error in self.squared)
+        scale = sum(error.variance for error in self.squared) / mean
+        stated = stats.gamma(mean / scale, scale=scale)
+        total = sum(error.total for error in self.squared)
+        return min(1.0, 2 * min(float(stated.sf(total)), float(stated.cdf(total))))
 
 
 def errors_of(
@@ -107,7 +135,6 @@ def errors_of(
     """Return what became of some estimates of the same truth."""
     transform = []
     normalised = []
-    freedom = 0
     held = []
     for estimate in estimates:
         z = (estimate.values - truth) / estimate.std
@@ -115,32 +142,40 @@ def errors_of(
         low, high = estimate.interval(0.95).T
         held.append((low <= truth) & (truth <= high))
         if squared:
-            error, count = squared_error(estimate, truth)
-            normalised.append(error)
-            freedom += count
+            normalised.append(squared_error(estimate, truth))
     return Errors(
         robot=robot,
         estimator=estimator,
         log=log,
         transform=np.array(transform),
-        squared=np.array(normalised),
-        freedom=freedom,
+        squared=tuple(normalised),
         held=float(np.mean(held)),
         failed=failed,
     )
 
 
-def squared_error(estimate: Estimate, truth: FloatArray) -> tuple[float, int]:
-    """Return e^T P^-1 e, and in how many combinations of the parameters.
+def squared_error(estimate: Estimate, truth: FloatArray) -> SquaredError:
+    """Return e^T P^-1 e with its stated distribution.
 
-    Combinations whose variance is rounding beside that of others are left out.
+    Combinations whose variance is rounding beside that of others are left out. Of c combinations
+    the error is c F(c, f): P is estimated with f degrees of freedom, those that give the mean of
+    the parameters' own t^2, f_i / (f_i - 2).
     """
     z = (estimate.values - truth) / estimate.std
     correlation = estimate.covariance / np.outer(estimate.std, estimate.std)
     variance, vectors = np.linalg.eigh(correlation)
     known = variance > ROUNDING * variance[-1]
     components = vectors[:, known].T @ z
-    return float((components**2 / variance[known]).sum()), int(known.sum())
+    count = int(known.sum())
+    excess = np.mean(2 / (estimate.degrees_of_freedom - 2))  # mean t^2 - 1
+    freedom = 2 + 2 / excess
+    mean, spread = stats.f.stats(count, freedom)
+    return SquaredError(
+        total=float((components**2 / variance[known]).sum()),
+        combinations=count,
+        mean=count * float(mean),
+        variance=count**2 * float(spread),
+    )
 
 
 def wandering(model: Model, seed: int = 0) -> Motion:
@@ -248,8 +283,8 @@ def _drawn_errors(
     for trial in range(trials):
         rng = np.random.default_rng([trial, len(log)])
         estimates.append(method.fit(source.drawn(rng, periodic=log == "periodic")))
-    # A covariance from few repetitions or from autocorrelation is itself uncertain: e^T P^-1 e
-    # then is not chi-squared, while Student's t takes account of it for each parameter.
+    # A covariance from few repetitions or from autocorrelation has fewer degrees of freedom than
+    # parameters: e^T P^-1 e then has no distribution, Student's t of each parameter has.
     squared = log == "white"
     return errors_of(robot, estimator, log, estimates, source.truth, squared=squared)
 
@@ -382,9 +417,6 @@ def judged(rows: Sequence[Errors]) -> list[dict[str, Any]]:
         trials, parameters = row.transform.shape
         own = corrected[first : first + parameters + 1]
         first += parameters + 1
-        nees = None
-        if len(row.squared):
-            nees = float(row.squared.sum() / row.freedom)
         table.append(
             {
                 "robot": row.robot,
@@ -395,7 +427,8 @@ def judged(rows: Sequence[Errors]) -> list[dict[str, Any]]:
                 "failed": row.failed,
                 "hold": row.held,
                 "uniform": float(own[:-1].min()),
-                "nees": nees,
+                "nees": row.nees,
+                "stated_nees": row.stated_nees,
                 "consistent": float(own[-1]),
                 "calibrated": bool(own.min() > SIGNIFICANCE),
             }

@@ -10,10 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import calibration
+
+from gough.fitting.least_squares import LeastSquares
+from gough.fitting.regression import Regression
 
 SIGNIFICANCE = 0.01
 
@@ -24,16 +28,16 @@ def probabilities(rows: list[calibration.Errors]) -> np.ndarray:
 
 def scattered(factor: float, trials: int = 200, parameters: int = 5) -> calibration.Errors:
     """Errors of an estimator that states `factor` times its scatter."""
-    from scipy import stats
-
+    expected = {"combinations": parameters, "mean": parameters, "variance": 2 * parameters}
     z = np.random.default_rng(0).standard_normal((trials, parameters)) / factor
     return calibration.Errors(
         robot="none",
         estimator="none",
         log="white",
         transform=stats.norm.cdf(z),
-        squared=(z**2).sum(axis=1),
-        freedom=z.size,
+        squared=tuple(
+            calibration.SquaredError(total=total, **expected) for total in (z**2).sum(axis=1)
+        ),
         held=float((np.abs(z) < 1.96).mean()),
     )
 
@@ -59,6 +63,30 @@ def test_probabilities_are_corrected_as_statsmodels_corrects_them() -> None:
         block = corrected[6 * k : 6 * k + 6]
         assert row["uniform"] == pytest.approx(block[:5].min())
         assert row["consistent"] == pytest.approx(block[5])
+
+
+def test_squared_errors_of_an_estimated_covariance_have_the_distribution_they_state() -> None:
+    """Ten equations more than parameters: e^T P^-1 e is 25 % larger than with a known covariance."""
+    rng = np.random.default_rng(2)
+    regressor = rng.normal(size=(16, 1, 6))
+    totals = []
+    for _ in range(400):
+        problem = Regression(
+            regressor=regressor,
+            effort=rng.normal(size=(16, 1)),
+            rows=("a",),
+            row_units=("N",),
+            parameters=tuple("bcdefg"),
+            units=("1",) * 6,
+        )
+        estimate = LeastSquares(uncertainty="white").fit(problem)
+        error = calibration.squared_error(estimate, np.zeros(6))
+        totals.append(error.total)
+    exact = stats.f(6, 10)  # of normal errors
+    assert error.combinations == 6
+    assert error.mean == pytest.approx(6 * exact.mean())
+    assert error.variance == pytest.approx(36 * exact.var())
+    assert stats.kstest(np.array(totals) / 6, exact.cdf).pvalue > 0.01
 
 
 @pytest.mark.long
