@@ -9,7 +9,7 @@ from pathlib import Path
 import machines
 import pytest
 
-from command_line import run
+from command_line import gough
 from gough.engine import Model, check
 from gough.mechanism import load_robot
 
@@ -26,10 +26,8 @@ def test_a_model_with_its_yaml_imports_assembles_and_passes_check(
     name: str, freedoms: int, held: int, tmp_path: Path
 ) -> None:
     source = MODELS / "gepetto" / name / "robot.urdf"
-    done = run(
-        f"gough import {source} --loops {source.with_suffix('.yaml')} -o robot.toml", tmp_path
-    )
-    assert done.code == 0, done.err
+    loops = source.with_suffix(".yaml")
+    gough(tmp_path, "import", str(source), "--loops", str(loops), "-o", "robot.toml")
     found = check(Model(load_robot(tmp_path / "robot.toml")))
     assert found.model.degrees_of_freedom == freedoms
     assert len(found.model.loops.locked) == held
@@ -39,16 +37,11 @@ def test_a_model_with_its_yaml_imports_assembles_and_passes_check(
 
 def test_a_gripper_with_springs_says_what_is_missing_and_locks_answer_it(tmp_path: Path) -> None:
     source = MODELS / "menagerie" / "robotiq_2f85.xml"
-    asked = run(f"gough import {source} -o robot.toml", tmp_path)
-    assert asked.code == 1
+    asked = gough(tmp_path, "import", str(source), "-o", "robot.toml", code=1)
     assert "3 degrees of freedom but 1 motors" in asked.err
     assert "--lock" in asked.err
     assert not (tmp_path / "robot.toml").exists()
-    done = run(
-        f"gough import {source} --lock left_spring_link_joint,right_spring_link_joint -o "
-        f"robot.toml",
-        tmp_path,
-    )
-    assert done.code == 0, done.err
+    springs = "left_spring_link_joint,right_spring_link_joint"
+    done = gough(tmp_path, "import", str(source), "--lock", springs, "-o", "robot.toml")
     assert "1 degrees of freedom" in done.out
     assert Model(load_robot(tmp_path / "robot.toml")).degrees_of_freedom == 1
