@@ -199,7 +199,7 @@ def test_the_command_writes_tables_and_a_page(logs: list[FleetLog], tmp_path: Pa
     )
     assert table is None or table.num_rows
     page = (tmp_path / "result" / "fleet.html").read_text(encoding="utf-8")
-    assert 'id="robot-r02" open' in page
+    assert '<article id="robot-r02" class="alarmed">' in page
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
 
 

@@ -172,20 +172,45 @@ def test_pointing_at_the_correlation_reads_it(browser: Browser, reports: Path) -
     )
 
 
-def test_it_prints_with_everything_open(browser: Browser, reports: Path, tmp_path: Path) -> None:
+def test_it_prints_as_it_is_with_page_numbers(
+    browser: Browser, reports: Path, tmp_path: Path
+) -> None:
     browser.open(reports / "serial6.html")
     browser.run("document.querySelectorAll('details').forEach(d => { d.open = false; })")
     browser.run(
-        "addEventListener('beforeprint', () => { window.open_on_paper = "
-        "[...document.querySelectorAll('details')].every(d => d.open); })"
+        "addEventListener('beforeprint', () => { window.closed_on_paper = "
+        "[...document.querySelectorAll('details')].every(d => !d.open); })"
     )
-    browser.pdf(tmp_path / "report.pdf")
-    content = (tmp_path / "report.pdf").read_bytes()
+    browser.pdf(tmp_path / "closed.pdf")
+    assert browser.run("window.closed_on_paper")
+    content = (tmp_path / "closed.pdf").read_bytes()
     assert content.startswith(b"%PDF")
-    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 20
-    assert browser.run("window.open_on_paper")
-    assert browser.run("[...document.querySelectorAll('details')].every(d => !d.open)")
+    assert 3 <= pages(content) <= 12
+    assert "counter(page)" in browser.run("document.querySelector('style').textContent")
     assert browser.complaints == []
+
+
+def test_parameters_come_before_the_third_page(
+    browser: Browser, reports: Path, tmp_path: Path
+) -> None:
+    browser.open(reports / "serial6.html")
+    browser.run(
+        "(() => { const first = document.querySelector('table.parameters tbody tr');"
+        "first.style.breakAfter = 'page';"
+        "let after = false;"
+        "for (const e of document.querySelectorAll('main > section, footer')) {"
+        " if (after) e.style.display = 'none';"
+        " if (e.contains(first)) { after = true; let passed = false;"
+        "  for (const r of e.querySelectorAll('tbody tr, h3, details, ol')) {"
+        "   if (passed) r.style.display = 'none'; if (r === first) passed = true; } } } })()"
+    )
+    browser.pdf(tmp_path / "start.pdf")
+    assert pages((tmp_path / "start.pdf").read_bytes()) <= 2
+
+
+def pages(pdf: bytes) -> int:
+    """Return the number of pages of a PDF that Chromium wrote."""
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
 
 
 def test_hostile_names_do_nothing(browser: Browser, reports: Path) -> None:

@@ -197,6 +197,7 @@ def test_drive_gains_and_payload_have_their_own_tables() -> None:
     changed = replace(
         good, estimate=renamed, estimates={}, enclosures={}, nominal_gains={"leg3.q1": 2070.0}
     )
+    changed = replace(changed, gain_units={"leg1.q1": "N per %", "leg3.q1": "N per %"})
     page = Page(render(robot("orthoglide"), changed))
     gains = next(table for table in page.tables if table[0][1][0] == "Motor")
     assert [(cells[0], value_of(cells[1])) for _, cells in gains[1:]] == [
@@ -205,6 +206,7 @@ def test_drive_gains_and_payload_have_their_own_tables() -> None:
         ("leg3.q1", 2070),
     ]
     assert gains[3][1][2] == "as given"
+    assert {cells[4] for _, cells in gains[1:]} == {"N per %", "N per unit"}
     listed = [cells[0] for table in page.tables for _, cells in table]
     assert listed.count("payload.calibration.m") == 1
     assert not any(name.endswith(".gain") for name in (cells[0] for _, cells in page.tables[0]))
@@ -559,7 +561,7 @@ def test_errors_come_before_warnings_and_nothing_is_green_beside_them() -> None:
 def test_a_result_without_warnings_is_ok() -> None:
     page = Page(judged(notices=()))
     assert ("div", "headline ok") in [(tag, a.get("class")) for tag, a in page.elements]
-    assert "No rule gave a warning." in page.text
+    assert "All checks passed without a warning." in page.text
     assert [a for tag, a in page.elements if tag == "article" and "good" in str(a.get("class"))]
 
 

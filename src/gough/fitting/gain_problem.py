@@ -188,7 +188,7 @@ def gain_problem(
     current_units = unloaded.row_units
     if currents is not None:
         current_units = (unloaded.row_units[0],) * len(names)
-    gain_units = map(_gain_unit, motor_units, current_units)
+    gain_units = map(gain_unit, motor_units, current_units)
     gains = map(Parameter.gain, names)
     columns = (*unloaded.parameters, *gains, *unknown)
     column_units = (*unloaded.units, *gain_units, *loaded.select(unknown).units)
@@ -266,11 +266,12 @@ def _check_known_payload(known: Mapping[str, float], payload: Sequence[str]) -> 
         )
 
 
-def _gain_unit(effort_unit: str, current_unit: str) -> str:
-    """Return the unit of a gain, e.g. 'N m/A'."""
+def gain_unit(effort_unit: str, current_unit: str) -> str:
+    """Return the unit of a gain: effort per recorded unit, e.g. `N m/A` or `N m per %`."""
     if current_unit == "1":
         return f"{effort_unit} per unit"
-    return f"{effort_unit}/{current_unit}"
+    separator = "/" if current_unit.isalpha() else " per "
+    return f"{effort_unit}{separator}{current_unit}"
 
 
 def current_maps(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, FloatArray]:

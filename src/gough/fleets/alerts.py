@@ -33,7 +33,9 @@ class Alert(NamedTuple):
     robot: str  # name of the robot
     kind: str  # `drift`, `fault` or `unexplained`
     text: str  # what is the case
+    score: float  # severity: distance from the usual [standard deviations]
     advice: str = ""  # what to do
+    days: tuple[str, ...] = ()  # first days of the affected periods; all periods if empty
 
 
 class _Unusual(NamedTuple):
@@ -41,7 +43,7 @@ class _Unusual(NamedTuple):
 
     score: float  # in standard deviations
     robot: int
-    period: int | None  # None: the whole robot
+    periods: tuple[int, ...]  # the most unusual first; empty: the whole robot
     text: str
 
 
@@ -68,11 +70,18 @@ def drift_alerts(
                 history.robot,
                 "drift",
                 f"{_drift_text(history, history.trend, int(k))} (p = {p_value:.1g})",
+                _drift_score(history.trend, int(k)),
                 "check bearings, seals, belts and brakes of this joint",
             )
             alerts.append((p_value, alert))
     alerts.sort(key=lambda pair: pair[0])
     return [alert for _, alert in alerts]
+
+
+def _drift_score(trend: Trend, k: int) -> float:
+    """Return the change of parameter k over its standard error; finite without noise too."""
+    change = abs(float(trend.change[k]))
+    return change / max(float(trend.std[k]), np.finfo(float).eps * change)
 
 
 def _drift_text(history: RobotHistory, trend: Trend, k: int) -> str:
@@ -111,22 +120,22 @@ def fault_alerts(
         max_diagnosed: Most robots to diagnose.
         executor: Runs the diagnoses.
     """
-    robot_scores, period_scores = _residual_scores(histories)
+    robot_scores, period_scores = residual_scores(histories)
     # faults of a typical robot belong to the model, not to a robot
     typical = histories[int(np.argsort(robot_scores)[len(robot_scores) // 2])]
-    typical_logs = _logs_to_diagnose(typical, None)
+    typical_logs = _logs_to_diagnose(typical, ())
     parameters = typical.estimate.parameters
     sensitivities = fault_sensitivities(job, typical_logs, parameters)
     outliers = find_outlying_robots(histories, common, sensitivities, level)
     n_rows = histories[0].residual.shape[1]
     n_tests = n_rows * (sum(len(scores) for scores in period_scores) + len(histories))
     limit = normal_quantile(1 - level / n_tests)
-    unusual = _unusual_robots(histories, robot_scores, period_scores, outliers.distances, limit)
+    unusual = unusual_robots(histories, robot_scores, period_scores, outliers.distances, limit)
     kind = Kind(parameters, outliers.common.common, robot_scatter(outliers.common))
     tasks: list[tuple[Job, tuple[str, ...], Kind | None]] = [(job, typical_logs, None)]
     for one in unusual[:max_diagnosed]:
-        logs = _logs_to_diagnose(histories[one.robot], one.period)
-        tasks.append((job, logs, kind if one.period is None else None))
+        logs = _logs_to_diagnose(histories[one.robot], one.periods)
+        tasks.append((job, logs, None if one.periods else kind))
     answers: dict[int, Any] = {}
     if unusual and max_diagnosed:
         answers = dict(executor.run(find_faults, tasks))
@@ -136,13 +145,18 @@ def fault_alerts(
     alerts: list[Alert] = []
     notices: list[Notice] = []
     for n, one in enumerate(unusual, start=1):
-        robot = histories[one.robot].robot
+        history = histories[one.robot]
+        robot = history.robot
+        days = tuple(_day(history, period) for period in sorted(one.periods))
         text = f"{one.text}, {one.score:.1f} standard deviations"
         faults, reason = _explanation(answers.get(n), typical_faults)
         for fault in faults[:MAX_FAULTS_NAMED]:
-            alerts.append(Alert(robot, "fault", f"{text}: {fault.text}", fault.advice))
-        if not faults and one.period is None:
-            alerts.append(Alert(robot, "unexplained", f"{text}: {reason}"))
+            alerts.append(
+                Alert(robot, "fault", f"{text}: {fault.text}", one.score, fault.advice, days)
+            )
+        if not faults and not one.periods:
+            reason_text = f"{text}: {reason}"
+            alerts.append(Alert(robot, "unexplained", reason_text, one.score))
         elif not faults:  # one bad log is no reason to send somebody to a robot
             reason_text = f"{text}: {reason}"
             notices.append(
@@ -156,7 +170,7 @@ def fault_alerts(
     return alerts, notices
 
 
-def _residual_scores(
+def residual_scores(
     histories: Sequence[RobotHistory],
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Compare residuals between robots and between periods of a robot.
@@ -179,7 +193,7 @@ def _residual_scores(
     return robot_scores, period_scores
 
 
-def _unusual_robots(
+def unusual_robots(
     histories: Sequence[RobotHistory],
     robot_scores: FloatArray,
     period_scores: Sequence[FloatArray],
@@ -192,18 +206,30 @@ def _unusual_robots(
         scores = period_scores[i]
         if robot_scores[i] > limit:
             text = "residual is unusually large in all its logs"
-            unusual.append(_Unusual(float(robot_scores[i]), i, None, text))
+            unusual.append(_Unusual(float(robot_scores[i]), i, (), text))
         elif i in distances:
             text = "its parameters are not those of the other robots"
-            unusual.append(_Unusual(distances[i], i, None, text))
+            unusual.append(_Unusual(distances[i], i, (), text))
         elif len(scores) and scores.max() > limit:
-            period = int(scores.argmax())
-            date = date_of(history.starts[period])[:10]
-            log = name_of(history.logs[period][0])
-            text = f"residual is unusually large on {date} ({log})"
-            unusual.append(_Unusual(float(scores[period]), i, period, text))
+            periods = [int(k) for k in np.argsort(-scores) if scores[k] > limit]
+            text = _unusual_days(history, periods)
+            unusual.append(_Unusual(float(scores[periods[0]]), i, tuple(periods), text))
     unusual.sort(key=lambda one: -one.score)
     return unusual
+
+
+def _unusual_days(history: RobotHistory, periods: Sequence[int]) -> str:
+    """State when the residual of a robot is unusual, the most unusual period with its log."""
+    worst = f"{_day(history, periods[0])} ({name_of(history.logs[periods[0]][0])})"
+    if len(periods) == 1:
+        return f"residual is unusually large on {worst}"
+    days = ", ".join(_day(history, period) for period in sorted(periods))
+    return f"residual is unusually large on {len(periods)} days ({days}), most on {worst}"
+
+
+def _day(history: RobotHistory, period: int) -> str:
+    """Return the first day of a period as an ISO date."""
+    return date_of(history.starts[period])[:10]
 
 
 def _explanation(answer: Any, typical_faults: set[str]) -> tuple[list[FoundFault], str]:
@@ -221,10 +247,10 @@ def _explanation(answer: Any, typical_faults: set[str]) -> tuple[list[FoundFault
     return faults, "no known fault explains it"
 
 
-def _logs_to_diagnose(history: RobotHistory, period: int | None) -> tuple[str, ...]:
-    """Return a log of the unusual period, if any, and some others spread over time."""
-    others = [k for k in range(len(history.logs)) if k != period]
-    chosen = [] if period is None else [period]
+def _logs_to_diagnose(history: RobotHistory, periods: Sequence[int]) -> tuple[str, ...]:
+    """Return a log of the most unusual period, if any, and some usual ones spread over time."""
+    others = [k for k in range(len(history.logs)) if k not in periods]
+    chosen = list(periods[:1])
     if others:
         positions = np.round(np.linspace(0, len(others) - 1, DIAGNOSED_LOGS)).astype(int)
         chosen += sorted({others[k] for k in positions})

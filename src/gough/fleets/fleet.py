@@ -136,6 +136,7 @@ class Fleet:
         alerts = {}
         for column in Alert._fields:
             alerts[column] = [getattr(alert, column) for alert in self.alerts]
+        alerts["days"] = [" ".join(alert.days) for alert in self.alerts]
         return {
             "common": common,
             "robots": _columns(robots),

@@ -191,7 +191,7 @@ class Comparison(Record):
         if any(self.errors.values()):
             lines += [
                 "",
-                "Prediction error on the worst row",
+                "Prediction error on the worst joint, relative to the effort",
                 self._error_table(),
             ]
         if self.notices:

@@ -17,7 +17,7 @@ from gough.core.parameters import BaseParameters
 from gough.engine import Model
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import Estimate
-from gough.fitting.gain_problem import GainProblem, gain_problem
+from gough.fitting.gain_problem import GainProblem, gain_problem, gain_unit
 from gough.fitting.noise_information import (
     attenuation,
     information_over_noise,
@@ -619,6 +619,14 @@ def currents_problem(
     else:
         problem = gain_problem(unloaded, mounted, mounted_known, effort_units=model.row_units)
     return CurrentsProblem(model, base, all_recordings, choice, processed, problem, known)
+
+
+def gain_units(model: Model, recording: Recording) -> dict[str, str]:
+    """Return the unit of the drive gain of each motor; empty if efforts were recorded."""
+    units = {}
+    for joint, current_unit in zip(recording.joints, recording.current_units):
+        units[joint] = gain_unit(model.mechanism.joint(joint).effort_unit, current_unit)
+    return units
 
 
 def _current_units(model: Model, recording: Recording) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ from gough.identification.estimators import (
 from gough.identification.experiment import (
     Experiment,
     add_position_noise_effects,
+    gain_units,
     prepare_held_out,
     with_measured_payload,
 )
@@ -471,6 +472,7 @@ def _validate(
         validation=validation,
         known=experiment.known,
         nominal_gains=experiment.gains,
+        gain_units=gain_units(experiment.model, experiment.recordings[0]),
         bodies=bodies,
         joint_terms=terms,
         fits=fits,

@@ -115,6 +115,8 @@ class Identification(Record):
     diagnosis: Diagnosis | None = None
     # drive gains that turned currents into efforts, by joint
     nominal_gains: Mapping[str, float] = field(default_factory=dict)
+    # units of the drive gains by joint, e.g. `N m per %`; empty where efforts were recorded
+    gain_units: Mapping[str, str] = field(default_factory=dict)
     # measured payload parameters from which drive gains were identified, by full name
     known: Mapping[str, float] = field(default_factory=dict)
     # physically consistent inertial parameters by body [kg, kg m, kg m2]
@@ -315,6 +317,7 @@ class Identification(Record):
             "parameters": [self._parameter_dict(k) for k in range(len(self.estimate))],
             "uncertainty": self.estimate.uncertainty,
             "drive_gains": self.drive_gains,
+            "gain_units": dict(self.gain_units),
             "payload": self.payload,
             "residual": self._residual_dict(),
             "validation": self.validation.to_dict(),

@@ -397,10 +397,4 @@
     });
     matrix.addEventListener("pointerleave", () => { readout.textContent = usual; });
   }
-
-  // -- paper: everything that can be opened is open ------------------------------------------------------------------
-
-  let closed = [];
-  addEventListener("beforeprint", () => { closed = [...document.querySelectorAll("details:not([open])")]; closed.forEach((d) => { d.open = true; }); });
-  addEventListener("afterprint", () => closed.forEach((d) => { d.open = false; }));
 })();

@@ -124,6 +124,7 @@ def page(template: str, **content: Any) -> str:
         "dotted": dotted,
         "with_std": with_std,
         "joined": lambda text: text.replace(" %", "\u00a0%"),
+        "sentence": lambda text: text[:1].upper() + text[1:],
         "box_title": tables.box_title,
         "file_name": lambda path: Path(path).name,
     }
@@ -234,8 +235,16 @@ def _verdict(result: Identification) -> dict[str, Any]:
     }
 
 
-def comparison_page(results: Sequence[Identification], comparison: Comparison) -> str:
-    """Return results beside each other as HTML: differences, a picture of all values, errors."""
+def comparison_page(
+    results: Sequence[Identification], comparison: Comparison, *, date: str | None = None
+) -> str:
+    """Return results beside each other as HTML: differences, a picture of all values, errors.
+
+    Args:
+        results: The results, in the order in which they were compared.
+        comparison: Their comparison.
+        date: Date of the page; today by default.
+    """
     first = results[0].estimate
     answers = {label: result.estimate for label, result in zip(comparison.labels, results)}
     drawn = {comparison.labels[0]: first}
@@ -250,6 +259,7 @@ def comparison_page(results: Sequence[Identification], comparison: Comparison) -
         answers=answers,
         charts=figures.comparison_charts(first.select(common), drawn),
         logs=list(next(iter(comparison.errors.values()), {})),
+        date=date or datetime.now().astimezone().date().isoformat(),
     )
 
 

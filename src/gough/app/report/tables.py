@@ -153,11 +153,13 @@ def gain_rows(model: Model, identification: Identification) -> list[dict[str, st
     rows = []
     for name in model.mechanism.actuated:
         if name in gains:
-            rows.append(_gain_row(model.mechanism.joint(name), gains[name]))
+            joint = model.mechanism.joint(name)
+            unit_of_gain = identification.gain_units.get(name, f"{joint.effort_unit} per unit")
+            rows.append(_gain_row(joint, gains[name], unit(unit_of_gain)))
     return rows
 
 
-def _gain_row(joint: Joint, estimated: Mapping[str, float]) -> dict[str, str]:
+def _gain_row(joint: Joint, estimated: Mapping[str, float], gain_unit: str) -> dict[str, str]:
     gain = estimated["value"]
     error = estimated.get("std")
     value, std = with_std(gain, error or 0.0)
@@ -171,7 +173,7 @@ def _gain_row(joint: Joint, estimated: Mapping[str, float]) -> dict[str, str]:
         "share": percent(error / abs(gain)) if error else "",
         "prior": "" if joint.gain is None else number(joint.gain),
         "change": change,
-        "unit": f"{joint.effort_unit} per unit of current",
+        "unit": gain_unit,
     }
 
 

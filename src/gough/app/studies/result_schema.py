@@ -91,6 +91,7 @@ _IDENTIFY = {
     ),
     "uncertainty": _TEXT,
     "drive_gains": _by_name(_table({"value": _NUMBER}, std=_NUMBER)),
+    "gain_units": _by_name(_TEXT),
     "payload": _by_name(_table({"value": _NUMBER, "std": _NUMBER})),
     "residual": _by_name(_table({"rms": _NUMBER, "relative": _NUMBER, "share": _NUMBER})),
     "validation": _table(_VALIDATION),
