@@ -1,7 +1,15 @@
-"""Long logs: 600,000 and 6,000,000 PaLiDA samples to a condensed regression, time and memory."""
+"""Long logs: 600,000 and 6,000,000 PaLiDA samples to a condensed regression, time and memory.
+
+    python benchmarks/streaming.py [--against CHECKOUT] [--small]
+
+`--against` reduces the same log with the source of another checkout too (`git worktree add
+../before v0.1`), three times in turn with this one, and compares processor times. Both choose
+dead bands and windows as their version does.
+"""
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -9,14 +17,15 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from gough.engine import Model, base_parameters
-from gough.logs.readers import open_recording
 from gough.mechanism import load_robot
-from gough.processing import Processing, log_statistics
+from gough.processing import Processing
 
+TURNS = 3  # runs of each checkout
 CASES = ((600_000, (1, 10)), (6_000_000, (1,)))  # samples, decimations
 
 
@@ -42,19 +51,64 @@ def write_log(path: Path, samples: int) -> None:
 
 
 def block_statistics(path: str, decimation: int) -> None:
-    """Condense a log and print seconds, samples and peak memory."""
+    """Condense a log; print seconds of the processors, samples and peak memory.
+
+    Runs with the source of older versions too, in which names differ.
+    """
+    try:
+        from gough.logs.readers import open_recording
+        from gough.processing import log_statistics
+    except ImportError:
+        from gough.signals.readers import open_recording
+
+        from gough.processing import condense_log as log_statistics
     model = Model(load_robot("palida"))
     base = base_parameters(model, tie_legs=True)
     settings = Processing(method="time", cutoff=40.0, decimation=decimation)
     log_statistics(model, [open_recording(path)], base, settings)  # kernels loaded
-    started = time.perf_counter()
-    result = log_statistics(model, [open_recording(path)], base, settings)
-    seconds = time.perf_counter() - started
-    print(seconds, result.samples, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
+    started = time.process_time()
+    statistics = log_statistics(model, [open_recording(path)], base, settings)
+    seconds = time.process_time() - started
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(seconds, statistics.samples, memory)
+
+
+class Measured(NamedTuple):
+    """What reducing a log took."""
+
+    seconds: float  # of the processors
+    samples: float  # kept
+    memory: float  # peak [MB]
+
+
+def measure(path: Path, decimation: int, checkout: Path) -> Measured:
+    """Reduce a log in a new process with the source of a checkout."""
+    done = subprocess.run(
+        [sys.executable, __file__, "block_statistics", str(path), str(decimation)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(checkout / "src")},
+    )
+    seconds, samples, memory = done.stdout.split()
+    return Measured(float(seconds), float(samples), float(memory))
+
+
+def compare(path: Path, decimation: int, other: Path | None) -> tuple[Measured, Measured | None]:
+    """Return the fastest of a few runs of this checkout and of another, in turn."""
+    here = Path(__file__).parents[1]
+    if other is None:
+        return measure(path, decimation, here), None
+    ours = []
+    theirs = []
+    for _ in range(TURNS):
+        theirs.append(measure(path, decimation, other))
+        ours.append(measure(path, decimation, here))
+    return min(ours), min(theirs)
 
 
 def main(
-    cases: Sequence[tuple[int, Sequence[int]]] = CASES,
+    cases: Sequence[tuple[int, Sequence[int]]] = CASES, other: Path | None = None
 ) -> list[tuple[str, str, str, str]]:
     """Return rows: what, Gough, peer, remark."""
     rows = []
@@ -63,20 +117,20 @@ def main(
             path = Path(folder) / f"{samples}.npz"
             subprocess.run([sys.executable, __file__, "write", str(path), str(samples)], check=True)
             for decimation in decimations:
-                done = subprocess.run(
-                    [sys.executable, __file__, "block_statistics", str(path), str(decimation)],
-                    check=True,
-                    capture_output=True,
-                    text=True,
-                )
-                seconds, kept, memory = (float(x) for x in done.stdout.split())
+                ours, theirs = compare(path, decimation, other)
+                peer = "-"
+                if theirs is not None:
+                    peer = (
+                        f"{theirs.seconds:.1f} s, {theirs.memory:.0f} MB: ratio "
+                        f"{ours.seconds / theirs.seconds:.2f}"
+                    )
                 rows.append(
                     (
                         f"{samples:,} PaLiDA samples to condensed regression, decimation "
                         f"{decimation}",
-                        f"{seconds:.1f} s",
-                        "-",
-                        f"{int(kept):,} samples kept, peak memory {memory:.0f} MB",
+                        f"{ours.seconds:.1f} s of processors",
+                        peer,
+                        f"{int(ours.samples):,} samples kept, peak memory {ours.memory:.0f} MB",
                     )
                 )
             path.unlink()
@@ -86,9 +140,12 @@ def main(
 if __name__ == "__main__":
     if len(sys.argv) == 4 and sys.argv[1] == "write":
         write_log(Path(sys.argv[2]), int(sys.argv[3]))
-    elif len(sys.argv) == 4:
+    elif len(sys.argv) == 4 and sys.argv[1] == "block_statistics":
         block_statistics(sys.argv[2], int(sys.argv[3]))
     else:
         cases = [(4000, [1])] if "--small" in sys.argv else CASES
-        for row in main(cases):
+        other = None
+        if "--against" in sys.argv:
+            other = Path(sys.argv[sys.argv.index("--against") + 1]).resolve()
+        for row in main(cases, other):
             print(" | ".join(row))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gough.core.arrays import FloatArray
 from gough.core.errors import LoopNotClosed
 from gough.engine import Model
 from gough.mechanism.placement import Placement
@@ -81,3 +82,18 @@ def test_starts_on_two_branches_are_refused_at_the_sample_of_the_jump(bars: Mode
         bars.kinematics.close_loops(CRANKS[:, None], "actuated", start=start, time=time)
     assert caught.value.sample == 12
     assert caught.value.time == pytest.approx(0.12)
+
+
+def test_wrong_guesses_of_anchors_change_no_pose(
+    five_bar: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guesses only save time: a guess on no branch, or on another one, is not used."""
+    t = np.linspace(0, 3, 1500)[:, None]
+    motors = five_bar.home[list(five_bar.actuated)] + 0.6 * np.sin(t * np.array([2.0, 3.1]))
+    expected = five_bar.kinematics.close_loops(motors)
+
+    def mirrored(start: FloatArray, targets: FloatArray, by: str) -> FloatArray:
+        return np.repeat(-start[None], len(targets), axis=0)
+
+    monkeypatch.setattr(five_bar.kinematics, "_guess_anchors", mirrored)
+    np.testing.assert_allclose(five_bar.kinematics.close_loops(motors), expected, atol=1e-12)

@@ -110,3 +110,22 @@ def test_a_step_of_one_encoder_count_at_rest_is_no_jump() -> None:
     q = 1e-4 * np.round(np.interp(TIME, [0, 4], [0, 3.2]))
     log = Recording(joints=("a",), time=TIME, position=q[:, None], position_units=("rad",))
     assert find_jumps(log) == ()
+
+
+def test_outliers_are_those_that_a_comparison_of_all_samples_gives() -> None:
+    """Brute force: every run of every channel against both lines and the cubic."""
+    rng = np.random.default_rng(11)
+    time = np.arange(300) / 1000.0 + rng.uniform(-2e-4, 2e-4, 300)
+    values = np.sin(30 * time) + 1e-3 * rng.standard_normal(300)
+    for first in (40, 41, 120, 200, 297):
+        values[first : first + rng.integers(1, 4)] += rng.choice([-0.3, 0.3])
+    outlier = find_outliers(values[:, None], time)[:, 0]
+    for first in np.flatnonzero(outlier & ~np.roll(outlier, 1)):
+        stop = first + int(np.argmin(outlier[first : first + 5]))
+        for sample in range(first, stop):
+            for around in ([-2, -1], [0, 1], [-2, -1, 0, 1]):
+                places = [first + k if k < 0 else stop + k for k in around]
+                line = np.polynomial.Polynomial.fit(time[places], values[places], len(places) - 1)
+                assert abs(values[sample] - line(time[sample])) > 0.1
+    assert outlier[[40, 120, 200]].all()
+    assert outlier.sum() <= 14

@@ -32,6 +32,10 @@ ELIMINATION_TOLERANCE = 1e-9
 LOOP_NEWTON_ITERATIONS = 12
 # Longest step along a branch. [rad or lengths of the robot]
 LONGEST_BRANCH_STEP = 0.1
+# Most steps of the guesses of anchors; a longer way ends at a poor guess, which is not used.
+MAX_GUESS_STEPS = 100
+# Configurations nearer than this are the same. [rad or lengths of the robot]
+SAME_POSE_TOLERANCE = 1e-7
 # Largest number of samples between two samples to which a branch is followed step by step.
 ANCHOR_SPACING = 256
 # Force elements shorter than this, in lengths of the robot, are named where loops do not close.
@@ -107,6 +111,9 @@ class ClosedChain:
         self.loops = loops
         self._n = len(loops.home)
         self._step_scale: dict[By, FloatArray] = {}
+        self._change_weights = np.zeros(self._n)
+        bounded = loops.loop_coordinates
+        self._change_weights[bounded] = 1 / loops.units[bounded]
 
     def scaled_change(self, change: FloatArray) -> FloatArray:
         """Return the largest scaled change of a loop coordinate. [rad or lengths of the robot]
@@ -114,8 +121,7 @@ class ClosedChain:
         Args:
             change: Change of all coordinates, (..., n).
         """
-        columns = self.loops.loop_coordinates
-        scaled = np.abs(change[..., columns] / self.loops.units[columns])
+        scaled = np.abs(change) * self._change_weights
         return np.asarray(scaled.max(axis=-1, initial=0.0))
 
     def step_scale(self, by: By) -> FloatArray:
@@ -137,14 +143,18 @@ class ClosedChain:
         """Return a kernel of the closed loops.
 
         Args:
-            kind: `step`: q -> Newton step and residual; `map`: q -> E and check;
+            kind: `step`: q -> Newton step, its largest scaled change, and the largest residual
+                as a fraction of the robot; `map`: q -> E and check;
                 `rates`: q, v, a -> qd, qdd and check.
         """
         m = len(self.loops.partitions[by].independent)
         q = ca.SX.sym("q", self._n)
         closed = LoopExpressions(self.loops, by, q)
         if kind == "step":
-            return ca.Function("step", [q], [closed.newton_step(), ca.densify(closed.residual)])
+            step = closed.newton_step()
+            change = _largest(step * ca.DM(self._change_weights))
+            residual = _largest(closed.residual * ca.DM(self.loops.weights))
+            return ca.Function("step", [q], [step, change, residual])
         if kind == "map":
             return ca.Function("map", [q], [closed.closure_map, closed.check])
         v = ca.SX.sym("v", m)
@@ -163,9 +173,17 @@ class ClosedChain:
         K = self._equations()(q)[1]
         return K.reshape(len(q), len(self.loops.weights), self._n)
 
+    @compiled
+    def _residual(self) -> ca.Function:
+        """Return a kernel: q -> largest residual, in m or rad and as a fraction of the robot."""
+        q = ca.SX.sym("q", self._n)
+        phi = self.loops.equations(q)[0]
+        weighted = phi * ca.DM(self.loops.weights)
+        return ca.Function("residual", [q], [_largest(phi), _largest(weighted)])
+
     def residual(self, q: FloatArray) -> FloatArray:
         """Return the largest closure error of each sample, (t,). [m or rad]"""
-        return np.asarray(np.abs(self._equations()(q)[0]).max(axis=1, initial=0.0))
+        return self._residual()(q)[0][:, 0]
 
     @compiled
     def _poses(self) -> ca.Function:
@@ -202,18 +220,17 @@ class ClosedChain:
         kernel = self._closed(kind="step", by=by)
         active = np.arange(len(q))
         for _ in range(LOOP_NEWTON_ITERATIONS):
-            step, phi = kernel(q[active])
-            change = self.scaled_change(step)
+            step, change, residual = kernel(q[active])
+            change = change[:, 0]
             usable = np.isfinite(change) & (change < 2.0)  # longer steps leave the neighbourhood
             step[~usable] = 0.0
             q[active] += step
             # Quadratic convergence: if the residual before the step was so small, the step has
             # reduced it to rounding.
-            residual = np.abs(phi * self.loops.weights).max(axis=1)
-            active = active[usable & ~(residual < 1e-9)]
+            active = active[usable & ~(residual[:, 0] < 1e-9)]
             if active.size == 0:
                 break
-        error = np.abs(kernel(q)[1] * self.loops.weights).max(axis=1)
+        error = self._residual()(q)[1][:, 0]
         return q, np.where(np.isfinite(error), error, np.inf)
 
     def closure_map(self, q: FloatArray, by: By | None = None) -> FloatArray:
@@ -371,20 +388,64 @@ class ClosedChain:
         by: By,
         time: FloatArray | None,
     ) -> FloatArray:
-        """Return the configurations at the anchor samples, (k, n), followed one by one."""
-        anchors = np.empty((len(samples), self._n))
+        """Return the configurations at the anchor samples, (k, n).
+
+        All are first guessed together. A guess counts if one step along the branch leads to it
+        from the anchor before; the others are followed one by one.
+        """
+        targets = positions[samples]
+        guesses = self._guess_anchors(start, targets, by)
+        linked = self._linked(guesses, targets, by)
+        anchors = np.empty_like(guesses)
         previous = start
+        on_guess = False  # the previous anchor is the guess
         first = 0  # sample after the previous anchor
         for k, sample in enumerate(samples.tolist()):
-            reached, fraction = self._follow(previous, positions[sample], by)
-            if fraction < 1.0:  # find the first sample that fails, not the anchor behind it
-                reached = previous
-                for between in range(first, sample + 1):
-                    reached = self._reach(reached, positions, between, by, time)
+            if on_guess and linked[k]:
+                reached = guesses[k]
+            else:
+                reached, fraction = self._follow(previous, targets[k], by)
+                if fraction < 1.0:  # find the first sample that fails, not the anchor behind it
+                    reached = previous
+                    for between in range(first, sample + 1):
+                        reached = self._reach(reached, positions, between, by, time)
+                on_guess = bool(self.scaled_change(reached - guesses[k]) < SAME_POSE_TOLERANCE)
             anchors[k] = reached
             previous = reached
             first = sample + 1
         return anchors
+
+    def _guess_anchors(self, start: FloatArray, targets: FloatArray, by: By) -> FloatArray:
+        """Return configurations near targets (k, m), straight from the start, (k, n).
+
+        Each step is a tangent prediction and one step of Newton's method, of all together.
+        """
+        independent = self.loops.partitions[by].independent
+        q = np.repeat(start[None], len(targets), axis=0)
+        way = targets - q[:, independent]
+        distance = float((np.abs(way) / self.step_scale(by)).max())
+        count = min(int(np.ceil(distance / LONGEST_BRANCH_STEP)), MAX_GUESS_STEPS)
+        for k in range(count):
+            change = targets - (1 - (k + 1) / count) * way - q[:, independent]
+            E = self._closed(kind="map", by=by)(q)[0].reshape(len(q), self._n, -1)
+            q += (E @ change[:, :, None])[:, :, 0]
+            step, size, _ = self._closed(kind="step", by=by)(q)
+            small = size[:, 0] < LONGEST_BRANCH_STEP  # False for NaN
+            q[small] += step[small]
+            lost = ~np.isfinite(q).all(axis=1)
+            q[lost] = start
+        return self.close_nearby(q, by, targets)[0]
+
+    def _linked(self, anchors: FloatArray, targets: FloatArray, by: By) -> BoolArray:
+        """Return to which anchors one short step leads from the anchor before, (k,)."""
+        linked = np.zeros(len(anchors), bool)
+        if len(anchors) == 1:
+            return linked
+        distance = (np.abs(np.diff(targets, axis=0)) / self.step_scale(by)).max(axis=1)
+        moved, accepted = self._move(anchors[:-1], targets[1:], by)
+        same = self.scaled_change(moved - anchors[1:]) < SAME_POSE_TOLERANCE
+        linked[1:] = accepted & same & (distance <= LONGEST_BRANCH_STEP)
+        return linked
 
     def _reach(
         self,
@@ -595,6 +656,14 @@ class ClosedChain:
             qdd=qdd,
             closure_residual=self.residual(q),
         )
+
+
+def _largest(column: ca.SX) -> ca.SX:
+    """Return the largest magnitude of a column; zero if it is empty."""
+    largest = ca.SX(0)
+    for entry in ca.vertsplit(ca.densify(column)):
+        largest = ca.fmax(largest, ca.fabs(entry))
+    return ca.densify(largest)
 
 
 def _when(sample: int, time: FloatArray | None) -> tuple[float, str]:

@@ -64,11 +64,11 @@ class _OpenBlock:
 
     def shorten(self) -> None:
         """Replace the rows by triangular factors where that is shorter."""
-        k, r, c = self.stacked.shape
+        k, _, c = self.stacked.shape
         if k <= 2 * c:
             return
-        factors = [triangular_factor(self.stacked[:, row]) for row in range(r)]
-        self.stacked = np.stack(factors, axis=1)
+        factors = triangular_factor(self.stacked.transpose(1, 0, 2))
+        self.stacked = factors.transpose(1, 0, 2)
 
 
 class BlockBuilder:
@@ -87,8 +87,8 @@ class BlockBuilder:
         self._samples_seen: dict[int, int] = {}  # by log
         self._group_numbers: dict[int, dict[int, int]] = {}  # by log and label
 
-    def add(self, block: Regression) -> None:
-        """Add the next samples."""
+    def add(self, block: Regression, stacked: FloatArray) -> None:
+        """Add the next samples, and their [W y], (t, r, p + 1)."""
         if block.recording is None:
             log = np.zeros(len(block), np.int64)
         else:
@@ -100,7 +100,6 @@ class BlockBuilder:
                 break
             self.level += 1
             self._halve(merge_logs=False)
-        stacked = block.stacked()
         valid = block.valid
         number = number >> self.level
         borders = np.flatnonzero((np.diff(number) != 0) | (np.diff(log) != 0)) + 1
@@ -211,10 +210,11 @@ def block_statistics(blocks: Iterable[Regression], *, joint: bool = False) -> Bl
     for block in blocks:
         first = block if first is None else first
         check_same_columns(first, block)
-        sums = sums + block.stacked().sum(axis=0)
+        stacked = block.stacked()
+        sums = sums + stacked.sum(axis=0)
         repeats |= block.group is not None
         if len(block):
-            builder.add(block)
+            builder.add(block, stacked)
     if first is None or not builder.open:
         raise InvalidInput("there is no block to reduce; the recording is empty")
     return builder.build(first, sums=sums, repeats=repeats)

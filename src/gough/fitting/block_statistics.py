@@ -374,18 +374,20 @@ def _selected_columns(matrix: FloatArray) -> IntArray | None:
 
 
 def triangular_factor(matrix: FloatArray) -> FloatArray:
-    """Return the upper triangular factor R of a matrix, R^T R = matrix^T matrix.
+    """Return the upper triangular factors R of matrices (..., k, c), R^T R = matrix^T matrix.
 
     Tall matrices are reduced in chunks that stay in cache, and the factors of the chunks
     again: R of stacked R's is R of all.
     """
-    width = matrix.shape[1]
+    *matrices, length, width = matrix.shape
     chunk = max(FACTOR_CHUNK_ROWS, 4 * width)
-    while len(matrix) > 2 * chunk:
-        count = len(matrix) // chunk
-        chunks = matrix[: count * chunk].reshape(count, chunk, width)
+    while length > 2 * chunk:
+        count = length // chunk
+        chunks = matrix[..., : count * chunk, :].reshape(*matrices, count, chunk, width)
         factors = np.asarray(np.linalg.qr(chunks, mode="r"))
-        matrix = np.vstack([factors.reshape(-1, width), matrix[count * chunk :]])
+        remainder = matrix[..., count * chunk :, :]
+        matrix = np.concatenate([factors.reshape(*matrices, -1, width), remainder], axis=-2)
+        length = matrix.shape[-2]
     return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 

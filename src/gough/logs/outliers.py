@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray
+from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
 from gough.logs.messages import log_notice
 from gough.logs.neighbours import local_resolution, usual_size
@@ -59,15 +59,35 @@ def find_outliers(values: FloatArray, time: FloatArray, material: float = 0.0) -
 
 
 def _candidates(values: FloatArray, time: FloatArray, least: FloatArray) -> BoolArray:
-    """Tell which samples are far off what is around them, `least` or more, (t, k)."""
+    """Tell which samples are far off what is around them, `least` or more, (t, k).
+
+    Few samples are far off the line through the two before them. Only these, and the samples
+    beside them, are compared with the other line and the cubic.
+    """
     marked = np.zeros(values.shape, bool)
-    usual = usual_size(_distances(values, time, 1)[1])
+    off_line = np.abs(_off_line_before(values, time))
+    columns = np.flatnonzero((off_line > least).any(axis=0))
+    if columns.size == 0:
+        return marked
+    channels = np.ascontiguousarray(values[:, columns])
+    threshold = np.maximum(
+        OUTLIER_RATIO * usual_size(_off_cubic(channels, time)), least[:, columns]
+    )
+    far_off_line = off_line[:, columns] > threshold
     for length in range(1, MAX_OUTLIER_RUN + 1):
-        distance = _distances(values, time, length)[0]
-        far = distance > np.maximum(OUTLIER_RATIO * usual, least)
-        first = _local_maximum(distance, far)
+        first, column = np.nonzero(far_off_line)
+        inside = (first >= 2) & (first + length + 1 < len(values))
+        first = first[inside]
+        column = column[inside]
+        distance = _run_distance(channels, time, first, column, length)
+        far = distance > threshold[first, column]
+        first = first[far]
+        column = column[far]
+        before = _run_distance(channels, time, first - 1, column, length)
+        after = _run_distance(channels, time, first + 1, column, length)
+        largest = (distance[far] >= before) & (distance[far] > after)
         for k in range(length):
-            marked[k:] |= first[: len(first) - k]
+            marked[first[largest] + k, columns[column[largest]]] = True
     return marked
 
 
@@ -80,50 +100,71 @@ def interpolate_marked(values: FloatArray, time: FloatArray, marked: BoolArray) 
     return repaired
 
 
-def _distances(values: FloatArray, time: FloatArray, length: int) -> tuple[FloatArray, FloatArray]:
-    """Return how far the run that begins at each sample is off what is around it, (t, k) each.
+def _off_line_before(values: FloatArray, time: FloatArray) -> FloatArray:
+    """Return the distance of each sample from the line through the two before it, (t, k)."""
+    step = np.diff(time)
+    ratio = step[1:] / step[:-1]
+    increment = np.diff(values, axis=0)
+    off = np.zeros(values.shape)
+    off[2:] = increment[1:] - ratio[:, None] * increment[:-1]
+    return off
 
-    The smallest distance of its samples from the two lines and the cubic, zero if they lie to
-    different sides of these; and the distance of its first sample from the cubic.
+
+def _off_cubic(values: FloatArray, time: FloatArray) -> FloatArray:
+    """Return the distance of each sample from the cubic through two on both sides, (t, k)."""
+    sample = np.arange(2, len(values) - 2)
+    around = sample + np.array([[-2], [-1], [1], [2]])
+    off = np.zeros(values.shape)
+    off[2:-2] = values[2:-2]
+    for weight, place in zip(_lagrange_weights(time, around, sample), (0, 1, 3, 4)):
+        off[2:-2] -= weight[:, None] * values[place : place + len(sample)]
+    return off
+
+
+def _run_distance(
+    values: FloatArray, time: FloatArray, first: IntArray, column: IntArray, length: int
+) -> FloatArray:
+    """Return how far some runs of samples are off what is around them, (n,).
+
+    The smallest distance of the samples of a run from the line before it, the line after it and
+    the cubic; zero if they lie to different sides of these, or too near to an end of the log.
+
+    Args:
+        first: First sample of each run, (n,).
+        column: Its column, (n,).
+        length: Samples of a run.
     """
-    n = len(values) - length - 3  # runs with two samples before and after
-    before = [0, 1]
-    after = [length + 2, length + 3]
-    smallest = np.full((n, values.shape[1]), np.inf)
-    signs = np.zeros((n, values.shape[1]))
-    off_cubic = np.zeros(values.shape)
-    for place in range(2, length + 2):
-        sample = values[place : place + n]
-        for around in (before, after, before + after):
-            off = sample - _interpolated(values, time, around, place, n)
+    inside = (first >= 2) & (first + length + 1 < len(values))
+    begin = np.where(inside, first, 2)
+    before = [begin - 2, begin - 1]
+    after = [begin + length, begin + length + 1]
+    smallest = np.full(len(first), np.inf)
+    signs = np.zeros(len(first))
+    for k in range(length):
+        sample = begin + k
+        for points in (before, after, before + after):
+            around = np.array(points)
+            weights = _lagrange_weights(time, around, sample)
+            off = values[sample, column] - (weights * values[around, column]).sum(axis=0)
             smallest = np.minimum(smallest, np.abs(off))
             signs += np.sign(off)
-        if place == 2:
-            off_cubic[2 : 2 + n] = off
-    distance = np.zeros(values.shape)
-    distance[2 : 2 + n] = np.where(np.abs(signs) == 3 * length, smallest, 0.0)
-    return distance, off_cubic
+    one_side = np.abs(signs) == 3 * length
+    return np.where(inside & one_side, smallest, 0.0)
 
 
-def _interpolated(
-    values: FloatArray, time: FloatArray, around: list[int], place: int, n: int
-) -> FloatArray:
-    """Return the polynomial through samples at some places of n windows at another, (n, k)."""
-    middle = time[place : place + n]
-    predicted = np.zeros((n, values.shape[1]))
-    for i in around:
-        weight = np.ones(n)
-        for k in around:
+def _lagrange_weights(time: FloatArray, around: IntArray, sample: IntArray) -> FloatArray:
+    """Return the weights of samples in the polynomial through them at others, (p, n).
+
+    Args:
+        around: Samples that the polynomial passes, (p, n).
+        sample: Where it is evaluated, (n,).
+    """
+    weights = np.ones(around.shape)
+    for i, weight in enumerate(weights):
+        for k in range(len(around)):
             if k != i:
-                weight *= (middle - time[k : k + n]) / (time[i : i + n] - time[k : k + n])
-        predicted += weight[:, None] * values[i : i + n]
-    return predicted
-
-
-def _local_maximum(magnitude: FloatArray, far: BoolArray) -> BoolArray:
-    """Return the candidates that are the largest among themselves and their neighbours."""
-    padded = np.pad(magnitude, ((1, 1), (0, 0)))
-    return np.asarray(far & (magnitude >= padded[:-2]) & (magnitude > padded[2:]))
+                weight *= (time[sample] - time[around[k]]) / (time[around[i]] - time[around[k]])
+    return weights
 
 
 def without_outliers(recording: Recording) -> Recording:

@@ -35,7 +35,7 @@ from gough.processing.regressions import (
 )
 from gough.processing.settings import PERIODIC, Processing
 
-FILTERED_SAMPLES = 32768  # samples of a long log filtered at once
+FILTERED_SAMPLES = 16384  # samples of a long log filtered at once
 
 
 def process(
