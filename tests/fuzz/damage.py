@@ -6,6 +6,7 @@ import io
 import json
 import random
 import tomllib
+import zipfile
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -199,6 +200,28 @@ def damage_table(content: bytes, rng: random.Random) -> bytes:
             del rows[rng.randrange(len(rows)) :]
             rows = rows or [[""]]
     return "\n".join(",".join(row) for row in rows).encode("utf-8", "surrogateescape") + b"\n"
+
+
+def damage_archive(content: bytes, rng: random.Random) -> bytes:
+    """Change elements or bytes of one file in a ZIP archive, whose checksums fit again."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = rng.choice(list(members))
+    how = rng.choice((damage_xml, damage_bytes)) if name.endswith(".xml") else damage_bytes
+    members[name] = how(members[name], rng)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, inner in members.items():
+            archive.writestr(member, inner)
+    return buffer.getvalue()
+
+
+def damage_json_lines(content: bytes, rng: random.Random) -> bytes:
+    """Change values and keys of one line of JSON."""
+    lines = content.splitlines()
+    k = rng.randrange(len(lines))
+    lines[k] = damage_json(lines[k], rng)
+    return b"\n".join(lines)
 
 
 def damage_arrays(content: bytes, rng: random.Random) -> bytes:

@@ -509,7 +509,8 @@ def test_what_matlab_alone_can_read_is_named_with_a_cure(tmp_path) -> None:
             b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(116) + bytes(8) + b"\x00\x02IM"
         )
     with pytest.raises(
-        InvalidRecording, match=r"'q' is an object of MATLAB: save its numbers, e\.g\. t = x\.Time"
+        InvalidRecording,
+        match=r"'q' is a timeseries of MATLAB.*save its numbers, e\.g\. t = x\.Time",
     ):
         read_recording(tmp_path / "run.mat", described())
 

@@ -504,7 +504,7 @@ def test_parquet_is_read_whole_and_in_blocks(tmp_path) -> None:
     [
         ("pyarrow", "parquet", "run.parquet"),
         ("h5py", "hdf5", "run.h5"),
-        ("rosbags.highlevel", "ros", "run.mcap"),
+        ("rosbags.highlevel", "ros", "run.bag"),
     ],
 )
 def test_without_its_library_a_format_says_what_to_install(

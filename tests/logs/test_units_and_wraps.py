@@ -151,7 +151,7 @@ def test_an_npz_that_claims_more_than_it_holds_is_refused(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("limit", "values"),
     [
-        ("logs.formats.MAX_UNPACKED_BYTES", np.random.default_rng(0).standard_normal(10**6)),
+        ("logs.npz.MAX_UNPACKED_BYTES", np.random.default_rng(0).standard_normal(10**6)),
         ("core.budget.FREE_UNPACKED_BYTES", np.zeros(10**6)),
     ],
     ids=["noise", "zeros"],

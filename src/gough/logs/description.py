@@ -40,6 +40,7 @@ DESCRIPTION_KEYS = {
     "decimal",
     "thousands",
     "skip",
+    "episode",
     "start",
     "stop",
     "time",
@@ -66,6 +67,9 @@ GEAR_POWERS = {"position": -1, "velocity": -1, "reference": -1, "effort": 1}
 _HEADER = re.compile(
     r"^(?:time|(?P<name>.+)\.(?P<kind>" + "|".join(KINDS) + r"))(?:\s*\[(?P<unit>.*)\])?$"
 )
+
+# The number in `q.position[1]` is an index of a matrix; `a.current [1]`, with a space, has no unit.
+_INDEXED = re.compile(r"\S\[\d+\]$")
 
 # Dimensions that each kind of column may have, with their SI units.
 _POSITIONS = {"length": "m", "angle": "rad"}
@@ -121,6 +125,7 @@ class Description:
     decimal: str = "."  # decimal sign of numbers
     thousands: str = ""  # thousands sign of numbers
     skip: int = 0  # lines above the table
+    episode: int | None = None  # of a LeRobot dataset
     start: float = 0.0  # of the samples that are kept, after the first one [s]
     stop: float = math.inf  # [s]
     ignored: tuple[str, ...] = ()  # columns that are not used
@@ -217,7 +222,15 @@ def parse_description(data: Mapping[str, Any]) -> Description:
         stop=stop,
         period_samples=whole_period or None,
         skip=_take(data, "skip", "", "a whole number from 0", _is_whole(0), 0),
+        episode=_episode(data),
     )
+
+
+def _episode(data: Mapping[str, Any]) -> int | None:
+    """Return the episode of a dataset, None if none is stated."""
+    if "episode" not in data:
+        return None
+    return int(_take(data, "episode", "", "a whole number from 0", _is_whole(0)))
 
 
 def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[Signal]:
@@ -418,7 +431,7 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
     ignored = []
     for header in headers:
         match = _HEADER.match(header)
-        if match is None:
+        if match is None or _INDEXED.search(header):
             ignored.append(header)
             continue
         kind = match["kind"] or "time"

@@ -18,13 +18,14 @@ from gough.core.arrays import FloatArray
 
 # Words of column names by the kind of signal they usually mean; the first that fits.
 SIGNAL_PATTERNS = {
-    "extra": r"temp\w*|volt\w*|humid\w*|ext|extern\w*|error|err|fehler|tcp|pose|cart\w*|flange",
+    "extra": r"temp\w*|volt\w*|humid\w*|ext|extern\w*|error|err|fehler|tcp|pose|cart\w*|flange"
+    r"|seq\w*|index",
     "velocity": r"vel\w*|speed|qd|dq|qp|rpm|geschw\w*|drehzahl|omega",
     "current": r"cur\w*|amps?|i[aq]?|drv\w*|strom\w*",
     "effort": r"eff\w*|torques?|trq\w*|tau|forces?|frc\w*|moments?|mom|drehmoment\w*|kraft",
     "position": r"pos\w*|q|angles?|enc\w*|theta|lage\w*|winkel\w*|joints?|axis|achse",
 }
-COMMAND_PATTERN = r"ref\w*|set\w*|cmd\w*|command\w*|desired|target\w*|goal|soll\w*|d"
+COMMAND_PATTERN = r"ref\w*|set\w*|cmd\w*|command\w*|desired|target\w*|goal|action|soll\w*|d"
 MEASURED_PATTERN = r"meas\w*|act\w*|ist\w*|raw"  # words of signals that are the first choice
 # Words that say a signal is not the first choice.
 DERIVED_PATTERN = (

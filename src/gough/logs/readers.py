@@ -17,6 +17,7 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.display import check_type
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.notices import Notice
+from gough.logs.array_tables import array_table
 from gough.logs.checks import (
     check_gaps,
     inspect_clock,
@@ -30,7 +31,7 @@ from gough.logs.description import (
     load_description,
     parse_description,
 )
-from gough.logs.formats import array_table, is_folder, table_blocks
+from gough.logs.formats import is_folder, table_blocks
 from gough.logs.messages import log_notice, refused
 from gough.logs.periods import even_times, interpolate, samples_around
 from gough.logs.recording import (

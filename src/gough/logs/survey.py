@@ -26,6 +26,7 @@ from gough.logs.description import (
     describe_headers,
 )
 from gough.logs.formats import is_folder, table_blocks
+from gough.logs.lerobot import is_dataset
 from gough.logs.proposals import (
     choose_family,
     explained_fraction,
@@ -40,6 +41,8 @@ SURVEY_SAMPLES = 65536  # in a block
 SURVEY_BLOCKS = 8  # of a file that are read
 UNKNOWN_UNIT = "?"  # to be filled in; reading refuses it
 TIME_PATTERN = r"time\w*|stamps?|timestamps?|t|clock|secs?|seconds|zeit\w*"
+# Words of columns that count samples: they run in even steps and are no clocks.
+COUNTER_PATTERN = r"seq\w*|index|idx|counter|frames?|rows?|nr|no|id"
 # Fraction of a step by which steps of a clock may differ if its name does not identify it.
 EVEN_STEP_RATIO = 1e-3
 # Rates of controllers; the unit of a clock is guessed so that its rate lies between. [Hz]
@@ -92,6 +95,7 @@ class Survey(Record):
         proposal: For each kind the column of each joint and why, in the order of the
             joints.
         decimal, thousands: Signs of the numbers.
+        episode: Of a LeRobot dataset, the first one; None for any other log.
         plain: The log can be read without a description.
         objections: What the data say against a proposal, by kind and number of the joint.
     """
@@ -103,6 +107,7 @@ class Survey(Record):
     proposal: Proposal
     decimal: str = "."
     thousands: str = ""
+    episode: int | None = None
     plain: bool = False
     objections: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
@@ -186,6 +191,8 @@ class Survey(Record):
             lines.append(f'decimal = "{self.decimal}"')
         if self.thousands:
             lines.append(f'thousands = "{self.thousands}"')
+        if self.episode is not None:
+            lines.append(f"episode = {self.episode}  # of the dataset")
         used: set[str] = set()
         clocks = {}
         for kind, assignment in self.proposal.items():
@@ -296,7 +303,8 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     one family of columns. The data may only object, which is said. Without motors the joints
     are named `motor1`, `motor2`, ... to be replaced.
     """
-    table, (decimal, thousands) = _table(Path(path))
+    episode = 0 if is_dataset(Path(path)) else None
+    table, (decimal, thousands) = _table(Path(path), episode)
     columns = list(_columns(table))
     motors = motors or _motors_by_name(columns)
     proposal = _proposal(table, columns, motors) if motors else {}
@@ -312,6 +320,7 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
         unread=table.unread,
         decimal=decimal,
         thousands=thousands,
+        episode=episode,
         columns=tuple(columns),
         joints=tuple(motor.name for motor in motors) if proposal else (),
         proposal=proposal,
@@ -482,7 +491,7 @@ def _describes_itself(table: Table) -> bool:
     return bool(described) and not table.repeated
 
 
-def _table(path: Path) -> tuple[Table, tuple[str, str]]:
+def _table(path: Path, episode: int | None) -> tuple[Table, tuple[str, str]]:
     """Read the beginning of a file; also return the decimal and the thousands sign."""
     if is_folder(path):
         raise InvalidRecording(
@@ -491,7 +500,9 @@ def _table(path: Path) -> tuple[Table, tuple[str, str]]:
         )
     failed: InvalidRecording | None = None
     for signs in NUMBER_SIGNS:
-        read = Description(joints=(), signals=(), decimal=signs[0], thousands=signs[1])
+        read = Description(
+            joints=(), signals=(), decimal=signs[0], thousands=signs[1], episode=episode
+        )
         try:
             blocks = islice(table_blocks(path, SURVEY_SAMPLES, read), SURVEY_BLOCKS)
             return joined(blocks), signs
@@ -596,6 +607,8 @@ def _is_time(name: str, values: FloatArray, known: bool) -> bool:
     if words and re.fullmatch(TIME_PATTERN, words[-1]):
         named = True
     if len(values) < 3 or not np.isfinite(values).all():
+        return False
+    if not known and words and re.fullmatch(COUNTER_PATTERN, words[-1]):
         return False
     steps = np.diff(values)  # a column without a word that runs in even steps is a clock, too
     even = not _kind(name, "") and np.ptp(steps) < EVEN_STEP_RATIO * steps.mean()

@@ -175,7 +175,9 @@ class _Layout:
 
     def value(self, i: int, cell: str) -> float | None:
         """Return the number or the date in a cell of a column; None if it is none."""
-        return _seconds(cell) if i in self.dates else _number(cell, self.decimal, self.thousands)
+        if i in self.dates:
+            return seconds_of_date(cell)
+        return _number(cell, self.decimal, self.thousands)
 
 
 def text_blocks(
@@ -217,43 +219,7 @@ def text_blocks(
             errors="replace" if encoding == "cp1252" else "strict",
         ) as handle:
             lines = islice(_numbered(handle, budget, notices), skip, None)
-            layout, first_lines = _layout(lines, budget, decimal, thousands)
-            if layout.above:
-                notices.append(
-                    log_notice(
-                        "above",
-                        source,
-                        f"{layout.above} lines above the table were skipped",
-                        lines=layout.above,
-                    )
-                )
-            data = _checked(chain(first_lines, lines), layout, notices)
-            names, repeated = numbered(layout.names)
-            read = [name for i, name in enumerate(names) if i not in layout.text]
-            about = Table(
-                source=source,
-                columns={},
-                facts=layout.facts,
-                repeated=repeated,
-                unread={names[i]: what for i, what in layout.text.items()},
-                seconds=frozenset(names[i] for i in layout.dates),
-            )
-            start = 0
-            block = list(islice(data, size))
-            if not block:
-                raise refused(source, "there are column names but no samples")
-            while block:
-                values, blank = _parse(block, layout)
-                next_block = list(islice(data, size))
-                yield replace(
-                    about,
-                    columns=dict(zip(read, values.T)),
-                    first=start,
-                    blank={name: rows for name, rows in zip(read, blank.T) if rows.any()},
-                    notices=() if next_block else tuple(notices),
-                )
-                start += len(block)
-                block = next_block
+            yield from line_blocks(lines, budget, size, notices, decimal, thousands)
     except UnicodeError as error:
         raise InvalidRecording(
             f"{source} is not UTF-8 text, nor UTF-16 ({error}); expected a text table, or another "
@@ -269,6 +235,63 @@ def text_blocks(
         raise InvalidRecording(
             f"cannot read '{path}': {error.strerror or error}", source=source
         ) from error
+
+
+def line_blocks(
+    lines: Iterator[tuple[int, str]],
+    budget: Budget,
+    size: int,
+    notices: list[Notice],
+    decimal: str = ".",
+    thousands: str = "",
+) -> Iterator[Table]:
+    """Yield the table that lines of text hold in blocks.
+
+    Args:
+        lines: With their numbers in the file.
+        budget: Of the file.
+        size: Samples a block.
+        notices: On reading it; more are added, and the last block has all of them.
+        decimal, thousands: Signs of the numbers.
+    """
+    source = budget.source
+    layout, first_lines = _layout(lines, budget, decimal, thousands)
+    if layout.above:
+        notices.append(
+            log_notice(
+                "above",
+                source,
+                f"{layout.above} lines above the table were skipped",
+                lines=layout.above,
+            )
+        )
+    table_lines = _checked(chain(first_lines, lines), layout, notices)
+    names, repeated = numbered(layout.names)
+    read = [name for i, name in enumerate(names) if i not in layout.text]
+    about = Table(
+        source=source,
+        columns={},
+        facts=layout.facts,
+        repeated=repeated,
+        unread={names[i]: what for i, what in layout.text.items()},
+        seconds=frozenset(names[i] for i in layout.dates),
+    )
+    start = 0
+    block = list(islice(table_lines, size))
+    if not block:
+        raise refused(source, "there are column names but no samples")
+    while block:
+        values, blank = _parse(block, layout)
+        next_block = list(islice(table_lines, size))
+        yield replace(
+            about,
+            columns=dict(zip(read, values.T)),
+            first=start,
+            blank={name: rows for name, rows in zip(read, blank.T) if rows.any()},
+            notices=() if next_block else tuple(notices),
+        )
+        start += len(block)
+        block = next_block
 
 
 def _numbered(handle: Any, budget: Budget, notices: list[Notice]) -> Iterator[tuple[int, str]]:
@@ -340,7 +363,7 @@ def _layout(
     budget.take_columns(width)
     names = _column_names(above, width)
     first = _cells(data[0][1], delimiter)[: len(names)] if data else []
-    dates = frozenset(i for i, cell in enumerate(first) if _seconds(cell) is not None)
+    dates = frozenset(i for i, cell in enumerate(first) if seconds_of_date(cell) is not None)
     text = {}  # columns whose first cell is no number with any decimal sign
     for i, cell in enumerate(first):
         if i not in dates and not _fits(cell):
@@ -386,7 +409,7 @@ def _table_below(
 
 def _usable(cells: list[str]) -> int:
     """Return how many cells are blank, a number or a date."""
-    return sum(_fits(cell) or _seconds(cell) is not None for cell in cells)
+    return sum(_fits(cell) or seconds_of_date(cell) is not None for cell in cells)
 
 
 def _first_data_row(rows: list[list[str]]) -> int:
@@ -524,7 +547,7 @@ def _fits(cell: str) -> bool:
     return not cell or any(_number(cell, *signs) is not None for signs in NUMBER_SIGNS)
 
 
-def _seconds(cell: str) -> float | None:
+def seconds_of_date(cell: str) -> float | None:
     """Return a date with time as seconds since 1970, None if the cell is none. [s]
 
     ISO, or with points, the day first (31.12.2024 23:59:59.5); UTC if there is no zone; a
@@ -573,14 +596,17 @@ def _checked(
                 "there",
                 line=number,
             )
-        notices.append(
-            log_notice(
-                "truncated",
-                source,
-                f"line {number}, the last, is cut short and was dropped",
-                line=number,
-            )
-        )
+        notices.append(truncated_notice(source, number))
+
+
+def truncated_notice(source: str, line: int) -> Notice:
+    """Return the notice about a last line that was cut short."""
+    return log_notice(
+        "truncated",
+        source,
+        f"line {line}, the last, is cut short and was dropped",
+        line=line,
+    )
 
 
 def _count_cells(line: str, delimiter: str | None) -> int:

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 from gough.core.notices import ResultLevel
 from gough.core.options import REQUIRED, Settings, option
+from gough.logs.formats import log_formats_text
 
 FailOn = Literal["warning", "error"]  # levels of a result that are a failure
 Progress = Callable[[float], None]  # called with the fraction done
@@ -92,8 +93,8 @@ def logs_argument() -> Any:
     """Declare logs as an argument of a command."""
     return option(
         REQUIRED,
-        "Logs: .csv, .npz, .mat, .parquet, or a folder with a description; log.csv@its.toml has "
-        "one of its own (write @@ for an @ in these names).",
+        f"Logs: {log_formats_text()}. log.csv@its.toml has a description of its own (write @@ for "
+        "an @ in these names).",
         file=True,
         positional=True,
     )
