@@ -202,7 +202,7 @@ def test_a_damaged_ulog_file_says_so(tmp_path: Path) -> None:
     description = as_ulog(tmp_path)
     path = tmp_path / "run.ulg"
     content = bytearray(path.read_bytes())
-    content[-87:-84] = b"\xff" * 3  # the header of a message
+    content[-87:-84] = bytes(3)  # the header of a message
     path.write_bytes(bytes(content))
     notices = read_recording(path, description).notices
     assert "truncated" in [notice.rule for notice in notices]
@@ -212,9 +212,8 @@ def test_a_tdms_file_cut_short_says_so_in_a_notice(tmp_path: Path, capfd) -> Non
     description = as_tdms(tmp_path)
     path = tmp_path / "run.tdms"
     path.write_bytes(path.read_bytes()[:-400])
-    with pytest.raises(InvalidRecording, match=r"run\.tdms"):  # the last channel is shorter
-        read_recording(path, description)
-    description.pop("effort")
+    description.pop("effort")  # the last channel is shorter: each has a clock of its own now
+    description["time"]["columns"] = ["run/pos0 time [s]"]
     (notice,) = [n for n in read_recording(path, description).notices if n.rule == "truncated"]
     assert "less data than expected" in notice.text
     assert not capfd.readouterr().err

@@ -37,7 +37,7 @@ def read_tdms(path: Path) -> Table:
     columns: dict[str, Any] = {}
     with (
         reading(path.name, "TDMS", InvalidRecording),
-        _library_warnings("nptdms") as warnings,
+        _library_warnings() as warnings,
         path.open("rb") as handle,
         tdms.TdmsFile.open(handle) as file,
     ):
@@ -60,21 +60,32 @@ def read_tdms(path: Path) -> Table:
 
 
 @contextmanager
-def _library_warnings(library: str) -> Iterator[list[str]]:
-    """Collect what a library would log on the screen."""
+def _library_warnings() -> Iterator[list[str]]:
+    """Collect what npTDMS would write on the screen."""
+    loggers = import_optional("nptdms.log", "tdms").log_manager.loggers.values()
+    usual_handlers = [logger.handlers for logger in loggers]
     messages: list[str] = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger(library)
-    usual_handlers = logger.handlers
-    propagated = logger.propagate
-    logger.handlers = [handler]
-    logger.propagate = False
+    handler = _Collector(messages)
+    for logger in loggers:
+        logger.handlers = [handler]
+        logger.propagate = False
     try:
         yield messages
     finally:
-        logger.handlers = usual_handlers
-        logger.propagate = propagated
+        for logger, handlers in zip(loggers, usual_handlers):
+            logger.handlers = handlers
+            logger.propagate = True
+
+
+class _Collector(logging.Handler):
+    """Add the text of warnings to a list."""
+
+    def __init__(self, messages: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self.messages = messages
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
 
 
 def _samples(channel: Any) -> Any:
