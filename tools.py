@@ -90,6 +90,9 @@ def run(root: Path, name: str, more: list[str]) -> int:
     # its next version
     settings = {"PYTHONUTF8": "1", "OPENBLAS_NUM_THREADS": "1", "NO_MKDOCS_2_WARNING": "1"}
     environment = os.environ | (settings if name not in ("demo", "bench") else {"PYTHONUTF8": "1"})
+    # Containers often set this. Without bytecode each start of Python compiles the whole package,
+    # and pytest rewrites every test file in both processes.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     for k, step in enumerate(command.steps):
         arguments = more if k == len(command.steps) - 1 else []
         done = subprocess.run(

@@ -101,7 +101,7 @@ def test_a_motion_of_more_harmonics_is_noticed() -> None:
 
 @pytest.mark.parametrize(
     ("name", "step", "error"),
-    [("h4", 2e-4, 0.05), pytest.param("palida", 1e-5, 4.0, marks=pytest.mark.slow)],
+    [("h4", 2e-4, 0.05), pytest.param("palida", 1e-5, 4.0, marks=pytest.mark.long)],
 )
 def test_the_truth_is_inside_boxes_from_rounded_positions(
     name: str, step: float, error: float

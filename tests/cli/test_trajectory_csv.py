@@ -56,7 +56,14 @@ def test_a_controller_gets_platform_and_motors_from_rest_to_rest(
     assert set(np.diff(same)) == {period}
 
 
-@pytest.mark.parametrize("name", ["five_bar", "delta", "serial6"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "five_bar",
+        pytest.param("delta", marks=pytest.mark.long),
+        pytest.param("serial6", marks=pytest.mark.long),
+    ],
+)
 def test_no_limit_is_exceeded_on_the_way_into_the_motion(name: str) -> None:
     model = Model(load_robot(name))
     plan = design(model, starts=1, iterations=20)

@@ -115,6 +115,11 @@ class ClosedChain:
         bounded = loops.loop_coordinates
         self._change_weights[bounded] = 1 / loops.units[bounded]
 
+    @property
+    def graph_key(self) -> str:
+        """Digest of all that its graphs depend on, see `Loops.graph_key`."""
+        return self.loops.graph_key
+
     def scaled_change(self, change: FloatArray) -> FloatArray:
         """Return the largest scaled change of a loop coordinate. [rad or lengths of the robot]
 

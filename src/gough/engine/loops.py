@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -11,6 +13,7 @@ import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.documents import plain
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.engine.assembly import LOOP_TOLERANCE as LOOP_TOLERANCE, number
 from gough.engine.elimination import Pivots, solve
@@ -21,6 +24,7 @@ from gough.engine.symbolic import (
     closure_equations,
     equation_owners,
 )
+from gough.kernels.kernel import hash_of_package
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
 
@@ -28,6 +32,8 @@ By = Literal["actuated", "task"]
 # Weight of |E u| in the check of an elimination: it exceeds the tolerance 1e-9 where a dependent
 # coordinate is 1e8 times as fast as the independent ones.
 SPEED_CHECK_WEIGHT = 1e-17
+# Packages whose source graphs of a robot depend on, beside that of the code generator.
+GRAPH_PACKAGES = ("gough.core", "gough.mechanism", "gough.engine")
 # Length of a force element below which its direction is only rounding. [m]
 MIN_FORCE_LENGTH = 1e-9
 
@@ -62,6 +68,29 @@ class Loops:
     assembly: str = ""  # how the reference configuration was found, in words
     # Joints without motor that are locked: they turn bodies about their own centres of mass.
     locked: tuple[str, ...] = ()
+
+    @cached_property
+    def graph_key(self) -> str:
+        """Digest of all that graphs of the closed chain depend on: robot, elimination, source.
+
+        It is empty if the robot has a kind of closure that is not Gough's own, whose code may
+        change unnoticed.
+        """
+        for closure in self.mechanism.closures:
+            if not CLOSURES[closure.kind].residual.__module__.startswith("gough."):
+                return ""
+        mechanism = replace(self.mechanism, title="", reference="", source="")
+        chain = {
+            "mechanism": mechanism,
+            "terms": mechanism.terms,
+            "home": self.home,
+            "length": self.length,
+            "partitions": self.partitions,
+            "dynamic": self.dynamic,
+        }
+        source = [hash_of_package(package) for package in GRAPH_PACKAGES]
+        text = json.dumps([plain(chain), source, ca.__version__])
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @cached_property
     def units(self) -> FloatArray:

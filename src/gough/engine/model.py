@@ -95,6 +95,11 @@ class Model(Columns):
         return self.loops.degrees_of_freedom
 
     @property
+    def graph_key(self) -> str:
+        """Digest of all that its graphs depend on, see `Loops.graph_key`."""
+        return self.loops.graph_key
+
+    @property
     def home(self) -> FloatArray:
         """Reference configuration: the start pose with the loops closed, (n,). [m or rad]"""
         return self.loops.home

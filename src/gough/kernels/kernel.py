@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import addressof, c_char
-from functools import cache, partial, wraps
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property, partial, wraps
 from importlib import resources
 from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -34,11 +36,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _hash_of_package(package: str) -> str:
+@cache
+def hash_of_package(package: str) -> str:
     """Return a hash of the files of a package: sources, or bytecode where there are no sources.
 
-    It is part of the key of stored object code, so that a changed code generator never
-    meets object code of an older one. The package may be in a zip file.
+    It is part of the key of stored object code, so that changed code never meets object code
+    of an older version. The package may be in a zip file.
     """
     digest = hashlib.sha256()
     files = resources.files(package).iterdir()
@@ -66,7 +69,7 @@ class Compiler:
         features = llvm.get_host_cpu_features()
         self.width = 8 if features.get("avx512f") else 4
         version = ".".join(map(str, llvm.llvm_version_info))
-        generator = _hash_of_package("gough.kernels")
+        generator = hash_of_package("gough.kernels")
         self.key = (
             f"{self._triple} {cpu} {features.flatten()} {llvmlite.__version__} {version} "
             f"{generator}"
@@ -140,6 +143,34 @@ def _libm() -> dict[str, int]:
     return addresses
 
 
+@dataclass(frozen=True)
+class Signature:
+    """What a kernel needs beside its object code; stored on disk for graphs that have a key."""
+
+    name: str  # of the graph
+    input_shapes: tuple[tuple[int, int], ...]  # rows and columns of each input
+    output_shapes: tuple[tuple[int, int], ...]  # rows and columns of each output
+    operations: int  # scalar operations per sample
+    key: str  # under which the object code is stored
+
+    def to_bytes(self) -> bytes:
+        """Return the signature as it is stored."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def read(cls, entry: bytes) -> Signature:
+        """Return a stored signature."""
+        stored = json.loads(entry)
+        for name in ("input_shapes", "output_shapes"):
+            stored[name] = tuple((rows, columns) for rows, columns in stored[name])
+        return cls(**stored)
+
+
+def _key(graph: str, lanes: int) -> str:
+    """Return the key under which something of a graph is stored."""
+    return hashlib.sha256(f"{graph} {lanes} {compiler().key}".encode()).hexdigest()
+
+
 class Kernel:
     """Machine code of a CasADi SX function without free variables, for many samples at once.
 
@@ -158,19 +189,15 @@ class Kernel:
             thirds of the time of a vector.
         compiled: Whether LLVM had to compile; False if the object code came from the disk
             cache.
+        signature: What is known without the graph.
     """
 
     def __init__(self, function: casadi.Function, lanes: int | None = None) -> None:
         tape = read_tape(function)
-        self.name: str = function.name()
-        self.input_shapes = tape.input_shapes
-        self.output_shapes = tape.output_shapes
-        self.operations = len(tape.nodes)
-        self.lanes = lanes or compiler().width
-        self._function = function
-        key = hashlib.sha256(f"{tape.digest} {self.lanes} {compiler().key}".encode()).hexdigest()
-        code = object_cache.read(key)
         self.compiled = False
+        self.lanes = lanes or compiler().width
+        key = _key(tape.digest, self.lanes)
+        code = object_cache.read(key)
         if code is None:
             with object_cache.reserved(key):  # of many processes that start together one compiles
                 code = object_cache.read(key)
@@ -179,6 +206,51 @@ class Kernel:
                     text, rows = generate(improved(tape), self.lanes)
                     code = rows.to_bytes(8, "little") + compiler().compile(text)
                     object_cache.write(key, code)
+        signature = Signature(
+            name=function.name(),
+            input_shapes=tape.input_shapes,
+            output_shapes=tape.output_shapes,
+            operations=len(tape.nodes),
+            key=key,
+        )
+        self._load(signature, code, lambda: function)
+
+    @classmethod
+    def stored(
+        cls, build: Callable[[], casadi.Function], lanes: int | None, graph_key: str
+    ) -> Kernel:
+        """Return the kernel of a graph that is built only if its code is not on disk.
+
+        Args:
+            build: Returns the graph.
+            lanes: As of the kernel.
+            graph_key: Text that is the same for two graphs only if they are equal.
+        """
+        width = lanes or compiler().width
+        key = _key(graph_key, width)
+        entry = object_cache.read(key)
+        signature = None if entry is None else Signature.read(entry)
+        code = None if signature is None else object_cache.read(signature.key)
+        if signature is None or code is None:
+            kernel = cls(build(), lanes)
+            object_cache.write(key, kernel.signature.to_bytes())
+            return kernel
+        kernel = cls.__new__(cls)
+        kernel.compiled = False
+        kernel.lanes = width
+        kernel._load(signature, code, build)
+        return kernel
+
+    def _load(
+        self, signature: Signature, code: bytes, build: Callable[[], casadi.Function]
+    ) -> None:
+        """Link object code, with the number of rows of its scratch block before it."""
+        self.signature = signature
+        self.name = signature.name
+        self.input_shapes = signature.input_shapes
+        self.output_shapes = signature.output_shapes
+        self.operations = signature.operations
+        self._build = build
         self._rows = int.from_bytes(code[:8], "little")
         self._library, self._run = compiler().load(code[8:])
         # Scratch blocks that are not in use; pop and append are atomic.
@@ -187,8 +259,13 @@ class Kernel:
         self._outer = [_sample_shape(shape) for shape in self.output_shapes]
         self._sizes = tuple(rows * columns for rows, columns in self.input_shapes)
 
+    @cached_property
+    def function(self) -> casadi.Function:
+        """The graph."""
+        return self._build()
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Kernel, (self._function, self.lanes)
+        return Kernel, (self.function, self.lanes)
 
     def __repr__(self) -> str:
         return f"Kernel('{self.name}', inputs {self.input_shapes}, outputs {self.output_shapes})"
@@ -290,7 +367,7 @@ class Kernel:
             if x.shape[1:] != inner or x.ndim == 0 or (t is not None and t != len(x)):
                 batch = ", ".join(["t" if t is None else str(t), *map(str, inner)])
                 raise InvalidInput(
-                    f"input {i} ('{self._function.name_in(i)}') of kernel '{self.name}' has shape "
+                    f"input {i} ('{self.function.name_in(i)}') of kernel '{self.name}' has shape "
                     f"{x.shape}, expected ({batch}), or {inner} if all samples share it",
                     input=i,
                     shape=x.shape,
@@ -324,6 +401,9 @@ def compiled(
 
     Kernels are kept in `kernels` of the first argument, one for each set of the other
     arguments. An argument `lanes` is that of the kernel.
+
+    If the first argument has a `graph_key` that is not empty, a text that names everything
+    in it that graphs depend on, a graph is built only if its code is not on disk.
     """
 
     @wraps(build)
@@ -332,8 +412,13 @@ def compiled(
         kernels: dict[Any, Kernel] = vars(owner).setdefault("kernels", {})
         key = (build.__qualname__, args, tuple(kwargs.items()))
         if key not in kernels:
-            graph = build(owner, *args, **kwargs)
-            kernels[key] = Kernel(graph, cast(Any, kwargs).get("lanes"))
+            lanes = cast(Any, kwargs).get("lanes")
+            graph_key = getattr(owner, "graph_key", "")
+            if graph_key:
+                build_graph = partial(build, owner, *args, **kwargs)
+                kernels[key] = Kernel.stored(build_graph, lanes, f"{graph_key} {key}")
+            else:
+                kernels[key] = Kernel(build(owner, *args, **kwargs), lanes)
         return kernels[key]
 
     return kernel
