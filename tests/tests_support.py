@@ -23,8 +23,8 @@ from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS, load_robot
 
 
 @cache
-def model_of(name: str) -> Model:
-    """Return a bundled robot, compiled once per test process."""
+def model_of(name: str | Path) -> Model:
+    """Return the robot of a name or file, compiled once per test process."""
     return Model(load_robot(name))
 
 

@@ -12,11 +12,11 @@ import pytest
 import upv_identify as example
 
 from gough.core.names import Parameter
-from gough.engine import Model, base_parameters
+from gough.engine import base_parameters
 from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.identification import feasible, prepare
-from gough.mechanism import load_robot
+from tests_support import model_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -106,7 +106,7 @@ def test_bodies_are_possible_although_the_drawing_has_a_rod_without_thickness(
     study: example.Study,
 ) -> None:
     """All legs free, no ties: the CAD values of leg 4's rod lie on the limit of what can exist."""
-    model = Model(load_robot("upv"))
+    model = model_of("upv")
     base = base_parameters(model)
     ready = prepare(model, [study.logs["identification"]], base)
     estimate = GaussMarkov().fit(ready.problem)

@@ -21,7 +21,7 @@ from enclosed_logs import (
     log_of,
     pinocchio_truth,
 )
-from gough import Model, Processing, bounds, load_robot
+from gough import Model, Processing, bounds
 from gough.bounding.uncertain_regressor import harmonic_motion
 from gough.bounding.verify import verify
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
@@ -106,7 +106,7 @@ def test_a_motion_of_more_harmonics_is_noticed() -> None:
 def test_the_truth_is_inside_boxes_from_rounded_positions(
     name: str, step: float, error: float
 ) -> None:
-    model = Model(load_robot(name))
+    model = model_of(name)
     if name != "h4":
         pytest.importorskip("pinocchio")
     base = base_parameters(model, tie_legs=True)

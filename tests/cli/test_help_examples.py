@@ -49,15 +49,21 @@ def test_help_of_every_verb_shows_an_example_of_it(verb: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_examples_run_one_after_the_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "not_run",
+    [
+        ("view", "schema", "demo"),  # one stays, one has nothing but JSON, one is in test_demos
+        pytest.param(("view", "schema"), marks=pytest.mark.long),
+    ],
+    ids=["without the demo", "with the demo"],
+)
+def test_the_examples_run_one_after_the_other(tmp_path: Path, not_run: tuple[str, ...]) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
     rows = "".join(f"{k / 100},{k * 0.01},{-k * 0.01},{k % 7},{k % 5}\n" for k in range(50))
     (tmp_path / "run.csv").write_text("time [s],a [rad],b [rad],c [N m],d [N m]\n" + rows)
     (tmp_path / "robot.urdf").write_text(URDF)
     (tmp_path / "robot.yaml").write_text("name_mot: [hinge]\n")
-    for verb in (
-        verb for verb in COMMANDS if verb not in ("view", "schema")
-    ):  # one stays, one has nothing but JSON
+    for verb in (verb for verb in COMMANDS if verb not in not_run):
         output = succeed(f"{example(verb)} --json", tmp_path)
         if verb != "run":
             check_keys(output, "study", f"JSON of gough {verb}")

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gough import load_robot, read_recording
+from gough import read_recording
 from gough.app.studies.study_file import run_step
 from gough.core.errors import InvalidTrajectory
 from gough.core.trajectory import load_trajectory
 from gough.engine import Model
 from gough.excitation import design
 from gough.excitation.ramps import sample_with_ramps
-from tests_support import fourier
+from tests_support import fourier, model_of
 
 
 def test_a_controller_gets_platform_and_motors_from_rest_to_rest(
@@ -65,7 +65,7 @@ def test_a_controller_gets_platform_and_motors_from_rest_to_rest(
     ],
 )
 def test_no_limit_is_exceeded_on_the_way_into_the_motion(name: str) -> None:
-    model = Model(load_robot(name))
+    model = model_of(name)
     plan = design(model, starts=1, iterations=20)
     run = sample_with_ramps(model, plan.trajectory, 2)
     for k, joint in enumerate(run.coordinates):

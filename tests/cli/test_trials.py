@@ -29,7 +29,7 @@ def test_the_table_is_the_same_with_any_number_of_workers_and_that_of_single_tri
             "trials",
             {
                 "robots": ["five_bar"],
-                "seeds": 3,
+                "seeds": 2,
                 "periods": 3,
                 "noises": (1.0, 2.0),
                 "workers": workers,
@@ -55,7 +55,7 @@ def test_the_table_is_the_same_with_any_number_of_workers_and_that_of_single_tri
                     seed=seed,
                 )
             )
-            for seed in range(3)
+            for seed in range(2)
         ]
     )
     assert alone[1]["hold"] == pytest.approx(single[:, 1].mean())

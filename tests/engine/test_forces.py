@@ -15,9 +15,10 @@ from gough.core.motion import Motion
 from gough.engine import Model, base_parameters, random_motion
 from gough.export.mjcf_writer import to_mjcf
 from gough.export.urdf_writer import to_urdf
-from gough.mechanism import load_robot, parse_robot
+from gough.mechanism import parse_robot
 from gough.virtual.closed_loop import PLANTS
 from gough.virtual.plant import PlantSettings
+from tests_support import model_of
 
 HEXAPOD = Path(__file__).parents[2] / "examples" / "robots" / "force_hexapod.toml"
 HEAD = """
@@ -130,7 +131,7 @@ def test_every_plant_knows_passive_forces(plant: str) -> None:
 @pytest.mark.parametrize("plant", ["pinocchio", "mujoco"])
 def test_every_plant_knows_actuated_forces(plant: str) -> None:
     pytest.importorskip(plant)
-    model = Model(load_robot(HEXAPOD))
+    model = model_of(HEXAPOD)
     motion = random_motion(model, 3, seed=2)
     tau = np.random.default_rng(0).uniform(-500, 500, (3, 6))
     own = model.forward_dynamics(motion.q, motion.qd[:, list(model.independent)], tau)
@@ -140,7 +141,7 @@ def test_every_plant_knows_actuated_forces(plant: str) -> None:
 
 
 def test_a_hexapod_of_forces_is_the_stewart_platform() -> None:
-    forces, legs = Model(load_robot(HEXAPOD)), Model(load_robot("stewart"))
+    forces, legs = model_of(HEXAPOD), model_of("stewart")
     first = random_motion(forces, 20, seed=5)
     names = forces.mechanism.actuated
     assert names == legs.mechanism.actuated
@@ -295,7 +296,7 @@ def test_mjcf_holds_a_force_as_a_tendon() -> None:
 
 def test_mjcf_drives_a_hexapod_by_its_tendons() -> None:
     mujoco = pytest.importorskip("mujoco")
-    model = Model(load_robot(HEXAPOD))
+    model = model_of(HEXAPOD)
     robot = mujoco.MjModel.from_xml_string(to_mjcf(model, mass_of(model)))
     assert (robot.nv, robot.nu) == (6, 6)
     data = mujoco.MjData(robot)

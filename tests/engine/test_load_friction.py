@@ -27,7 +27,7 @@ from gough.mechanism import load_robot, parse_robot, robot_text
 from gough.mechanism.terms import JointTerm
 from gough.processing import Processing
 from gough.virtual import Simulation, record, simulate
-from tests_support import c_efforts, fourier
+from tests_support import c_efforts, fourier, model_of
 
 MU = {"left": 0.15, "right": 0.08}
 TEXT = (
@@ -85,7 +85,7 @@ def by_hand(model: Model, motion: Motion, band: np.ndarray) -> np.ndarray:
     """Efforts of a robot without such friction, and mu |u| sign(qd) of its efforts without the
     motors' friction.
     """
-    plain = Model(load_robot("five_bar"))
+    plain = model_of("five_bar")
     none = {f"{leg}.motor.{term}": 0.0 for leg in MU for term in ("fv", "fs")}
     passed = plain.inverse_dynamics(motion, plain.standard_values(none), dead_band=band)
     motors = list(model.actuated)

@@ -317,7 +317,7 @@ def test_the_dead_band_interpolates_coulomb_friction(five_bar: Model) -> None:
 
 
 def test_redundant_efforts_do_the_same_work_with_the_smallest_norm() -> None:
-    model = Model(load_robot("redundant"))
+    model = model_of("redundant")
     assert len(model.actuated) > model.degrees_of_freedom
     motion = random_motion(model, 10, seed=1)
     effort = model.inverse_dynamics(motion)

@@ -18,6 +18,7 @@ from gough.mechanism import load_robot, parse_robot
 from gough.mechanism.files import robot_text
 from gough.mechanism.placement import Placement
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Payload
+from tests_support import model_of
 
 INERTIA = {"m": 1.0, "mx": 0.1, "my": 0.02, "Izz": 0.03}
 
@@ -126,7 +127,7 @@ def test_dynamics_hold_where_a_pivot_vanishes(drag_link: Model) -> None:
 def test_a_sample_that_is_not_a_number_leaves_its_neighbours_untouched(
     name: str, field: str
 ) -> None:
-    model = Model(load_robot(name))
+    model = model_of(name)
     motion = random_motion(model, 6, seed=1)
     values = np.array(getattr(motion, field))
     values[2] = np.nan
@@ -199,7 +200,7 @@ def test_payloads_on_two_bodies_have_columns_of_their_own() -> None:
 
 
 def test_wrong_shapes_of_efforts_and_wrenches_are_named() -> None:
-    model = Model(load_robot("five_bar"))
+    model = model_of("five_bar")
     motion = random_motion(model, 4)
     with pytest.raises(InvalidInput, match=r"motor efforts has shape \(4, 1\)"):
         model.forward_dynamics(motion.q, np.zeros((4, 2)), np.zeros((4, 1)))
@@ -219,7 +220,7 @@ def test_wrong_shapes_of_efforts_and_wrenches_are_named() -> None:
 
 @pytest.mark.parametrize("name", ["five_bar", "serial6"])
 def test_no_samples_give_no_results_and_no_parameters_an_error(name: str) -> None:
-    model = Model(load_robot(name))
+    model = model_of(name)
     n, m = len(model.home), model.degrees_of_freedom
     none = np.zeros((0, n))
     assert model.kinematics.closure_map(none).shape == (0, n, m)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gough import load_robot
 from gough.engine import Model
 from gough.excitation import Design, design, first_frequency, information_factor
+from tests_support import model_of
 
 
 def mean_sigma(model: Model, plan: Design) -> float:
@@ -21,7 +21,7 @@ def mean_sigma(model: Model, plan: Design) -> float:
 
 @pytest.mark.parametrize("name", ["five_bar", "serial6"])
 def test_no_other_frequency_tells_much_more_in_the_same_time(name: str) -> None:
-    model = Model(load_robot(name))
+    model = model_of(name)
     chosen = design(model, starts=2, iterations=60)
     own = mean_sigma(model, chosen)
     for factor in (0.25, 0.5, 2.0, 4.0):
@@ -32,13 +32,13 @@ def test_no_other_frequency_tells_much_more_in_the_same_time(name: str) -> None:
 
 
 def test_the_first_guess_left_accelerations_unused() -> None:
-    model = Model(load_robot("five_bar"))
+    model = model_of("five_bar")
     slow = design(model, frequency=first_frequency(model), starts=2)
     assert mean_sigma(model, slow) > 2.5 * mean_sigma(model, design(model, starts=2))
 
 
 def test_a_given_frequency_is_kept() -> None:
-    model = Model(load_robot("five_bar"))
+    model = model_of("five_bar")
     assert design(
         model, frequency=0.5, starts=1, iterations=10
     ).trajectory.frequency == pytest.approx(0.5, rel=1e-3)

@@ -10,11 +10,10 @@ import pytest
 from gough.engine.base import base_parameters
 from gough.engine.limits import collect_limits
 from gough.engine.loops import By
-from gough.engine.model import Model
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_value
 from gough.excitation.problem import DesignPoint, DesignProblem
 from gough.excitation.trajectory_form import TrajectoryForm
-from gough.mechanism import load_robot
+from tests_support import model_of
 
 NOISE = {
     "five_bar": np.array([[0.02, 0.012], [0.012, 0.05]]),
@@ -38,7 +37,7 @@ def _form(**changes: object) -> TrajectoryForm:
 def _problem(
     robot: str, criterion: Criterion, *forms: TrajectoryForm, by: By = "task"
 ) -> tuple[DesignProblem, DesignPoint]:
-    model = Model(load_robot(robot))
+    model = model_of(robot)
     payloads = tuple(form.payload for form in forms if form.payload)
     base = base_parameters(model, tie_legs=True, payloads=payloads)
     m = model.degrees_of_freedom

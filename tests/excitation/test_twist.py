@@ -20,6 +20,7 @@ from gough.engine.model import Model
 from gough.excitation import design
 from gough.mechanism import Limits, load_robot
 from gough.virtual.reference import build_reference
+from tests_support import model_of
 
 ROBOTS = ("delta", "five_bar", "h4", "orthoglide", "palida", "redundant", "stewart", "upv")
 QUANTITIES = ("velocity", "acceleration")
@@ -53,7 +54,7 @@ def wave(model: Model, size: float = 0.1) -> Fourier:
 
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_angle_rates_become_the_angular_velocity_of_the_pose_itself(robot: str) -> None:
-    model = Model(load_robot(robot))
+    model = model_of(robot)
     curve, time, step = wave(model), np.linspace(0, 0.9, 7), 1e-5
     twist, change = platform_twist(curve.coordinates, *curve.at(time))
     jacobian = model.platform_kernel()
@@ -82,7 +83,7 @@ def test_angle_rates_become_the_angular_velocity_of_the_pose_itself(robot: str) 
 def test_values_and_derivatives_of_the_kernel_equal_numpy_and_finite_differences(
     robot: str, by: By
 ) -> None:
-    model = Model(load_robot(robot))
+    model = model_of(robot)
     limits = collect_limits(model, both(model), singularity=None)
     names = tuple((quantity, name) for name in both(model) for quantity in QUANTITIES)
     time = np.linspace(0, 0.9, 5)
@@ -173,7 +174,7 @@ def test_the_robot_file_names_what_a_platform_can_do(tmp_path) -> None:
 
 
 def test_limits_that_a_twist_does_not_have_are_refused() -> None:
-    model = Model(load_robot("five_bar"))
+    model = model_of("five_bar")
     with pytest.raises(InvalidInput, match="no position and no effort"):
         collect_limits(model, {"tool.translation": Limits(position=(-1.0, 1.0))})
     with pytest.raises(InvalidInput, match=r"'tool\.translation' is limited to \[1"):

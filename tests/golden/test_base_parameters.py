@@ -10,6 +10,7 @@ import pytest
 from gough.core.parameters import INERTIAL, BaseParameters
 from gough.engine import Model, base_parameters
 from gough.mechanism import load_robot
+from tests_support import model_of
 
 
 def coefficients(base: BaseParameters, name: str) -> dict[str, float]:
@@ -19,7 +20,7 @@ def coefficients(base: BaseParameters, name: str) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def orthoglide() -> BaseParameters:
-    return base_parameters(Model(load_robot("orthoglide")))
+    return base_parameters(model_of("orthoglide"))
 
 
 def test_orthoglide_has_61_base_parameters(orthoglide: BaseParameters) -> None:
@@ -88,7 +89,7 @@ def test_orthoglide_formula_reads_as_a_person_would_write_it(orthoglide: BasePar
 
 
 def test_payload_mass_stays_apart_from_the_platform_in_a_loaded_and_unloaded_experiment() -> None:
-    base = base_parameters(Model(load_robot("orthoglide")), payloads=["calibration"])
+    base = base_parameters(model_of("orthoglide"), payloads=["calibration"])
     assert "payload.calibration.m" in base.names
     assert len(base) == 62
 
@@ -99,7 +100,7 @@ def rigid(model: Model) -> list[str]:
 
 def test_palida_symmetric_bodies_give_table_one_of_ah09() -> None:
     """p1..p10 with p5 = s_z3; radius and height of the platform joints from robots' geometry."""
-    model = Model(load_robot("palida"))
+    model = model_of("palida")
     base = base_parameters(model, parameters=rigid(model))
     assert len(base) == 10
     values = dict(zip(base.names, base.values(model.values(base.standard))))
@@ -144,7 +145,7 @@ def test_palida_general_bodies_give_23() -> None:
 
 
 def test_bundled_palida_with_tied_legs_is_the_model_of_24() -> None:
-    model = Model(load_robot("palida"))
+    model = model_of("palida")
     base = base_parameters(model, tie_legs=True)
     assert len(base) == 24
     friction = [n for n in base.names if n.rpartition(".")[2].startswith("f")]
@@ -155,7 +156,7 @@ def test_bundled_palida_with_tied_legs_is_the_model_of_24() -> None:
 
 
 def test_h4_has_the_14_parameters_of_p03() -> None:
-    base = base_parameters(Model(load_robot("h4")))
+    base = base_parameters(model_of("h4"))
     assert sorted(base.names) == sorted(
         ["platform.m", "platform.Izz"]
         + [f"leg{j}.motor.{t}" for j in range(1, 5) for t in ("ia", "fv", "fs")]

@@ -16,10 +16,9 @@ from gough.fitting.regression import Regression
 from gough.identification.expected_errors import _white_errors, expected_errors
 from gough.identification.experiment import prepare
 from gough.logs.recording import Recording
-from gough.mechanism import load_robot
 from gough.processing import Processing
 from gough.virtual.planned_log import planned_log
-from tests_support import fourier
+from tests_support import fourier, model_of
 
 
 def repeated(model: Model, *, periodic: bool, periods: int) -> Callable[[int], Recording]:
@@ -62,7 +61,7 @@ def test_predicted_errors_are_the_scatter_of_repeated_logs(five_bar: Model) -> N
 @pytest.mark.parametrize("periodic", [True, False])
 @pytest.mark.parametrize("robot", ["five_bar", "delta"])
 def test_predicted_errors_hold_over_many_logs(robot: str, periodic: bool) -> None:
-    model = Model(load_robot(robot))
+    model = model_of(robot)
     log = repeated(model, periodic=periodic, periods=5)
     assert 0.8 < ratio_to_scatter(model, log, 60) < 1.25
 

@@ -25,7 +25,7 @@ from gough.mechanism import load_robot
 from gough.mechanism.types import Payload
 from gough.processing import Processing
 from gough.virtual import Simulation, record, simulate
-from tests_support import fourier
+from tests_support import fourier, model_of
 
 TEN = (500.0, 40.0, -25.0, 150.0, 75.0, 3.0, 80.0, -13.0, 9.0, 35.0)
 STANDING = Processing(
@@ -226,7 +226,7 @@ def test_forgetting_tells_what_is_carried_now(five_bar: Model, loaded: Simulatio
 
 
 def test_a_robot_that_stands_shows_mass_and_two_moments() -> None:
-    model = Model(load_robot("stewart"))
+    model = model_of("stewart")
     held = holding(model, statics(model, 500.0, (0.08, -0.05)))
     for found in (payload(model, [held], processing=STANDING), payload(model, [held])):
         assert [p["name"] for p in found.to_dict()["parameters"] if p["observed"]] == [
@@ -243,7 +243,7 @@ def test_friction_of_joints_that_stand_is_part_of_the_doubt() -> None:
     """The legs of the hexapod stick: their friction may hold anything up to fs, so the mass is
     known by that only.
     """
-    model = Model(load_robot("palida"))
+    model = model_of("palida")
     home = model.kinematics.motion(
         np.zeros(1),
         model.home[None, list(model.independent)],
@@ -277,7 +277,7 @@ def test_friction_of_joints_that_stand_is_part_of_the_doubt() -> None:
 
 @pytest.fixture(scope="module")
 def stewart() -> tuple[Model, Recording]:
-    model = Model(load_robot("stewart"))
+    model = model_of("stewart")
     robot = carrying(model, dict(zip(INERTIAL, TEN)))
     run = simulate(robot, fourier(robot, 0.4, 0.25), periods=2, payload="brick")
     return model, replace(record(run, seed=1), payload=None)
@@ -287,7 +287,7 @@ def stewart() -> tuple[Model, Recording]:
 @pytest.mark.parametrize("noise", [30e-6, 1.5e-3])
 def test_position_noise_is_part_of_the_standard_errors(noise: float) -> None:
     """Ten logs of five periods: mean standard error over scatter, mean over the ten parameters."""
-    model = Model(load_robot("stewart"))
+    model = model_of("stewart")
     robot = carrying(model, dict(zip(INERTIAL, TEN)))
     run = simulate(robot, fourier(robot, 0.4, 0.25), periods=5, payload="brick")
     sensors = replace(model.mechanism.noise, position=noise)

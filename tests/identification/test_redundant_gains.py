@@ -13,10 +13,9 @@ from gough.app.identify import identify
 from gough.engine import Model
 from gough.identification import Identification
 from gough.logs.recording import Recording
-from gough.mechanism import load_robot
 from gough.mechanism.types import Payload
 from gough.virtual import record, simulate
-from tests_support import fourier
+from tests_support import fourier, model_of
 
 GAINS = np.array([0.9, 1.1, 1.3])  # [N m/A]
 
@@ -28,7 +27,7 @@ def in_amperes(log: Recording) -> Recording:
 @pytest.fixture(scope="module")
 def experiment() -> tuple[Model, list[Recording]]:
     """The robot with a disc to carry; logs of it without, with, and without on another motion."""
-    plain = Model(load_robot("redundant"))
+    plain = model_of("redundant")
     disc = Payload(name="disc", body=plain.load_body, values={"m": 1.5}, known=("m",))
     model = Model(replace(plain.mechanism, payloads=(disc,)))
     motion, other = fourier(model, 0.4, 0.5, harmonics=5), fourier(model, 0.4, 0.4, harmonics=4)

@@ -13,10 +13,9 @@ from gough.core.errors import InvalidInput
 from gough.engine import Model, base_parameters
 from gough.identification import prepare
 from gough.logs.recording import Recording
-from gough.mechanism import load_robot
 from gough.processing import Processing
 from gough.virtual import record, simulate
-from tests_support import fourier
+from tests_support import fourier, model_of
 
 
 def test_the_window_about_reversals_does_not_depend_on_payloads_of_other_logs(
@@ -91,7 +90,7 @@ def test_motors_that_are_not_rows_have_a_window_too() -> None:
     """With more motors than degrees of freedom; without a window 57 % of the 95 % intervals held
     the truth.
     """
-    model = Model(load_robot("redundant"))
+    model = model_of("redundant")
     run = simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=6)
     results = [identify(model, [record(run, seed=seed)]) for seed in range(6)]
     assert min(result.processing.window for result in results) > 0

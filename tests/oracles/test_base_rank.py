@@ -14,6 +14,7 @@ from gough.core.errors import NotConverged
 from gough.core.names import INERTIAL_UNITS
 from gough.engine import Model, base as engine_base, base_parameters
 from gough.mechanism import bundled_robots, load_robot, parse_robot
+from tests_support import model_of
 
 pytest.importorskip("pinocchio")
 from linkages import LINKAGES, robot
@@ -21,8 +22,8 @@ from structural_rank import Walker, structural_rank
 
 FOLDER = Path(__file__).parent / "robots"
 UNBUNDLED = [str(path) for path in sorted(FOLDER.glob("*.toml"))]
-QUICK = {"five_bar", "serial6", "slider_crank", "welded_arm", "geared_five_bar", "hybrid_arm"}
-SLOW = {"h4", "palida", "redundant", "all_closures", "planar_3rrr"}
+QUICK = {"five_bar", "serial6", "slider_crank", "geared_five_bar", "hybrid_arm"}
+SLOW = {"h4", "all_closures"}
 
 
 def marks_of(name: str) -> tuple[pytest.MarkDecorator, ...]:
@@ -54,7 +55,7 @@ def geared(ratio: float, limits: str = "") -> Model:
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_their_number_is_the_rank_of_an_independent_regressor(name: str) -> None:
-    model = Model(load_robot(name))
+    model = model_of(name)
     fast = {
         j.name: 80.0
         for j in model.mechanism.joints
@@ -71,7 +72,7 @@ def test_their_number_is_the_rank_of_an_independent_regressor(name: str) -> None
         pytest.param(
             name,
             marks=pytest.mark.slow
-            if name in ("four_bar", "geared_shoulder", "rrr_of_100_um", "rssr", "palletiser")
+            if name in ("four_bar", "geared_shoulder", "rssr")
             else pytest.mark.long,
         )
         for name in LINKAGES
@@ -95,7 +96,7 @@ def test_their_number_is_the_rank_in_a_hundred_digits(name: str) -> None:
     [
         pytest.param(1e-6, id="micrometres"),
         pytest.param(1e-3, id="millimetres", marks=pytest.mark.long),
-        pytest.param(100.0, id="a hundred metres"),
+        pytest.param(100.0, id="a hundred metres", marks=pytest.mark.long),
     ],
 )
 @pytest.mark.parametrize("name", ROBOTS)
@@ -135,14 +136,14 @@ def test_a_gear_hides_no_parameter(ratio: float, limits: str) -> None:
     assert {"left.shoulder.k", "right.shoulder.k", "left.distal.IzzR"} <= set(base.names)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(k, marks=pytest.mark.long) for k in (2, 3))])
 @pytest.mark.parametrize(
     "name",
     ["five_bar", "orthoglide", str(FOLDER / "planar_3prr.toml"), str(FOLDER / "all_closures.toml")],
     ids=lambda name: Path(name).stem,
 )
 def test_they_do_not_depend_on_the_draw(name: str, seed: int) -> None:
-    model = Model(load_robot(name))
+    model = model_of(name)
     first, other = base_parameters(model), base_parameters(model, seed=seed)
     assert other.names == first.names
     np.testing.assert_allclose(

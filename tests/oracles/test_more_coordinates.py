@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gough import Model, check, design, identify, load_robot, record, simulate
+from gough import Model, check, design, identify, record, simulate
 from gough.core.errors import InvalidTrajectory
 from gough.engine import random_motion
 from gough.mechanism import parse_robot
-from tests_support import fourier
+from tests_support import fourier, model_of
 
 pytest.importorskip("pinocchio")
 sys.path.insert(0, str(Path(__file__).parent))
@@ -31,7 +31,7 @@ LED_BY = {
 
 @pytest.fixture(params=sorted(LED_BY), scope="module")
 def model(request: pytest.FixtureRequest) -> Model:
-    return Model(load_robot(FOLDER / f"{request.param}.toml"))
+    return model_of(FOLDER / f"{request.param}.toml")
 
 
 def ratio(model: Model, q: np.ndarray, held: tuple[str, ...]) -> float:
@@ -87,7 +87,7 @@ def test_singularity_margins_are_reported(model: Model) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["spatial_3rps", pytest.param("exechon", marks=pytest.mark.long)])
 def test_it_can_be_designed_simulated_and_identified(name: str) -> None:
-    model = Model(load_robot(FOLDER / f"{name}.toml"))
+    model = model_of(FOLDER / f"{name}.toml")
     plan = design(model, frequency=0.5, harmonics=4, starts=1, seed=0, iterations=25)
     assert plan.trajectories[0].coordinates == model.loops.names("task")
     run = simulate(model, plan.trajectories[0], plant="pinocchio", periods=4)

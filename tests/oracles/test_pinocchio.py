@@ -10,8 +10,9 @@ import pinocchio as pin
 import pytest
 
 from gough.core.parameters import INERTIAL
-from gough.engine import Model, random_motion
-from gough.mechanism import bundled_robots, load_robot
+from gough.engine import random_motion
+from gough.mechanism import bundled_robots
+from tests_support import model_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pin_tree import constrained_acceleration, term_value, tree
@@ -22,7 +23,7 @@ MASSLESS = {"stewart", "h4"}  # a massless body makes the tree's mass matrix sin
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_body_poses_equal_pinocchio(name: str) -> None:
-    model = Model(load_robot(name))
+    model = model_of(name)
     motion = random_motion(model, 5, seed=1)
     rotation, origin = model.kinematics.body_poses(motion.q)
     robot, ids, order = tree(model.mechanism)
@@ -43,7 +44,7 @@ def test_body_poses_equal_pinocchio(name: str) -> None:
 @pytest.mark.parametrize("name", ROBOTS)
 def test_projected_tree_regressor_equals_pinocchio(name: str) -> None:
     """E^T times Pinocchio's regressor of the open tree is the regressor of the closed chain."""
-    model = Model(load_robot(name))
+    model = model_of(name)
     motion = random_motion(model, 5, seed=2)
     robot, ids, order = tree(model.mechanism)
     data = robot.createData()
@@ -74,7 +75,7 @@ def test_projected_tree_regressor_equals_pinocchio(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in ROBOTS if n not in MASSLESS])
 def test_constrained_forward_dynamics_returns_our_accelerations(name: str) -> None:
-    model = Model(load_robot(name))
+    model = model_of(name)
     motion = random_motion(model, 6, seed=4)
     mechanism = model.mechanism
     effort = model.inverse_dynamics(motion)

@@ -8,10 +8,10 @@ import pytest
 
 from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
-from gough.mechanism import load_robot
 from gough.mechanism.placement import Placement
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
 from gough.virtual.pinocchio_plant import ConstrainedTree
+from tests_support import model_of
 
 ROBOTS = (
     "palida",
@@ -135,7 +135,7 @@ def accelerations(model: Model, payload: str | None) -> tuple[np.ndarray, np.nda
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_accelerations_equal_constrained_dynamics_with_payload_and_friction(name: str) -> None:
-    model = Model(load_robot(name))
+    model = model_of(name)
     payloads = model.mechanism.payloads
     ours, theirs = accelerations(model, payloads[0].name if payloads else None)
     assert np.abs(ours).max() > 1.0
@@ -152,7 +152,7 @@ def test_the_oracle_itself_agrees_with_pinocchios_own_constrained_dynamics() -> 
     """Point closures are native to Pinocchio: its proximal solver must give what our saddle-point
     system gives.
     """
-    model = Model(load_robot("palida"))
+    model = model_of("palida")
     mechanism = model.mechanism
     frictionless = model.standard_values(
         {n: 0.0 for n in mechanism.standard.names if n.kind in ("fs", "fv")}
@@ -195,7 +195,7 @@ def test_the_oracle_itself_agrees_with_pinocchios_own_constrained_dynamics() -> 
 
 
 def test_bodies_that_cannot_exist_are_refused_by_pinocchio_plant() -> None:
-    model = Model(load_robot("five_bar"))
+    model = model_of("five_bar")
     values = model.standard_values({"tool.m": -0.1})
     with pytest.raises(InvalidInput, match=r"'tool' has the mass -0\.1 kg"):
         ConstrainedTree(model, values, np.zeros(10), np.ones(6))

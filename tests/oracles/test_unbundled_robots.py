@@ -14,6 +14,7 @@ import pytest
 from gough.core.parameters import INERTIAL
 from gough.engine import Model, base_parameters, random_motion
 from gough.mechanism import Mechanism, load_robot
+from tests_support import model_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pin_tree import constrained_acceleration, placed, term_value, tree
@@ -40,7 +41,7 @@ FREEDOM = {
 
 @pytest.fixture(params=ROBOTS, scope="module")
 def model(request: pytest.FixtureRequest) -> Model:
-    return Model(load_robot(FOLDER / f"{request.param}.toml"))
+    return model_of(FOLDER / f"{request.param}.toml")
 
 
 def gaps(
@@ -151,9 +152,7 @@ def test_number_of_base_parameters_is_the_rank_of_pinocchios_regressor(model: Mo
 
 def test_both_ways_to_write_the_delta_are_one_robot() -> None:
     """A platform that cannot turn, closed redundantly, and one that could, closed just so."""
-    still, free = (
-        Model(load_robot(FOLDER / f"{name}.toml")) for name in ("delta_bars", "delta_bars_full")
-    )
+    still, free = (model_of(FOLDER / f"{name}.toml") for name in ("delta_bars", "delta_bars_full"))
     motion = random_motion(still, 6, seed=5)
     rows = list(still.independent)
     same = free.kinematics.motion(
@@ -166,7 +165,7 @@ def test_both_ways_to_write_the_delta_are_one_robot() -> None:
 
 
 def test_the_slider_crank_turns_fully_and_follows_its_closed_form() -> None:
-    model = Model(load_robot(FOLDER / "slider_crank.toml"))
+    model = model_of(FOLDER / "slider_crank.toml")
     angle = np.radians(np.linspace(30, 390, 361))[:, None]
     q = model.kinematics.close_loops(angle)[:, model.mechanism.coordinates.index("slide")]
     closed = 0.1 * np.cos(angle) + np.sqrt(0.3**2 - (0.1 * np.sin(angle)) ** 2)
@@ -175,7 +174,7 @@ def test_the_slider_crank_turns_fully_and_follows_its_closed_form() -> None:
 
 def test_a_start_at_a_position_limit_does_not_change_the_base_parameters(tmp_path: Path) -> None:
     text = (FOLDER / "slider_crank.toml").read_text(encoding="utf-8")
-    whole = base_parameters(Model(load_robot(FOLDER / "slider_crank.toml")))
+    whole = base_parameters(model_of(FOLDER / "slider_crank.toml"))
     (tmp_path / "edge.toml").write_text(
         text.replace("start = 30\n", "start = 30\nlimits = { position = [30, 120] }\n"),
         encoding="utf-8",
@@ -191,6 +190,6 @@ def test_a_robot_of_millimetres_has_the_base_parameters_of_a_large_one(tmp_path:
     (tmp_path / "small.toml").write_text(
         text.replace('length = "m"', 'length = "cm"'), encoding="utf-8"
     )
-    large = base_parameters(Model(load_robot(FOLDER / "spatial_3prs.toml")))
+    large = base_parameters(model_of(FOLDER / "spatial_3prs.toml"))
     small = base_parameters(Model(load_robot(tmp_path / "small.toml")))
     assert small.names == large.names

@@ -16,7 +16,8 @@ from scipy.optimize import least_squares
 import gough
 from gough.engine import Model, base_parameters
 from gough.logs.recording import Recording
-from gough.mechanism import load_robot, parse_robot
+from gough.mechanism import parse_robot
+from tests_support import model_of
 
 Array = NDArray[np.float64]
 GRAVITY = 9.81
@@ -111,7 +112,7 @@ def repeated(signal: Array, noise: float, rng: np.random.Generator, periods: int
 def test_the_redundant_robot_is_the_one_written_out() -> None:
     time, tool = waves(0, 2, 0.02)
     angles, torques = redundant_robot(tool)
-    model = Model(load_robot("redundant"))
+    model = model_of("redundant")
     motion = model.kinematics.motion(time, *tool, "task")
     np.testing.assert_allclose(motion.q[:, list(model.actuated)], angles, atol=1e-9)
     base = base_parameters(model)
@@ -122,7 +123,7 @@ def test_the_redundant_robot_is_the_one_written_out() -> None:
 
 @pytest.mark.slow
 def test_drive_gains_of_a_redundant_robot_are_those_of_the_log_written_out() -> None:
-    model = Model(load_robot("redundant"))
+    model = model_of("redundant")
     rng = np.random.default_rng(0)
     logs = []
     for seed, load in ((1, 0.0), (2, DISC)):

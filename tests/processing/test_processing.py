@@ -16,7 +16,6 @@ from gough.fitting.least_squares import WeightedLeastSquares
 from gough.fitting.regression import block_statistics
 from gough.logs.readers import open_recording, read_recording
 from gough.logs.recording import Recording
-from gough.mechanism import load_robot
 from gough.processing import (
     Processing,
     choose_processing,
@@ -26,6 +25,7 @@ from gough.processing import (
     regression_blocks,
 )
 from gough.virtual import Simulation
+from tests_support import model_of
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "upv_3ups_rpu"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -267,7 +267,7 @@ def test_joints_in_another_order_give_the_same_regression(
 
 def test_a_log_of_another_robot_is_refused(five_bar_log: Recording) -> None:
     with pytest.raises(InvalidRecording, match="no column for the actuated joint 'leg1"):
-        process(Model(load_robot("palida")), five_bar_log)
+        process(model_of("palida"), five_bar_log)
 
 
 def test_a_log_without_efforts_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
@@ -295,7 +295,7 @@ def test_a_cutoff_above_nyquist_is_refused(five_bar: Model, five_bar_log: Record
 
 @pytest.mark.skipif(not DATA.exists(), reason="the UPV measurements are not here")
 def test_upv_forward_kinematics_meets_controller_and_camera() -> None:
-    model = Model(load_robot("upv"))
+    model = model_of("upv")
     log = read_recording(DATA / "exp_01_02_2021-10_29_52", EXAMPLES / "upv_run_mocap.toml")
     q = model.kinematics.close_loops(log.position, "actuated", time=log.time)
     for k, name in enumerate(log.pose.names):

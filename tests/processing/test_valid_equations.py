@@ -7,7 +7,7 @@ import numpy as np
 from gough.core.motion import Motion
 from gough.engine import Model
 from gough.engine.base import random_motion
-from gough.mechanism import load_robot, parse_robot
+from gough.mechanism import parse_robot
 from gough.processing import Processing
 from gough.processing.valid_equations import (
     rows_with_coulomb,
@@ -15,6 +15,7 @@ from gough.processing.valid_equations import (
     unknown_signs,
     valid_equations,
 )
+from tests_support import model_of
 
 
 def test_inside_the_dead_band_and_near_it_nothing_is_known() -> None:
@@ -63,7 +64,7 @@ def test_windows_reach_around_the_ends_of_a_period() -> None:
 
 
 def test_a_motor_spoils_its_own_row_and_a_passive_joint_those_it_moves_with() -> None:
-    delta, palida = Model(load_robot("delta")), Model(load_robot("palida"))
+    delta, palida = model_of("delta"), model_of("palida")
     for model in (delta, palida):
         rows = rows_with_coulomb(model)
         for k, name in enumerate(model.rows):
@@ -79,7 +80,7 @@ def test_a_motor_spoils_its_own_row_and_a_passive_joint_those_it_moves_with() ->
 
 def test_a_motor_that_is_no_row_spoils_the_rows_it_is_in() -> None:
     """Three motors drive two degrees of freedom."""
-    model = Model(load_robot("redundant"))
+    model = model_of("redundant")
     rows = rows_with_coulomb(model)[list(model.actuated)]
     assert rows.shape == (3, 2)
     assert rows.any(axis=1).all()

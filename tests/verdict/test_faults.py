@@ -30,6 +30,7 @@ from gough.verdict.fitted_log import Evidence, FittedLog, FittedModel
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.search import effort_factor
+from tests_support import model_of
 
 RELATIVE = ("effort scale", "encoder scale", "clock")
 
@@ -81,7 +82,7 @@ def made_evidence(model: Model, *, extra: np.ndarray | None = None, n_logs: int 
 
 @pytest.fixture(scope="module", params=["five_bar", "redundant"])
 def evidence(request: pytest.FixtureRequest) -> Evidence:
-    return made_evidence(Model(load_robot(request.param)))
+    return made_evidence(model_of(request.param))
 
 
 def fault_named(evidence: Evidence, name: str) -> Fault:

@@ -16,7 +16,7 @@ from gough.app.view.window import Window, playback
 from gough.engine import Model
 from gough.identification.result import Fit
 from gough.mechanism import load_robot
-from tests_support import fourier
+from tests_support import fourier, model_of
 
 pytest.importorskip("viser")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -92,7 +92,7 @@ def test_the_page_shows_motors_margins_and_a_log_and_stays_on_this_machine(tmp_p
 
 
 def test_a_log_is_played_with_the_robot_files_values_and_with_a_result(tmp_path: Path):
-    model = Model(load_robot("five_bar"))
+    model = model_of("five_bar")
     log = gough.record(
         gough.simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=2), seed=4
     )

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from gough.core.errors import InvalidRecording
 from gough.engine import Model
 from gough.logs.recording import Recording
-from gough.mechanism import load_robot
+from tests_support import model_of
 
 
 def polar(radius: float, degrees: list[float], z: float) -> np.ndarray:
@@ -58,7 +58,7 @@ def legs(
 @pytest.mark.parametrize("name", ROBOTS)
 def test_pose_twist_and_wrench_follow_from_the_hinges(name: str) -> None:
     base, top, order, z = ROBOTS[name]
-    model = Model(load_robot(name))
+    model = model_of(name)
     t, h = np.arange(0, 2, 0.01), 1e-6
     pose, R = turning(t, order, z)
     ahead, back = turning(t + h, order, z), turning(t - h, order, z)
@@ -99,7 +99,7 @@ def test_missing_velocities_or_a_platform_of_less_freedom_are_clear_errors(
         InvalidRecording, match="2 motors and the task coordinates x, y; expected six"
     ):
         platform_signals(five_bar, five_bar_log)
-    model = Model(load_robot("stewart"))
+    model = model_of("stewart")
     home = np.tile(model.home[list(model.actuated)], (3, 1))
     log = Recording(
         joints=model.mechanism.actuated,

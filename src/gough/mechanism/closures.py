@@ -51,6 +51,11 @@ class ClosureKind:
     pinocchio: tuple[str, ...] | None = None  # gap axis turn distance sum
 
     @property
+    def is_built_in(self) -> bool:
+        """Whether its equations are those of this module."""
+        return getattr(self.residual, "__module__", "") == __name__
+
+    @property
     def has_coefficients(self) -> bool:
         """Whether it has coefficients of coordinates."""
         return self.measures_length or not self.frames
