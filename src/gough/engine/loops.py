@@ -89,7 +89,7 @@ class Loops:
             "dynamic": self.dynamic,
         }
         source = [hash_of_package(package) for package in GRAPH_PACKAGES]
-        text = json.dumps([plain(chain), source, ca.__version__])
+        text = json.dumps([plain(chain), source, ca.CasadiMeta.version()])
         return hashlib.sha256(text.encode()).hexdigest()
 
     @cached_property
