@@ -232,7 +232,7 @@ def test_closed_chains_move_and_need_efforts_as_in_mujoco(text: str) -> None:
     [
         (
             ("<worldbody>", "<worldbody><include file='x.xml'/>"),
-            "<include>: is not read; read 'x.xml' itself, or save",
+            "<include>: there is no file 'x.xml' beside the model",
         ),
         (("<worldbody>", "<worldbody><replicate count='3'/>"), "<replicate>: is not read"),
         (

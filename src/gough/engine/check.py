@@ -34,10 +34,19 @@ class Check(Record):
     type2_margin: float  # distance to a Type-2 singularity, 0 singular, 1 best
     base: BaseParameters  # the base parameters
     tied: bool  # whether parameters are tied across legs as the robot file declares
+    # what was ignored or assumed of the file of another program
+    import_notes: tuple[str, ...] = ()
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """Warn if the number of base parameters is not clear, with both that are possible."""
+        """Warn if the number of base parameters is not clear, with both that are possible.
+
+        Also say what was ignored or assumed of the file of another program.
+        """
+        imported = [Notice(rule="import", level="info", text=note) for note in self.import_notes]
+        return (*self._parameter_notices(), *imported)
+
+    def _parameter_notices(self) -> tuple[Notice, ...]:
         if self.base.finer_count is not None:
             return (self._rounded_file_notice(),)
         if self.base.gap >= RANK_GAP_RATIO:

@@ -15,6 +15,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.formats.geometry import free_coordinates, quaternion_rotation
 from gough.formats.mjcf_compiler import Compiler, apply_defaults, unit_vector
+from gough.formats.mjcf_include import resolve_includes
 from gough.formats.tree import (
     BALL_MOTIONS,
     FREE_MOTIONS,
@@ -38,7 +39,6 @@ from gough.mechanism.types import Limits, Vector
 
 MJCF_WORLD = "world"
 UNREAD_ELEMENTS = (
-    "include",
     "replicate",
     "attach",
     "composite",
@@ -65,14 +65,12 @@ SAME_POSE = 1e-9  # poses that differ by less are the same [m, 1]
 
 
 def read_mjcf(root: Element, sidecar: Mapping[str, Any]) -> RobotTree:
-    """Read `<mujoco>`."""
+    """Read `<mujoco>`, with the files it includes."""
+    resolve_includes(root, root.source)
     for element in root.walk():
         if element.tag in UNREAD_ELEMENTS:
-            file = element.attributes.get("file")
-            included = f"read '{file}' itself, or " if element.tag == "include" and file else ""
             raise element.error(
-                f"is not read; {included}save the model from MuJoCo (mj_saveLastXML), which "
-                "resolves it"
+                "is not read; save the model from MuJoCo (mj_saveLastXML), which resolves it"
             )
     apply_defaults(root)
     return _Model(root).tree()

@@ -1,4 +1,4 @@
-"""URDF; a YAML beside it closes its loops (see `urdf_sidecar`)."""
+"""URDF; its loops are in it (`urdf_loops`) or in a YAML beside it (`urdf_sidecar`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.display import join_names
 from gough.core.errors import nearest
 from gough.formats.geometry import (
     INERTIA_NAMES,
@@ -23,11 +24,13 @@ from gough.formats.tree import (
     X_AXIS,
     Connection,
     Link,
+    Loop,
     Motion,
     RobotTree,
     mimic_coupling,
     read_limits,
 )
+from gough.formats.urdf_loops import closing_frames, loop_elements, undeclared_loops
 from gough.formats.urdf_sidecar import apply_sidecar
 from gough.formats.xml import Element
 from gough.mechanism.placement import IDENTITY, Placement
@@ -65,16 +68,35 @@ def read_urdf(root: Element, sidecar: Mapping[str, Any]) -> RobotTree:
             mimics += [
                 mimic_coupling(joints[name], mimic, joints) for mimic in element.all("mimic")
             ]
-    tree = replace(tree, loops=tuple(mimics))
+    stated = [*loop_elements(root, links), *_frames_of_loops(root, links, sidecar)]
+    tree = replace(tree, loops=(*mimics, *stated))
     followers = {next(iter(loop.coefficients)) for loop in mimics}
     candidates = [name for name in tree.one_motion_joints() if name not in followers]
     motors = [name for name in dict.fromkeys(_motors(root)) if name in candidates]
-    if mimics and not motors and not sidecar:
+    if mimics and not stated and not motors and not sidecar:
         motors = candidates
         tree = tree.with_notes(
             "assumed: every joint that follows no other is a motor; the file names none"
         )
-    return apply_sidecar(tree.with_motors(motors), sidecar)
+    tree = apply_sidecar(tree.with_motors(motors), sidecar)
+    return tree if tree.loops else _with_missing_loops(tree)
+
+
+def _frames_of_loops(root: Element, links: list[Link], sidecar: Mapping[str, Any]) -> list[Loop]:
+    """Return the loops of frames `closing_<name>_1` and `_2`, unless the YAML has loops."""
+    return [] if sidecar.get("closed_loop") else closing_frames(links)
+
+
+def _with_missing_loops(tree: RobotTree) -> RobotTree:
+    """Note chains that end at one place, where a loop may not have been declared."""
+    pairs = undeclared_loops(tree)
+    if not pairs:
+        return tree
+    shown = join_names([f"'{a}' and '{b}'" for a, b in pairs], most=3)
+    return tree.with_notes(
+        f"assumed: an open tree, but chains end at one place: {shown}; if they are joined, declare "
+        "it in a YAML beside the file (closed_loop, name_mot) or by frames closing_<name>_1 and _2"
+    )
 
 
 def _root_link(root: Element, links: list[Link], joints: Mapping[str, Connection]) -> str:

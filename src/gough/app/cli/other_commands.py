@@ -21,6 +21,7 @@ from gough.app.cli.display import (
     table,
 )
 from gough.app.studies.step import FailOn, has_failed
+from gough.core.errors import InvalidInput, nearest
 
 if TYPE_CHECKING:
     from gough.app.studies.monte_carlo import TrueAndEstimated
@@ -28,18 +29,50 @@ if TYPE_CHECKING:
 DEMO_TABLE_ROWS = 30  # of the table of parameters a demo prints; the report has all
 
 
-def robots(as_json: Json = False) -> None:
-    """List the bundled robots.
+def robots(
+    copy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Write this bundled robot to a file, as a start for your own."
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="Robot file to write; NAME.toml by default."),
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """List the bundled robots, or copy one of them.
 
-    Example:  gough robots
+    Example:  gough robots --copy delta -o my_delta.toml
     """
     from gough.mechanism import bundled_robots
 
+    if copy is not None:
+        _copy_robot(copy, output, force)
+        return
+    if output is not None or force:
+        raise InvalidInput("--output and --force belong to --copy NAME")
     bundled = bundled_robots()
     if as_json:
         print_json([{"name": name, "title": title} for name, title in bundled])
     else:
         table(["robot", "what it is"], [[name, title] for name, title in bundled])
+
+
+def _copy_robot(name: str, output: str | None, force: bool) -> None:
+    """Write a bundled robot to a file."""
+    from gough.core.files import require_free, write_text
+    from gough.mechanism import bundled_robots, robot_text
+
+    names = [bundled for bundled, _ in bundled_robots()]
+    if name not in names:
+        raise InvalidInput(f"there is no bundled robot '{name}'{nearest(name, names)}")
+    target = Path(output or f"{name}.toml")
+    require_free(target, force)
+    write_text(target, robot_text(name)[0])
+    say(f"wrote {target}; next: gough check {target}")
 
 
 def schema(

@@ -11,6 +11,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.display import join_names
 from gough.core.errors import (
+    GoughError,
     InvalidMechanism,
     LoopNotClosed,
     SingularConfiguration,
@@ -161,12 +162,49 @@ def lock_joints(tree: RobotTree, source: str, names: Sequence[str]) -> RobotTree
 def close_tree(tree: RobotTree, source: str) -> tuple[Description, Loops]:
     """Close the loops and return the robot file that starts there.
 
-    If the start pose of the file is singular, others near it are tried.
+    If the start pose of the file is singular, others near it are tried. Position limits beyond
+    which alone the loops close are dropped, which is noted.
 
     Raises:
         InvalidMechanism: The message says which options of the import may help.
         LoopNotClosed: No pose was found in which the loops are closed.
     """
+    try:
+        return _close_within_limits(tree, source)
+    except (InvalidMechanism, LoopNotClosed) as error:
+        limited = [joint for joint in tree.joints if joint.limits.position is not None]
+        may_be_limits = isinstance(error, LoopNotClosed) or "position" in error.numbers
+        if not limited or not tree.loops or not may_be_limits:
+            raise
+        try:
+            description, loops = _close_within_limits(_without_limits(tree, limited), source)
+        except GoughError:
+            raise error from None
+    started = {joint.name: joint for joint in _with_start(tree, description, loops).joints}
+    beyond = []
+    for joint in limited:
+        start = started[joint.name].start[0]
+        if clamp_to_limits(start, joint.limits) != start:
+            beyond.append(joint)
+    names = join_names([joint.name for joint in beyond])
+    note = f"ignored: position limits of {names}; the loops close only beyond them"
+    tree = replace(tree, joints=tuple(started.values()))
+    return _close_within_limits(_without_limits(tree, beyond).with_notes(note), source)
+
+
+def _without_limits(tree: RobotTree, joints: Sequence[Connection]) -> RobotTree:
+    """Return the tree without the position limits of some joints."""
+    names = {joint.name for joint in joints}
+    freed = []
+    for joint in tree.joints:
+        if joint.name in names:
+            joint = replace(joint, limits=replace(joint.limits, position=None))
+        freed.append(joint)
+    return replace(tree, joints=tuple(freed))
+
+
+def _close_within_limits(tree: RobotTree, source: str) -> tuple[Description, Loops]:
+    """Close the loops within the position limits of the file; see `close_tree`."""
     description = describe(tree, source)
     mechanism = parse_robot(description.text, source)
     rng = np.random.default_rng(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gough.app.studies.step import (
     FailOn,
@@ -18,6 +19,8 @@ from gough.core.notices import ordered
 from gough.core.options import nested, option
 from gough.engine import as_model, check
 from gough.engine.check import CheckSettings
+from gough.mechanism import robot_text
+from gough.mechanism.files import FOREIGN_SUFFIXES
 
 PLANNED_PERIODS = 10  # of a periodic trajectory, unless given
 
@@ -49,7 +52,8 @@ class CheckStep(Step):
         if self.trajectory is not None and self.log is not None:
             raise InvalidInput("a trajectory and a log are given; look at one of the two")
         if self.trajectory is None and self.log is None:
-            return check(as_model(self.robot), self.settings)
+            found = check(as_model(self.robot), self.settings)
+            return replace(found, import_notes=_import_notes(self.robot))
         return self._predict()
 
     def _predict(self) -> Outcome:
@@ -82,3 +86,14 @@ class CheckStep(Step):
             limits=limits_of_log(model, recording, tie_legs=tie_legs),
             notices=ordered([*expected.notices, *notices]),
         )
+
+
+def _import_notes(robot: str) -> tuple[str, ...]:
+    """Return what was ignored or assumed of a robot that another program wrote."""
+    if Path(robot).suffix.lower() not in FOREIGN_SUFFIXES:
+        return ()
+    from gough.formats.read import read_tree
+    from gough.formats.robot_description import describe
+
+    text, source = robot_text(robot)
+    return describe(read_tree(text, source), source).notes
