@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gough.app.studies.limit_options import parse_limits
 from gough.app.studies.step import (
     Progress,
     Step,
@@ -28,6 +30,12 @@ class DesignStep(Step):
 
     robot: str = robot_argument()
     settings: DesignSettings = nested(DesignSettings)
+    limit: Sequence[str] = option(
+        (),
+        "Limits in place of those of the robot file: left.motor.velocity=2, "
+        "platform.x.position=-0.1:0.1, or of all motors effort=5; in SI, or with a unit "
+        "('velocity=30 deg/s'). May be repeated.",
+    )
     output: str | None = output_option("Write the trajectory (.json).")
     csv: str | None = option(
         None,
@@ -58,6 +66,7 @@ class DesignStep(Step):
             model,
             self.settings,
             runs=self._earlier_runs(model),
+            limits=parse_limits(self.limit, model),
             progress=report,
         )
         if self.output is not None:
