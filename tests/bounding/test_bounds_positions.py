@@ -22,7 +22,7 @@ from enclosed_logs import (
     pinocchio_truth,
 )
 from gough import Model, Processing, bounds
-from gough.bounding.uncertain_regressor import harmonic_motion
+from gough.bounding.uncertain_regressor import _apply_kernel, harmonic_motion
 from gough.bounding.verify import verify
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval
@@ -151,3 +151,14 @@ def test_a_motion_that_cannot_be_enclosed_is_refused(h4: Model) -> None:
             position_error=1e-4,
             processing=Processing(cutoff=20.0, method="time"),
         )
+
+
+def test_what_a_kernel_misses_of_the_harmonics_is_added_to_the_enclosure() -> None:
+    """A kernel of zeros misses everything: only the slack can then hold the motion."""
+    angle = 2 * np.pi * np.arange(8) / 8
+    waves = np.column_stack([np.ones(8), np.cos(angle), np.sin(angle)])
+    coefficients = np.array([[0.2], [-0.3], [0.5]])
+    motion = waves @ coefficients
+    bound = np.abs(coefficients).sum(axis=0)
+    enclosed = _apply_kernel(np.zeros(5), waves, waves, bound, Interval.around(motion, 0.0))
+    assert enclosed.contains(motion).all()

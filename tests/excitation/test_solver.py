@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gough.excitation.solver import InteriorPoint, interior_point
+from gough.excitation.solver import InteriorPoint, _BarrierSearch, interior_point
 
 
 @dataclass
@@ -167,3 +167,16 @@ def test_every_step_stays_strictly_inside() -> None:
         ],
     )
     assert point.objective == pytest.approx(exact.fun, abs=1e-5)
+
+
+def test_half_way_between_its_bounds_a_constraint_does_not_push() -> None:
+    """There the derivative of log(c - lower) + log(upper - c) is zero; near a bound it is not."""
+    problem = Box()
+    start = problem.evaluate(np.array([0.5, 0.5]))
+    assert start is not None
+    centred = _BarrierSearch(problem, start, start.constraints - 1e-3, start.constraints + 1e-3)
+    assert centred.balanced_barrier() == 1.0
+    beside = _BarrierSearch(problem, start, start.constraints - 1e-3, start.constraints + 1.0)
+    push = problem.linearise(start).transposed(np.full(2, 1e3 - 1.0))
+    expected = np.linalg.norm(problem.gradient(start)) / np.linalg.norm(push)
+    assert beside.balanced_barrier() == pytest.approx(expected, rel=1e-12)

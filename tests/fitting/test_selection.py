@@ -13,6 +13,7 @@ from gough.fitting.least_squares import LeastSquares, WeightedLeastSquares
 from gough.fitting.problem import tie_parameters
 from gough.fitting.regression import Regression
 from gough.fitting.selection import (
+    Symmetry,
     compare_structures,
     essential_parameters,
     held_out_error,
@@ -287,3 +288,9 @@ def test_tie_test_refuses_what_it_cannot_test():
         tie_test(LeastSquares().fit(make_problem()), [["leg1.fv"]])
     with pytest.raises(InvalidInput, match=r"no parameter 'leg9\.fv'"):
         tie_test(LeastSquares().fit(make_problem()), [["leg1.fv", "leg9.fv"]])
+
+
+def test_parameters_differ_where_equality_is_improbable() -> None:
+    unlikely = Symmetry(name="fv", f=40.0, constraints=2.0, degrees_of_freedom=99.0, p=1e-9)
+    assert unlikely.differ
+    assert not replace(unlikely, f=1.0, p=0.4).differ

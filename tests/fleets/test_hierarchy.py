@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
@@ -162,3 +163,18 @@ def test_temperature_is_distinguished_from_drift() -> None:
 def test_few_periods_have_no_trend() -> None:
     assert trend(np.arange(4.0), np.zeros((4, 1)), np.ones((4, 1))) is None
     assert trend(np.zeros(9), np.zeros((9, 1)), np.ones((9, 1))) is None
+
+
+def test_what_can_be_detected_allows_for_the_number_of_trends() -> None:
+    """The t-test of Bonferroni on both sides, and 95 of 100 such changes beyond it."""
+    rng = np.random.default_rng(2)
+    clock = np.arange(12.0)
+    trends = []
+    for _ in range(5):
+        found = trend(clock, rng.standard_normal((12, 3)), np.ones((12, 3)), None)
+        assert found is not None
+        trends.append(found)
+    result = drifts(trends, 0.05)
+    limit = stats.t.ppf(1 - 0.05 / (2 * 15), trends[0].degrees_of_freedom)
+    factor = limit + stats.norm.ppf(0.95)
+    np.testing.assert_allclose(result.detectable[0], factor * trends[0].std, rtol=1e-9)

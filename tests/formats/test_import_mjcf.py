@@ -332,3 +332,25 @@ def test_the_mass_of_a_mesh_is_unknown_and_noted() -> None:
     )
     assert mechanism.body("left_a").parameters
     assert not any(mechanism.body("left_a").values.values())
+
+
+@pytest.mark.parametrize(
+    ("compiler", "limited", "applies"),
+    [
+        ("", "", True),
+        ("", 'limited="false"', False),
+        ('<compiler autolimits="false"/>', 'limited="false"', False),
+        ('<compiler autolimits="false"/>', 'limited="true"', True),
+    ],
+)
+def test_a_range_is_a_limit_where_mujoco_applies_it(
+    compiler: str, limited: str, applies: bool
+) -> None:
+    text = f"""<mujoco model="arm">{compiler}<worldbody><body name="bar">
+      <joint name="lift" type="slide" axis="0 0 1" range="-0.5 1.5" {limited}/>
+      <geom type="sphere" size="0.1"/></body></worldbody>
+      <actuator><motor joint="lift"/></actuator></mujoco>"""
+    mujoco = pytest.importorskip("mujoco")
+    assert bool(mujoco.MjModel.from_xml_string(text).jnt_limited[0]) == applies
+    _, mechanism = described(text, "arm.xml")
+    assert mechanism.joint("lift").limits.position == ((-0.5, 1.5) if applies else None)

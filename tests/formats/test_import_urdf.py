@@ -12,8 +12,9 @@ from gough.core.errors import InvalidMechanism
 from gough.engine import Model
 from gough.engine.base import base_parameters, random_motion
 from gough.formats.read import read_tree
-from gough.formats.robot_description import describe
+from gough.formats.robot_description import clamp_to_limits, describe
 from gough.mechanism import load_robot, parse_robot
+from gough.mechanism.types import Limits
 
 
 def _square(half: str, whole: str) -> str:
@@ -199,3 +200,26 @@ def test_a_wrong_yaml_says_so(tmp_path: Path, change: tuple[str, str], message: 
 def test_a_wrong_urdf_says_where(change: tuple[str, str], message: str) -> None:
     with pytest.raises(InvalidMechanism, match=message):
         described(ARM.replace(*change), "arm.urdf")
+
+
+@pytest.mark.parametrize(
+    ("kind", "limits"), [("revolute", (-1.0, 2.0)), ("continuous", None)], ids=str
+)
+def test_a_continuous_joint_has_no_position_limits(
+    kind: str, limits: tuple[float, float] | None
+) -> None:
+    """Many programs write a range for it all the same; URDF says that it is ignored."""
+    text = f"""<robot name="arm"><link name="ground"/><link name="bar"><inertial>
+      <mass value="2"/></inertial></link><joint name="hinge" type="{kind}">
+      <parent link="ground"/><child link="bar"/><axis xyz="0 0 1"/>
+      <limit lower="-1" upper="2" effort="3" velocity="4"/></joint></robot>"""
+    joint = described(text, "arm.urdf")[1].joint("hinge")
+    assert joint.limits.position == limits
+    assert joint.limits.velocity == 4.0
+
+
+def test_a_start_is_moved_into_the_position_limits() -> None:
+    assert clamp_to_limits(0.0, Limits(position=(1.0, 2.0))) == 1.0
+    assert clamp_to_limits(3.0, Limits(position=(1.0, 2.0))) == 2.0
+    assert clamp_to_limits(1.5, Limits(position=(1.0, 2.0))) == 1.5
+    assert clamp_to_limits(3.0, Limits()) == 3.0

@@ -18,7 +18,7 @@ from gough.core.notices import Notice
 from gough.core.statistics import holm
 from gough.engine import Model
 from gough.identification import Identification
-from gough.identification.compare import compare
+from gough.identification.compare import _difference_notices, compare
 from gough.logs.recording import Recording
 from gough.mechanism import robot_text
 from gough.virtual import record, simulate
@@ -311,3 +311,12 @@ def test_the_command_writes_a_page_and_fails_with_its_own_code(
     assert outcome.code == 3
     assert "check" not in outcome.out
     assert "already exists" in run("gough compare before after -o page.html", tmp_path).err
+
+
+def test_the_test_of_all_parameters_is_corrected_for_the_number_of_results() -> None:
+    """Of three results that do not differ, each has a third of the stated false alarms."""
+    alone = _difference_notices([], {"b": 0.03}, false_alarms=0.05)
+    assert [notice.where for notice in alone] == ["b"]
+    assert _difference_notices([], {"b": 0.03, "c": 0.6, "d": 0.9}, false_alarms=0.05) == []
+    clear = _difference_notices([], {"b": 0.01, "c": 0.6, "d": 0.9}, false_alarms=0.05)
+    assert [notice.where for notice in clear] == ["b"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput, InvalidRecording, NotConverged
-from gough.logs.periods import estimate_period, resample_to_period
+from gough.logs.periods import estimate_period, resample_to_period, samples_around
 from gough.logs.recording import Recording
 from gough.processing.filters import lowpass_periodic
 
@@ -152,3 +152,10 @@ def test_impossible_periods_are_refused() -> None:
         resample_to_period(log, period=-1.0)
     with pytest.raises(InvalidRecording, match="no whole period"):
         resample_to_period(log, period=9.0)
+
+
+def test_samples_around_some_times_enclose_them() -> None:
+    clock = np.arange(10.0)
+    assert samples_around(clock, np.array([2.5, 4.5])) == slice(2, 6)
+    assert samples_around(clock, np.array([2.0, 4.0])) == slice(2, 5)
+    assert samples_around(clock, np.array([0.0, 9.0])) == slice(0, 10)

@@ -626,3 +626,17 @@ def test_any_text_as_description_gives_a_clear_error(tmp_path_factory, text: str
         load_description(
             write(tmp_path_factory.mktemp("x"), text.encode("utf-8", "surrogatepass"), "d.toml")
         )
+
+
+def test_start_and_stop_of_a_description_cut_the_log_at_both_ends(tmp_path) -> None:
+    write(tmp_path, "time,a,b\n" + "".join(f"{k / 10},{k},1\n" for k in range(21)))
+    description = write(
+        tmp_path,
+        'format = 1\njoints = ["arm"]\nstart = "0.5 s"\nstop = "1.2 s"\n[time]\n'
+        'columns = ["time"]\nunits = ["s"]\n[position]\ncolumns = ["a"]\nunits = ["rad"]\n'
+        '[effort]\ncolumns = ["b"]\nunits = ["N m"]\n',
+        "run.toml",
+    )
+    log = read_recording(tmp_path / "run.csv", description)
+    np.testing.assert_allclose(log.position[:, 0], np.arange(5, 13))
+    np.testing.assert_allclose(log.time, np.arange(8) / 10, atol=1e-12)

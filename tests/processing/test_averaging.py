@@ -12,7 +12,12 @@ from statsmodels.stats.diagnostic import acorr_ljungbox
 
 from gough.core.errors import InvalidRecording
 from gough.logs.recording import Recording
-from gough.processing.averaging import PeriodAverage, average_periods, check_repeats
+from gough.processing.averaging import (
+    PeriodAverage,
+    _repeated_rounding,
+    average_periods,
+    check_repeats,
+)
 from gough.processing.matching import signal_of, unsettled_periods
 
 COVARIANCE = np.array(
@@ -219,3 +224,13 @@ def test_a_motion_that_does_not_repeat_after_its_period_is_refused() -> None:
         InvalidRecording, match=r"does not repeat after the 150 samples.*a the periods differ by"
     ):
         check_repeats(average_periods(replace(log, period_samples=150)))
+
+
+def test_rounding_that_repeats_adds_a_twelfth_of_a_squared_step() -> None:
+    """Noise of less than half a step rounds alike in every period, so that no mean removes it."""
+    step = 0.01
+    signals = step * np.round(np.sin(np.linspace(0, 6, 400)) / step)[:, None]
+    quiet = _repeated_rounding(signals, np.array([[(0.1 * step) ** 2]]))
+    np.testing.assert_allclose(quiet, step**2 / 12, rtol=1e-6)
+    noisy = _repeated_rounding(signals, np.array([[(0.9 * step) ** 2]]))
+    np.testing.assert_array_equal(noisy, 0.0)

@@ -196,3 +196,17 @@ def test_streaming_memory_does_not_grow_with_the_stream() -> None:
 
     peak(2)
     assert peak(60) < 1.3 * peak(6)
+
+
+def test_the_mean_of_valid_equations_does_not_depend_on_how_many_there_are() -> None:
+    """A third of the samples is excluded, another third in the other row: constants stay."""
+    counts = np.ones((600, 2), dtype=bool)
+    counts[::3, 0] = False
+    counts[1::3, 1] = False
+    constant = problem(
+        600, regressor=np.full((600, 2, 3), 2.0), effort=np.full((600, 2), 5.0), mask=counts
+    )
+    parts = list(decimated([constant], 10))
+    assert whole(parts, "valid").all()
+    np.testing.assert_allclose(whole(parts, "effort"), 5.0, rtol=1e-12)
+    np.testing.assert_allclose(whole(parts, "regressor"), 2.0, rtol=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from gough.core.motion import Motion
 from gough.engine import Model
@@ -10,6 +11,7 @@ from gough.engine.base import random_motion
 from gough.mechanism import parse_robot
 from gough.processing import Processing
 from gough.processing.valid_equations import (
+    position_noise,
     rows_with_coulomb,
     smeared_samples,
     unknown_signs,
@@ -166,3 +168,12 @@ def test_a_joint_without_coulomb_friction_spoils_nothing() -> None:
     model = Model(parse_robot(COUPLED.replace('terms = ["fs"]', 'terms = ["fv"]'), "wrist"))
     motion = random_motion(model, 20, seed=1)
     assert valid_equations(model, motion, Processing(dead_band=1e9), 5).all()
+
+
+def test_position_noise_is_at_least_that_of_rounding() -> None:
+    """A ramp of one step per sample has no third differences but those of floating point."""
+    step = 1e-3
+    ramp = step * np.arange(200.0)[:, None]
+    assert position_noise(ramp)[0] == pytest.approx(step / np.sqrt(12))
+    noisy = ramp + 1e-2 * np.random.default_rng(0).standard_normal((200, 1))
+    assert position_noise(noisy)[0] == pytest.approx(1e-2, rel=0.2)
