@@ -130,9 +130,19 @@ def errors_of(
     truth: FloatArray,
     *,
     squared: bool,
+    excess: float | None = None,
     failed: int = 0,
 ) -> Errors:
-    """Return what became of some estimates of the same truth."""
+    """Return what became of some estimates of the same truth.
+
+    Args:
+        robot, estimator, log: As in `Errors`.
+        estimates: One of each trial.
+        truth: True values, (p,).
+        squared: Whether the squared errors have a stated distribution.
+        excess: As in `squared_error`.
+        failed: Trials without a result.
+    """
     transform = []
     normalised = []
     held = []
@@ -142,7 +152,7 @@ def errors_of(
         low, high = estimate.interval(0.95).T
         held.append((low <= truth) & (truth <= high))
         if squared:
-            normalised.append(squared_error(estimate, truth))
+            normalised.append(squared_error(estimate, truth, excess))
     return Errors(
         robot=robot,
         estimator=estimator,
@@ -154,12 +164,19 @@ def errors_of(
     )
 
 
-def squared_error(estimate: Estimate, truth: FloatArray) -> SquaredError:
+def squared_error(
+    estimate: Estimate, truth: FloatArray, excess: float | None = None
+) -> SquaredError:
     """Return e^T P^-1 e with its stated distribution.
 
     Combinations whose variance is rounding beside that of others are left out. Of c combinations
-    the error is c F(c, f): P is estimated with f degrees of freedom, those that give the mean of
-    the parameters' own t^2, f_i / (f_i - 2).
+    the error is c F(c, f) with the degrees of freedom f of P that give the mean 1 + excess.
+
+    Args:
+        estimate: Of one trial.
+        truth: True values, (p,).
+        excess: Mean of e^T P^-1 e / p minus 1; that of the parameters' own t^2, 2 / (f_i - 2), by
+            default.
     """
     z = (estimate.values - truth) / estimate.std
     correlation = estimate.covariance / np.outer(estimate.std, estimate.std)
@@ -167,7 +184,8 @@ def squared_error(estimate: Estimate, truth: FloatArray) -> SquaredError:
     known = variance > ROUNDING * variance[-1]
     components = vectors[:, known].T @ z
     count = int(known.sum())
-    excess = np.mean(2 / (estimate.degrees_of_freedom - 2))  # mean t^2 - 1
+    if excess is None:
+        excess = float(np.mean(2 / (estimate.degrees_of_freedom - 2)))
     freedom = 2 + 2 / excess
     mean, spread = stats.f.stats(count, freedom)
     return SquaredError(
@@ -176,6 +194,39 @@ def squared_error(estimate: Estimate, truth: FloatArray) -> SquaredError:
         mean=count * float(mean),
         variance=count**2 * float(spread),
     )
+
+
+def correlated_excess(problem: Regression, covariance: FloatArray) -> float:
+    """Return the mean of e^T P^-1 e / p minus 1 where the covariance between rows is estimated.
+
+    With the whitened equations U of row i in an orthonormal basis and K_ij = U_i^T U_j, an error
+    eps of the whitened covariance, of variance (1 + d_ij) / f_ij, changes P by the relative amount
+    M = sum_ij eps_ij K_ij, and the mean exceeds 1 by
+
+        E tr(M^2) / p = sum_ij (tr(K_ij K_ij) + tr(K_ij K_ji)) / (f_ij p)
+
+    (Kenward and Roger 1997, A_2). Rows that all see parameters of their own through the same
+    regressor give (r + 1) / f, as Hotelling's T^2 does.
+
+    Args:
+        problem: The equations.
+        covariance: Of the rows, (r, r).
+    """
+    t, r, p = problem.regressor.shape
+    white = problem.whitened(covariance).regressor.reshape(-1, p)
+    basis = np.linalg.qr(white)[0].reshape(t, r, p)
+    by_row = basis.transpose(1, 0, 2)
+    share = (by_row**2).sum(axis=(1, 2))  # of each row in the parameters
+    valid = problem.valid.astype(float)
+    together = valid.T @ valid
+    fraction = 1 - share / np.diag(together)
+    freedom = together * np.sqrt(np.outer(fraction, fraction))
+    total = 0.0
+    for i in range(r):
+        for j in range(r):
+            product = by_row[i].T @ by_row[j]
+            total += (product * (product + product.T)).sum() / freedom[i, j]
+    return total / p
 
 
 def wandering(model: Model, seed: int = 0) -> Motion:
@@ -286,7 +337,10 @@ def _drawn_errors(
     # A covariance from few repetitions or from autocorrelation has fewer degrees of freedom than
     # parameters: e^T P^-1 e then has no distribution, Student's t of each parameter has.
     squared = log == "white"
-    return errors_of(robot, estimator, log, estimates, source.truth, squared=squared)
+    excess = None
+    if squared and isinstance(method, GaussMarkov):
+        excess = correlated_excess(source.problem, estimates[0].noise_covariance)
+    return errors_of(robot, estimator, log, estimates, source.truth, squared=squared, excess=excess)
 
 
 def _suited(source: Processed, *, equal: bool) -> Processed:

@@ -89,6 +89,27 @@ def test_squared_errors_of_an_estimated_covariance_have_the_distribution_they_st
     assert stats.kstest(np.array(totals) / 6, exact.cdf).pvalue > 0.01
 
 
+def test_the_excess_of_an_estimated_covariance_is_that_of_hotelling() -> None:
+    """Three rows, each with parameters of its own through the same regressor."""
+    rng = np.random.default_rng(5)
+    columns = rng.normal(size=(100, 4))
+    regressor = np.zeros((100, 3, 12))
+    for row in range(3):
+        regressor[:, row, 4 * row : 4 * row + 4] = columns
+    covariance = np.array([[1.0, 0.5, 0.0], [0.5, 2.0, 0.3], [0.0, 0.3, 4.0]])
+    problem = Regression(
+        regressor=regressor,
+        effort=np.zeros((100, 3)),
+        rows=("a", "b", "c"),
+        row_units=("N",) * 3,
+        parameters=tuple("defghijklmno"),
+        units=("1",) * 12,
+    )
+    excess = calibration.correlated_excess(problem, covariance)
+    assert excess == pytest.approx(4 / 96)  # (r + 1) / f; exactly f / (f - r - 1) - 1
+    assert 1 + excess == pytest.approx(96 / 92, abs=2e-3)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("part", ["linear", "nonlinear"])
 def test_every_estimator_is_calibrated_on_every_robot(part: str) -> None:
