@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from command_line import gough
 from gough.app.studies.monte_carlo import truth_table
 from gough.app.studies.study_file import run_study
 from syntax import SOURCE
+from trials import assert_covers
 
 pytestmark = pytest.mark.long
 pytest.importorskip("pinocchio")
 DEMOS = ("five_bar", "h4", "palida", "orthoglide")
 SEEDS = 5
 LEAST, MOST = 0.90, 0.99  # fraction of 95 % intervals that hold
+STEWART_SEEDS = 10
+# Parameters of the load about the centre of the platform: 500 kg, 0.3 m above it
+STEWART_LOAD = {"m": 500.0, "mz": 150.0, "Ixx": 70.0, "Iyy": 70.0, "Izz": 25.0}
 
 
 def seeded_study(name: str, k: int) -> str:
@@ -23,7 +29,7 @@ def seeded_study(name: str, k: int) -> str:
     text = (SOURCE / "demos" / f"{name}.toml").read_text(encoding="utf-8")
     kept = []
     for section in re.split(r"\n(?=\[)", text):
-        if section.startswith("[[simulate]]"):
+        if section.startswith(("[[simulate]]", "[simulate]")):
             section = re.sub(
                 r"seed = (\d+)", lambda seed: f"seed = {int(seed[1]) + 100 * k}", section
             )
@@ -54,3 +60,23 @@ def test_stated_intervals_of_the_demos_hold_over_several_seeds(tmp_path: Path) -
     fraction = sum(within) / len(within)
     assert LEAST <= fraction <= MOST, by_demo
     assert min(by_demo.values()) > LEAST - 0.05, by_demo
+
+
+def test_the_load_of_the_stewart_demo_lies_in_its_intervals_over_several_seeds(
+    tmp_path: Path,
+) -> None:
+    within = []
+    for k in range(STEWART_SEEDS):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        text = seeded_study("stewart", k).replace("iterations = 60", "iterations = 20")
+        (folder / "study.toml").write_text(text, encoding="utf-8")
+        steps = json.loads(gough(folder, "run", "study.toml", "--json").out)
+        load = steps[-1]["result"]
+        assert load["level"] == "ok"
+        for parameter in load["parameters"]:
+            low, high = parameter["interval"]
+            assert parameter["observed"]
+            within.append(low <= STEWART_LOAD.get(parameter["name"], 0.0) <= high)
+    assert len(within) == 10 * STEWART_SEEDS
+    assert_covers(within, LEAST, MOST)
