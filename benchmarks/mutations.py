@@ -517,7 +517,7 @@ MUTATIONS = (
         "fleets/outliers.py",
         "student_quantile(1 - level / n_tests, len(inside) - 1)",
         "student_quantile(1 - level, len(inside) - 1)",
-        "tests/fleets",
+        "tests/fleets/test_outlying_robots.py",
         "correction for many robots",
     ),
     # app

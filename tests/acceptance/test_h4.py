@@ -58,7 +58,7 @@ def test_errors_stay_inside_the_bound(study: example.Study, problem: BoundedProb
     assert 0.9 < study.largest_error(problem) < example.BOUND
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(k, marks=pytest.mark.long) for k in (2, 3))])
 def test_every_box_contains_the_truth(study: example.Study, seed: int) -> None:
     problem = study.problem(seed)
     for method in (ExactBox(), GaussSeidel()):

@@ -34,7 +34,7 @@ LINES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         ("output",),
     ),
     "trials": (
-        "five_bar --seeds 2 --periods 3 --noises 1 --noises 2 -o {0}",
+        "five_bar --seeds 2 --periods 2 --noises 2 -o {0}",
         {"robots": ["five_bar"]},
         ("output",),
     ),

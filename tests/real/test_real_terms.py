@@ -42,7 +42,7 @@ def test_terms_proposed_for_the_pendulum_do_not_harm_the_log_that_was_left_out(
         assert with_terms < {1: 0.97, 4: 1.005}[left_out] * without  # no gain on the last log
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs("upv_3ups_rpu")
 def test_ball_screws_of_the_upv_robot_ripple_and_a_run_left_out_shows_it() -> None:
     model, logs = machines.upv(), [machines.upv_log(run) for run in machines.UPV_RUNS]

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gough.app.report import write_report
-from gough.app.report.charts import PACKED_HEIGHT, PACKED_WIDTH, Plot, tag
+from gough.app.report.charts import PACKED_HEIGHT, PACKED_WIDTH, Plot, tag, ticks
 from gough.app.report.figures import amplitude_density, comparison_charts, extremes
 from gough.app.report.numbers import number, percent, unit, with_std
 from gough.app.report.report import render
@@ -660,3 +660,18 @@ def test_information_over_noise_stands_beside_each_parameter_and_below_three_it_
     assert page.count("not observed: position noise alone") == 1
     assert page.count(">420<") == len(known) - 1
     assert "signal / noise" not in render(robot("five_bar"), base)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "marks"),
+    [
+        (0.3, 5.2, [1, 2, 3, 4, 5]),
+        (0.0, 10.0, [0, 2, 4, 6, 8, 10]),
+        (-0.13, 0.21, [-0.1, -0.05, 0, 0.05, 0.1, 0.15, 0.2]),
+        (2.0, 2.0, [2]),
+    ],
+)
+def test_marks_of_an_axis_are_round_numbers_inside_it(
+    low: float, high: float, marks: list[float]
+) -> None:
+    assert ticks(low, high) == pytest.approx(marks)
