@@ -8,7 +8,9 @@ that file.
 
 from __future__ import annotations
 
+import html
 import re
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from os.path import relpath
@@ -16,11 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import griffe
+from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from gough.core.options import REQUIRED, options_of
+
+sys.path.insert(0, str(Path(__file__).parent))
+import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "gough"
@@ -30,6 +36,14 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
 }
 HOME = {page: ROOT / name for name, page in OUTSIDE.items()}
+REAL_RESULTS = (
+    "<!-- results: the first table of real-robots.md, put here when the site is built -->"
+)
+# What the extension Arithmatex makes of $a$ and $$b$$.
+FORMULA = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<latex>.*?)\\[)\]]</(?P=tag)>',
+    re.DOTALL,
+)
 LINK = re.compile(
     r"(?<=\]\()([^)\s#:]+)(?=[)#])"
 )  # target of [text](target#anchor); none with a scheme
@@ -63,7 +77,42 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             else Path(relpath(address(target), Path(uri).parent)).as_posix()
         )
 
-    return LINK.sub(moved, markdown)
+    return LINK.sub(moved, with_generated(markdown))
+
+
+def with_generated(markdown: str) -> str:
+    """Return a page with what is made when the site is built in place of its marks."""
+    if catalogue.BEGIN in markdown:
+        markdown = markdown.replace(catalogue.BEGIN, catalogue.catalogue())
+    if REAL_RESULTS in markdown:
+        table = first_table((ROOT / "docs" / "real-robots.md").read_text(encoding="utf-8"))
+        markdown = markdown.replace(REAL_RESULTS, table)
+    return markdown
+
+
+def first_table(text: str) -> str:
+    """Return the first table of a page."""
+    lines = text.splitlines()
+    start = next(k for k, line in enumerate(lines) if line.startswith("|"))
+    rows = []
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        rows.append(line)
+    return "\n".join(rows)
+
+
+def on_page_content(page_html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turn formulas into MathML, which browsers draw without a script."""
+    return FORMULA.sub(mathml, page_html)
+
+
+def mathml(match: re.Match[str]) -> str:
+    """Return a formula as MathML; its LaTeX stays as the text that is copied and read out."""
+    latex = html.unescape(match["latex"]).strip()
+    display = "block" if match["open"] == "[" else "inline"
+    element = convert(latex, display=display)
+    return element.replace("<math ", f'<math aria-label="{html.escape(latex)}" ', 1)
 
 
 def targets(file: File) -> Iterator[Path]:

@@ -24,7 +24,7 @@ from gough.excitation import (
 )
 from gough.excitation.design import effort_covariance
 from gough.excitation.search import find_centre
-from gough.mechanism import Limits
+from gough.mechanism import Limits, parse_robot
 from gough.mechanism.types import Body, Joint, Mechanism
 from tests_support import model_of
 
@@ -432,3 +432,35 @@ def test_wrong_arguments_are_refused() -> None:
         design(model, harmonics=0)
     with pytest.raises(InvalidTrajectory, match="rest"):
         design(model, harmonics=1, at_rest=True)
+
+
+def test_a_robot_with_one_motor_gets_a_trajectory() -> None:
+    robot = parse_robot(
+        """
+        format = 1
+        name = "pendulum"
+        gravity = [0, -9.81, 0]
+        [units]
+        length = "m"
+        angle = "rad"
+        mass = "kg"
+        [[body]]
+        name = "arm"
+        m = 1.0
+        mx = 0.2
+        Izz = 0.05
+        parameters = ["m", "mx", "my", "Izz"]
+        [[joint]]
+        name = "motor"
+        type = "revolute"
+        parent = "base"
+        child = "arm"
+        actuated = true
+        limits = { position = [-1, 1], velocity = 5, acceleration = 50, effort = 10 }
+        terms = ["fv", "fs"]
+        values = { fv = 0.1, fs = 0.2 }
+        """,
+        "pendulum.toml",
+    )
+    plan = design(Model(robot), frequency=0.5, starts=1, iterations=3)
+    assert np.isfinite(plan.condition_number)

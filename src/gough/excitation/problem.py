@@ -102,6 +102,8 @@ class DesignProblem:
         self.friction_bands: list[FloatArray] = [np.full(len(centre), 0.1) for _ in self.forms]
         # The condition number AH09 (21) is that of the regressor itself.
         self._covariance = np.eye(len(covariance)) if criterion == "cond" else covariance
+        if len(covariance) == 1:
+            self._covariance = self._covariance[0]  # kernels take a matrix of one row as a vector
         self._loads = [model.load(form.payload) for form in self.forms]
         names = column_names(base)
         self._column_weights = []

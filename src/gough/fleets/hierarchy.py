@@ -153,7 +153,9 @@ def hierarchy(values: FloatArray, covariances: FloatArray) -> Hierarchy:
     n, p = values.shape
     check_shape(covariances, (n, p, p), "covariances of the machines")
     if n < 3:
-        raise InvalidInput(f"{n} machines have no common part to speak of; expected three or more")
+        raise InvalidInput(
+            f"{n} machines are too few to estimate what they have in common; expected three or more"
+        )
     sampling_variance = np.diagonal(covariances, axis1=1, axis2=2)
     unit = np.maximum(np.sqrt(np.median(sampling_variance, axis=0)), TINY)
     x = values / unit

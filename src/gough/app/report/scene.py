@@ -58,7 +58,7 @@ def robot_scene(model: Model, fit: Fit) -> dict[str, Any]:
         "tool": drawn.tool,
         "triad": [count, count + 1, count + 2],
         "size": drawn.size / packing.scale,
-        "view": _view(points.reshape(-1, 3)),
+        "view": view_angles(points.reshape(-1, 3)),
     }
 
 
@@ -79,7 +79,7 @@ def path_scene(model: Model, fits: Sequence[Fit]) -> dict[str, Any]:
         "box": packing.pack(corners @ axes.T),
         "extent": [float(length) for length in high - low],
         "size": 2.0,
-        "view": _view(np.concatenate(turned)),
+        "view": view_angles(np.concatenate(turned)),
     }
 
 
@@ -113,7 +113,7 @@ class _Packing:
         return base64.b64encode(steps.astype("<i2").tobytes()).decode("ascii")
 
 
-def _view(points: FloatArray) -> list[float]:
+def view_angles(points: FloatArray) -> list[float]:
     """Return azimuth and elevation to look from: a planar robot is seen nearly face on. [rad]"""
     centred = points - points.mean(axis=0)
     moments, axes = np.linalg.eigh(centred.T @ centred)
