@@ -72,6 +72,7 @@ from gough.virtual import (
     Simulation as Simulation,
     record as record,
 )
+from gough.virtual.closed_loop import Designed
 from gough.virtual.controllers import Controller
 from gough.virtual.plant import Actuator, PlantFactory
 from gough.virtual.simulation import Feedback
@@ -191,8 +192,8 @@ def identify(
     recordings: Log | Sequence[Log],
     settings: IdentifySettings | None = None,
     *,
-    loaded: Log | Sequence[Log] = (),
-    held_out: Log | Sequence[Log] = (),
+    loaded: Log | Sequence[Log] | None = None,
+    held_out: Log | Sequence[Log] | None = None,
     whole: BlockStatistics | None = None,
     progress: Callable[[float], None] | None = None,
     estimator: str | Estimator = "gm",
@@ -266,7 +267,7 @@ def payload(
 ) -> PayloadResult: ...
 def simulate(
     model: Robot,
-    trajectory: Trajectory,
+    trajectory: Trajectory | Designed,
     settings: SimulateSettings | None = None,
     *,
     values: ArrayLike | Mapping[str, float] | None = None,

@@ -28,7 +28,7 @@ HEAVY = {
     "mujoco": {"virtual"},
     "viser": {"app"},
     "typer": {"app"},
-    "rich": {"app"},
+    "rich": {"app", "core"},  # core makes its tables, app prints
     "statsmodels": set(),
 }
 HELP_OF_COMMANDS = SOURCE / "app" / "studies" / "verbs.py"

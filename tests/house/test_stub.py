@@ -21,13 +21,21 @@ import gough
 result = gough.identify("five_bar", "log.csv", estimator="wls", cutoff=20.0, tie_legs=True)
 table = result.to_dataframe()
 gough.bounds("five_bar", "log.csv", error_bound=0.5)
-gough.design("five_bar", gough.DesignSettings(harmonics=3), starts=2)
+plan = gough.design("five_bar", gough.DesignSettings(harmonics=3), starts=2)
+run = gough.simulate("five_bar", plan, periods=3)
+gough.identify("five_bar", "log.csv", held_out=None)
+mass: float = result.params["left.proximal.m"]
+low, high = result.conf_int(0.9)["left.proximal.m"]
+names = [str(name) for name in gough.load_robot("five_bar").standard]
 """
 WRONG = [
     ('gough.identify("five_bar", "log.csv", estimater="wls")', "estimater"),
     ('gough.identify("five_bar", "log.csv", cutoff="20 Hz")', "cutoff"),
     ('gough.design("five_bar", harmonic=3)', "harmonic"),
     ('gough.simulate("five_bar", None, periodes=3)', "periodes"),
+    ('gough.simulate("five_bar", "trajectory.json")', "trajectory"),
+    ('gough.identify("five_bar", "log.csv").paramters', "paramters"),
+    ("half: int = result.bse", "int"),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -53,6 +53,12 @@ class ParameterTable(Record):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def __iter__(self) -> Iterator[Parameter]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
 
     def __getitem__(self, name: str) -> float:
         return float(self.values[self.index(name)])

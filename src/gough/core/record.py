@@ -24,7 +24,7 @@ Columns = Mapping[str, Iterable[Any]]
 REPR_CHARACTERS = 200  # longest repr; longer ones are cut
 FIELD_CHARACTERS = 40  # longest text of one field in a repr
 FIELD_ENTRIES = 4  # tuples of more entries are shown by their length
-HTML_ROWS = 200  # longest table in a notebook
+HTML_ROWS = 200  # longest table in a notebook or a terminal
 _DTYPES = {
     "FloatArray": np.float64,
     "IntArray": np.int64,
@@ -92,17 +92,38 @@ class Record:
 
     def _repr_html_(self) -> str:
         """Return the table as HTML, as notebooks ask for."""
-        columns = self.table()
-        rows = list(zip(*columns.values()))
-        title = escape(repr(self).strip("<>"))
-        head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-        body = "".join(_html_row(row) for row in rows[:HTML_ROWS])
-        hidden = len(rows) - HTML_ROWS
-        more = f"<p>{hidden} more rows</p>" if hidden > 0 else ""
-        return (
-            f"<p>{title}</p><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{more}"
-        )
+        return html_table(repr(self).strip("<>"), self.table())
+
+    def __rich__(self) -> Any:
+        """Return the table for the terminal, as `rich.print` asks for."""
+        return rich_table(repr(self).strip("<>"), self.table())
+
+
+def rich_table(title: str, columns: Columns) -> Any:
+    """Return a table of Rich with a title above it."""
+    from rich.markup import escape as escape_markup
+    from rich.table import Table
+
+    rich_columns = Table(title=escape_markup(title), title_justify="left")
+    for name in columns:
+        rich_columns.add_column(escape_markup(name))
+    rows = list(zip(*columns.values()))
+    for row in rows[:HTML_ROWS]:
+        rich_columns.add_row(*(escape_markup(_cell(entry)) for entry in row))
+    return rich_columns
+
+
+def html_table(title: str, columns: Columns) -> str:
+    """Return a table as HTML with a title above it."""
+    rows = list(zip(*columns.values()))
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(_html_row(row) for row in rows[:HTML_ROWS])
+    hidden = len(rows) - HTML_ROWS
+    more = f"<p>{hidden} more rows</p>" if hidden > 0 else ""
+    return (
+        f"<p>{escape(title)}</p><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>{more}"
+    )
 
 
 class StoredRecord(Record):
@@ -172,6 +193,8 @@ def _html_row(row: Sequence[Any]) -> str:
 
 
 def _cell(entry: Any) -> str:
+    if entry is None:
+        return ""
     if isinstance(entry, float | np.floating):
         return f"{entry:.6g}"
     return str(entry)

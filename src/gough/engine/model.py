@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -18,6 +19,7 @@ from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.names import INERTIAL, Parameter, parameters as named
 from gough.core.parameters import BaseParameters
+from gough.core.record import html_table, rich_table
 from gough.engine.columns import Columns, column_names
 from gough.engine.elimination import cholesky_solve
 from gough.engine.internal_states import FilterState, integrate_internal_states
@@ -88,6 +90,14 @@ class Model(Columns):
             f"<Model of {self.mechanism.name}: {self.degrees_of_freedom} degrees of freedom, "
             f"{len(self.actuated)} motors, {len(self.mechanism.coordinates)} coordinates>"
         )
+
+    def _repr_html_(self) -> str:
+        """Return the joints as HTML, as notebooks ask for."""
+        return html_table(repr(self).strip("<>"), self.mechanism.table())
+
+    def __rich__(self) -> Any:
+        """Return the joints as a table for the terminal, as `rich.print` asks for."""
+        return rich_table(repr(self).strip("<>"), self.mechanism.table())
 
     @property
     def degrees_of_freedom(self) -> int:

@@ -17,7 +17,7 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_json
 from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.parameters import BaseParameters
-from gough.core.record import Record
+from gough.core.record import Columns, Record
 from gough.core.trajectory import Fourier
 from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.columns import column_names
@@ -137,6 +137,13 @@ class Design(Record):
     def trajectory(self) -> Fourier:
         """The trajectory of the first run."""
         return self.trajectories[0]
+
+    def table(self) -> Columns:
+        """Return each limit, and the largest fraction of it that the trajectories use."""
+        return {
+            "limit": [str(limit) for limit in self.limits],
+            "used": self.usage.tolist(),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures of the design by name, for JSON."""

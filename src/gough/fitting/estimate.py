@@ -7,7 +7,7 @@ Drive gains and payload parameters are ordinary named parameters here (`leg1.sli
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from textwrap import shorten
@@ -168,8 +168,33 @@ class Estimate(StoredRecord):
     def __len__(self) -> int:
         return len(self.parameters)
 
+    def __iter__(self) -> Iterator[Parameter]:
+        return iter(self.parameters)
+
     def __getitem__(self, name: str) -> float:
         return float(self.values[index_of(self.parameters, name)])
+
+    @property
+    def params(self) -> dict[str, float]:
+        """The values by name, as statsmodels calls them."""
+        return dict(zip(self.parameters, self.values.tolist()))
+
+    @property
+    def bse(self) -> dict[str, float]:
+        """The standard errors by name, as statsmodels calls them."""
+        return dict(zip(self.parameters, self.std.tolist()))
+
+    def conf_int(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+        """Return the confidence intervals by name; see `interval`.
+
+        Args:
+            level: Probability that an interval covers the value. (statsmodels asks for alpha, the
+                probability that it does not.)
+        """
+        intervals = {}
+        for name, (low, high) in zip(self.parameters, self.interval(level).tolist()):
+            intervals[name] = (low, high)
+        return intervals
 
     @cached_property
     def std(self) -> FloatArray:

@@ -95,8 +95,8 @@ def fit_logs(
     recordings: Log | Sequence[Log],
     settings: IdentifySettings | None = None,
     *,
-    loaded: Log | Sequence[Log] = (),
-    held_out: Log | Sequence[Log] = (),
+    loaded: Log | Sequence[Log] | None = None,
+    held_out: Log | Sequence[Log] | None = None,
     whole: BlockStatistics | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> FittedLogs:
@@ -251,8 +251,10 @@ def _ignore(fraction: float) -> None:
     """Report no progress."""
 
 
-def _read(logs: Log | Sequence[Log], name: str) -> list[Recording]:
+def _read(logs: Log | Sequence[Log] | None, name: str) -> list[Recording]:
     """Read logs and check their data."""
+    if logs is None:
+        return []
     return [inspected(log) for log in as_recordings(logs, name)]
 
 

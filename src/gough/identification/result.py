@@ -166,6 +166,25 @@ class Identification(Record):
             sentence += f"; see {', '.join(dict.fromkeys(rules))}"
         return sentence
 
+    @property
+    def params(self) -> dict[str, float]:
+        """The estimated values by name; see `Estimate.params`."""
+        return self.estimate.params
+
+    @property
+    def bse(self) -> dict[str, float]:
+        """The standard errors by name; see `Estimate.bse`."""
+        return self.estimate.bse
+
+    def conf_int(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+        """Return the confidence intervals by name; see `Estimate.conf_int`."""
+        return self.estimate.conf_int(level)
+
+    @property
+    def resid(self) -> dict[str, FloatArray]:
+        """Measured minus predicted efforts by log, thinned as in `fits`, (t, r). [row unit]"""
+        return {fit.label: fit.measured - fit.predicted for fit in self.fits}
+
     def table(self) -> Columns:
         """Return the table of the estimate that is the result."""
         return self.estimate.table()

@@ -14,7 +14,7 @@ from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, Parameter, inside_leg, parameters
 from gough.core.parameters import BASE_ORDER, ParameterTable
-from gough.core.record import Record
+from gough.core.record import Columns, Record
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import IDENTITY_PLACEMENT, Placement
 from gough.mechanism.terms import TERMS, Constant, JointTerm
@@ -215,6 +215,13 @@ class InternalState(NamedTuple):
     lag: int  # index of the lag in the term
 
 
+def _drive_word(joint: Joint) -> str:
+    """Return whether a joint has a motor, is passive, or is a coordinate of the platform."""
+    if joint.virtual:
+        return "task coordinate"
+    return "motor" if joint.actuated else "passive"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mechanism(Record):
     """A robot: bodies, joints in tree order (parents first), closures, payloads."""
@@ -245,6 +252,23 @@ class Mechanism(Record):
     title: str = ""  # one line for people
     reference: str = ""  # where the robot and its numbers come from
     source: str = ""  # file it was read from
+
+    def table(self) -> Columns:
+        """Return the joints: what they connect, which have motors, their limits and terms."""
+        limits = [joint.limits for joint in self.joints]
+        return {
+            "joint": [joint.name for joint in self.joints],
+            "kind": [joint.kind for joint in self.joints],
+            "from": [joint.parent for joint in self.joints],
+            "to": [joint.child for joint in self.joints],
+            "drive": [_drive_word(joint) for joint in self.joints],
+            "lowest": [limit.position and limit.position[0] for limit in limits],
+            "highest": [limit.position and limit.position[1] for limit in limits],
+            "velocity": [limit.velocity for limit in limits],
+            "effort": [limit.effort for limit in limits],
+            "unit": [joint.unit for joint in self.joints],
+            "terms": [", ".join(joint.terms) for joint in self.joints],
+        }
 
     def __post_init__(self) -> None:
         check_names(self)

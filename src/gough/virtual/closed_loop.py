@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -125,11 +125,20 @@ class SimulateSettings(Settings):
     )
 
 
+class Designed(Protocol):
+    """What `gough.design` returns: it has a trajectory."""
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The trajectory of the first run."""
+        ...
+
+
 @with_settings(SimulateSettings)
 @one_blas_thread
 def simulate(
     model: Robot,
-    trajectory: Trajectory,
+    trajectory: Trajectory | Designed,
     settings: SimulateSettings | None = None,
     *,
     values: ArrayLike | Mapping[str, float] | None = None,
@@ -147,7 +156,7 @@ def simulate(
     simulation.
 
     Args:
-        trajectory: Of task or actuated coordinates.
+        trajectory: Of task or actuated coordinates; of a design the first one.
         settings: How to run; single options may be given by name instead.
         values: True standard parameters, (p,) or (k, p), or changes by name; a priori by
             default.
@@ -166,8 +175,11 @@ def simulate(
     model = as_model(model)
     if chosen.channels:
         model = Model(model.mechanism.with_channels(chosen.channels))
+    path: Any = trajectory
+    if not isinstance(path, Trajectory):
+        path = getattr(path, "trajectory", path)  # of a design
     check_type(
-        trajectory,
+        path,
         Trajectory,
         "the trajectory",
         "what gough.design or gough.load_trajectory returned",
@@ -175,7 +187,7 @@ def simulate(
     rate = chosen.rate or model.mechanism.noise.rate
     every = _recorded_every(rate, chosen.sampling or rate)
     payloads, load, parameters = _variants(model, chosen.payload, values)
-    motion, lead, period = build_reference(model, trajectory, rate, chosen.periods, chosen.lead_in)
+    motion, lead, period = build_reference(model, path, rate, chosen.periods, chosen.lead_in)
     dead_band, fastest = _dead_band(model, motion, chosen.dead_band, parameters, load)
     plant_settings = PlantSettings(
         model=model,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gough.core.errors import InvalidInput, nearest
+from gough.core.names import words
 from gough.core.units import conversion, dimension_of
 from gough.engine.model import Model
 from gough.mechanism import Limits
@@ -36,11 +37,12 @@ def parse_limits(texts: Sequence[str], model: Model) -> dict[str, Limits]:
     limits: dict[str, Limits] = {}
     for text in texts:
         label, equals, value = text.partition("=")
-        name, _, quantity = label.strip().rpartition(".")
+        *owner, quantity = words(label.strip())
         if not equals or quantity not in LIMIT_QUANTITIES:
             hint = nearest(quantity, LIMIT_QUANTITIES) if quantity else ""
             raise InvalidInput(f"a limit is '{text}', expected {LIMIT_SYNTAX}{hint}")
-        for coordinate in [name] if name else model.mechanism.actuated:
+        named = (".".join(owner),) if owner else model.mechanism.actuated
+        for coordinate in named:
             number = _parse_value(text, value, quantity, _unit_of(coordinate, model, text))
             known = limits.get(coordinate, Limits())
             limits[coordinate] = replace(known, **{quantity: number})
