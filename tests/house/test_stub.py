@@ -33,7 +33,7 @@ WRONG = [
     ('gough.identify("five_bar", "log.csv", cutoff="20 Hz")', "cutoff"),
     ('gough.design("five_bar", harmonic=3)', "harmonic"),
     ('gough.simulate("five_bar", None, periodes=3)', "periodes"),
-    ('gough.simulate("five_bar", "trajectory.json")', "trajectory"),
+    ('gough.simulate("five_bar", "trajectory.json")', "Trajectory | Designed"),
     ('gough.identify("five_bar", "log.csv").paramters', "paramters"),
     ("half: int = result.bse", "int"),
 ]

@@ -191,7 +191,7 @@ class Estimate(StoredRecord):
             level: Probability that an interval covers the value. (statsmodels asks for alpha, the
                 probability that it does not.)
         """
-        intervals = {}
+        intervals: dict[str, tuple[float, float]] = {}
         for name, (low, high) in zip(self.parameters, self.interval(level).tolist()):
             intervals[name] = (low, high)
         return intervals
