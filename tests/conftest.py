@@ -10,7 +10,7 @@ import pytest
 from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.virtual import Simulation, record, simulate
-from tests_support import fourier, model_of
+from tests_support import fourier, made_once, model_of
 
 pytest_plugins = ["measured"]
 
@@ -42,12 +42,12 @@ def five_bar_log(five_bar_run: Simulation) -> Recording:
 
 
 @pytest.fixture(scope="session")
-def five_bar_other(five_bar: Model) -> Recording:
+def five_bar_other(five_bar: Model, tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """Another motion, on the plant that does not share our equations."""
     pytest.importorskip("pinocchio")
-    return record(
-        simulate(
-            five_bar, fourier(five_bar, 0.4, 0.5, seed=3, harmonics=5), periods=3, plant="pinocchio"
-        ),
-        seed=2,
-    )
+
+    def recorded() -> Recording:
+        trajectory = fourier(five_bar, 0.4, 0.5, seed=3, harmonics=5)
+        return record(simulate(five_bar, trajectory, periods=3, plant="pinocchio"), seed=2)
+
+    return made_once(tmp_path_factory, "five_bar_other", recorded)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import pickle
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from time import monotonic, sleep
+from typing import TypeVar
 
 import numpy as np
+import pytest
 
 from gough.core.arrays import FloatArray
 from gough.core.motion import Motion
@@ -21,11 +26,41 @@ from gough.identification import ESTIMATORS
 from gough.logs.formats import LOG_FORMATS
 from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS, load_robot
 
+T = TypeVar("T")
+
 
 @cache
 def model_of(name: str | Path) -> Model:
     """Return the robot of a name or file, compiled once per test process."""
     return Model(load_robot(name))
+
+
+def made_once(
+    tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[], T], wait: float = 120.0
+) -> T:
+    """Return what takes long to make, from the test process that was first to make it.
+
+    Args:
+        name: Of the file by which the processes share it.
+        make: Makes it.
+        wait: Longest wait for another process that makes it. [s]
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    path = folder / f"{name}.pickle"
+    try:
+        os.close(os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        end = monotonic() + wait
+        while not path.exists() and monotonic() < end:
+            sleep(0.1)
+    if not path.exists():
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_bytes(pickle.dumps(make()))
+        unfinished.replace(path)
+    shared: T = pickle.loads(path.read_bytes())
+    return shared
 
 
 def fourier(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import measured
+from tests_support import made_once
 
 
 def test_measuring_renews_the_files_that_ran_and_keeps_the_others() -> None:
@@ -43,3 +45,26 @@ def test_measuring_finds_what_works_hard(tmp_path: Path, monkeypatch: pytest.Mon
     stopwatch.pytest_sessionfinish(type("Session", (), {"config": object()})())
     text = (tmp_path / "slow_tests.txt").read_text(encoding="utf-8")
     assert text == "1.2 a.py::hard\n3.0 b.py::kept\n"
+
+
+def test_what_takes_long_is_made_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    made: list[int] = []
+
+    def make() -> int:
+        made.append(1)
+        return 7
+
+    first = made_once(tmp_path_factory, "seven", make)
+    again = made_once(tmp_path_factory, "seven", make)
+    assert (first, again) == (7, 7)
+    assert len(made) == 1
+
+
+def test_what_another_process_never_finishes_is_made_here(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    (folder / "eight.lock").touch()
+    assert made_once(tmp_path_factory, "eight", lambda: 8, wait=0.0) == 8

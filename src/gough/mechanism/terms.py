@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,13 @@ class JointState:
     # by full name (`stribeck.speed`), in place of the term's own
     constants: Mapping[str, Any] = field(default_factory=dict)
     effort: Any = 0.0  # transmitted: the motor's less the friction of its joint [N or N m]
+
+
+@cache
+def _joint_and_quantity(word: str) -> tuple[str, str]:
+    """Return the joint, empty for that of the term, and the quantity that a word names."""
+    parameter = Parameter(word)
+    return parameter.owner, parameter.kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,7 +356,7 @@ class JointTerm:
         if word in self.channels:
             quantity = state.channels.get(word, self.channels[word])
         else:
-            quantity = getattr(self._state_of(state, word), Parameter(word).kind)
+            quantity = getattr(self._state_of(state, word), _joint_and_quantity(word)[1])
         if word in self.validity:
             low, high = self.validity[word]
             return state.math.fmin(state.math.fmax(quantity, low), high)
@@ -357,7 +364,7 @@ class JointTerm:
 
     def _sign(self, state: JointState, argument: Node) -> Any:
         """Return the sign of a subexpression; that of a velocity is given with the state."""
-        if argument.kind == "name" and Parameter(argument.value).kind == "qd":
+        if argument.kind == "name" and _joint_and_quantity(argument.value)[1] == "qd":
             return self._state_of(state, argument.value).sign
         steep = self.value(state, argument) * 1e300
         return state.math.fmax(state.math.fmin(steep, 1.0), -1.0)
@@ -365,7 +372,7 @@ class JointTerm:
     @staticmethod
     def _state_of(state: JointState, name: str) -> JointState:
         """Return the state of the joint that a name belongs to."""
-        joint = Parameter(name).owner
+        joint = _joint_and_quantity(name)[0]
         if not joint:
             return state
         if state.other is None:
