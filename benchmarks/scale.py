@@ -33,7 +33,7 @@ from gough.fleets.hierarchy import drifts, hierarchy, trend
 from gough.identification.many_logs import frozen_job, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing, choose_processing, log_statistics
-from gough.processing.many_logs import Job, collect, statistics_of_log
+from gough.processing.many_logs import Job, collect, log_task, statistics_of_log
 from gough.virtual.fleet_logs import VirtualFleet
 
 Row = tuple[str, str, str, str]
@@ -76,7 +76,7 @@ def throughput(
         folder = Path(name)
         logs = written(folder, logs_written, seconds)
         job = job_for(logs[:2])
-        statistics_of_log((job, logs[0]))
+        statistics_of_log(job, log_task(logs[0]))
         os.environ["GOUGH_THREADS"] = "1"  # the same for all
         first, bits = 0.0, set()
         for label, executor in executors.items():
@@ -246,7 +246,7 @@ def main() -> None:
             tie_legs=True,
         )
         started = time.perf_counter()
-        statistics_of_log((job, sys.argv[2]))
+        statistics_of_log(job, log_task(sys.argv[2]))
         print(
             time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         )

@@ -10,7 +10,9 @@ import shutil
 import signal
 import threading
 import time
+from contextlib import chdir
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +21,19 @@ import pytest
 from command_line import gough
 from gough.app.identify import identify_logs
 from gough.core.errors import InvalidInput, InvalidRecording, OutputError
-from gough.core.executors import Cluster, InProcess, Processes, WorkersLost
+from gough.core.executors import (
+    Cluster,
+    InProcess,
+    Processes,
+    WorkerFault,
+    WorkersLost,
+)
 from gough.engine import Model
 from gough.identification.many_logs import FactorSettings
 from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing, log_statistics
-from gough.processing.many_logs import Job, collect, statistics_of_log
+from gough.processing.log_index import INDEX_FILE
+from gough.processing.many_logs import Bad, Job, collect, log_task, statistics_of_log
 from gough.virtual import Simulation, record
 
 LOGS = 6
@@ -155,14 +164,92 @@ def test_a_cluster_that_is_not_there_is_named(job: Job, logs: list[str], tmp_pat
         collect(job, logs, tmp_path, Cluster(address="tcp://127.0.0.1:9", patience=1.0))
 
 
-def test_a_worker_of_another_version_refuses(job: Job, logs: list[str]) -> None:
-    with pytest.raises(InvalidInput, match=r"the work is for 9\.9"):
-        statistics_of_log((replace(job, version="9.9"), logs[0]))
+def test_a_worker_with_other_source_refuses(job: Job, logs: list[str]) -> None:
+    with pytest.raises(WorkerFault, match="other source of Gough"):
+        statistics_of_log(replace(job, code="0" * 64), log_task(logs[0]))
 
 
 def test_a_worker_with_another_robot_file_refuses(job: Job, logs: list[str]) -> None:
-    with pytest.raises(InvalidInput, match="not the one the work is for"):
-        statistics_of_log((replace(job, robot_hash="0" * 64), logs[0]))
+    with pytest.raises(WorkerFault, match="not the one the work is for"):
+        statistics_of_log(replace(job, robot_hash="0" * 64), log_task(logs[0]))
+
+
+def test_a_worker_that_sees_another_log_refuses(job: Job, logs: list[str]) -> None:
+    with pytest.raises(WorkerFault, match="sees another file"):
+        statistics_of_log(replace(job, probe=logs[0], probe_hash="0" * 64), log_task(logs[1]))
+    with pytest.raises(WorkerFault, match="sees another file"):
+        statistics_of_log(job, log_task(logs[1])._replace(n_bytes=7))
+
+
+class Faulty:
+    """An executor of one worker that fails at one log, for no fault of the log."""
+
+    def run(self, function, tasks):
+        for index, outcome in InProcess().run(function, tasks):
+            yield index, WorkerFault("it has no memory") if index == 1 else outcome
+
+
+@pytest.mark.parametrize("bad", ["refuse", "skip"])
+def test_no_log_is_skipped_for_a_fault_of_a_worker(
+    job: Job, logs: list[str], tmp_path: Path, bad: Bad
+) -> None:
+    with pytest.raises(WorkerFault, match="no memory"):
+        collect(job, logs, tmp_path, Faulty(), bad=bad)
+
+
+def faulty_at_first(folder: str, task: int) -> int:
+    """Fail at the first try of each task."""
+    mark = Path(folder) / str(task)
+    if not mark.exists():
+        mark.touch()
+        raise WorkerFault("it is not ready")
+    return -task
+
+
+@pytest.mark.slow
+def test_a_failed_task_goes_elsewhere(tmp_path: Path) -> None:
+    work = partial(faulty_at_first, str(tmp_path))
+    assert dict(Processes(workers=2).run(work, [1, 2, 3])) == {0: -1, 1: -2, 2: -3}
+
+
+def test_relative_paths_are_resolved_before_they_travel(
+    job: Job, logs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers have another working directory."""
+    folder = Path(logs[0]).parent
+
+    class Elsewhere:
+        def run(self, function, tasks):
+            with chdir(tmp_path):
+                yield from InProcess().run(function, tasks)
+
+    monkeypatch.chdir(folder)
+    collected = collect(job, [Path(log).name for log in logs[:2]], tmp_path / "f", Elsewhere())
+    assert list(collected.keys) == ["log0.npz", "log1.npz"]
+    again = collect(job, logs[:2], tmp_path / "f", InProcess())
+    assert again.skipped == 2  # the same logs under their full paths
+
+
+def test_branches_merged_by_workers_give_the_same_bits(
+    job: Job,
+    logs: list[str],
+    alone: tuple[dict[str, bytes], bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from gough.processing import many_logs
+
+    collected = collect(job, logs, tmp_path, InProcess())
+    for per_merge in (1, 2, 4):
+        monkeypatch.setattr(many_logs, "FILES_PER_MERGE", per_merge)
+        assert collected.merged(InProcess()).to_bytes() == alone[1]
+
+
+def test_an_index_that_is_damaged_is_begun_anew(job: Job, logs: list[str], tmp_path: Path) -> None:
+    collect(job, logs[:1], tmp_path, InProcess())
+    (tmp_path / INDEX_FILE).write_bytes(b"no index" * 100)
+    assert collect(job, logs[:1], tmp_path, InProcess()).skipped == 0
+    assert collect(job, logs[:1], tmp_path, InProcess()).skipped == 1
 
 
 class Counting:
@@ -231,7 +318,7 @@ def test_bad_logs_are_all_named_and_the_others_kept(
     again = Counting()
     with pytest.raises(InvalidRecording):
         collect(job, list(bad_logs.values()), tmp_path / "factors", again)
-    assert again.done == 3
+    assert again.done == 2  # the one that is missing is not even tried
 
 
 def test_bad_logs_are_skipped_if_asked_and_copies_count_once(

@@ -139,7 +139,9 @@ def identify_logs(
         bad=where.bad,
         progress=lambda fraction: tell(0.05 + 0.85 * fraction),
     )
-    factor = collected.merged()
+    # the statistics are on this machine, not on the cluster
+    executor = None if where.work.cluster is not None else where.work.executor
+    factor = collected.merged(executor)
     result = identify(
         model,
         sample,

@@ -3,7 +3,7 @@
 Many machines reduce many logs; the files are merged to the same bits whatever machine made
 them. A file is an uncompressed `.npz` that NumPy opens without Gough: its `facts` (JSON)
 say what it was made from, its other arrays are those of `BlockStatistics`. Its name is its
-key, the hash of robot, processing, parameters, version and log. So a file is never out of
+key, the hash of robot, processing, parameters, source of Gough and log. So a file is never out of
 date, and finished work is found by name.
 """
 
@@ -30,7 +30,7 @@ from gough.fitting.block_builder import merge
 from gough.fitting.block_statistics import BlockStatistics, JointFactor
 
 FILE_KIND = "gough-log-statistics"
-FILE_FORMAT = 2
+FILE_FORMAT = 3
 STORED_ARRAYS = ("blocks", "block_samples", "block_valid", "recording", "sums")
 STORED_NAMES = ("rows", "row_units", "parameters", "units")
 JOINT_ARRAYS = ("valid_rows", "block", "samples", "length")
@@ -40,7 +40,7 @@ JOINT_ARRAYS = ("valid_rows", "block", "samples", "length")
 class LogStatistics(Record):
     """One log, or several, reduced to what linear estimators need.
 
-    Made from a robot, processing, parameters and a version of Gough; only statistics that
+    Made from a robot, processing, parameters and the source of Gough; only statistics that
     agree in all of them merge.
     """
 

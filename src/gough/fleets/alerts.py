@@ -20,7 +20,7 @@ from gough.fleets.faults import (
 from gough.fleets.hierarchy import Drifts, Hierarchy, Trend
 from gough.fleets.history import DAY, RobotHistory, date_of
 from gough.fleets.outliers import find_outlying_robots, robot_scatter
-from gough.processing.many_logs import Job, name_of
+from gough.processing.many_logs import NOT_THE_LOG, Job, name_of
 
 # logs of a robot that are diagnosed, beside one of an unusual period
 DIAGNOSED_LOGS = 3
@@ -139,6 +139,9 @@ def fault_alerts(
     answers: dict[int, Any] = {}
     if unusual and max_diagnosed:
         answers = dict(executor.run(find_faults, tasks))
+    for answer in answers.values():
+        if isinstance(answer, NOT_THE_LOG):
+            raise answer
     typical_faults = set()
     if isinstance(answers.get(0), list):
         typical_faults = {fault.name for fault in answers[0]}

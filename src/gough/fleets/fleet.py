@@ -33,7 +33,7 @@ from gough.fleets.history import (
 from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing
-from gough.processing.many_logs import Collected, collect
+from gough.processing.many_logs import NOT_THE_LOG, Collected, collect
 
 # Smallest detectable drift, over the value, from which on it is stated as a lower limit.
 WEAK_DETECTION = 0.3
@@ -329,7 +329,7 @@ def _histories(
     for k, answer in executor.run(history_of, tasks):
         if isinstance(answer, RobotHistory):
             by_task[k] = answer
-        elif isinstance(answer, GoughError):
+        elif isinstance(answer, GoughError) and not isinstance(answer, NOT_THE_LOG):
             text = f"all logs left out: {answer}"
             notices.append(
                 Notice(

@@ -6,23 +6,22 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gough import __version__
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording
-from gough.core.executors import Executor
-from gough.core.files import write_text
+from gough.core.executors import Executor, WorkerFault, WorkersLost, other_code
 from gough.core.notices import Notice
 from gough.core.options import merge_settings
 from gough.core.parameters import BaseParameters
+from gough.core.source_hash import source_hash
 from gough.engine import Model, base_parameters
 from gough.fitting.log_statistics import (
     LogStatistics,
@@ -39,14 +38,15 @@ from gough.logs.readers import (
 )
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot, robot_text
+from gough.processing.log_index import LogIndex
 from gough.processing.pipeline import regression_blocks
 from gough.processing.settings import PERIODIC, Processing
 
 # Logs of at most so many bytes are read whole, checked and put on an even clock.
 MAX_WHOLE_BYTES = 2**25
-# File that keeps, by path of a log: its size and time of change, and the hash of its content.
-INDEX_FILE = "index.json"
-LOGS_PER_INDEX = 200  # the index is written after so many logs
+FILES_PER_MERGE = 64  # statistics files that a worker merges at a time; a power of two
+# Errors that say nothing about the log of a task.
+NOT_THE_LOG = (WorkerFault, WorkersLost)
 HASHED_BYTES = 2**20  # of a file read at once
 Bad = Literal["refuse", "skip"]
 
@@ -62,7 +62,9 @@ class Job:
     payloads: tuple[str, ...] = ()  # that logs may carry
     gains: str = "null"  # drive gains by joint, as JSON; `null` for the robot file's
     joint: bool = False  # keep the rows side by side
-    version: str = __version__  # of Gough
+    code: str = field(default_factory=source_hash)  # hash of the source of Gough
+    probe: str = ""  # a log that every worker reads before it works; none if empty
+    probe_hash: str = ""  # of its content, as it is read where the work is given out
 
     @classmethod
     def of(
@@ -103,7 +105,7 @@ class Job:
         return {
             "robot": self.robot_hash,
             "processing": _hash(self.processing),
-            "version": self.version,
+            "code": self.code,
             "parameters": _hash(_text([self.tie_legs, self.payloads, self.gains, self.joint])),
         }
 
@@ -118,19 +120,51 @@ def _hash(text: str) -> str:
 
 @lru_cache(maxsize=4)
 def robot_of(job: Job) -> tuple[Model, BaseParameters]:
-    """Return the compiled robot of a job and its base parameters, once for each process."""
-    if job.version != __version__:
-        raise InvalidInput(
-            f"this worker has version {__version__} of Gough, the work is for {job.version}; "
-            "install the same version everywhere"
-        )
-    if _hash(robot_text(job.robot)[0]) != job.robot_hash:
-        raise InvalidInput(
-            f"the robot file '{job.robot}' of this worker is not the one the work is for; give all "
-            "workers the same file"
-        )
+    """Return the compiled robot of a job and its base parameters, once for each process.
+
+    Raises:
+        WorkerFault: This process has other code or another robot file, or cannot read the log
+            that it should.
+    """
+    check_worker(job)
     model = Model(load_robot(job.robot))
     return model, base_parameters(model, tie_legs=job.tie_legs, payloads=job.payloads)
+
+
+def check_worker(job: Job) -> None:
+    """Prove that this process has the code and the robot of a job, and reads a log as it is."""
+    if job.code != source_hash():
+        raise other_code(source_hash(), job.code)
+    try:
+        text = robot_text(job.robot)[0]
+    except (OSError, GoughError) as error:
+        raise WorkerFault(f"it cannot read the robot file: {error}") from None
+    if _hash(text) != job.robot_hash:
+        raise WorkerFault(
+            f"its robot file '{job.robot}' is not the one the work is for; give all workers the "
+            "same file"
+        )
+    if job.probe:
+        try:
+            digest = log_hash(job.probe)
+        except OSError as error:
+            raise _not_visible(job.probe, error) from None
+        if digest != job.probe_hash:
+            raise _other_content(job.probe)
+
+
+def _not_visible(log: str, error: OSError) -> WorkerFault:
+    return WorkerFault(
+        f"it cannot read '{log}' ({error.strerror or error}), which can be read where the work is "
+        "given out; workers must see the logs under the same paths"
+    )
+
+
+def _other_content(log: str) -> WorkerFault:
+    return WorkerFault(
+        f"under '{log}' it sees another file than the one where the work is given out; workers "
+        "must see the same logs under the same paths"
+    )
 
 
 def log_hash(log: str) -> str:
@@ -203,12 +237,49 @@ class _LagSums:
         self.pairs += (valid[:-1] & valid[1:]).sum(axis=0)
 
 
+class LogTask(NamedTuple):
+    """A log to reduce."""
+
+    log: str  # its path, absolute
+    n_bytes: int  # of its files, as seen where the work is given out
+
+
+def log_task(log: str) -> LogTask:
+    """Return the task of a log.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    path = absolute_log(log)
+    n_bytes = 0
+    for _, file in _files_of_log(path):
+        with open(file, "rb"):
+            n_bytes += os.stat(file).st_size
+    return LogTask(path, n_bytes)
+
+
+def absolute_log(log: str) -> str:
+    """Return a log with absolute paths, of its description too."""
+    file, description = log_and_description(log)
+    path = os.path.abspath(file)
+    return f"{path}@{os.path.abspath(description)}" if description else path
+
+
 @one_blas_thread
-def statistics_of_log(work: tuple[Job, str]) -> bytes:
-    """Compute the sufficient statistics of one log; returns the content of their file."""
-    job, log = work
+def statistics_of_log(job: Job, task: LogTask) -> bytes:
+    """Compute the sufficient statistics of one log; returns the content of their file.
+
+    Raises:
+        WorkerFault: This process is not fit for the job; says nothing about the log.
+    """
     model, base = robot_of(job)
-    digest = log_hash(log)
+    log = task.log
+    try:
+        if log_task(log).n_bytes != task.n_bytes:
+            raise _other_content(log)
+        digest = log_hash(log)
+    except OSError as error:
+        raise _not_visible(log, error) from None
     source = open_log(log, averaged=job.settings.method in PERIODIC)
     if source.payload not in (None, *job.payloads):
         raise InvalidRecording(
@@ -244,11 +315,28 @@ class Collected:
     bad: Mapping[str, str] = field(default_factory=dict)  # why logs cannot be used, by path
     copies: Mapping[str, str] = field(default_factory=dict)  # the log that a log is a copy of
     skipped: int = 0  # logs whose statistics were there already
+    faults: Mapping[str, str] = field(default_factory=dict)  # why workers were not used, by address
 
-    def merged(self) -> LogStatistics:
-        """Return the statistics of all logs, merged in the order of their paths."""
+    def merged(self, executor: Executor | None = None) -> LogStatistics:
+        """Return the statistics of all logs, merged in the order of their paths.
+
+        Args:
+            executor: Merges branches of the tree in processes that see the folder; the bits
+                are the same.
+        """
         files = [statistics_file(self.folder, key) for key in self.keys.values()]
-        return merge_all([partial(load_log_statistics, file) for file in files])
+        if executor is None or len(files) <= FILES_PER_MERGE:
+            return merge_all([partial(load_log_statistics, file) for file in files])
+        groups = []
+        for start in range(0, len(files), FILES_PER_MERGE):
+            groups.append(tuple(map(str, files[start : start + FILES_PER_MERGE])))
+        branches: dict[int, bytes] = {}
+        for number, outcome in executor.run(merged_files, groups):
+            if not isinstance(outcome, bytes):
+                raise outcome
+            branches[number] = outcome
+        ordered = [branches[number] for number in range(len(groups))]
+        return merge_all([partial(load_log_statistics, branch) for branch in ordered])
 
     @property
     def notices(self) -> tuple[Notice, ...]:
@@ -260,7 +348,16 @@ class Collected:
         for log, first in self.copies.items():
             text = f"a copy of {first}, used once"
             notices.append(Notice(rule="copy", level="info", where=log, text=text))
+        for worker, reason in self.faults.items():
+            text = f"this worker was not used: {reason}"
+            notices.append(Notice(rule="worker", level="info", where=worker, text=text))
         return tuple(notices)
+
+
+@one_blas_thread
+def merged_files(files: tuple[str, ...]) -> bytes:
+    """Return the content of one file of statistics for several, merged in their order."""
+    return merge_all([partial(load_log_statistics, file) for file in files]).to_bytes()
 
 
 def collect(
@@ -286,36 +383,34 @@ def collect(
     Raises:
         InvalidRecording: Some logs are no logs of this robot, all are named; or none
             remains.
+        WorkerFault: No worker is fit for a log that can be read here.
         OutputError: The folder cannot be written; files written before are kept for the
             next run.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     paths = sorted(set(logs))
-    index = _read_index(place)
-    hashes = _known_hashes(job, place, paths, index)
-    n_known = len(hashes)
-    unusable: dict[str, str] = {}
-    todo = [path for path in paths if path not in hashes]
-    work = [(job, path) for path in todo]
-    try:
-        for k, (number, outcome) in enumerate(executor.run(statistics_of_log, work)):
+    with LogIndex(place) as index:
+        hashes = _known_hashes(job, place, paths, index)
+        n_known = len(hashes)
+        unusable: dict[str, str] = {}
+        todo, tasks = _tasks([path for path in paths if path not in hashes], unusable)
+        work = partial(statistics_of_log, _with_probe(job, tasks))
+        done = n_known + len(unusable)
+        for number, outcome in executor.run(work, tasks):
             path = todo[number]
             if isinstance(outcome, bytes):
                 statistics = load_log_statistics(outcome, path)
                 statistics.save(place)
                 hashes[path] = statistics.logs[0]
-                index[path] = (_stamp(path), statistics.logs[0])
-            elif isinstance(outcome, GoughError | OSError):
+                index.add(tasks[number].log, _stamp(tasks[number].log), statistics.logs[0])
+            elif isinstance(outcome, GoughError | OSError) and not isinstance(outcome, NOT_THE_LOG):
                 unusable[path] = str(outcome)
             else:
                 raise outcome
-            if (k + 1) % LOGS_PER_INDEX == 0:
-                _write_index(place, index)
+            done += 1
             if progress is not None:
-                progress((n_known + k + 1) / len(paths))
-    finally:
-        _write_index(place, index)
+                progress(done / len(paths))
     unusable = dict(sorted(unusable.items()))
     if unusable and (bad == "refuse" or not hashes):
         raise _unusable_logs(unusable, len(paths))
@@ -332,7 +427,29 @@ def collect(
         bad=unusable,
         copies=copies,
         skipped=n_known,
+        faults=dict(getattr(executor, "faults", {})),
     )
+
+
+def _tasks(paths: Sequence[str], unusable: dict[str, str]) -> tuple[list[str], list[LogTask]]:
+    """Return logs that can be read here and their tasks; puts the others among the unusable."""
+    readable = []
+    tasks = []
+    for path in paths:
+        try:
+            tasks.append(log_task(path))
+            readable.append(path)
+        except OSError as error:
+            unusable[path] = str(error)
+    return readable, tasks
+
+
+def _with_probe(job: Job, tasks: Sequence[LogTask]) -> Job:
+    """Return the job with the smallest log, which every worker has to read before it works."""
+    if not tasks:
+        return job
+    smallest = min(tasks, key=lambda task: (task.n_bytes, task.log))
+    return replace(job, probe=smallest.log, probe_hash=log_hash(smallest.log))
 
 
 def statistics_file(folder: Path, key: str) -> Path:
@@ -340,17 +457,12 @@ def statistics_file(folder: Path, key: str) -> Path:
     return folder / f"{key}.npz"
 
 
-def _known_hashes(
-    job: Job,
-    folder: Path,
-    paths: Sequence[str],
-    index: Mapping[str, tuple[str, str]],
-) -> dict[str, str]:
+def _known_hashes(job: Job, folder: Path, paths: Sequence[str], index: LogIndex) -> dict[str, str]:
     """Return the hashes of logs, by path, that did not change and whose statistics are there."""
     made_from = job.made_from
     hashes = {}
     for path in paths:
-        stamp, digest = index.get(path, ("", ""))
+        stamp, digest = index.get(absolute_log(path))
         if not stamp or stamp != _stamp(path):
             continue
         if statistics_file(folder, key_of(made_from, [digest])).is_file():
@@ -378,22 +490,3 @@ def _stamp(log: str) -> str:
             status = os.stat(name)
             stamps.append(f"{status.st_size} {status.st_mtime_ns}")
     return " ".join(stamps)
-
-
-def _write_index(folder: Path, index: Mapping[str, tuple[str, str]]) -> None:
-    write_text(folder / INDEX_FILE, _text(index))
-
-
-def _read_index(folder: Path) -> dict[str, tuple[str, str]]:
-    """Return stamp and hash of known logs by path; empty if the file cannot be read.
-
-    The statistics are then computed again.
-    """
-    try:
-        content = parse_json((folder / INDEX_FILE).read_text(encoding="utf-8"))
-        index = {}
-        for path, (stamp, digest) in content.items():
-            index[str(path)] = (str(stamp), str(digest))
-        return index
-    except (OSError, GoughError, ValueError, TypeError, AttributeError):
-        return {}

@@ -14,7 +14,7 @@ from gough.app.studies.step import Progress
 from gough.core.arrays import FloatArray
 from gough.core.display import text_table
 from gough.core.errors import GoughError, NotConverged
-from gough.core.executors import WorkSettings
+from gough.core.executors import WorkerFault, WorkersLost, WorkSettings
 from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option
 from gough.engine import as_model, base_parameters
@@ -186,7 +186,8 @@ def run_monte_carlo(
     runs = _all_runs(robots, settings)
     outcomes: dict[int, Any] = {}
     for k, outcome in settings.work.executor.run(outcome_of, runs):
-        if isinstance(outcome, Exception) and not isinstance(outcome, GoughError):
+        fault = isinstance(outcome, WorkerFault | WorkersLost)
+        if fault or (isinstance(outcome, Exception) and not isinstance(outcome, GoughError)):
             raise outcome
         outcomes[k] = outcome
         progress(len(outcomes) / len(runs))

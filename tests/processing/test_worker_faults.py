@@ -1,0 +1,207 @@
+"""Real schedulers and workers, some of them not fit for the work, some killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import gough
+from gough.core.executors import Cluster, InProcess, WorkerFault, WorkersLost
+from gough.engine import Model
+from gough.mechanism import robot_text
+from gough.processing import choose_processing
+from gough.processing.many_logs import Job, collect
+from gough.virtual import Simulation, record
+
+pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow
+SOURCE = Path(gough.__file__).parents[1]
+# A worker to which some files are not there, or are others.
+OTHER_FILES = """
+import builtins, io, os
+real_open = builtins.open
+def other_open(file, *args, **kwargs):
+    name = str(file)
+    if os.environ.get("HIDDEN") and name.startswith(os.environ["HIDDEN"]):
+        raise FileNotFoundError(2, "No such file or directory", name)
+    if name == os.environ.get("REPLACED"):
+        file = os.environ["REPLACEMENT"]
+    return real_open(file, *args, **kwargs)
+builtins.open = io.open = other_open
+"""
+
+
+class Machines:
+    """A scheduler and workers, each a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.file = folder / "scheduler.json"
+        self.scheduler = self.start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        while not self.file.exists():
+            assert self.scheduler.poll() is None
+            time.sleep(0.1)
+        self.address = json.loads(self.file.read_text(encoding="utf-8"))["address"]
+
+    def start(self, kind: str, *words: str, **environment: str) -> subprocess.Popen[bytes]:
+        """Start a scheduler or a worker."""
+        common = ["--scheduler-file", str(self.file), "--no-dashboard"]
+        with open(self.folder / f"{kind}.log", "ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", f"distributed.cli.dask_{kind}", *common, *words],
+                env=os.environ | environment,
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+            )
+        self.processes.append(process)
+        return process
+
+    def worker(self, source: Path = SOURCE, **environment: str) -> subprocess.Popen[bytes]:
+        """Start a worker with the source and the environment that are given."""
+        path = os.pathsep.join([str(self.folder), str(source)])
+        words = ["--nthreads", "1", "--no-nanny"]
+        return self.start("worker", *words, PYTHONPATH=path, **environment)
+
+
+@contextmanager
+def machines(folder: Path) -> Iterator[Machines]:
+    """Start a scheduler; end it and its workers afterwards."""
+    (folder / "sitecustomize.py").write_text(OTHER_FILES, encoding="utf-8")
+    group = Machines(folder)
+    try:
+        yield group
+    finally:
+        for process in group.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def logs(five_bar_run: Simulation, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Twelve short logs."""
+    folder = tmp_path_factory.mktemp("shared")
+    paths = []
+    for k in range(12):
+        log = replace(record(five_bar_run, seed=k), period_samples=None)
+        path = folder / f"log{k:02d}.npz"
+        log.take(slice(0, 1500)).save(path)
+        paths.append(str(path))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def job(five_bar: Model, logs: list[str], tmp_path_factory: pytest.TempPathFactory) -> Job:
+    from gough.logs.readers import read_recording
+
+    robot = tmp_path_factory.mktemp("robot") / "five_bar.toml"
+    robot.write_text(robot_text("five_bar")[0], encoding="utf-8")
+    choice = choose_processing(five_bar, [read_recording(logs[0])])
+    return Job.of(str(robot), choice.processing)
+
+
+def faulty(job: Job, logs: list[str], group: Machines, folder: Path) -> Mapping[str, str]:
+    """Start three workers that are not fit for the work; return what is said of each."""
+    other = folder / "other"
+    shutil.copytree(SOURCE / "gough", other / "gough", ignore=shutil.ignore_patterns("__pycache__"))
+    with open(other / "gough" / "core" / "units.py", "a", encoding="utf-8") as stream:
+        stream.write("\n# of another day\n")
+    group.worker(other)
+    group.worker(HIDDEN=str(Path(logs[0]).parent))
+    changed = folder / "changed.toml"
+    changed.write_text(Path(job.robot).read_text(encoding="utf-8") + "\n# changed\n")
+    group.worker(REPLACED=job.robot, REPLACEMENT=str(changed))
+    return {
+        "source": "other source of Gough",
+        "logs": "No such file or directory",
+        "robot": "not the one the work is for",
+    }
+
+
+def wait_for_workers(address: str, count: int) -> None:
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        client.wait_for_workers(count, timeout=60)
+
+
+def test_faulty_workers_get_no_work_and_cost_no_log(
+    job: Job, logs: list[str], tmp_path: Path
+) -> None:
+    expected = collect(job, logs, tmp_path / "alone", InProcess()).merged().to_bytes()
+    with machines(tmp_path) as group:
+        reasons = faulty(job, logs, group, tmp_path)
+        group.worker()
+        wait_for_workers(group.address, 4)
+        executor = Cluster(address=group.address)
+        collected = collect(job, logs, tmp_path / "cluster", executor, bad="skip")
+    assert not collected.bad
+    assert collected.merged().to_bytes() == expected
+    said = list(collected.faults.values())
+    assert said
+    for text in said:  # a worker that got no task has nothing to say
+        assert sum(reason in text for reason in reasons.values()) == 1
+    assert sum("worker was not used" in str(notice) for notice in collected.notices) == len(said)
+
+
+def test_without_a_fit_worker_nothing_is_skipped(job: Job, logs: list[str], tmp_path: Path) -> None:
+    with machines(tmp_path) as group:
+        reasons = faulty(job, logs, group, tmp_path)
+        wait_for_workers(group.address, 3)
+        executor = Cluster(address=group.address)
+        with pytest.raises(WorkerFault):
+            collect(job, logs, tmp_path / "cluster", executor, bad="skip")
+    assert len(executor.faults) == 3
+    for reason in reasons.values():
+        assert any(reason in text for text in executor.faults.values())
+
+
+def test_a_scheduler_without_workers_is_named(job: Job, logs: list[str], tmp_path: Path) -> None:
+    with machines(tmp_path) as group, pytest.raises(WorkersLost, match="has no workers"):
+        collect(job, logs, tmp_path / "f", Cluster(address=group.address, patience=1.0))
+
+
+def test_a_killed_worker_costs_nothing_and_a_killed_scheduler_gives_one_line(
+    job: Job, logs: list[str], tmp_path: Path
+) -> None:
+    """As a command, with what it prints; the next run continues."""
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    factors = tmp_path / "factors"
+    with machines(tmp_path) as group:
+        first = group.worker()
+        group.worker()
+        wait_for_workers(group.address, 2)
+        words = ["identify", job.robot, *logs, "--factors", str(factors), "-o", "result"]
+        command = [sys.executable, "-m", "gough", *words, "--cluster", group.address]
+        process = subprocess.Popen(
+            command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        until_files(factors, 1, process)
+        first.send_signal(signal.SIGKILL)
+        until_files(factors, 3, process)
+        group.scheduler.send_signal(signal.SIGKILL)
+        _, printed = process.communicate(timeout=120)
+    lines = [line for line in printed.decode().splitlines() if "%" not in line]
+    assert process.returncode != 0
+    assert len(lines) == 1, printed.decode()
+    assert "went away after" in lines[0]
+    kept = len(list(factors.glob("*.npz")))
+    assert 3 <= kept < 12
+
+
+def until_files(folder: Path, count: int, process: subprocess.Popen[bytes]) -> None:
+    while len(list(folder.glob("*.npz"))) < count:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
