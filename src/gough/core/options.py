@@ -20,7 +20,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from math import isfinite
+from math import isfinite, isinf
 from numbers import Integral, Real
 from types import MappingProxyType, NoneType, UnionType
 from typing import (
@@ -38,6 +38,7 @@ from gough.core.errors import InvalidInput, nearest
 REQUIRED: Any = MISSING  # default of an option that must be given
 S = TypeVar("S", bound="Settings")
 F = TypeVar("F", bound=Callable[..., Any])
+INFINITE_WORDS = ("inf", "-inf")  # as JSON has them
 TYPE_WORDS = {
     bool: "true or false",
     int: "a whole number",
@@ -54,6 +55,7 @@ class About:
     unit: str = ""  # SI; empty if there is none
     least: float | None = None  # the number must be at least this
     above: float | None = None  # the number must be above this
+    infinite: bool = False  # numbers may be infinite
     # the words to choose from, where a registry holds them
     choices: Callable[[], Iterable[str]] | None = None
     file: bool = False  # names files or folders; in a study they are relative to its folder
@@ -154,7 +156,7 @@ class Option:
             return all(map(self._is_valid, converted))
         if not _is_number(converted):
             return True
-        if not isfinite(converted):
+        if not isfinite(converted) and not (self.about.infinite and isinf(converted)):
             return False
         if self.about.least is not None and converted < self.about.least:
             return False
@@ -333,6 +335,8 @@ def _convert(given: Any, kind: Any) -> Any:
         kinds = inner if fixed_length else inner[:1] * len(entries)
         pairs = zip(entries, kinds, strict=True)
         return tuple(_convert(entry, entry_kind) for entry, entry_kind in pairs)
+    if kind is float and isinstance(given, str) and given in INFINITE_WORDS:
+        return float(given)
     if kind in (int, float):
         if not _is_number(given) or (kind is int and not isinstance(given, Integral)):
             raise TypeError

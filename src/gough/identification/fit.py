@@ -50,6 +50,7 @@ from gough.identification.experiment import (
     with_measured_payload,
 )
 from gough.identification.likelihood import averaged_period
+from gough.identification.parameter_constraints import constrained
 from gough.identification.prepare_problem import (
     PreparedProblem,
     prepare_problem,
@@ -130,6 +131,8 @@ def fit_logs(
     if automatic:  # until logs are processed
         settings = replace(settings, estimator=CHOSEN_FROM[0])
     estimators = select_estimators(settings.estimator, gains, with_currents=with_currents)
+    if settings.fixed or settings.bounds:
+        _check_constrainable(estimators, whole)
 
     try:
         prepared = prepare_problem(model, recordings, loaded, settings, estimators)
@@ -213,6 +216,16 @@ def fit_logs(
         logs=log_names,
     )
     return replace(fitted, identification=identification)
+
+
+def _check_constrainable(estimators: Mapping[str, Any], whole: BlockStatistics | None) -> None:
+    """Raise unless the estimate can be fixed and bounded by name: one linear fit of logs."""
+    linear = all(needed_problem(one) is LinearProblem for one in estimators.values())
+    if len(estimators) != 1 or not linear or whole is not None:
+        raise InvalidInput(
+            "parameters are fixed and bounded in one linear fit of logs in memory: use the "
+            "estimator gm, wls, ls or robust, without `fixed` and `bounds` otherwise"
+        )
 
 
 def _add_terms(
@@ -443,7 +456,16 @@ def _validate(
                 bodies, terms = physical_parameters(experiment.model, estimate)
             estimate = estimate.estimate
         estimates[key] = estimate
-    estimate = same_filter = add_position_noise_effects(experiment, estimates[name])
+    estimate = add_position_noise_effects(experiment, estimates[name])
+    if settings.fixed or settings.bounds:
+        estimate = constrained(
+            estimate,
+            experiment.problem,
+            experiment.base,
+            settings.fixed or {},
+            settings.bounds or {},
+        )
+    same_filter = estimate
     estimates[name] = estimate
     validation = validate(estimate)
     fits = fits_of(experiment, estimate.predict)

@@ -60,4 +60,14 @@ class IdentifySettings(Settings):
         unit="N or N m per recorded unit",
         above=0,
     )
+    fixed: Mapping[str, float] | None = option(
+        None,
+        "Parameters with a known value, name=value: base parameters, or standard ones that act on "
+        "their own.",
+    )
+    bounds: Mapping[str, tuple[float, float]] | None = option(
+        None,
+        "Lowest and highest value of parameters, name=low:high; inf for none.",
+        infinite=True,
+    )
     processing: Processing = nested(Processing)

@@ -219,13 +219,19 @@ def parse_cli_value(option: Option, words: Any) -> Any:
     return words
 
 
-def _parse_table(option: Option, words: list[str]) -> dict[str, float]:
+def _parse_table(option: Option, words: list[str]) -> dict[str, Any]:
+    ranges = any(get_origin(get_args(kind)[1]) is tuple for kind in option.kinds if get_args(kind))
     expected = "name=number, e.g. leg1.slider=2170"
-    table = {}
+    if ranges:
+        expected = "name=low:high, e.g. leg1.slider.fs=0:inf"
+    table: dict[str, Any] = {}
     for word in words:
         for pair in word.split(","):
             key, _, number = pair.partition("=")
-            table[key] = _parse_number(option, number, words, expected)
+            ends = [_parse_number(option, end, words, expected) for end in number.split(":")]
+            if len(ends) != (2 if ranges else 1):
+                raise InvalidInput(f"{option.name}: expected {expected}, not '{' '.join(words)}'")
+            table[key] = tuple(ends) if ranges else ends[0]
     return table
 
 
