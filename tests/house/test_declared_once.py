@@ -33,6 +33,7 @@ def some(option: Option) -> object:
         ["word"],
         [1.0, 2.0],
         {"word": 1.0},
+        {"word": [1.0, 2.0]},
     ):
         try:
             option.read(value)
