@@ -91,6 +91,30 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
         assert [address for address in loaded if "://" in address] == [], path.name
 
 
+def test_formulas_are_drawn_by_the_browser_itself(site: Path) -> None:
+    text = (site / "theory.html").read_text(encoding="utf-8")
+    assert text.count("<math ") > 50
+    assert "arithmatex" not in text
+    assert "merror" not in text
+
+
+def test_errors_of_the_source_are_on_the_page_of_troubleshooting(site: Path) -> None:
+    text = (site / "troubleshooting.html").read_text(encoding="utf-8")
+    assert "all logs left out: " in text or "robots have logs that can be used" in text
+    assert text.count("<tr>") > 350
+
+
+def test_results_of_real_logs_are_in_the_gallery(site: Path) -> None:
+    text = (site / "gallery.html").read_text(encoding="utf-8")
+    assert "best of a grid" in text
+    assert "<!-- results" not in text
+
+
+def test_notebooks_can_be_downloaded(site: Path) -> None:
+    names = {path.name for path in (site / "notebooks").glob("*.ipynb")}
+    assert {"quick-start.ipynb", "fleet.ipynb"} <= names
+
+
 def test_docstrings_are_in_the_reference(site: Path) -> None:
     page = (site / "reference" / "app.html").read_text(encoding="utf-8")
     assert 'id="gough.app.identify.identify"' in page

@@ -173,7 +173,8 @@ def limits_notice(limits: Sequence[Limit], named: Collection[str] = ()) -> list[
             words.append(what)
             continue
         size, unit = describe(limit.size, limit.unit)
-        words.append(f"{what} below {size:.2g} {unit}")
+        rounded = float(f"{size:.2g}")
+        words.append(f"{what} below {rounded:g} {unit}")
         numbers[name] = limit.size
     notice = Notice(
         rule="not noticed",
