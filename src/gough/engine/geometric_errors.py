@@ -47,7 +47,7 @@ class GeometricError:
 
     place: str  # in words: `base point of leg1.motor`
     direction: str  # x, y, z, radial, tangential, length, about x, ...; empty if there is only one
-    unit: Literal["m", "rad"]
+    unit: Literal["m", "rad"]  # of its size
     displacements: tuple[Displacement, ...]  # all by the size of the error
     legs: tuple[str, ...] = ()  # legs that it changes alike; none if it is an error of one place
     homing: str | None = None  # motor whose homing offset has the same effect
@@ -318,8 +318,10 @@ def _circle(
 def _carries_the_robot(mechanism: Mechanism, joint: Joint) -> bool:
     """Return whether a joint is all that connects the robot to the base."""
     on_base = [other.name for other in mechanism.joints if other.parent == BASE]
-    frames = [frame.body for closure in mechanism.closures for frame in closure.frames]
-    return on_base == [joint.name] and BASE not in frames
+    closed_on_base = False
+    for closure in mechanism.closures:
+        closed_on_base |= BASE in [frame.body for frame in closure.frames]
+    return on_base == [joint.name] and not closed_on_base
 
 
 def _leg_kinds(mechanism: Mechanism) -> dict[str, str]:

@@ -251,10 +251,9 @@ def _strata(statistics: BlockStatistics, shifts: FloatArray) -> list[FloatArray]
     strata = []
     for in_stratum in (~loaded, loaded):
         if in_stratum.any():
-            sums = [
-                shifts[(labels == label) & in_stratum].sum(axis=0)
-                for label in np.unique(labels[in_stratum])
-            ]
+            sums = []
+            for label in np.unique(labels[in_stratum]):
+                sums.append(shifts[(labels == label) & in_stratum].sum(axis=0))
             strata.append(np.array(sums))
     return strata
 

@@ -161,7 +161,8 @@ def objections(explained: Callable[[int, int], float], joints: Sequence[str]) ->
         own = explained(j, j)
         if own > FOREIGN_FRACTION:
             continue
-        others = [explained(j, k) if k != j else 0.0 for k in range(len(joints))]
+        others = [explained(j, k) for k in range(len(joints))]
+        others[j] = 0.0
         best = int(np.argmax(others))
         if others[best] > OWN_FRACTION:
             remarks[j] = (

@@ -22,11 +22,12 @@ RSI_MESSAGE = "Rob"  # element of a message from the robot
 RSI_CLOCK = "IPOC"  # element with the time of the message [ms]
 MILLISECOND = 1e-3  # [s]
 # Units that KUKA's manual states, of attributes or of elements and attributes.
-RSI_UNITS = {
-    **dict.fromkeys((f"{tag}.A{k}" for tag in ("AIPos", "ASPos") for k in range(1, 7)), "deg"),
-    **dict.fromkeys((f"{tag}.{axis}" for tag in ("RIst", "RSol") for axis in "XYZ"), "mm"),
-    **dict.fromkeys((f"{tag}.{axis}" for tag in ("RIst", "RSol") for axis in "ABC"), "deg"),
-}
+RSI_UNITS: dict[str, str] = {}
+for _tag in ("AIPos", "ASPos"):
+    RSI_UNITS |= {f"{_tag}.A{k}": "deg" for k in range(1, 7)}
+for _tag in ("RIst", "RSol"):
+    RSI_UNITS |= {f"{_tag}.{axis}": "mm" for axis in "XYZ"}
+    RSI_UNITS |= {f"{_tag}.{axis}": "deg" for axis in "ABC"}
 _DECLARATION = re.compile(r"<\?xml\s[^>]*\?>")
 
 

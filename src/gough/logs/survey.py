@@ -128,7 +128,10 @@ class Survey(Record):
             "kind",
             "clock",
         )
-        return {name: [getattr(c, name) for c in self.columns] for name in names}
+        table: dict[str, list[Any]] = {}
+        for name in names:
+            table[name] = [getattr(column, name) for column in self.columns]
+        return table
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -310,7 +313,9 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     proposal = _proposal(table, columns, motors) if motors else {}
     for kind, assignment in proposal.items():
         names = [name for name, _ in assignment]
-        places = [k for name in names for k, column in enumerate(columns) if column.name == name]
+        places: list[int] = []
+        for name in names:
+            places += [k for k, column in enumerate(columns) if column.name == name]
         for k, column in zip(places, _with_units([columns[k] for k in places], kind, motors)):
             columns[k] = column
     by_name = {column.name: column for column in columns}

@@ -428,7 +428,9 @@ def _column_names(above: list[list[str]], width: int) -> list[str]:
     (`Name, x, Name, y` or `Time, x, Time, y`) mean that each column has its own time before
     it.
     """
-    trimmed = [row if row[-1] else row[:-1] for row in above if row]
+    trimmed = []
+    for row in filter(None, above):
+        trimmed.append(row if row[-1] else row[:-1])
     fitting = [row for row in trimmed if len(row) in (width, width - 1)]
     if not fitting:
         return [str(i + 1) for i in range(width)]

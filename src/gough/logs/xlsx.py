@@ -74,9 +74,11 @@ def _lines(rows: Iterable[tuple[Any, ...]], budget: Budget) -> list[tuple[int, s
         used.update(i for i, text in enumerate(texts) if text)
     budget.take_columns(len(used))
     columns = sorted(used)
+    last_column = max(columns, default=-1)
     lines = []
     for number, texts in enumerate(cells, 1):
-        line = [texts[i] if i < len(texts) else "" for i in columns]
+        filled = [*texts, *[""] * (last_column + 1 - len(texts))]
+        line = [filled[i] for i in columns]
         budget.take_bytes(len(line))
         if texts:
             lines.append((number, "\t".join(line) + "\n"))

@@ -52,7 +52,7 @@ FRICTION_STEPS = 241  # of its curve
 HISTOGRAM_REACH = 4.0  # standard deviations
 HISTOGRAM_HEIGHT = 0.55  # probability density
 SPECTRUM_BANDS = 48
-MIN_SPECTRUM_SAMPLES = 16
+MIN_CHART_SAMPLES = 16
 
 
 def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: int) -> list[Markup]:
@@ -253,7 +253,7 @@ def _spectra_of_row(fits: Sequence[Fit], j: int) -> list[tuple[FloatArray, Float
     curves = []
     for class_, held_out in (("identified", False), ("held-out", True)):
         for time, residual in _residuals(fits, j, held_out):
-            if len(time) >= MIN_SPECTRUM_SAMPLES:
+            if len(time) >= MIN_CHART_SAMPLES:
                 frequency, density = amplitude_density(time, residual)
                 curves.append((np.log10(frequency), np.log10(density), class_))
                 break

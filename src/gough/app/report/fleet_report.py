@@ -189,7 +189,9 @@ def _map_row(
 
 def _residual_chart(history: RobotHistory, ratio: FloatArray, alerts: list[Alert]) -> Markup:
     """Draw the residual of a robot over time, the days of its alerts marked."""
-    affected = {day for alert in alerts for day in alert.days}
+    affected: set[str] = set()
+    for alert in alerts:
+        affected.update(alert.days)
     styles = []
     for start in history.starts:
         styles.append("chosen" if date_of(start)[:10] in affected else "kept")
