@@ -16,6 +16,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,19 +112,35 @@ def robots(folder: Path) -> list[Sound]:
     return sounds
 
 
+def _read_scene(path: Path, folder: Path) -> object:
+    """Read a model of several files, whichever of them is damaged."""
+    from gough.mechanism import load_robot
+
+    return load_robot(folder / "scene.xml")
+
+
 def imports(folder: Path) -> list[Sound]:
     from foreign import ARM, BARS, BARS_YAML
     from test_import_mjcf import GRIPPER
     from test_import_sdf import LOOP
+    from test_import_stated_loops import CLOSING, URDF_PLUS, write_scene
     from test_import_symoro import PARALLELOGRAM
 
     from gough.mechanism import load_robot
 
-    files = {"arm.urdf": ARM, "gripper.xml": GRIPPER, "loop.sdf": LOOP}
+    pin = CLOSING.replace("</robot>", URDF_PLUS + "</robot>")
+    files = {"arm.urdf": ARM, "pin.urdf": pin, "gripper.xml": GRIPPER, "loop.sdf": LOOP}
     sounds = []
     for name, text in files.items():
         path = _written(folder, name, text)
         sounds.append(Sound(path, damage.either(damage.damage_xml), load_robot))
+    scene = folder / "scene"
+    scene.mkdir()
+    write_scene(scene)
+    for name in ("scene.xml", "lower.xml"):
+        how = damage.either(damage.damage_xml)
+        read = partial(_read_scene, folder=scene)
+        sounds.append(Sound(scene / name, how, read))
     path = _written(folder, "arm.par", PARALLELOGRAM)
     sounds.append(Sound(path, damage.damage_bytes, load_robot))
     bars = _written(folder, "bars.urdf", BARS)
