@@ -239,7 +239,8 @@ def damage_arrays(content: bytes, rng: random.Random) -> bytes:
         elif kind == 2:
             arrays[name] = array.reshape(1, *array.shape)
         elif kind == 3 and array.dtype.kind in "fiub":
-            arrays[name] = array.astype(rng.choice(["i1", "c16", "f4", "U5", "u8"]))
+            with np.errstate(invalid="ignore", over="ignore"):
+                arrays[name] = array.astype(rng.choice(["i1", "c16", "f4", "U5", "u8"]))
         elif kind == 4 and array.dtype.kind == "f" and array.size:
             hostile = array.copy()
             hostile.reshape(-1)[rng.randrange(array.size)] = rng.choice([np.nan, np.inf, 1e308])
