@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.signal import lfilter
+from scipy.signal import cont2discrete, lfilter
 from verdict_plant import (
     Array,
     Plan,
@@ -156,6 +156,12 @@ class Draft:
         if self.mechanism is None:
             return self.scene.model
         return Model(self.mechanism)
+
+    @property
+    def robot_as_it_is(self) -> Plant:
+        """The true robot without payload, with springs, friction and tilt that it really has."""
+        plant = self.plants[1]
+        return replace(self.scene.plant, extra=plant.extra, gravity=plant.gravity)
 
     def recording(self, log: int) -> Recording:
         """Return a log as it is given to the estimator."""
@@ -320,9 +326,11 @@ def effort_lag(cutoff: float) -> Apply:
 
     def apply(draft: Draft) -> None:
         def change(draft: Draft, log: int, effort: Array) -> Array:
+            # The drive filters faster than the log samples: straight lines between samples.
             step = float(np.diff(draft.scene.plans[log].time[:2])[0])
-            keep = np.exp(-2 * np.pi * cutoff * step)
-            return filtered(draft, log, effort, np.array([1 - keep]), np.array([1, -keep]))
+            analogue = (np.array([1.0]), np.array([1 / (2 * np.pi * cutoff), 1.0]))
+            top, bottom, _ = cont2discrete(analogue, step, "foh")
+            return filtered(draft, log, effort, np.ravel(top), np.ravel(bottom))
 
         draft.before.append((BOTH, change))
         draft.name("effort lag", ALL_MOTORS, 1 / (2 * np.pi * cutoff))
@@ -701,7 +709,7 @@ def friction_drift(fraction: float) -> Apply:
             return effort + ramp * only.efforts(draft.scene.motions[log])
 
         draft.before.append(((0,), change))
-        draft.name("drift", "", fraction, fraction / (1 + fraction / 2))  # of its start, its mean
+        draft.name("drift", "")  # the verdict gives the size of a joint's friction or effort
         draft.what.append(f"friction grows by {fraction:.0%} along the identification log")
 
     return apply

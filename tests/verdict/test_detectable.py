@@ -13,7 +13,8 @@ from gough.logs.recording import Recording
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.diagnose import DiagnoseSettings, evidence_from
 from gough.verdict.fitted_log import Evidence
-from gough.verdict.search import Screen, Search, Stage
+from gough.verdict.search import Search
+from gough.verdict.stage import Screen, Stage
 
 
 def limits_of(evidence: Evidence) -> dict[tuple[str, str], Limit]:

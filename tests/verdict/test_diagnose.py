@@ -16,7 +16,7 @@ from gough.verdict.diagnose import diagnose, without_fault
 from gough.verdict.discrete_faults import discrete_faults
 from gough.verdict.drift import drifting_efforts
 from gough.verdict.judge import explains_enough
-from gough.verdict.search import odd_logs
+from gough.verdict.odd_logs import odd_logs
 
 Logs = tuple[Recording, Recording]
 Spoil = Callable[[Recording], Recording]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gough.core.errors import InvalidInput
+from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.notices import Notice
 from gough.core.options import merge_settings, with_settings
 from gough.engine import Model, Robot
@@ -23,6 +23,7 @@ from gough.logs.readers import Log
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing.many_logs import collect, name_of
+from gough.verdict.diagnose import DiagnoseSettings, explain_open_loops
 from gough.verdict.judge import judge
 
 
@@ -54,15 +55,19 @@ def identify(
         progress: Called with the fraction done.
     """
     chosen = merge_settings(IdentifySettings, settings, options)
-    fitted = fit_logs(
-        model,
-        recordings,
-        chosen,
-        loaded=loaded,
-        held_out=held_out,
-        whole=whole,
-        progress=progress,
-    )
+    try:
+        fitted = fit_logs(
+            model,
+            recordings,
+            chosen,
+            loaded=loaded,
+            held_out=held_out,
+            whole=whole,
+            progress=progress,
+        )
+    except (LoopNotClosed, SingularConfiguration) as error:
+        how = DiagnoseSettings(tie_legs=chosen.tie_legs, processing=chosen.processing)
+        raise explain_open_loops(error, model, recordings, held_out, how) from error
     notices, diagnosis = judge(fitted)
     result = fitted.identification
     return replace(result, notices=(*notices, *result.notices), diagnosis=diagnosis)

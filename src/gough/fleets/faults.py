@@ -24,11 +24,13 @@ from gough.verdict.blocks import (
     solve_normal_equations,
 )
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from
+from gough.verdict.explanation import Explanation, corrected
 from gough.verdict.faults import EFFORT_SCALE, Fault, all_faults
 from gough.verdict.fitted_log import Evidence
 from gough.verdict.judge import diagnose_evidence
 from gough.verdict.naming import describe_size
-from gough.verdict.search import Explanation, Stage, corrected, no_gain
+from gough.verdict.search import no_gain
+from gough.verdict.stage import Stage
 
 # faults along which the parameters of robots are compared
 COMPARED_FAULTS = (EFFORT_SCALE, "encoder offset", "encoder scale")

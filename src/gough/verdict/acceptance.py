@@ -56,9 +56,13 @@ class Gain:
     @property
     def significant(self) -> bool:
         """Whether it predicts better beyond chance, also whole logs, and nothing gets worse."""
+        return self.better and bool(self.t > self.threshold)
+
+    @property
+    def better(self) -> bool:
+        """Whether it predicts better, also whole logs, and nothing gets worse."""
         return bool(
-            self.t > self.threshold
-            and self.mean > 0
+            self.mean > 0
             and self.logs.mean() > 0
             and (len(self.logs) < 2 or self.logs.min() > OUTSIDE_TOLERANCE)
             and self.outside > OUTSIDE_TOLERANCE
@@ -273,3 +277,36 @@ def is_material(
         return True
     moved = np.abs(shift) > np.maximum(errors, MATERIAL_PARAMETER * np.abs(values))
     return bool((moved & (np.abs(values) > errors)).any())
+
+
+def changes_an_effort(baseline: Baseline, sums: BlockSums, whole: FloatArray) -> bool:
+    """Return whether what a robot file lacks changes some effort enough to matter."""
+    power = _changed_power(baseline, sums, whole)[0]
+    effort = np.sqrt(power / np.maximum(sums.effort_power, TINY))
+    return bool(effort.max(initial=0.0) >= MATERIAL_EFFORT_CHANGE)
+
+
+def _changed_power(
+    baseline: Baseline, sums: BlockSums, whole: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean square change of each row's prediction, and change of the coefficients."""
+    before = baseline.validation()
+    change = np.zeros(sums.n_columns + 1)
+    change[: len(whole)] = whole
+    change[: len(before.whole)] -= before.whole
+    n_valid = np.maximum(sums.n_valid.sum(axis=0), 1)
+    return np.einsum("i,rij,j->r", change, sums.total, change) / n_valid, change
+
+
+def changes_enough(baseline: Baseline, sums: BlockSums, whole: FloatArray) -> bool:
+    """Return whether an explanation changes efforts or parameters enough to matter."""
+    before = baseline.validation()
+    power, change = _changed_power(baseline, sums, whole)
+    p = sums.n_parameters
+    return is_material(
+        power,
+        sums.effort_power,
+        change[:p],
+        before.whole[:p],
+        jackknife_error(before.coefficients[:, :p]),
+    )

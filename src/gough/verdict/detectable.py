@@ -16,11 +16,10 @@ from gough.verdict.acceptance import (
     threshold,
 )
 from gough.verdict.blocks import MIN_BLOCK_EQUATIONS, BlockSums, cross_validate
-from gough.verdict.faults import ALL_MOTORS, EFFORT_SCALE, PAYLOAD_FAULT
-from gough.verdict.search import Candidate, Screen, Stage
+from gough.verdict.explanation import Candidate
+from gough.verdict.faults import ALL_MOTORS, EFFORT_SCALE, PAYLOAD_FAULT, PRINTED_FAULTS
+from gough.verdict.stage import Screen, Stage
 
-# Faults whose limits are printed with an `ok`.
-PRINTED_FAULTS = (EFFORT_SCALE, "encoder offset", "effort delay", PAYLOAD_FAULT, "tilt")
 PRINTED_WORDS = {
     EFFORT_SCALE: "a wrong gain of one motor",
     "encoder offset": "a homing error",

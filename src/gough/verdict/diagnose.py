@@ -39,7 +39,8 @@ from gough.verdict.fitted_log import (
 )
 from gough.verdict.judge import diagnose_evidence, stage_error
 from gough.verdict.motor_signals import MotorSignals
-from gough.verdict.search import Screen, Search, Stage
+from gough.verdict.search import Search
+from gough.verdict.stage import Screen, Stage
 
 LOOP_TEST_SAMPLES = 12  # of a log, to see whether its loops close at all
 # A second fault that lets loops close must leave so many times the error of the first one, or
@@ -142,6 +143,49 @@ def _diagnose_open_loops(
 
     The error of the logs as they are is raised if no fault helps.
     """
+    closing = _closing_fault(model, logs, others, settings)
+    if closing is None:
+        raise error
+    named, evidence = closing
+    text = f"the logs as they are cannot be processed: {error}"
+    notice = Notice(rule="loops", level="info", text=text)
+    diagnosis = diagnose_evidence(evidence, [named])
+    return replace(diagnosis, notices=(notice, *diagnosis.notices))
+
+
+def explain_open_loops(
+    error: GoughError,
+    model: Robot,
+    recordings: Log | Sequence[Log],
+    held_out: Log | Sequence[Log],
+    settings: DiagnoseSettings,
+) -> GoughError:
+    """Return the error of logs whose loops do not close, with the fault that explains it.
+
+    Its `notices` are those of the fault. The same error is returned if no fault of the
+    positions does.
+    """
+    logs = as_recordings(recordings)
+    others = as_recordings(held_out, "held_out")
+    with suppress(GoughError):
+        closing = _closing_fault(as_model(model), logs, others, settings)
+        if closing is not None:
+            notice = closing[0].notice()
+            message = f"{error}. Probable cause, {notice.rule}: {notice.text}; {notice.advice}"
+            return type(error)(message, **{**error.numbers, "notices": (notice,)})
+    return error
+
+
+def _closing_fault(
+    model: Model,
+    logs: Sequence[Recording],
+    others: Sequence[Recording],
+    settings: DiagnoseSettings,
+) -> tuple[NamedFault, Evidence] | None:
+    """Return the fault of the positions without which loops close and the model fits best.
+
+    None if the model fits with none of them.
+    """
     tried: list[tuple[float, DiscreteFault, Evidence]] = []
     for fault in discrete_faults(model.mechanism):
         if not fault.changes_positions:
@@ -155,7 +199,7 @@ def _diagnose_open_loops(
             if remaining < FAIR_ERROR:
                 tried.append((remaining, fault, evidence))
     if not tried:
-        raise error
+        return None
     tried.sort(key=lambda each: each[0])
     least, best, evidence = tried[0]
     equivalents = []
@@ -174,10 +218,7 @@ def _diagnose_open_loops(
         after=least,
         equivalents=tuple(equivalents),
     )
-    text = f"the logs as they are cannot be processed: {error}"
-    notice = Notice(rule="loops", level="info", text=text)
-    diagnosis = diagnose_evidence(evidence, [named])
-    return replace(diagnosis, notices=(notice, *diagnosis.notices))
+    return named, evidence
 
 
 def without_fault(recording: Recording, fault: DiscreteFault) -> Recording:

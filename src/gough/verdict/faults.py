@@ -30,6 +30,8 @@ BASE_PLACE = "base"
 CLOCK_PLACE = "clock"
 EFFORT_SCALE = "effort scale"
 PAYLOAD_FAULT = "payload"
+# Faults whose smallest noticed size is printed with an `ok`.
+PRINTED_FAULTS = (EFFORT_SCALE, "encoder offset", "effort delay", PAYLOAD_FAULT, "tilt")
 DIFFERENCE_STEP = 1e-6  # of sizes, for the derivative of `undo`
 # Speeds of Stribeck friction that are tried, as fractions of a joint's top speed.
 STRIBECK_SPEEDS = (0.02, 0.06, 0.2)
@@ -65,6 +67,9 @@ class Fault:
     min_samples: float = 0.0  # smaller sizes, in samples, look the same as other faults
     max_size: float | None = None  # larger ones are not described by a derivative
     in_robot_file: bool = False  # the model lacks something, the log is right
+    # number of the only log it can be in, with beginning and end of the part it is in [s]
+    segment: tuple[int, float, float] | None = None
+    near_size: float | None = None  # size that the signals themselves show; half to twice it
     # how many shapes were searched for the columns, by evidence and place
     searched: Callable[[Evidence, str], int] = field(default=lambda evidence, place: 1)
 

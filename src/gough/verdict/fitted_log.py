@@ -26,6 +26,7 @@ from gough.engine.internal_states import joint_state
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression, concatenate
+from gough.logs.jumps import Jump
 from gough.mechanism.terms import JointState
 from gough.processing import ProcessedLog, Processing
 from gough.processing.decimation import decimation_taps, lowpass
@@ -125,6 +126,7 @@ class FittedLog:
     gravity: FloatArray | None = None  # instead of the robot file's [m/s2]
     lag: FloatArray | None = None  # of efforts, (a,) [s]
     cutoff: float | None = None  # of the low-pass on positions [Hz]
+    jumps: tuple[Jump, ...] = ()  # steps of single positions that the recording shows
 
     @property
     def model(self) -> Model:
@@ -584,6 +586,7 @@ def evidence_of(
             periodic=log.periodic,
             payload=log.payload,
             cutoff=log.cutoff,
+            jumps=() if log.matched is None else log.matched.jumps,
         )
         short = fitted_log.averaged(max(MAX_VERDICT_SAMPLES // len(processed), 200))
         logs.append(short.away_from_reversals())

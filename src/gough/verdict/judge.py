@@ -21,23 +21,19 @@ from gough.identification.fit import FittedLogs
 from gough.verdict import rules
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.drift import drifting_efforts
+from gough.verdict.explanation import Explanation
 from gough.verdict.fitted_log import Evidence, evidence_of, fitted_model
 from gough.verdict.naming import name_fault
 from gough.verdict.noise import mean_noise_power
+from gough.verdict.odd_logs import log_errors, odd_logs
 from gough.verdict.robot_file import (
     file_ratios,
     negative_value_notices,
     prior_of,
     robot_file_notices,
 )
-from gough.verdict.search import (
-    Explanation,
-    Search,
-    Stage,
-    evidence_noise,
-    log_errors,
-    odd_logs,
-)
+from gough.verdict.search import Search, evidence_noise
+from gough.verdict.stage import Stage
 
 # Fraction of the error above noise that a fault has to explain to be named as its cause.
 EXPLAINED_FRACTION = 0.8
@@ -198,26 +194,23 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
         return [*notices, *rules.warn_if_badly_predicted(validation, None)]
     held_out = fitted.held_out.regressions
     noise = mean_noise_power(held_out, [estimate.predict(each) for each in held_out])
-    notices += rules.warn_if_badly_predicted(validation, noise)
+    variance = prediction_variance(held_out, estimate)
+    notices += rules.warn_if_badly_predicted(validation, noise, variance)
     averaged = regressions[0].covariance is not None
     if noise is None and averaged:  # single samples are noisier than the mean of periods
         return notices
-    expected = expected_error(held_out, estimate, None if noise is None else np.sqrt(noise.most))
+    expected = np.sqrt(variance if noise is None else variance + noise.most)
     return notices + rules.warn_if_held_out_error_is_higher(
         validation, fitted.estimate_same_filter, expected
     )
 
 
-def expected_error(
-    regressions: Sequence[Regression],
-    estimate: Estimate,
-    noise: FloatArray | None,
-) -> FloatArray:
-    """Return the rms error to expect of predicting some logs, (r,). [row unit]
+def prediction_variance(regressions: Sequence[Regression], estimate: Estimate) -> FloatArray:
+    """Return the variance of predicting some logs, (r,). [row unit squared]
 
-    sqrt(noise^2 + mean_t w_t^T C w_t), C the covariance of the estimate, w the equation of
-    a joint: a motion that moves what the identification hardly excited is predicted worse,
-    and that is no fault of model or machine.
+    mean_t w_t^T C w_t, C the covariance of the estimate, w the equation of a joint: a motion
+    that moves what the identification hardly excited is predicted worse, and that is no
+    fault of model or machine.
     """
     variance = np.zeros(len(regressions[0].rows))
     n_valid = np.zeros(len(regressions[0].rows))
@@ -225,11 +218,10 @@ def expected_error(
         known = [k for k, name in enumerate(estimate.parameters) if name in regression.parameters]
         W = regression.select([estimate.parameters[k] for k in known]).regressor
         C = estimate.covariance[np.ix_(known, known)]
-        each = np.einsum("trp,pq,trq->tr", W, C, W)
+        each = np.einsum("trp,pq,trq->tr", W, C, W, optimize=True)
         variance += (each * regression.valid).sum(axis=0)
         n_valid += regression.n_valid
-    variance /= np.maximum(n_valid, 1)
-    return np.sqrt(variance if noise is None else variance + noise**2)
+    return np.asarray(variance / np.maximum(n_valid, 1))
 
 
 def _misfit_notices(experiment: Experiment, estimate: Estimate) -> list[Notice]:

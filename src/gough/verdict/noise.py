@@ -19,6 +19,10 @@ MIN_SPECTRUM_SAMPLES = 32
 MOTION_POWER = 0.99  # fraction of the predicted efforts' power in the band of the motion
 NOISE_BANDS = 4  # above the band of the motion, each with its own noise density
 MIN_BAND_FREQUENCIES = 4  # in each of these bands
+# A line of the spectrum above so many times the median of its neighbours is no noise but a
+# resonance or a hum. Of 512 lines of white noise the highest is about nine times the median.
+MAX_LINE_RATIO = 10.0
+LINE_NEIGHBOURS = 1.5  # ratio of the highest to the middle frequency of the neighbours
 
 
 class NoisePower(NamedTuple):
@@ -38,6 +42,9 @@ def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | N
 
         least = min S (inside + above),    most = max S inside + power above.
 
+    Narrow peaks above the band, of a resonance that reversals of friction excite, are not
+    noise.
+
     Args:
         regression: Of the log.
         predicted: Efforts by the model, (t, r).
@@ -53,6 +60,7 @@ def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | N
     segment = min(len(predicted), SPECTRUM_SEGMENT)
     _, predicted_density = power_density(predicted, segment)
     frequency, density = power_density(residual, segment)
+    density = without_peaks(density)
     cumulative = np.cumsum(predicted_density, axis=0)
     in_motion_band = cumulative < MOTION_POWER * predicted_density.sum(axis=0)
     band_edge = int(in_motion_band.sum(axis=0).max()) + 1
@@ -67,6 +75,18 @@ def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | N
     most = highest * band_edge + density[band_edge:].sum(axis=0)
     step = frequency[1]
     return NoisePower(least * step, most * step)
+
+
+def without_peaks(density: FloatArray) -> FloatArray:
+    """Return spectra (f, r) with lines cut at `MAX_LINE_RATIO` times the median of neighbours."""
+    cut = density.copy()
+    n = len(density)
+    for k in range(1, n):
+        first = max(1, min(int(k / LINE_NEIGHBOURS), k - MIN_BAND_FREQUENCIES))
+        last = min(n, max(int(k * LINE_NEIGHBOURS), k + MIN_BAND_FREQUENCIES) + 1)
+        usual = np.median(density[first:last], axis=0)
+        cut[k] = np.minimum(density[k], MAX_LINE_RATIO * usual)
+    return cut
 
 
 def mean_noise_power(

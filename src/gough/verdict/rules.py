@@ -37,6 +37,7 @@ from gough.verdict.noise import NoisePower
 # Where the noise is not known, the first one is twice as high.
 UNEXPLAINED_WARNING = 0.05
 UNEXPLAINED_ERROR = 0.25
+PREDICTION_STANDARD_ERRORS = 2.0  # within which an error on held-out logs is one of the parameters
 # Residual power over noise power. Beyond, errors of the model change parameters by about their
 # standard errors.
 MISFIT_RATIO = 1.5
@@ -94,11 +95,13 @@ def error_notices(
     rms: FloatArray,
     relative: FloatArray,
     noise: NoisePower | None,
+    variance: FloatArray | None = None,
 ) -> list[Notice]:
     """Warn if an error above noise exceeds 5 % of the effort; it is an error above 25 %.
 
     Noise is no fault of the model: sqrt(rms^2 - noise^2) is compared with the effort, with
-    the most that the noise can be.
+    the most that the noise can be. An error within two standard errors of the prediction is
+    no fault of the model either: the parameters are not determined.
 
     Args:
         rule: Of the notices.
@@ -107,6 +110,7 @@ def error_notices(
         rms: Of the error, (r,). [row unit]
         relative: The same over the rms effort, (r,).
         noise: Least and most noise power; None if unknown. [row unit squared]
+        variance: Of the prediction, by the covariance of the estimate, (r,).
     """
     effort = np.maximum(rms / np.maximum(relative, 1e-300), 1e-300)
     limit = UNEXPLAINED_WARNING
@@ -116,6 +120,9 @@ def error_notices(
     error = np.sqrt(np.maximum(rms**2 - noise.most, 0.0)) / effort
     worst = int(np.argmax(error))
     if error[worst] >= limit:
+        excess = np.maximum(error**2 - limit**2, 0.0) * effort**2
+        if variance is not None and (excess <= PREDICTION_STANDARD_ERRORS**2 * variance).all():
+            return [_not_determined_notice(rows[worst], error[worst], limit)]
         level: Level = "error" if error[worst] >= UNEXPLAINED_ERROR else "warning"
         message = text.format(error=f"{100 * error[worst]:.1f} %")
         return [_error_notice(rule, level, rows[worst], message, error[worst], limit)]
@@ -141,7 +148,23 @@ def _error_notice(
     return Notice(rule=rule, level=level, where=joint, text=text, numbers={"error": error})
 
 
-def warn_if_badly_predicted(validation: Validation, noise: NoisePower | None) -> list[Notice]:
+def _not_determined_notice(joint: str, error: float, limit: float) -> Notice:
+    """Return the notice on an error that the standard errors of the parameters explain."""
+    return Notice(
+        rule="not determined",
+        level="warning",
+        where=joint,
+        text=f"the error on held-out logs, above noise, is {100 * error:.1f} % of the effort, "
+        f"expected below {100 * limit:.0f} %; the standard errors of the parameters explain it: "
+        "the identification logs hardly determine what this motion needs",
+        advice="add this motion to the identification logs, or record one that excites more",
+        numbers={"error": error},
+    )
+
+
+def warn_if_badly_predicted(
+    validation: Validation, noise: NoisePower | None, variance: FloatArray | None = None
+) -> list[Notice]:
     """Warn if held-out logs are predicted badly (see `error_notices`), or if there is none."""
     if validation.predicts == "not tested":
         notice = Notice(
@@ -158,6 +181,7 @@ def warn_if_badly_predicted(validation: Validation, noise: NoisePower | None) ->
         validation.rms,
         validation.relative,
         noise,
+        variance,
     )
 
 

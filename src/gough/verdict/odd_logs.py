@@ -1,0 +1,50 @@
+"""Logs that are unlike the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gough.core.arrays import TINY, FloatArray, IntArray
+from gough.core.statistics import robust_scale
+from gough.verdict.blocks import ERROR_FLOOR
+from gough.verdict.fitted_log import Evidence
+from gough.verdict.stage import Stage
+
+MAX_LOGS_BY_ONE = 4  # logs up to which a fault is tried in every single one
+MIN_LOGS_TO_COMPARE = 3  # below it no log can be called odd
+ODD_LOG_RATIO = 2.0  # error over that of the median log
+ODD_LOG_DEVIATIONS = 6.0  # robust standard deviations above the median
+
+
+def log_errors(evidence: Evidence, labels: Sequence[IntArray]) -> FloatArray:
+    """Return the mean over rows of log(error / effort) of each log, left out of the fit, (l,)."""
+    stage = Stage(evidence, labels)
+    validation = stage.baseline.validation(stage.block_log)
+    n_valid = np.maximum(validation.n_valid, 1)
+    relative = validation.squares / n_valid / np.maximum(stage.baseline.sums.effort_power, TINY)
+    return np.asarray(0.5 * np.log(relative + ERROR_FLOOR**2).mean(axis=1))
+
+
+def odd_logs(errors: FloatArray) -> list[int]:
+    """Return the logs that are predicted much worse than the others, worst first.
+
+    More than twice as badly as the median log, and by six robust standard deviations.
+    """
+    if len(errors) < MIN_LOGS_TO_COMPARE:
+        return []
+    above = errors - np.median(errors)
+    scatter = max(float(robust_scale(above)), TINY)
+    odd = np.flatnonzero((above > np.log(ODD_LOG_RATIO)) & (above > ODD_LOG_DEVIATIONS * scatter))
+    return [int(k) for k in odd[np.argsort(-above[odd])]]
+
+
+def logs_tried_alone(evidence: Evidence, labels: Sequence[IntArray]) -> tuple[int, ...]:
+    """Return the logs in which a fault is tried alone: every one of a few, else the odd ones."""
+    n_logs = len(evidence.logs)
+    if n_logs < 2:
+        return ()
+    if n_logs <= MAX_LOGS_BY_ONE:
+        return tuple(range(n_logs))
+    return tuple(odd_logs(log_errors(evidence, labels))[:MAX_LOGS_BY_ONE])

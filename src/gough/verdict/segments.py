@@ -1,0 +1,123 @@
+"""Faults in a part of a log: a payload that is picked up and put down, counts that were lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.names import LOAD_PARAMETERS
+from gough.logs.jumps import Jump
+from gough.verdict.faults import PAYLOAD_FAULT, Fault, at_motors
+from gough.verdict.fitted_log import Evidence, FittedLog
+from gough.verdict.motor_signals import MotorSignals
+from gough.verdict.stage import Stage, explained_squares
+
+LOST_COUNTS = "lost counts"
+SEGMENT_CELLS = 24  # a log is cut into so many cells; a segment begins and ends with one
+MIN_SEGMENT_CELLS = 3
+MAX_SEGMENT_FRACTION = 0.85  # of a log: what is carried longer is carried in the whole log
+# Mass and its first moments: the inertia of a payload is not determined in a part of a log.
+SEGMENT_PARAMETERS = LOAD_PARAMETERS[:4]
+
+
+def segment_faults(stage: Stage) -> list[Fault]:
+    """Return the faults in parts of logs that are worth a trial, at most one payload a log.
+
+    Averaged periods have no parts.
+    """
+    faults = []
+    for number, log in enumerate(stage.evidence.logs):
+        if log.periodic:
+            continue
+        for jump in log.jumps:
+            if not jump.wraps and jump.joint in log.model.mechanism.actuated:
+                faults.append(_lost_counts(number, log, jump))
+        if log.payload is None:
+            faults += _payload_in_segment(stage, number, log)
+    return faults
+
+
+def _place(evidence: Evidence, name: str) -> tuple[str, ...]:
+    return (name,)
+
+
+# -- a payload
+
+
+def _carried(log: FittedLog, place: str, start: float, end: float) -> FloatArray:
+    """Return the columns of a payload that is carried from a time to another, (t, r, 4). [s]"""
+    columns = log.model.regressor(log.motion, SEGMENT_PARAMETERS, dead_band=log.dead_band)
+    time = np.asarray(log.motion.time)
+    carried = (time >= start) & (time <= end)
+    return columns * carried[:, None, None]
+
+
+def _payload_in_segment(stage: Stage, number: int, log: FittedLog) -> list[Fault]:
+    """Return the payload in the segment of a log in which it lowers the squared error most."""
+    time = np.asarray(log.motion.time)
+    edges = np.linspace(time[0], time[-1], SEGMENT_CELLS + 1)
+    everywhere = _carried(log, log.name, float(time[0]), float(time[-1]))
+    columns = log.resampled(everywhere)
+    samples = time[log.sample_numbers]
+    cell = np.clip(np.searchsorted(edges, samples, side="right") - 1, 0, SEGMENT_CELLS - 1)
+    grams = stage.cell_grams(number, columns, cell, SEGMENT_CELLS)
+    cumulative = np.concatenate([np.zeros((1, *grams.shape[1:])), np.cumsum(grams, axis=0)])
+    longest = int(MAX_SEGMENT_FRACTION * SEGMENT_CELLS)
+    tried = 0
+    best = (0.0, 0, 0)
+    for first in range(SEGMENT_CELLS):
+        for last in range(first + MIN_SEGMENT_CELLS, min(first + longest, SEGMENT_CELLS) + 1):
+            tried += 1
+            inside = cumulative[last] - cumulative[first]
+            z = explained_squares(stage, inside, columns.shape[2])
+            best = max(best, (z, first, last))
+    if best[0] == 0.0:
+        return []
+    start = float(edges[best[1]])
+    end = float(edges[best[2]])
+    return [
+        Fault(
+            name=PAYLOAD_FAULT,
+            places=partial(_place, name=log.name),
+            unit="kg",
+            columns=partial(_carried, start=start, end=end),
+            scopes=("one log",),
+            segment=(number, start, end),
+            searched=lambda evidence, place: tried,
+            text=f"a payload of {{size}} was carried from {start:.3g} to {end:.3g} s of the log, "
+            "which the description does not name",
+            advice='cut the log there, and name the payload of that part: payload = "..."',
+        )
+    ]
+
+
+# -- lost counts
+
+
+def _undo_lost_counts(
+    log: FittedLog, signals: MotorSignals, place: str, size: FloatArray, start: float
+) -> MotorSignals:
+    """Subtract a step from a position. [m or rad]"""
+    behind = np.asarray(signals.time) >= start
+    step = behind[:, None] * at_motors(log, place, float(size[0]))
+    return replace(signals, position=signals.position - step)
+
+
+def _lost_counts(number: int, log: FittedLog, jump: Jump) -> Fault:
+    """Return the fault of a jump of one position: the residual has to have that step too."""
+    time = np.asarray(log.motion.time)
+    return Fault(
+        name=LOST_COUNTS,
+        places=partial(_place, name=jump.joint),
+        unit="{position}",
+        undo=partial(_undo_lost_counts, start=jump.time),
+        scopes=("one log",),
+        segment=(number, float(time[0]), float(time[-1])),
+        near_size=jump.size,
+        text=f"the position of {{place}} jumps by {{size}} at {jump.time:.4g} s: the encoder lost "
+        "counts there",
+        advice="cut the log there, and check encoder and cable of {place}",
+    )

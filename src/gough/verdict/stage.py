@@ -1,0 +1,273 @@
+"""Logs as corrected so far, and all continuous faults ranked on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
+from gough.verdict.acceptance import Baseline
+from gough.verdict.blocks import UNIT_RIDGE, BlockSums, block_sums, solve_normal_equations
+from gough.verdict.explanation import Candidate, Explanation, corrected
+from gough.verdict.faults import PAYLOAD_FAULT, Fault
+from gough.verdict.fitted_log import Evidence, FittedLog
+
+MAX_SCREENED = 80  # candidates that are cross-validated; the others explain less
+MIN_INSIDE_FRACTION = 0.5  # of the samples of a block, for it to be in a part of a log
+MIN_SCREENED_Z = 4.0  # standard errors of a size, as if noise were white, to be cross-validated
+
+
+class WholeFit(NamedTuple):
+    """A weighted least-squares fit to all blocks."""
+
+    residual: FloatArray  # effort minus model as a combination of [model, effort], (p + 1,)
+    scale: FloatArray  # norms of the model's columns, (p,)
+    inverse: FloatArray  # of the Gram matrix of the model's columns over their norms, (p, p)
+
+
+class Stage:
+    """Logs as corrected so far, with the sums that candidates are compared on.
+
+    Attributes:
+        original: The logs as they were.
+        accepted: Explanations accepted so far.
+        evidence: The logs with these undone.
+    """
+
+    def __init__(
+        self,
+        original: Evidence,
+        labels: Sequence[IntArray],
+        accepted: Sequence[Explanation] = (),
+        evidence: Evidence | None = None,
+    ) -> None:
+        self.original = original
+        self.labels = list(labels)
+        self.accepted = tuple(accepted)
+        if evidence is None:
+            evidence = corrected(original, accepted)
+            assert evidence is not None
+        self.evidence = evidence
+
+    @property
+    def added(self) -> tuple[Explanation, ...]:
+        """Accepted explanations that are columns of the model."""
+        added = []
+        for each in self.accepted:
+            if isinstance(each.fault, Fault) and each.fault.undo is None:
+                added.append(each)
+        return tuple(added)
+
+    @cached_property
+    def block_log(self) -> IntArray:
+        """Log of each block, (b,)."""
+        numbers = np.zeros(max(int(label.max()) for label in self.labels) + 1, np.int64)
+        for k, label in enumerate(self.labels):
+            numbers[label] = k
+        return numbers
+
+    def scope(
+        self, logs: Sequence[int], segment: tuple[int, float, float] | None = None
+    ) -> BoolArray:
+        """Return the blocks of some logs, or those that are mostly in a part of one, (b,)."""
+        if segment is None:
+            return np.isin(self.block_log, logs)
+        number, start, end = segment
+        log = self.original.logs[number]
+        time = np.asarray(log.motion.time)[log.sample_numbers]
+        inside = (time >= start) & (time <= end)
+        n_blocks = len(self.block_log)
+        n_samples = np.bincount(self.labels[number], minlength=n_blocks)
+        n_inside = np.bincount(self.labels[number][inside], minlength=n_blocks)
+        return np.asarray(n_inside > MIN_INSIDE_FRACTION * np.maximum(n_samples, 1))
+
+    def cell_grams(
+        self, number: int, columns: FloatArray, cell: IntArray, n_cells: int
+    ) -> FloatArray:
+        """Return weighted Gram matrices of [model, columns, effort] by cells of a log, (n, c, c).
+
+        Args:
+            number: Of the log.
+            columns: At the samples of its regression, (t, r, k).
+            cell: Of each sample, (t,).
+            n_cells: Number of cells.
+        """
+        log = self.evidence.logs[number]
+        stacked = self.weighted_equations(log, number, columns)
+        grams = np.zeros((n_cells, stacked.shape[2], stacked.shape[2]))
+        for k in range(n_cells):
+            flat = stacked[cell == k].reshape(-1, stacked.shape[2])
+            grams[k] = flat.T @ flat
+        return grams
+
+    def weighted_equations(self, log: FittedLog, number: int, columns: FloatArray) -> FloatArray:
+        """Return [model, columns, effort] of a log, over the residual of each row, (t, r, c)."""
+        weights = self.baseline.validation().weights
+        regression = log.regression.select(log.fitted.base.names)
+        added = self.added_columns(log, number)
+        effort = regression.effort[:, :, None]
+        stacked = np.concatenate([regression.regressor, added, columns, effort], axis=2)
+        return np.asarray(stacked * (regression.valid * np.sqrt(weights))[:, :, None])
+
+    @cached_property
+    def whole_fit(self) -> WholeFit:
+        """The weighted fit of the model to all blocks."""
+        sums = self.baseline.sums
+        total = np.tensordot(self.baseline.validation().weights, sums.total, axes=1)
+        n_model = sums.n_columns
+        model = total[:n_model, :n_model]
+        scale = np.sqrt(np.maximum(np.diag(model), TINY))
+        unit = model / np.outer(scale, scale) + UNIT_RIDGE * np.eye(n_model)
+        return WholeFit(
+            residual=np.append(-solve_normal_equations(total), 1.0),
+            scale=scale,
+            inverse=np.linalg.inv(unit),
+        )
+
+    def added_columns(self, log: FittedLog, number: int) -> FloatArray:
+        """Return the columns of accepted explanations at the samples of a regression."""
+        columns = [np.zeros((len(log.regression), len(log.model.rows), 0))]
+        for each in self.added:
+            assert isinstance(each.fault, Fault)
+            shape = log.resampled(each.fault.sensitivity(log, each.place))
+            columns.append(shape * (number in each.logs))
+        return np.concatenate(columns, axis=2)
+
+    def columns(self, faults: Sequence[tuple[Fault, str]]) -> list[FloatArray]:
+        """Return accepted columns, then those of some faults, (t, r, k) of each log."""
+        stacked = []
+        for number, log in enumerate(self.evidence.logs):
+            columns = [self.added_columns(log, number)]
+            for fault, place in faults:
+                columns.append(log.resampled(fault.sensitivity(log, place)))
+            stacked.append(np.concatenate(columns, axis=2))
+        return stacked
+
+    @property
+    def n_added(self) -> int:
+        """Columns of accepted explanations."""
+        return sum(len(each.size) for each in self.added)
+
+    @cached_property
+    def baseline(self) -> Baseline:
+        """The model with what was accepted so far."""
+        sums = block_sums(self.evidence.logs, self.labels, self.columns([]))
+        return Baseline(sums, range(sums.n_columns))
+
+
+class Screen:
+    """All continuous candidates of a stage, ranked by how much they lower the squared error."""
+
+    def __init__(self, stage: Stage, faults: Sequence[Fault], single_logs: Sequence[int]) -> None:
+        self.stage = stage
+        self.single_logs = tuple(single_logs)
+        self.candidates: list[Candidate] = []
+        self.trials = 0
+        logs = stage.evidence.logs
+        stacked = [[stage.added_columns(log, k)] for k, log in enumerate(logs)]
+        first = stage.n_added
+        for fault in faults:
+            columns: tuple[int, ...] = ()
+            for place in fault.places(stage.evidence):
+                # those of a payload are the same in all logs
+                if not columns or fault.name != PAYLOAD_FAULT:
+                    for own, log in zip(stacked, logs):
+                        own.append(log.resampled(fault.sensitivity(log, place)))
+                    columns = tuple(range(first, first + stacked[0][-1].shape[2]))
+                    first += len(columns)
+                self._add(fault, place, columns)
+        self.stacked = [np.concatenate(own, axis=2) for own in stacked]
+        self.ranked = self._rank()
+
+    def _add(self, fault: Fault, place: str, columns: tuple[int, ...]) -> None:
+        """Add a fault at a place in all its scopes."""
+        evidence = self.stage.evidence
+        n_logs = len(evidence.logs)
+        names = [log.name for log in evidence.logs]
+        scopes = []
+        if fault.segment is not None:
+            scopes.append((fault.segment[0],))
+        elif "all logs" in fault.scopes or n_logs == 1:
+            scopes.append(tuple(range(n_logs)))
+        if "one log" in fault.scopes and fault.segment is None:
+            for k in self.single_logs:
+                if place not in names or names[k] == place:
+                    scopes.append((k,))
+        for scope in scopes:
+            candidate = Candidate(fault=fault, place=place, logs=scope, columns=columns)
+            self.trials += fault.searched(evidence, place)
+            if not candidate.is_one_of(self.stage.accepted):
+                self.candidates.append(candidate)
+
+    def _rank(self) -> list[Candidate]:
+        """Return the candidates worth a cross-validation, the best first."""
+        stage = self.stage
+        n_added = stage.n_added
+        grams = []
+        for number, (log, columns) in enumerate(zip(stage.evidence.logs, self.stacked)):
+            stacked = stage.weighted_equations(log, number, columns[:, :, n_added:])
+            flat = stacked.reshape(-1, stacked.shape[2])
+            grams.append(flat.T @ flat)
+        n_model = stage.baseline.sums.n_columns
+        model = list(range(n_model))
+        z = []
+        for candidate in self.candidates:
+            columns_here = [n_model - n_added + k for k in candidate.columns]
+            chosen = [*model, *columns_here, -1]
+            inside = np.sum([grams[k][np.ix_(chosen, chosen)] for k in candidate.logs], axis=0)
+            z.append(explained_squares(stage, inside, len(columns_here)))
+        order = np.argsort(z)[::-1]
+        kept = [int(k) for k in order[:MAX_SCREENED] if z[k] > MIN_SCREENED_Z]
+        return [self.candidates[k] for k in kept]
+
+    def sums(self, candidates: Sequence[Candidate]) -> dict[Candidate, BlockSums]:
+        """Return the sums of the model with each candidate, zero outside its scope."""
+        stage = self.stage
+        needed = sorted({k for candidate in candidates for k in candidate.columns})
+        chosen = [*range(stage.n_added), *needed]
+        columns = [each[:, :, chosen] for each in self.stacked]
+        sums = block_sums(stage.evidence.logs, stage.labels, columns)
+        first = sums.n_parameters + stage.n_added
+        restricted = {}
+        for candidate in candidates:
+            place = [first + needed.index(k) for k in candidate.columns]
+            model = [*range(first), *place, sums.n_columns]
+            grams = sums.grams[:, :, model][:, :, :, model]
+            outside = ~stage.scope(candidate.logs)
+            own = np.arange(first, first + len(place))
+            for k in own:
+                grams[outside, :, k, :] = 0.0
+                grams[outside, :, :, k] = 0.0
+            restricted[candidate] = replace(sums, grams=grams)
+        return restricted
+
+
+def explained_squares(stage: Stage, gram: FloatArray, n_columns: int) -> float:
+    """Return the root of the fall of the squared error by some columns, in units of the noise.
+
+    Args:
+        stage: With the fit of the model to all blocks.
+        gram: Of [model, columns, effort] inside the scope of the columns, (c, c).
+        n_columns: Number of the columns.
+    """
+    fit = stage.whole_fit
+    n_model = len(fit.scale)
+    model = slice(0, n_model)
+    columns = slice(n_model, n_model + n_columns)
+    score = gram[columns, model] @ fit.residual[:-1] + gram[columns, -1]
+    cross = gram[columns, model] / fit.scale
+    free = gram[columns, columns] - cross @ fit.inverse @ cross.T
+    power = np.diag(gram)[columns]
+    seen = np.diag(free) > 1e-8 * np.maximum(power, TINY)
+    if not seen.any():
+        return 0.0
+    scale = np.sqrt(np.diag(free)[seen])
+    unit = free[np.ix_(seen, seen)] / np.outer(scale, scale)
+    values, vectors = np.linalg.eigh(unit)
+    large = values > 1e-8
+    projected = vectors[:, large].T @ (score[seen] / scale)
+    return float(np.sqrt(np.sum(projected**2 / values[large])))
