@@ -5,7 +5,7 @@ explanation), both of the recorded effort on the same equations, fitted to all o
 An explanation is accepted if
 
 - the mean gain exceeds the Student quantile times its standard error over the blocks of its
-  scope, corrected for everything that was tried (family-wise 1 %),
+  scope, or over all blocks, corrected for everything that was tried (family-wise 1 %),
 - it is material: it changes some effort by at least 0.5 % of its rms, or a parameter by more
   than its standard error and 1 %,
 - it also lowers the error of whole logs (with one log: halves) that it was not fitted to,
@@ -208,11 +208,12 @@ class Baseline:
         before = self.validation()
         after = _rescaled(cross_validate(sums, columns), scale)
         gains = log_gain(before, after, self.sums.floor)
-        mean, t, n = student_t(gains[scope], log[scope])
+        mean, t, limit = self._tested(gains, scope, trials)
         folds = log_folds(log, scope)
         whole_before = self.validation(folds)
-        first_block = np.unique(folds, return_index=True)[1]
-        whole_after = _rescaled(cross_validate(sums, columns, folds=folds), scale[first_block])
+        fold_scale = np.ones((int(folds.max()) + 1, scale.shape[1]))
+        fold_scale[folds] = scale  # the same in all blocks of a fold
+        whole_after = _rescaled(cross_validate(sums, columns, folds=folds), fold_scale)
         by_log = log_gain(whole_before, whole_after, fold_floor(self.sums.floor, folds))
         inside = by_log[: len(by_log) - int((~scope).any())]
         outside = gains[~scope]
@@ -223,12 +224,32 @@ class Baseline:
             scope=scope,
             mean=mean,
             t=t,
-            threshold=threshold(trials, n),
+            threshold=limit,
             logs=inside[np.isfinite(inside)],
             outside=float(outside.mean()) if len(outside) else 0.0,
             before=relative_error(before, power, scope),
             after=relative_error(after, power, scope),
         )
+
+    def _tested(
+        self, gains: FloatArray, scope: BoolArray, trials: int
+    ) -> tuple[float, float, float]:
+        """Return mean and Student t of gains, and the threshold of t.
+
+        A fault in a part of the logs is tested on the blocks of that part and on all blocks,
+        because it spoils the prediction of the others too: two trials, of which the better
+        one counts.
+        """
+        log = self.sums.log
+        if scope.all():
+            mean, t, n = student_t(gains, log)
+            return mean, t, threshold(trials, n)
+        tests = []
+        for blocks in (scope, np.ones_like(scope)):
+            mean, t, n = student_t(gains[blocks], log[blocks])
+            limit = threshold(2 * trials, n)
+            tests.append((t / limit, mean, t, limit))
+        return max(tests)[1:]
 
 
 def _rescaled(validation: CrossValidation, scale: FloatArray) -> CrossValidation:

@@ -282,13 +282,12 @@ def payload_columns(log: FittedLog, place: str) -> FloatArray:
 
 def compensated_weight(log: FittedLog, place: str) -> FloatArray:
     """Return minus the efforts that gravity causes according to the robot file, (t, r)."""
-    model = log.model
-    names = (*model.mechanism.standard.names,)
-    values = model.mechanism.standard.values
-    used = np.flatnonzero(values)
-    columns = log.fitted.gravity_columns(log.motion.q, [names[k] for k in used])
-    gravity = np.array(model.mechanism.gravity)
-    return -np.asarray(np.einsum("k,tkrp,p->tr", gravity, columns, values[used]))
+    mechanism = log.model.mechanism
+    load = np.zeros(len(log.model.load_columns))
+    weight = log.fitted.weight_by_gravity(
+        log.motion.q, np.nan_to_num(mechanism.standard.values), load
+    )
+    return -np.asarray(np.einsum("k,tkr->tr", np.array(mechanism.gravity), weight))
 
 
 def drift_columns(log: FittedLog, place: str) -> FloatArray:

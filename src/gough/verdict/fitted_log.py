@@ -35,6 +35,7 @@ from gough.processing.regressions import without_absent_payloads
 from gough.processing.valid_equations import rows_with_coulomb, valid_equations
 from gough.verdict.motor_signals import MotorSignals
 
+MASS_MOMENTS = ("m", "mx", "my", "mz")  # kinds of parameters that gravity acts on
 MAX_VERDICT_SAMPLES = 8000  # of all logs together; longer ones are averaged over neighbours
 # Equations so near to a velocity reversal are left out: a delay moves the jump of friction, and
 # no derivative describes that. [s]
@@ -96,6 +97,26 @@ class FittedModel:
         for known, value in self.known_of(payload).items():
             load = load + value * self.model.unit_load(Parameter(known))
         return chi + self.without_effect, load
+
+    @cached_property
+    def weighing(self) -> IntArray:
+        """Numbers of masses and first moments, of bodies and load: gravity acts on no others."""
+        names = (*self.model.mechanism.standard.names, *self.model.load_columns)
+        weighing = [k for k, name in enumerate(names) if Parameter(name).kind in MASS_MOMENTS]
+        return np.array(weighing, np.int64)
+
+    def weight_by_gravity(self, q: FloatArray, chi: FloatArray, load: FloatArray) -> FloatArray:
+        """Return the derivative of the rows' efforts by gravity, (t, 3, r).
+
+        Args:
+            q: All coordinates, (t, n).
+            chi: Standard parameters, (p,).
+            load: Of the platform, (10 l,).
+        """
+        names = (*self.model.mechanism.standard.names, *self.model.load_columns)
+        values = np.concatenate([chi, load])[self.weighing]
+        columns = self.gravity_columns(q, [names[k] for k in self.weighing])
+        return np.asarray(columns @ values)
 
     def gravity_columns(self, q: FloatArray, names: Sequence[Parameter]) -> FloatArray:
         """Return the derivative of the regressor by gravity, (t, 3, r, p)."""
@@ -221,11 +242,7 @@ class FittedLog:
     @cached_property
     def gravity_derivative(self) -> FloatArray:
         """Derivative of the rows' efforts by gravity, (t, 3, r)."""
-        values = np.concatenate(self.fitted.parameters(self.payload))
-        names = (*self.model.mechanism.standard.names, *self.model.load_columns)
-        used = np.flatnonzero(values)
-        columns = self.fitted.gravity_columns(self.motion.q, [names[k] for k in used])
-        return np.asarray(columns @ values[used])
+        return self.fitted.weight_by_gravity(self.motion.q, *self.fitted.parameters(self.payload))
 
     @cached_property
     def closure_map(self) -> FloatArray:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, IntArray
+from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.errors import GoughError
 from gough.core.notices import Notice
 from gough.fitting.estimate import Estimate
@@ -208,16 +208,19 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
 def prediction_variance(regressions: Sequence[Regression], estimate: Estimate) -> FloatArray:
     """Return the variance of predicting some logs, (r,). [row unit squared]
 
-    mean_t w_t^T C w_t, C the covariance of the estimate, w the equation of a joint: a motion
-    that moves what the identification hardly excited is predicted worse, and that is no
-    fault of model or machine.
+    mean_t w_t^T C w_t, C the covariance of the estimate that noise causes, w the equation of
+    a joint: a motion that moves what the identification hardly excited is predicted worse,
+    and that is no fault of model or machine. Standard errors that were widened because the
+    model is wrong must not explain that it predicts badly.
     """
+    widening = estimate.std / np.maximum(estimate.noise_std, TINY)
+    noise_covariance = estimate.covariance / np.outer(widening, widening)
     variance = np.zeros(len(regressions[0].rows))
     n_valid = np.zeros(len(regressions[0].rows))
     for regression in regressions:
         known = [k for k, name in enumerate(estimate.parameters) if name in regression.parameters]
         W = regression.select([estimate.parameters[k] for k in known]).regressor
-        C = estimate.covariance[np.ix_(known, known)]
+        C = noise_covariance[np.ix_(known, known)]
         each = np.einsum("trp,pq,trq->tr", W, C, W, optimize=True)
         variance += (each * regression.valid).sum(axis=0)
         n_valid += regression.n_valid

@@ -22,6 +22,7 @@ MIN_BAND_FREQUENCIES = 4  # in each of these bands
 # A line of the spectrum above so many times the median of its neighbours is no noise but a
 # resonance or a hum. Of 512 lines of white noise the highest is about nine times the median.
 MAX_LINE_RATIO = 10.0
+MEDIAN_FREQUENCIES = 60
 LINE_NEIGHBOURS = 1.5  # ratio of the highest to the middle frequency of the neighbours
 
 
@@ -78,14 +79,21 @@ def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | N
 
 
 def without_peaks(density: FloatArray) -> FloatArray:
-    """Return spectra (f, r) with lines cut at `MAX_LINE_RATIO` times the median of neighbours."""
-    cut = density.copy()
+    """Return spectra (f, r) with lines cut at `MAX_LINE_RATIO` times the median of neighbours.
+
+    Medians are taken at frequencies a tenth apart and interpolated.
+    """
     n = len(density)
-    for k in range(1, n):
-        first = max(1, min(int(k / LINE_NEIGHBOURS), k - MIN_BAND_FREQUENCIES))
-        last = min(n, max(int(k * LINE_NEIGHBOURS), k + MIN_BAND_FREQUENCIES) + 1)
-        usual = np.median(density[first:last], axis=0)
-        cut[k] = np.minimum(density[k], MAX_LINE_RATIO * usual)
+    centres = np.unique(np.geomspace(1, n - 1, MEDIAN_FREQUENCIES).astype(int))
+    usual = np.empty((len(centres), density.shape[1]))
+    for row, centre in enumerate(centres):
+        first = max(1, min(int(centre / LINE_NEIGHBOURS), centre - MIN_BAND_FREQUENCIES))
+        last = max(int(centre * LINE_NEIGHBOURS), centre + MIN_BAND_FREQUENCIES) + 1
+        usual[row] = np.median(density[first:last], axis=0)
+    cut = density.copy()
+    for k in range(density.shape[1]):
+        most = MAX_LINE_RATIO * np.interp(np.arange(n), centres, usual[:, k])
+        cut[1:, k] = np.minimum(density[1:, k], most[1:])
     return cut
 
 

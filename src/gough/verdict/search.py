@@ -176,7 +176,7 @@ class Search:
         above_noise = unexplained > MATERIAL_EFFORT_CHANGE
         faults = self.faults
         if not above_noise:
-            faults = [fault for fault in faults if fault.name in PRINTED_FAULTS]
+            faults = [fault for fault in faults if fault.undo or fault.name in PRINTED_FAULTS]
         self.screen = Screen(stage, faults, self.single_logs)
         screens = [self.screen]
         self.trials = self.screen.trials + len(self.discrete) * (1 + len(self.single_logs))
@@ -198,6 +198,15 @@ class Search:
         least = ALTERNATIVE_GAIN * max(each.gain.total for each in accepted)
         likely = [each for each in linear if each.gain.significant or each.gain.total > least]
         return explanations + self._with_refined_sizes(stage, likely)
+
+    def _trials_of(self, fault: Fault | DiscreteFault) -> int:
+        """Return how many explanations a fault is the best of.
+
+        What the signals themselves show was not searched for in the residual.
+        """
+        if isinstance(fault, Fault) and fault.near_size is not None:
+            return sum(len(log.jumps) for log in self.evidence.logs)
+        return self.trials
 
     def _unexplained_at(self, stage: Stage) -> float:
         """Return the rms over rows of the error above noise, over the effort, of a stage."""
@@ -258,7 +267,7 @@ class Search:
         """Return a candidate with its size to first order, if it predicts better."""
         columns = range(sums.n_columns)
         scope = stage.scope(candidate.logs, candidate.fault.segment)
-        gain = stage.baseline.gain(sums, columns, scope, self.trials)
+        gain = stage.baseline.gain(sums, columns, scope, self._trials_of(candidate.fault))
         if not gain.better:
             return None
         validation = cross_validate(sums, columns)
@@ -356,7 +365,7 @@ class Search:
             sums,
             range(sums.n_columns),
             scope,
-            self.trials,
+            self._trials_of(trial.fault),
             effort_scale=effort_scale(stage.evidence, trial, stage.block_log),
         )
         validation = cross_validate(sums, range(sums.n_columns))
@@ -380,7 +389,7 @@ class Search:
             sums,
             range(sums.n_columns),
             without.scope(last.logs, last.segment),
-            self.trials,
+            self._trials_of(last.fault),
             effort_scale=effort_scale(without.evidence, last, without.block_log),
         )
 
