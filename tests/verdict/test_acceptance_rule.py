@@ -299,13 +299,23 @@ def test_a_fault_in_one_log_is_judged_on_its_blocks() -> None:
     scope = problem.log == 1
     gain = gain_of(problem, trials=100, scope=scope)
     assert gain.significant
-    assert gain.threshold == pytest.approx(threshold(100, 12))
+    in_scope = student_t(gain.blocks[scope], problem.log[scope])
+    assert (gain.mean, gain.t) == (in_scope[0], in_scope[1])
+    assert gain.threshold == threshold(200, 12)  # tested on all blocks too
     expected = relative_error(
         cross_validate(problem.sums, range(N_PARAMETERS)), problem.sums.effort_power, scope
     )
     assert gain.before == pytest.approx(expected)
     assert gain.after < gain.before
     assert gain.outside > 0  # the parameters become better
+
+
+def test_a_fault_in_part_of_the_logs_is_also_tested_on_all_blocks() -> None:
+    """Two trials: the better one, over its threshold for twice as many explanations."""
+    gain = gain_of(Problem(size=3.0, n_logs=4, inside=(0,)), 50, np.arange(N_BLOCKS) < 3)
+    everywhere = student_t(gain.blocks, np.arange(N_BLOCKS) * 4 // N_BLOCKS)
+    assert gain.threshold == threshold(100, N_BLOCKS)  # three blocks alone accept nothing
+    assert (gain.mean, gain.t) == (everywhere[0], everywhere[1])
 
 
 @pytest.mark.parametrize(

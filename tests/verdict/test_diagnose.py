@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough import identify
 from gough.core.errors import GoughError, InvalidInput
 from gough.engine import Model
 from gough.identification.diagnosis import Diagnosis, NamedFault
@@ -135,6 +136,13 @@ def test_positions_with_which_loops_do_not_close_are_named(five_bar: Model, logs
     assert (fault.name, fault.place, fault.level) == ("position unit", "all motors", "error")
     assert fault.size == (pytest.approx(180 / np.pi),)
     assert diagnosis.notices[0].rule == "loops"
+
+
+def test_identify_says_why_loops_do_not_close(five_bar: Model, logs: Logs) -> None:
+    with pytest.raises(GoughError, match=r"all motors is 57\.2958 times too large") as caught:
+        identify(five_bar, [positions(np.rad2deg)(log) for log in logs])
+    (notice,) = caught.value.numbers["notices"]  # type: ignore[misc]
+    assert (notice.rule, notice.where, notice.level) == ("position unit", "all motors", "error")
 
 
 def test_a_log_that_nothing_makes_close_gives_its_own_error(five_bar: Model, logs: Logs) -> None:

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
+from gough.core.signals import power_density
 from gough.fitting.estimate import Estimate, UncertaintyComponent
 from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.regression import Regression
 from gough.identification.validation import Validation, is_well_conditioned
 from gough.logs.recording import Recording
-from gough.verdict.noise import NoisePower, mean_noise_power, noise_power
+from gough.verdict.judge import prediction_variance
+from gough.verdict.noise import NoisePower, mean_noise_power, noise_power, without_peaks
 from gough.verdict.rules import (
     Misfit,
     error_notices,
@@ -182,6 +184,43 @@ def test_a_prediction_is_judged_by_the_worst_joint(
         assert notices[0].numbers["error"] == pytest.approx(relative[1])
 
 
+@pytest.mark.parametrize(
+    ("deviation", "rule"),
+    [(0.0, "held-out error"), (0.2, "held-out error"), (0.5, "not determined")],
+)
+def test_an_error_within_two_standard_errors_of_the_prediction_is_one_of_the_parameters(
+    deviation: float, rule: str
+) -> None:
+    """Efforts of 10: an error of 1, of which 0.866 is above 5 % of the effort."""
+    validation = made_validation((0.1, 0.01), (1.0, 0.1))
+    variance = np.array([deviation**2, 0.0])
+    noise = known_noise([0.0, 0.0])
+    (notice,) = warn_if_badly_predicted(validation, noise, variance)
+    assert (notice.rule, notice.level, notice.where) == (rule, "warning", "a")
+
+
+def test_the_variance_of_a_prediction_is_that_of_noise_alone() -> None:
+    """Standard errors that errors of the model have widened explain no error of the model."""
+    estimate = made_estimate([1.0, 2.0], [0.1, 0.2])
+    rng = np.random.default_rng(0)
+    regression = Regression(
+        regressor=rng.standard_normal((50, 2, 2)),
+        effort=np.zeros((50, 2)),
+        parameters=estimate.parameters,
+        units=estimate.units,
+        rows=ROWS,
+        row_units=ROW_UNITS,
+    )
+    W = regression.regressor
+    expected = ((W * np.array([0.1, 0.2])) ** 2).sum(axis=2).mean(axis=0)
+    np.testing.assert_allclose(prediction_variance([regression], estimate), expected)
+    narrow = UncertaintyComponent(
+        kind="hac", std=estimate.std / 3, degrees_of_freedom=np.full(2, 9.0)
+    )
+    widened = replace(estimate, uncertainty="logs", sources=(narrow,))
+    np.testing.assert_allclose(prediction_variance([regression], widened), expected / 9)
+
+
 def test_without_held_out_logs_nothing_was_predicted() -> None:
     validation = made_validation((0.5, 0.5), predicts="not tested")
     (notice,) = warn_if_badly_predicted(validation, None)
@@ -288,6 +327,20 @@ def test_an_error_of_the_model_is_not_taken_for_noise() -> None:
         assert power is not None
         assert np.sqrt(power.least[0]) < 0.06
         assert np.sqrt(power.most[0]) < 0.16
+
+
+def test_a_resonance_is_not_taken_for_noise() -> None:
+    """White noise of variance 1, and a narrow peak of variance 8 above the motion."""
+    rng = np.random.default_rng(0)
+    white = rng.standard_normal((8192, 1))
+    pole = 0.99 * np.exp(2j * np.pi * 0.15)
+    ringing = lfilter([1.0], [1.0, -2 * pole.real, abs(pole) ** 2], rng.standard_normal(8192))
+    ringing = ringing[:, None] * np.sqrt(8) / ringing.std()
+    _, quiet = power_density(white, 1024)
+    _, loud = power_density(white + ringing, 1024)
+    assert without_peaks(quiet).sum() == pytest.approx(quiet.sum(), rel=0.01)
+    assert loud.sum() > 8 * quiet.sum()
+    assert without_peaks(loud).sum() < 3 * quiet.sum()
 
 
 def test_a_motion_that_fills_the_band_hides_the_noise() -> None:

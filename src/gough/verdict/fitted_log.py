@@ -40,6 +40,7 @@ MAX_VERDICT_SAMPLES = 8000  # of all logs together; longer ones are averaged ove
 # Equations so near to a velocity reversal are left out: a delay moves the jump of friction, and
 # no derivative describes that. [s]
 REVERSAL_GUARD = 0.02
+JUMP_GUARD = 2.0  # the same for jumps of positions, over the cut-off of their low-pass
 # Joints below this fraction of their top speed are near a reversal.
 SLOW_FRACTION = 0.02
 # Fraction of a row's valid equations that has to remain after that.
@@ -499,6 +500,16 @@ class FittedLog:
         mask[:, few] = before[:, few]
         return replace(self, regression=replace(self.regression, mask=mask))
 
+    def away_from_jumps(self) -> FittedLog:
+        """Return the log without equations near jumps of positions, whose filter rings there."""
+        if not self.jumps or self.periodic or self.cutoff is None:
+            return self
+        time = np.asarray(self.motion.time)[self.sample_numbers]
+        mask = self.regression.valid.copy()
+        for jump in self.jumps:
+            mask[np.abs(time - jump.time) < JUMP_GUARD / self.cutoff] = False
+        return replace(self, regression=replace(self.regression, mask=mask))
+
 
 def close_along_path(model: Model, position: FloatArray, near: FloatArray | None) -> FloatArray:
     """Return all coordinates (t, n) from motors (t, m) that may move far between samples.
@@ -606,7 +617,7 @@ def evidence_of(
             jumps=() if log.matched is None else log.matched.jumps,
         )
         short = fitted_log.averaged(max(MAX_VERDICT_SAMPLES // len(processed), 200))
-        logs.append(short.away_from_reversals())
+        logs.append(short.away_from_reversals().away_from_jumps())
     return Evidence(fitted=fitted, logs=tuple(logs))
 
 

@@ -173,20 +173,16 @@ class Search:
         cause as well.
         """
         unexplained = self._unexplained_at(stage)
-        above_noise = unexplained > MATERIAL_EFFORT_CHANGE
-        faults = self.faults
-        if not above_noise:
-            faults = [fault for fault in faults if fault.undo or fault.name in PRINTED_FAULTS]
-        self.screen = Screen(stage, faults, self.single_logs)
-        screens = [self.screen]
-        self.trials = self.screen.trials + len(self.discrete) * (1 + len(self.single_logs))
-        if above_noise and self.with_discrete:
-            more = [*self.geometry, *segment_faults(stage)]
-            screens.append(Screen(stage, more, ()))
-            self.trials += screens[-1].trials
-        explanations = []
-        if above_noise:
-            explanations += self._effort_factors(stage)
+        if unexplained <= MATERIAL_EFFORT_CHANGE:
+            # within the noise only faults of the recording are tried, and all if one is seen
+            likely = [each for each in self.faults if each.undo or each.name in PRINTED_FAULTS]
+            self.screen = Screen(stage, likely, self.single_logs)
+            self.trials = self.screen.trials
+            seen = self._continuous(stage, self.screen)
+            if not any(each.gain.significant for each in seen):
+                return []
+        screens = self._all_screens(stage)
+        explanations = self._effort_factors(stage)
         if unexplained > MIN_DISCRETE_ERROR:
             explanations += self._discrete(stage)
         linear = []
@@ -196,8 +192,19 @@ class Search:
         if not accepted:
             return []
         least = ALTERNATIVE_GAIN * max(each.gain.total for each in accepted)
-        likely = [each for each in linear if each.gain.significant or each.gain.total > least]
-        return explanations + self._with_refined_sizes(stage, likely)
+        alternatives = [each for each in linear if each.gain.significant or each.gain.total > least]
+        return explanations + self._with_refined_sizes(stage, alternatives)
+
+    def _all_screens(self, stage: Stage) -> list[Screen]:
+        """Return the screens of all continuous faults, and count everything that is tried."""
+        self.screen = Screen(stage, self.faults, self.single_logs)
+        screens = [self.screen]
+        self.trials = self.screen.trials + len(self.discrete) * (1 + len(self.single_logs))
+        if self.with_discrete:
+            more = [*self.geometry, *segment_faults(stage)]
+            screens.append(Screen(stage, more, ()))
+            self.trials += screens[-1].trials
+        return screens
 
     def _trials_of(self, fault: Fault | DiscreteFault) -> int:
         """Return how many explanations a fault is the best of.
