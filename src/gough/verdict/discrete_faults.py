@@ -208,3 +208,15 @@ def within_limits(model: Model, position: FloatArray, before: FloatArray | None 
     if before is not None:
         now &= ~outside(before)
     return not now.any()
+
+
+def within_speed_limits(model: Model, velocity: FloatArray, before: FloatArray) -> bool:
+    """Return whether motors (t, a) are not faster than the robot file allows, or were so before."""
+    for k, name in enumerate(model.mechanism.actuated):
+        limit = model.mechanism.joint(name).limits.velocity
+        if limit is None:
+            continue
+        fastest = (1 + LIMIT_MARGIN) * limit
+        if np.abs(velocity[:, k]).max() > fastest >= np.abs(before[:, k]).max():
+            return False
+    return True

@@ -21,7 +21,12 @@ from gough.verdict.acceptance import (
     tied,
 )
 from gough.verdict.blocks import BlockSums, block_labels, block_sums, cross_validate, row_weights
-from gough.verdict.discrete_faults import DiscreteFault, discrete_faults, within_limits
+from gough.verdict.discrete_faults import (
+    DiscreteFault,
+    discrete_faults,
+    within_limits,
+    within_speed_limits,
+)
 from gough.verdict.effort_factors import effort_factor
 from gough.verdict.explanation import Candidate, Explanation, corrected, effort_scale
 from gough.verdict.faults import (
@@ -460,6 +465,8 @@ class Search:
                 continue
             signals = fault.undo(log.signals)
             if not within_limits(log.model, signals.position, log.signals.position):
+                return None
+            if not within_speed_limits(log.model, signals.velocity, log.signals.velocity):
                 return None
             changed = log.with_signals(signals)
             if changed is None:
