@@ -104,7 +104,7 @@ PHRASES = {
     "missing term": "^(?!.*along the log).*(friction|spring|offset|ripple|term)",
 }
 # Faults whose smallest noticed size is printed with an `ok`.
-ANNOUNCED = ("effort scale", "encoder offset", "effort delay", "payload", "tilt")
+ANNOUNCED = ("effort scale", "encoder offset", "effort delay", "payload", "tilt", "no gravity")
 # Warnings that a log is too short or too slow for the parameters: counted apart.
 NOT_DETERMINED = frozenset({"conditioning", "not determined", "few samples"})
 FILE_ERRORS = (0.0, 0.1, 0.25, 0.5)
@@ -311,9 +311,10 @@ def is_announced(draft: Draft, notices: Iterable[Notice]) -> bool:
             return False
         smallest = limits[0].numbers.get(rule, np.inf)
         neutral = 1.0 if rule == "effort scale" else 0.0
-        if draft.sizes and min(abs(size - neutral) for size in draft.sizes) > smallest:
+        sizes = [1.0] if rule == "no gravity" else draft.sizes  # all of the weight
+        if sizes and min(abs(size - neutral) for size in sizes) > smallest:
             return False
-        if not draft.sizes and np.isfinite(smallest):
+        if not sizes and np.isfinite(smallest):
             return False
     return True
 

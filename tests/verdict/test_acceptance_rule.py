@@ -251,6 +251,17 @@ def test_blocks_that_are_like_their_neighbours_count_less() -> None:
     )
 
 
+def test_logs_that_gain_differently_are_no_neighbours_that_are_alike() -> None:
+    rng = np.random.default_rng(0)
+    gains = np.where(np.arange(40) < 20, 2.0, 1.0) + 0.3 * rng.standard_normal(40)
+    logs = np.repeat([0, 1], 20)
+    _, t, n = student_t(gains, logs)
+    expected = stats.ttest_1samp(gains, 0.0).statistic
+    assert n == 40
+    assert t == pytest.approx(expected, rel=0.2)  # the usual one but for a correlation by chance
+    assert student_t(gains, np.zeros(40, int))[1] < 0.5 * expected
+
+
 def test_one_block_shows_nothing() -> None:
     assert student_t(np.array([3.0, np.nan]), np.zeros(2, int)) == (0.0, 0.0, 1)
 
@@ -324,6 +335,8 @@ def test_a_fault_in_part_of_the_logs_is_also_tested_on_all_blocks() -> None:
         ({}, True),
         ({"t": 2.9}, False),
         ({"mean": -0.1}, False),
+        ({"explained": 0.0049}, False),
+        ({"explained": 0.0051}, True),
         ({"logs": np.array([-0.1, 0.05])}, False),
         ({"logs": np.array([-0.02, 0.5])}, False),
         ({"logs": np.array([-0.005, 0.5])}, True),
@@ -342,6 +355,7 @@ def test_every_condition_of_the_rule_has_to_hold(change: dict, significant: bool
         outside=0.0,
         before=0.2,
         after=0.1,
+        explained=0.17,
     )
     assert replace(gain, **change).significant == significant
 

@@ -28,6 +28,7 @@ GAIN = Gain(
     outside=0.0,
     before=0.06,
     after=0.02,
+    explained=0.05,
 )
 
 

@@ -7,7 +7,7 @@ An explanation is accepted if
 - the mean gain exceeds the Student quantile times its standard error over the blocks of its
   scope, or over all blocks, corrected for everything that was tried (family-wise 1 %),
 - it is material: it changes some effort by at least 0.5 % of its rms, or a parameter by more
-  than its standard error and 1 %,
+  than its standard error and 1 %, and takes away an error of 0.5 % of some effort,
 - it also lowers the error of whole logs (with one log: halves) that it was not fitted to,
 - outside its scope nothing becomes worse.
 """
@@ -52,6 +52,7 @@ class Gain:
     outside: float  # mean gain of the blocks outside the scope; 0 if there are none
     before: float  # rms over joints of the relative error without the explanation, in the scope
     after: float  # and with it
+    explained: float  # largest of the joints: error that it takes away, over the rms effort
 
     @property
     def significant(self) -> bool:
@@ -60,9 +61,10 @@ class Gain:
 
     @property
     def better(self) -> bool:
-        """Whether it predicts better, also whole logs, and nothing gets worse."""
+        """Whether it predicts better by what matters, also whole logs, and nothing gets worse."""
         return bool(
             self.mean > 0
+            and self.explained >= MATERIAL_EFFORT_CHANGE
             and self.logs.mean() > 0
             and (len(self.logs) < 2 or self.logs.min() > OUTSIDE_TOLERANCE)
             and self.outside > OUTSIDE_TOLERANCE
@@ -95,7 +97,9 @@ def student_t(gains: FloatArray, logs: IntArray) -> tuple[float, float, int]:
     """Return mean, mean over standard error, and number of the gains of blocks, (b,).
 
     Neighbours in a log that are alike count less: with their correlation rho > 0 the
-    variance of the mean is (1 + rho) / (1 - rho) times that of independent blocks.
+    variance of the mean is (1 + rho) / (1 - rho) times that of independent blocks. It is the
+    correlation of deviations from the mean of their log: logs that gain differently are not
+    neighbours that are alike.
 
     Args:
         gains: NaN where a block has no equations.
@@ -110,11 +114,15 @@ def student_t(gains: FloatArray, logs: IntArray) -> tuple[float, float, int]:
     mean = float(gains.mean())
     deviation = gains - mean
     variance = float(deviation @ deviation) / (n - 1)
+    within = gains.copy()
+    for log in np.unique(logs):
+        within[logs == log] -= gains[logs == log].mean()
     neighbours = logs[1:] == logs[:-1]
-    products = (deviation[1:] * deviation[:-1])[neighbours]
+    products = (within[1:] * within[:-1])[neighbours]
+    power = float(within @ within) / (n - 1)
     rho = 0.0
-    if neighbours.any() and variance > 0:
-        rho = float(products.mean()) / variance
+    if neighbours.any() and power > 0:
+        rho = float(products.mean()) / power
     rho = float(np.clip(rho, 0.0, 0.9))
     error = np.sqrt(variance * (1 + rho) / (1 - rho) / n)
     return mean, mean / max(float(error), TINY), n
@@ -138,6 +146,20 @@ def relative_error(validation: CrossValidation, power: FloatArray, folds: BoolAr
     count = np.maximum(validation.n_valid[folds].sum(axis=0), 1)
     squares = validation.squares[folds].sum(axis=0) / count
     return float(np.sqrt(np.mean(squares / np.maximum(power, TINY))))
+
+
+def explained_error(
+    before: CrossValidation, after: CrossValidation, power: FloatArray, folds: BoolArray
+) -> float:
+    """Return the rms error that an explanation takes away from some row, over its effort.
+
+    The root of the largest difference of mean squares; see `relative_error`.
+    """
+    n_before = np.maximum(before.n_valid[folds].sum(axis=0), 1)
+    n_after = np.maximum(after.n_valid[folds].sum(axis=0), 1)
+    squares = before.squares[folds].sum(axis=0) / n_before
+    squares = squares - after.squares[folds].sum(axis=0) / n_after
+    return float(np.sqrt(max(float((squares / np.maximum(power, TINY)).max()), 0.0)))
 
 
 def log_folds(log: IntArray, scope: BoolArray) -> IntArray:
@@ -229,6 +251,7 @@ class Baseline:
             outside=float(outside.mean()) if len(outside) else 0.0,
             before=relative_error(before, power, scope),
             after=relative_error(after, power, scope),
+            explained=explained_error(before, after, power, scope),
         )
 
     def _tested(

@@ -26,6 +26,7 @@ PRINTED_WORDS = {
     "effort delay": "a delay of the efforts",
     PAYLOAD_FAULT: "a payload in one log",
     "tilt": "a tilt of the base",
+    "no gravity": "a weight that a controller has subtracted",
 }
 NOTICED_PROBABILITY = 0.95
 SIZE_STEPS = 60  # of the search for the smallest size, each 1.25 times the one before

@@ -31,7 +31,14 @@ CLOCK_PLACE = "clock"
 EFFORT_SCALE = "effort scale"
 PAYLOAD_FAULT = "payload"
 # Faults whose smallest noticed size is printed with an `ok`.
-PRINTED_FAULTS = (EFFORT_SCALE, "encoder offset", "effort delay", PAYLOAD_FAULT, "tilt")
+PRINTED_FAULTS = (
+    EFFORT_SCALE,
+    "encoder offset",
+    "effort delay",
+    PAYLOAD_FAULT,
+    "tilt",
+    "no gravity",
+)
 DIFFERENCE_STEP = 1e-6  # of sizes, for the derivative of `undo`
 # Speeds of Stribeck friction that are tried, as fractions of a joint's top speed.
 STRIBECK_SPEEDS = (0.02, 0.06, 0.2)

@@ -199,9 +199,11 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
     averaged = regressions[0].covariance is not None
     if noise is None and averaged:  # single samples are noisier than the mean of periods
         return notices
-    expected = np.sqrt(variance if noise is None else variance + noise.most)
+    expected = rules.PREDICTION_STANDARD_ERRORS**2 * variance
+    if noise is not None:
+        expected = expected + noise.most
     return notices + rules.warn_if_held_out_error_is_higher(
-        validation, fitted.estimate_same_filter, expected
+        validation, fitted.estimate_same_filter, np.sqrt(expected)
     )
 
 

@@ -520,6 +520,7 @@ def no_gain(stage: Stage) -> Gain:
         outside=0.0,
         before=np.nan,
         after=np.nan,
+        explained=0.0,
     )
 
 

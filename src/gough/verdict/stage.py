@@ -188,7 +188,7 @@ class Screen:
         evidence = self.stage.evidence
         n_logs = len(evidence.logs)
         names = [log.name for log in evidence.logs]
-        scopes = []
+        scopes: list[tuple[int, ...]] = []
         if fault.segment is not None:
             scopes.append((fault.segment[0],))
         elif "all logs" in fault.scopes or n_logs == 1:
