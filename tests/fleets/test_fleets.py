@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from gough.app.studies.fleet_file import read_fleet_file
 from gough.app.studies.study_file import run_step
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
 from gough.engine import Model, base_parameters
-from gough.fleets.fleet import Fleet, FleetSettings, fleet as look_at
+from gough.fleets.fleet import Fleet, FleetSettings, fleet as look_at, negative_friction
 from gough.fleets.history import FleetLog
 from gough.virtual.fleet_logs import FleetFaults, VirtualFleet
 
@@ -267,3 +268,17 @@ def test_a_generated_fleet_says_what_is_wrong(tmp_path: Path) -> None:
         truth = list(csv.DictReader(stream))
     assert {row["kind"] for row in truth} == {"drift", "fault"}
     assert len(read_fleet_file(str(tmp_path / "made" / "fleet.toml"), FleetSettings()).logs) == 8
+
+
+def test_friction_that_comes_out_negative_is_warned_of(
+    found: Fleet, five_bar: Model, motors: tuple[str, ...]
+) -> None:
+    estimate = found.histories[0].estimate
+    values = np.abs(found.common.common)
+    assert negative_friction(five_bar, estimate, replace(found.common, common=values)) == ()
+    changed = np.array(values)
+    changed[found.parameters.index(f"{motors[0]}.fv")] = -0.01
+    changed[found.parameters.index("tool.mR")] = -1.0  # no friction
+    (notice,) = negative_friction(five_bar, estimate, replace(found.common, common=changed))
+    assert notice.where == f"{motors[0]}.fv"
+    assert notice.level == "warning"

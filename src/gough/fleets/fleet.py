@@ -21,6 +21,7 @@ from gough.core.options import (
 )
 from gough.engine import Model
 from gough.engine.base import TIE_LEGS
+from gough.fitting.estimate import Estimate
 from gough.fleets.alerts import Alert, drift_alerts, fault_alerts
 from gough.fleets.hierarchy import Drifts, Hierarchy, drifts, hierarchy
 from gough.fleets.history import (
@@ -308,9 +309,29 @@ def fleet(
         trending=tuple(trends),
         false_alarms=chosen.false_alarms,
         alerts=(*drift_alerts(histories, drift, tuple(trends)), *faults),
-        notices=ordered((*notices, *unexplained)),
+        notices=ordered((*notices, *unexplained, *negative_friction(model, estimate, common))),
         observability=_observability(common, drift, len(estimate.parameters)),
     )
+
+
+def negative_friction(model: Model, estimate: Estimate, common: Hierarchy) -> tuple[Notice, ...]:
+    """Warn of coefficients of the kind that no joint can have: friction that drives it."""
+    nonnegative = {kind for kind, term in model.mechanism.terms.items() if term.nonnegative}
+    notices = []
+    for k, name in enumerate(estimate.parameters):
+        if name.kind not in nonnegative or not common.common[k] < 0:
+            continue
+        notices.append(
+            Notice(
+                rule="negative friction",
+                level="warning",
+                where=str(name),
+                text=f"{common.common[k]:.3g} +- {common.common_std[k]:.2g} {estimate.units[k]} is "
+                "negative, which no joint can have",
+                advice="ordinary motion does not determine it; do not use it",
+            )
+        )
+    return tuple(notices)
 
 
 def _histories(
