@@ -19,7 +19,12 @@ from gough.core.errors import InvalidInput, OutputError
 from gough.core.notices import Notice
 from gough.engine import Model, random_motion
 from gough.export import export
-from gough.export.contents import check_bodies, check_terms, standard_values
+from gough.export.contents import (
+    check_bodies,
+    check_terms,
+    origin_of_values,
+    standard_values,
+)
 from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.identification import Identification, load_identification
 from gough.logs.recording import Recording
@@ -54,10 +59,19 @@ def test_bodies_are_possible_and_give_the_base_parameters(
     np.testing.assert_allclose(found, result.estimates["feasible"].values, rtol=1e-12, atol=1e-15)
 
 
+def test_lines_say_which_values_are_data_and_which_the_robot_files() -> None:
+    determined = {"rod.m": 0.99, "rod.mx": 0.95, "rod.Izz": 0.5, "rod.Ixx": 0.02, "motor.fv": 1.0}
+    assert origin_of_values(result_with(determined=determined)) == [
+        "rod: m mx from data; Izz from both; Ixx from robot file",
+        "motor: fv from data",
+    ]
+
+
 def test_bodies_come_back_from_disk(result: Identification, tmp_path: Path) -> None:
     result.save(tmp_path)
     again = load_identification(tmp_path)
     assert again.bodies == result.bodies
+    assert again.determined == result.determined
     assert again.joint_terms == result.joint_terms
     content = json.loads((tmp_path / "estimate.json").read_text())
     del (

@@ -145,7 +145,8 @@ def test_clean_data_are_not_widened(estimator: Any, recordings: int, trials: int
         low, high = found.interval().T
         inside.append((low < TRUTH) & (high > TRUTH))
     assert wide <= 0.05 * trials  # one in a hundred by design, for each of two tests
-    assert np.mean(ratio) < 1.02
+    # four logs cannot show that they agree: what scatter there is enters, by a tenth on average
+    assert np.mean(ratio) < (1.02 if recordings == 1 else 1.15)
     assert_covers(inside, 0.93, 0.98)
 
 
@@ -170,6 +171,48 @@ def test_recordings_that_disagree_are_said_and_their_mean_is_covered() -> None:
     assert said == 60
     assert found.uncertainty == "logs"
     assert 0.9 <= np.mean(inside) <= 0.995
+
+
+def test_few_logs_widen_all_parameters_by_one_factor_and_many_each_its_own() -> None:
+    rng = np.random.default_rng(5)
+    logs = []
+    for k in range(10):
+        log = make(1, t=400, motion=k)
+        change = np.array([0.5, 0.0, 0.0, 0.0]) * rng.normal()
+        logs.append(replace(log, effort=log.effort + log.regressor @ change))
+    few = WeightedLeastSquares().fit(concatenate(logs[:4]))
+    by_blocks = {source.kind: source for source in few.sources}["blocks"]
+    factor = few.std / by_blocks.std
+    np.testing.assert_allclose(factor, factor[0], rtol=1e-3)
+    assert factor[0] > 1.5
+    many = WeightedLeastSquares().fit(concatenate(logs))
+    by_blocks = {source.kind: source for source in many.sources}["blocks"]
+    factor = many.std / by_blocks.std
+    assert factor[0] > 1.2 * factor[1:].max()
+
+
+def test_the_scatter_between_logs_enters_though_chance_explains_it() -> None:
+    """One factor from the surplus of all parameters; without surplus nothing changes."""
+    factors = []
+    for seed in range(8):
+        found = WeightedLeastSquares().fit(
+            concatenate([make(seed, t=400, motion=k) for k in range(3)])
+        )
+        before = {source.kind: source for source in found.sources}[found.uncertainty]
+        factors.append(found.std / before.std)
+        text = " ".join(str(notice) for notice in found.notices)
+        assert "generalise" not in text
+        assert ("no more than chance explains" in text) == (factors[-1].max() > 1 + 1e-9)
+    assert np.ptp(factors, axis=1).max() < 1e-3
+    assert 1.01 < np.max(factors) < 2
+    assert np.min(factors) == pytest.approx(1)
+
+
+def test_one_log_says_that_repeatability_was_not_tested() -> None:
+    one = WeightedLeastSquares().fit(make(t=400))
+    two = WeightedLeastSquares().fit(concatenate([make(t=400), make(1, t=400, motion=1)]))
+    assert "there is one log" in " ".join(str(notice) for notice in one.notices)
+    assert "there is one log" not in " ".join(str(notice) for notice in two.notices)
 
 
 def test_recordings_of_one_robot_are_not_said_to_disagree() -> None:

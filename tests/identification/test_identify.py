@@ -116,6 +116,28 @@ def test_the_json_form_has_the_documented_keys(everything: Identification) -> No
     assert first["std_by_source"][content["uncertainty"]] == first["std"]
 
 
+def test_the_error_over_all_samples_includes_those_that_are_not_valid(
+    everything: Identification,
+) -> None:
+    for row, residual in everything.to_dict()["residual"].items():
+        squares = np.zeros(2)
+        for fit in everything.fits:
+            if not fit.held_out:
+                k = everything.estimate.rows.index(row)
+                error = fit.measured[:, k] - fit.predicted[:, k]
+                squares += (error @ error, fit.measured[:, k] @ fit.measured[:, k])
+        assert residual["relative_all"] == pytest.approx(np.sqrt(squares[0] / squares[1]), rel=0.05)
+        assert residual["relative_all"] > residual["relative"]
+        assert residual["share"] < 1
+    assert "of all samples, rests and reversals too" in everything.summary()
+
+
+def test_a_result_of_one_log_says_that_repeatability_was_not_tested(
+    everything: Identification,
+) -> None:
+    assert any("there is one log" in str(notice) for notice in everything.notices)
+
+
 def test_a_result_comes_back_from_disk_unchanged(
     everything: Identification, tmp_path: Path
 ) -> None:

@@ -274,6 +274,8 @@ def test_the_choice_is_told_and_stored_as_plain_values(axis: Model) -> None:
     text = choice.summary()
     assert f"cut-off {choice.processing.cutoff:.4g} Hz" in text
     assert text.count("<- chosen") == 2
+    [(joint, band)] = choice.processing.dead_band.items()
+    assert f"joints count as moving above (m/s or rad/s): {joint} {band:.2g}" in text
     stored = json.loads(json.dumps(choice.to_dict()))
     assert [c["cutoff"] for c in stored["cutoffs"]] == [c.cutoff for c in choice.cutoffs]
     assert len(stored["cutoffs"][0]["errors"]) == 1

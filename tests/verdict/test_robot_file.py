@@ -12,6 +12,7 @@ from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
+from gough.identification.problems import stated_uncertainty
 from gough.mechanism import load_robot
 from gough.verdict.robot_file import (
     FileRatios,
@@ -22,7 +23,6 @@ from gough.verdict.robot_file import (
     negative_value_notices,
     prior_of,
     robot_file_notices,
-    stated_uncertainty,
 )
 
 

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput, nearest
-from gough.core.names import INERTIAL, payload_of
+from gough.core.names import INERTIAL, Parameter, payload_of
 from gough.engine import Model
+from gough.fitting.physical_consistency import DATA_FRACTION, PRIOR_FRACTION
 from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.identification import Identification
 from gough.mechanism.terms import JointState, JointTerm
@@ -40,6 +41,28 @@ def physical_result(
             estimator=result.estimator,
         )
     return result.bodies, result.joint_terms
+
+
+def origin_of_values(result: Identification) -> list[str]:
+    """Return a line for each body and joint: which of its values are data, which the file's."""
+    kinds_by_owner: dict[str, dict[str, list[str]]] = {}
+    for name, fraction in result.determined.items():
+        parameter = Parameter(name)
+        origin = "both"
+        if fraction > DATA_FRACTION:
+            origin = "data"
+        elif fraction < PRIOR_FRACTION:
+            origin = "robot file"
+        by_origin = kinds_by_owner.setdefault(parameter.owner, {})
+        by_origin.setdefault(origin, []).append(parameter.kind)
+    lines = []
+    for owner, kinds in kinds_by_owner.items():
+        origins = []
+        for origin in ("data", "both", "robot file"):
+            if origin in kinds:
+                origins.append(f"{' '.join(kinds[origin])} from {origin}")
+        lines.append(f"{owner}: {'; '.join(origins)}")
+    return lines
 
 
 def check_bodies(model: Model, bodies: Mapping[str, ArrayLike]) -> dict[str, FloatArray]:

@@ -16,7 +16,7 @@ from gough.core.documents import toml_text
 from gough.core.errors import InvalidInput, OutputError, nearest
 from gough.core.files import encode_text, require_free, write_together
 from gough.engine import Model
-from gough.export.contents import approximate_terms
+from gough.export.contents import approximate_terms, origin_of_values
 from gough.identification import Identification
 from gough.mechanism.terms import JointTerm
 
@@ -99,9 +99,12 @@ def export(
     stem = _file_stem(entry, name, model)
     model = identification.fitted(model)
     comments: list[str] = []
+    if entry.supports is not None:
+        comments += origin_of_values(identification)
     if approximate and entry.supports is not None:
-        terms, comments = approximate_terms(model, identification.joint_terms, entry.supports)
+        terms, errors = approximate_terms(model, identification.joint_terms, entry.supports)
         identification = replace(identification, joint_terms=terms)
+        comments += errors
     texts = dict(entry.write(model, identification, stem))
     first_suffix = next(iter(texts))
     for line in comments:
@@ -152,7 +155,8 @@ def to_table(identification: Identification) -> dict[str, Any]:
     and `payload` those identified, by name, with `value` and, where it was estimated,
     `std`; `bodies` (ten numbers in the order `m mx my mz Ixx Ixy Iyy Ixz Iyz Izz` about
     the body's frame) and `joint_terms` the physically consistent ones, if that estimate
-    was made.
+    was made, and `determined` the fraction of the information on each of them that is
+    the data's (1) and not the robot file's (0).
     """
     stored = identification.to_dict()
     table = {key: stored[key] for key in TABLE_KEYS}
@@ -162,6 +166,7 @@ def to_table(identification: Identification) -> dict[str, Any]:
     table["bodies"] = bodies
     terms = identification.joint_terms
     table["joint_terms"] = {name: float(terms[name]) for name in terms}
+    table["determined"] = dict(identification.determined)
     return table
 
 

@@ -52,6 +52,8 @@ SURPLUS_PROBABILITY = 0.01  # of noise alone scattering as much; below, the mode
 # five logs of a double pendulum against other pairs: rms z 1.5 without it, at worst 2.7; 0.7 and
 # 1.5 with 2 to 4
 POOLED_FREEDOM = 4.0
+# Logs from which each parameter has a scatter of its own; below, all share one inflation factor
+MIN_LOGS_BY_PARAMETER = 8
 
 
 class BlockInfluence(NamedTuple):
@@ -141,11 +143,13 @@ def estimate_covariance(
     problem holds them, with fewer from the autocorrelation of the differences between them;
     else from the scatter over groups if there are at least five and no parameter depends on
     one of them alone; else, of fewer than 2000 samples, from the autocorrelation of the
-    residuals; else it is taken as white. Then follow a block jackknife and, with several
-    logs, a jackknife over logs. Where the estimates scatter more than this noise explains
-    (`SURPLUS_PROBABILITY`, all parameters together or one alone), the surplus is added to
-    the variances: each parameter's own and that of all, weighted by their degrees of
-    freedom.
+    residuals; else it is taken as white. Then follows a block jackknife: where the estimates
+    scatter more than this noise explains (`SURPLUS_PROBABILITY`, all parameters together or
+    one alone), the surplus is added to the variances: each parameter's own and that of all,
+    weighted by their degrees of freedom. With several logs a jackknife over logs widens all
+    standard errors by one factor, whether chance could explain it or not: a few logs cannot
+    show that an experiment repeats. From `MIN_LOGS_BY_PARAMETER` logs on parameters differ,
+    as over blocks.
 
     Args:
         influence: Linearised estimator.
@@ -193,12 +197,30 @@ def estimate_covariance(
         elif probability < SURPLUS_PROBABILITY:
             chosen = widened
             notices = (*notices, *widened.notices)
+        elif kind == "logs" and (widening := _widening(widened, chosen)) > 1:
+            chosen = replace(chosen, covariance=widened.covariance)
+            text = (
+                f"estimates without single logs of {widened.count} differ no more than chance "
+                f"explains; standard errors are widened by {widening:.3g} for it"
+            )
+            notices = (*notices, _standard_errors(text))
+    if mode == "auto" and len(np.unique(influence.statistics.recording)) == 1:
+        text = "whether the estimates repeat in another log was not tested: there is one log"
+        notices = (*notices, _standard_errors(text))
     if chosen.kind == "white" and len(evaluated) > 1:
         test = evaluated[1]
         text = f"noise is taken as white: {test.count} {test.kind} do not contradict it"
         notices = (*notices, _standard_errors(text))
     sources = tuple(component.source for component in evaluated)
     return replace(chosen, notices=notices, sources=sources)
+
+
+def _widening(widened: EstimateCovariance, noise: EstimateCovariance) -> float:
+    """Return the mean ratio of standard errors to those before a jackknife."""
+    variance = np.diag(noise.covariance)
+    known = variance > 0
+    ratio = np.diag(widened.covariance)[known] / variance[known]
+    return float(np.sqrt(ratio.mean())) if known.any() else 1.0
 
 
 def _noise_covariance(
@@ -333,7 +355,8 @@ def _jackknife_covariance(
     the jackknife variance that noise would give, the surplus v / n - e is estimated for
     each parameter with its degrees of freedom d and for all together, and n (1 + surplus)
     is reported: DerSimonian and Laird's random effects, shrunk to the mean of the
-    parameters. None if that is unknown for more than half of them.
+    parameters; that mean alone where logs are few. None if that is unknown for more than
+    half of them.
     """
     scatter = _block_scatter(influence, labels, 1.0)
     count = len(np.unique(labels))
@@ -349,6 +372,12 @@ def _jackknife_covariance(
     mean_surplus = max(float(freedom @ surplus / freedom.sum()), 0.0)
     pooled = (freedom * surplus + POOLED_FREEDOM * mean_surplus) / (freedom + POOLED_FREEDOM)
     inflation = 1 + np.maximum(pooled, 0.0)
+    degrees_of_freedom = freedom + POOLED_FREEDOM
+    pooled_freedom = scatter.pooled_freedom(freedom / np.where(known, expected, 1.0))
+    if kind == "logs" and count < MIN_LOGS_BY_PARAMETER:
+        inflation = np.full(len(freedom), 1 + mean_surplus)
+        # both the variance of the noise and the factor are estimates
+        degrees_of_freedom = 1 / (1 / noise.degrees_of_freedom + 1 / pooled_freedom)
     widening = np.sqrt(float(freedom @ inflation / freedom.sum()))
     if kind == "blocks":
         text = (
@@ -363,14 +392,12 @@ def _jackknife_covariance(
         )
     widened = EstimateCovariance(
         covariance=noise.covariance * np.sqrt(np.outer(inflation, inflation)),
-        degrees_of_freedom=freedom + POOLED_FREEDOM,
+        degrees_of_freedom=degrees_of_freedom,
         kind=kind,
         count=count,
         notices=(_standard_errors(text),),
     )
     excess = ratio[known] / expected[known]
-    weight = freedom / np.where(known, expected, 1.0)
-    pooled_freedom = scatter.pooled_freedom(weight)
     probability = _probability_of_noise(noise, known, excess, freedom[known], pooled_freedom)
     return widened, probability
 

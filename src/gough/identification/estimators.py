@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from gough.core.errors import GoughError, InvalidInput
 from gough.engine import Model
@@ -72,7 +72,7 @@ class ErrorsInVariables:
 
 @dataclass(frozen=True)
 class PhysicallyConsistent:
-    """Physically consistent standard parameters nearest to the robot file's that fit the data."""
+    """Physically consistent standard parameters that fit the data and are near the robot file's."""
 
     settings: Feasible = field(default_factory=Feasible)  # of the search
 
@@ -80,7 +80,12 @@ class PhysicallyConsistent:
 
     def fit(self, problem: RobotBodyProblem) -> PhysicalEstimate:
         """Return standard parameters and the base estimate they give."""
-        settings = self.settings
+        settings = replace(
+            self.settings,
+            boxes={**problem.boxes, **self.settings.boxes},
+            members={**problem.members, **self.settings.members},
+            total_mass=self.settings.total_mass or problem.total_mass,
+        )
         if settings.nonnegative is None:
             terms = problem.model.mechanism.terms.items()
             names = tuple(name for name, term in terms if term.nonnegative)
@@ -255,19 +260,28 @@ def feasible(
     return PhysicallyConsistent(settings or Feasible()).fit(bodies)
 
 
-def physical_parameters(
-    model: Model, physical: PhysicalEstimate
-) -> tuple[dict[str, tuple[float, ...]], dict[str, float]]:
-    """Return ten inertial parameters by body, and the coefficients of the joint terms by name.
+class PhysicalParameters(NamedTuple):
+    """Physically consistent parameters by the names of the robot file."""
+
+    bodies: dict[str, tuple[float, ...]]  # ten inertial parameters by body
+    terms: dict[str, float]  # coefficients of the joint terms by name
+    # fraction of the information on each parameter that is the data's
+    determined: dict[str, float]
+
+
+def physical_parameters(model: Model, physical: PhysicalEstimate) -> PhysicalParameters:
+    """Return the physically consistent parameters by the names of the robot file.
 
     Bodies of tied legs each get the common values; a payload stays `payload.<name>`. A body
     whose parameters are tied in part only has no common values and is left out.
     """
     terms: dict[str, float] = {}
+    determined: dict[str, float] = {}
     owners: dict[str, set[str]] = {}
     for name, coefficient in zip(physical.standard.names, physical.standard.values.tolist()):
         members = (name,) if name.payload is not None else model.resolve(name)
         for member in members:
+            determined[member] = physical.determined[name]
             if name.inertial:
                 owners.setdefault(member.owner, set()).add(name.owner)
             else:
@@ -276,4 +290,4 @@ def physical_parameters(
     for body, sources in owners.items():
         if len(sources) == 1:
             bodies[body] = tuple(physical.bodies[min(sources)].tolist())
-    return bodies, terms
+    return PhysicalParameters(bodies, terms, determined)

@@ -38,6 +38,7 @@ from gough.identification.estimators import (
     AUTO_ESTIMATOR,
     ESTIMATORS,
     EstimatorRun,
+    PhysicalParameters,
     physical_parameters,
     select_estimators,
     selection_estimator,
@@ -66,6 +67,7 @@ from gough.identification.stated_values import stated_payload_notices
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
 from gough.identification.validation import (
+    error_of_all_samples,
     validate,
     validate_on,
     with_same_filter,
@@ -174,7 +176,7 @@ def fit_logs(
         estimators,
         {
             PeriodicProblem: lambda: _period_problem(experiment, problem, whole, brief=brief),
-            BodyProblem: lambda: _body_problem(experiment, problem, run, settings.tie_legs),
+            BodyProblem: lambda: _body_problem(experiment, problem, run, settings),
             SimulationProblem: lambda: _simulation_problem(experiment),
         },
     )
@@ -353,12 +355,12 @@ def _period_problem(
 
 
 def _body_problem(
-    experiment: Experiment, problem: Any, run: EstimatorRun, tie_legs: bool
+    experiment: Experiment, problem: Any, run: EstimatorRun, settings: IdentifySettings
 ) -> RobotBodyProblem:
     """Return the linear problem of the bodies; with drive gains that of the unloaded robot."""
     base = experiment.base
     if isinstance(problem, GainProblem):
-        base = base_parameters(experiment.model, tie_legs=tie_legs)
+        base = base_parameters(experiment.model, tie_legs=settings.tie_legs)
         unloaded = []
         for regression, log in zip(experiment.regressions, experiment.processed):
             if log.payload is None:
@@ -370,7 +372,13 @@ def _body_problem(
             start = GaussMarkov().fit(problem)
         except GoughError:
             start = WeightedLeastSquares().fit(problem)
-    return RobotBodyProblem(model=experiment.model, base=base, regression=problem, start=start)
+    return RobotBodyProblem(
+        model=experiment.model,
+        base=base,
+        regression=problem,
+        start=start,
+        total_mass=settings.total_mass,
+    )
 
 
 def _simulation_problem(experiment: Experiment) -> SimulatedLogs:
@@ -448,12 +456,11 @@ def _validate(
     """Validate the estimate that was asked for, and collect the result."""
     name = run.result_name(settings.estimator)
     estimates = {}
-    bodies: dict[str, tuple[float, ...]] = {}
-    terms: dict[str, float] = {}
+    physical = PhysicalParameters({}, {}, {})
     for key, estimate in run.estimates.items():
         if isinstance(estimate, PhysicalEstimate):
-            if not bodies:
-                bodies, terms = physical_parameters(experiment.model, estimate)
+            if not physical.bodies:
+                physical = physical_parameters(experiment.model, estimate)
             estimate = estimate.estimate
         estimates[key] = estimate
     estimate = add_position_noise_effects(experiment, estimates[name])
@@ -497,8 +504,10 @@ def _validate(
         known=experiment.known,
         nominal_gains=experiment.gains,
         gain_units=gain_units(experiment.model, experiment.recordings[0]),
-        bodies=bodies,
-        joint_terms=terms,
+        bodies=physical.bodies,
+        joint_terms=physical.terms,
+        determined=physical.determined,
+        relative_all=_error_by_row(estimate, experiment),
         fits=fits,
         quality=quality,
         digests=dict(zip(quality, fingerprints)),
@@ -512,6 +521,12 @@ def _validate(
         held_out=held_out,
         estimate_same_filter=same_filter,
     )
+
+
+def _error_by_row(estimate: Estimate, experiment: Experiment) -> dict[str, float]:
+    """Return the error over the effort of all samples of the identification logs, by row."""
+    errors = error_of_all_samples(estimate, experiment.regressions)
+    return dict(zip(estimate.rows, errors.tolist()))
 
 
 def _data_quality(

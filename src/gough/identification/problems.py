@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.trajectory import Sampled
 from gough.engine import Model, standard_from_base
 from gough.fitting.estimate import Estimate
+from gough.fitting.nearest_bodies import Box
 from gough.fitting.problem import LinearProblem
 from gough.identification.likelihood import (
     CutoffResult,
@@ -65,14 +68,48 @@ class RobotBodyProblem:
     base: BaseParameters  # its base parameters
     regression: LinearProblem  # the linear problem
     start: Estimate  # an estimate of it
+    total_mass: float | None = None  # of all bodies of the robot, if it was weighed [kg]
 
     @property
     def prior(self) -> ParameterTable:
-        """Standard parameters of the robot file."""
+        """Standard parameters of the robot file, with the uncertainty that it states."""
+        values = self.model.values(self.base.standard)
+        relative = np.array([stated_uncertainty(self.model, name) for name in self.base.standard])
         return ParameterTable(
             names=self.base.standard,
-            values=self.model.values(self.base.standard),
+            values=values,
+            std=np.nan_to_num(relative * np.abs(values)),
         )
+
+    @property
+    def members(self) -> dict[str, int]:
+        """How many bodies each mass stands for; none for that of a payload."""
+        count = {}
+        for name in self.base.standard:
+            count[name] = 0 if name.payload is not None else len(self.model.resolve(name))
+        return count
+
+    @property
+    def boxes(self) -> dict[str, Box]:
+        """Boxes of the robot file that hold all mass of a body, by body or tied body."""
+        given = {body.name: body.box for body in self.model.mechanism.bodies}
+        boxes = {}
+        for name in self.base.standard:
+            if not name.inertial or name.payload is not None:
+                continue
+            box = given[self.model.resolve(name)[0].owner]
+            if box is not None:
+                boxes[name.owner] = box
+        return boxes
+
+
+def stated_uncertainty(model: Model, standard: Parameter) -> float:
+    """Return the relative uncertainty that the robot file states of a parameter; NaN if none."""
+    relative = np.nan
+    for pattern, number in model.mechanism.uncertainty:
+        if any(fnmatchcase(member, pattern) for member in model.resolve(standard)):
+            relative = number
+    return relative
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -123,6 +123,12 @@ class Identification(Record):
     bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     # coefficients of joint terms estimated with them
     joint_terms: Mapping[str, float] = field(default_factory=dict)
+    # fraction of the information on each of these parameters that is the data's: 1 is the data's,
+    # 0 the robot file's
+    determined: Mapping[str, float] = field(default_factory=dict)
+    # rms residual over rms effort of all samples of the identification logs, rests and reversals
+    # too, by row
+    relative_all: Mapping[str, float] = field(default_factory=dict)
     # `[[term]]` tables of the joint terms that were added to those of the robot file
     added_terms: str = ""
     # of joint terms that were fitted
@@ -387,6 +393,8 @@ class Identification(Record):
                 "relative": float(estimate.residual_relative[k]),
                 "share": int(estimate.n_valid[k]) / samples,
             }
+            if row in self.relative_all:
+                residual[row]["relative_all"] = self.relative_all[row]
         return residual
 
     def summary(self) -> str:
@@ -395,6 +403,9 @@ class Identification(Record):
         if self.diagnosis is not None:
             lines += ["", self.diagnosis.summary()]
         lines += ["", self.estimate.summary(notices=False)]
+        if self.relative_all:
+            errors = [f"{row} {100 * e:.3g} %" for row, e in self.relative_all.items()]
+            lines += [f"of all samples, rests and reversals too: {', '.join(errors)}"]
         if self.constants.values:
             lines += ["", self.constants.summary()]
         if self.choice is not None:

@@ -54,6 +54,13 @@ class IdentifySettings(Settings):
         "of them; the result and the robot file beside it then have them.",
         choices=lambda: (GIVEN_TERMS, AUTO_TERMS),
     )
+    total_mass: float | None = option(
+        None,
+        "Mass of all moving bodies of the robot together, if it was weighed (to about 1 %); the "
+        "physically consistent estimate then has it.",
+        unit="kg",
+        above=0,
+    )
     gains: Mapping[str, float] | None = option(
         None,
         "Drive gains, motor=value; the robot file's by default.",

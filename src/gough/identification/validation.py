@@ -224,8 +224,6 @@ def validate(
     valid = np.concatenate([block.valid for block in held_out])
     rms = _valid_rms(residual, valid)
     relative = rms / np.maximum(_valid_rms(effort, valid), MIN_EFFORT_DIVISOR)
-    effort_squares = np.maximum((effort**2).sum(axis=0), MIN_EFFORT_DIVISOR)
-    relative_all = np.sqrt((residual**2).sum(axis=0) / effort_squares)
     whiteness = []
     for block, block_residual in zip(held_out, residuals):
         whiteness.append(ljung_box(block_residual, block.mask))
@@ -244,7 +242,7 @@ def validate(
         n_logs=len(held_out),
         notices=ordered(notices),
         source=source,
-        relative_all=relative_all,
+        relative_all=error_of_all_samples(estimate, held_out),
         share=valid.mean(axis=0),
     )
 
@@ -265,6 +263,16 @@ def _not_validated(estimate: Estimate) -> Validation:
         notices=(),
         source="identification data",
     )
+
+
+def error_of_all_samples(estimate: Estimate, blocks: Sequence[Regression]) -> FloatArray:
+    """Return rms error over rms effort of all equations of some logs, valid or not, (r,)."""
+    residual_squares = np.zeros(len(blocks[0].rows))
+    effort_squares = np.full(len(blocks[0].rows), MIN_EFFORT_DIVISOR)
+    for block in blocks:
+        residual_squares += ((block.effort - estimate.predict(block)) ** 2).sum(axis=0)
+        effort_squares += (block.effort**2).sum(axis=0)
+    return np.asarray(np.sqrt(residual_squares / effort_squares))
 
 
 def _valid_rms(values: FloatArray, valid: BoolArray) -> FloatArray:

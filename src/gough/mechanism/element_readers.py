@@ -195,7 +195,19 @@ def _read_inertial_values(table: TomlTable) -> dict[str, float]:
 
 def read_body(table: TomlTable, scope: Scope) -> Body:
     """Read `[[body]]`."""
-    return Body(**scope.names(table.name), **read_inertia(table))
+    return Body(**scope.names(table.name), **read_inertia(table), box=_read_box(table))
+
+
+def _read_box(table: TomlTable) -> tuple[float, float, float, float, float, float] | None:
+    """Read the box that holds all mass of a body."""
+    if "box" not in table:
+        return None
+    box = table.numbers("box", ("length",) * 6)
+    for low, high in zip(box[:3], box[3:]):
+        if low >= high:
+            raise table.error("expected lowest x, y, z, then highest x, y, z", "box")
+    x_low, y_low, z_low, x_high, y_high, z_high = box
+    return x_low, y_low, z_low, x_high, y_high, z_high
 
 
 def read_limits(table: TomlTable, kind: Kind) -> Limits:

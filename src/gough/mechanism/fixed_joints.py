@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -85,7 +86,24 @@ def _merge(body: Body, attached: Body, pose: FloatArray) -> Body:
         body,
         parameters=tuple(name for name in INERTIAL if name in parameters),
         values=values,
+        box=_joint_box(body, attached, pose),
     )
+
+
+def _joint_box(
+    body: Body, attached: Body, pose: FloatArray
+) -> tuple[float, float, float, float, float, float] | None:
+    """Return a box around the boxes of a body and of one fixed to it; None if one is unknown."""
+    if not attached.parameters:
+        return body.box
+    if body.box is None or attached.box is None:
+        return None
+    corners = []
+    for corner in product(*zip(attached.box[:3], attached.box[3:])):
+        corners.append(pose[:3, :3] @ np.array(corner) + pose[:3, 3])
+    low = np.minimum(np.min(corners, axis=0), body.box[:3]).tolist()
+    high = np.maximum(np.max(corners, axis=0), body.box[3:]).tolist()
+    return low[0], low[1], low[2], high[0], high[1], high[2]
 
 
 def _seen_from(pose: FloatArray, values: Mapping[str, float]) -> FloatArray:

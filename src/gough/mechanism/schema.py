@@ -149,6 +149,9 @@ INERTIA_KEYS: Keys = {
         "z",
     ),
 }
+BOX_KEYS: Keys = {
+    "box": numbers("Holds all its mass, in its frame: lowest x, y, z, then highest.", 6),
+}
 BOUND_KEYS: Keys = {
     "position": numbers("Lowest and highest.", 2),
     "velocity": number("Largest speed."),
@@ -422,7 +425,7 @@ def element_tables() -> Keys:
         for key, dimension in kind.values.items():
             values[key] = number(f"A {dimension}.")
     return {
-        "body": tables("A rigid body.", {**NAME_KEYS, **INERTIA_KEYS}, "name"),
+        "body": tables("A rigid body.", {**NAME_KEYS, **INERTIA_KEYS, **BOX_KEYS}, "name"),
         "joint": tables(
             "What carries a body.",
             {**SHORTHAND_JOINT_KEYS, **SINGLE_JOINT_KEYS},

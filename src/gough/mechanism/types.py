@@ -40,6 +40,8 @@ class Body(Record):
     values: Mapping[str, float] = field(default_factory=dict)  # a priori, SI; missing is unknown
     leg: str | None = None  # `leg1`
     template: str = ""  # its name in the kind of leg, shared by equal legs: `leg.rod`
+    # holds all its mass, in its frame: lowest x, y, z, then highest [m]
+    box: tuple[float, float, float, float, float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

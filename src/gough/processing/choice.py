@@ -129,6 +129,7 @@ class ProcessingChoice:
             f"method {used.method}, cut-off {cutoff}, decimation {used.decimation}, window around "
             f"reversals {window:.3g} ms"
         ]
+        lines += _moving_lines(used)
         for c in self.cutoffs:
             label = f"cut-off {c.cutoff:.4g} Hz"
             lines.append(_candidate_line(label, c, chosen=c.cutoff == used.cutoff))
@@ -136,6 +137,20 @@ class ProcessingChoice:
             label = f"window {1e3 * c.window:.3g} ms"
             lines.append(_candidate_line(label, c, chosen=c.window == used.window))
         return "\n".join(lines)
+
+
+def _moving_lines(used: Processing) -> list[str]:
+    """Return from which speed on each joint counts as moving, and which joints are at rest."""
+    lines = []
+    if isinstance(used.dead_band, Mapping):
+        speeds = [f"{joint} {band:.2g}" for joint, band in used.dead_band.items() if band > 0]
+        if speeds:
+            lines.append(f"joints count as moving above (m/s or rad/s): {', '.join(speeds)}")
+    if used.joints_at_rest:
+        lines.append(
+            f"at rest most of the time, all samples are used: {', '.join(used.joints_at_rest)}"
+        )
+    return lines
 
 
 def _candidate_line(label: str, candidate: Candidate, *, chosen: bool) -> str:

@@ -8,7 +8,6 @@ file states its uncertainty.
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from gough.core.statistics import robust_scale, student_quantile, student_tail
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
+from gough.identification.problems import stated_uncertainty
 from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
 
 THREE_SIGMA_CHANCE = float(student_tail(3.0, np.inf))  # of a Gaussian value three sigmas away
@@ -65,15 +65,6 @@ def given_by_file(model: Model, standard: Parameter) -> bool:
     owners = mechanism.bodies if standard.inertial else mechanism.joints
     given = {owner.name: owner.values for owner in owners}
     return all(member.kind in given.get(member.owner, {}) for member in model.resolve(standard))
-
-
-def stated_uncertainty(model: Model, standard: Parameter) -> float:
-    """Return the relative uncertainty that the robot file states of a parameter; NaN if none."""
-    relative = np.nan
-    for pattern, number in model.mechanism.uncertainty:
-        if any(fnmatchcase(member, pattern) for member in model.resolve(standard)):
-            relative = number
-    return relative
 
 
 def prior_of(model: Model, base: BaseParameters) -> Prior:

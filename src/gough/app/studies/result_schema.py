@@ -93,7 +93,9 @@ _IDENTIFY = {
     "drive_gains": _by_name(_table({"value": _NUMBER}, std=_NUMBER)),
     "gain_units": _by_name(_TEXT),
     "payload": _by_name(_table({"value": _NUMBER, "std": _NUMBER})),
-    "residual": _by_name(_table({"rms": _NUMBER, "relative": _NUMBER, "share": _NUMBER})),
+    "residual": _by_name(
+        _table({"rms": _NUMBER, "relative": _NUMBER, "share": _NUMBER}, relative_all=_NUMBER)
+    ),
     "validation": _table(_VALIDATION),
     "tied": _FLAG,
     "quality": _by_name(_by_name(_NUMBER)),
