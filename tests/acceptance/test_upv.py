@@ -116,6 +116,5 @@ def test_bodies_are_possible_although_the_drawing_has_a_rod_without_thickness(
     )
     for ten in found.bodies.values():
         assert np.linalg.eigvalsh(pseudo_inertia(ten))[0] > 0
-    assert found.misfit <= 1.001 * (
-        found.least_misfit + max(1.0, found.least_misfit / len(estimate))
-    )
+    masses = [ten[0] for name, ten in found.bodies.items() if name.startswith("leg")]
+    assert max(masses) < 30  # the legs weigh a few kilograms

@@ -356,16 +356,17 @@ class NearestBodies:
         prior = penalty.jacobian @ self._free
         stacked = np.vstack([design @ self.map @ self._free, prior])
         rows = (self.map @ self._free).T
-        variance = _squares(np.linalg.solve(np.linalg.qr(stacked, mode="r").T, rows))
-        prior_variance = _squares(np.linalg.solve(np.linalg.qr(prior, mode="r").T, rows))
+        variance = _variances(stacked, rows)
+        prior_variance = _variances(prior, rows)
         known = prior_variance > 0
         ratio = np.divide(variance, prior_variance, out=np.ones_like(variance), where=known)
-        return np.clip(1 - ratio, 0.0, 1.0)
+        return np.asarray(np.clip(1 - ratio, 0.0, 1.0))
 
 
-def _squares(columns: FloatArray) -> FloatArray:
-    """Return the sum of squares of each column."""
-    return np.asarray((columns**2).sum(axis=0))
+def _variances(equations: FloatArray, combinations: FloatArray) -> FloatArray:
+    """Return the variance of each combination (n, p) of unknowns of whitened equations, (p,)."""
+    R: FloatArray = np.asarray(np.linalg.qr(equations, mode="r"))
+    return np.asarray((np.linalg.solve(R.T, combinations) ** 2).sum(axis=0))
 
 
 def _null_space(rows: FloatArray) -> FloatArray:

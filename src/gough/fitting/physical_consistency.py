@@ -200,11 +200,12 @@ def _inverse_root(statistics: BlockStatistics, base: Estimate) -> FloatArray:
     sigma = np.maximum(noise, _MIN_RELATIVE_NOISE * effort_rms)
     row_scale = np.where(sigma > 0, sigma, 1.0)
     whitened = statistics.factors[:, :, :-1] / row_scale[:, None, None]
-    known = (base.white_std > 0) & (base.std > 0)
-    ratio = base.std[known] / base.white_std[known]
     inflation = 1.0
-    if len(ratio):
-        inflation = max(1.0, float(np.exp(np.log(ratio).mean())))
+    if base.white_std is not None:
+        known = (base.white_std > 0) & (base.std > 0)
+        ratio = base.std[known] / base.white_std[known]
+        if len(ratio):
+            inflation = max(1.0, float(np.exp(np.log(ratio).mean())))
     return np.asarray(np.linalg.qr(np.concatenate(whitened), mode="r")) / inflation
 
 

@@ -84,7 +84,7 @@ class RobotBodyProblem:
     @property
     def members(self) -> dict[str, int]:
         """How many bodies each mass stands for; none for that of a payload."""
-        count = {}
+        count: dict[str, int] = {}
         for name in self.base.standard:
             count[name] = 0 if name.payload is not None else len(self.model.resolve(name))
         return count
