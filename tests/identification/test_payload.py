@@ -12,7 +12,7 @@ import pytest
 from gough import identify
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
-from gough.core.names import INERTIAL, LOAD_PARAMETERS
+from gough.core.names import INERTIAL, LOAD_PARAMETERS, Parameter
 from gough.engine import Model
 from gough.fitting.load_fit import LoadProblem
 from gough.fitting.regression import Regression
@@ -20,7 +20,7 @@ from gough.identification import Identification
 from gough.identification.experiment import with_measured_payload
 from gough.identification.payload import _physically_consistent, _Unknowns, payload
 from gough.identification.stated_values import contradiction, stated_payload_notices
-from gough.logs.recording import Recording
+from gough.logs.recording import Channels, Recording
 from gough.mechanism import load_robot
 from gough.mechanism.types import Payload
 from gough.processing import Processing
@@ -52,6 +52,38 @@ def identified(five_bar: Model, five_bar_log: Recording) -> Identification:
 
 def log(loaded: Simulation, seed: int) -> Recording:
     return replace(record(loaded, seed=seed), payload=None)
+
+
+def switched(five_bar_log: Recording, loaded: Simulation, seed: int) -> Recording:
+    """A log whose second part carries the load, with the signal of a gripper."""
+    first = replace(five_bar_log, payload=None, period_samples=None)
+    second = replace(log(loaded, seed), period_samples=None)
+    step = first.time[1] - first.time[0]
+    time = np.concatenate([first.time, first.time[-1] + step + second.time - second.time[0]])
+    on = np.repeat([0.0, 1.0], [len(first), len(second)])
+    return Recording(
+        joints=first.joints,
+        time=time,
+        position=np.concatenate([first.position, second.position]),
+        position_units=first.position_units,
+        effort=np.concatenate([first.effort, second.effort]),
+        extra=Channels(names=("gripper",), units=("1",), values=on[:, None]),
+        source="switched",
+    )
+
+
+def test_a_load_carried_in_part_of_a_log_is_found_by_the_signal_of_the_gripper(
+    five_bar: Model, five_bar_log: Recording, loaded: Simulation, identified: Identification
+) -> None:
+    both = switched(five_bar_log, loaded, 3)
+    found = payload(five_bar, [both], result=identified, carrying="gripper")
+    assert abs(found.load.estimate[LOAD_PARAMETERS[0]] - 0.7) < 3 * found.load.estimate.std[0]
+    assert not found.changes
+    robot = carrying(five_bar, {"m": 0.7})
+    result = identify(robot, [both], payload="brick", carrying="gripper")
+    mass = result.payload[Parameter.of_payload("brick", "m")]
+    assert abs(mass["value"] - 0.7) < 3 * mass["std"]
+    assert mass["std"] < 0.1
 
 
 def holding(

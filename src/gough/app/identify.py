@@ -123,6 +123,11 @@ def identify_logs(
             "joint terms are chosen on logs in memory; identify some of the logs with "
             "terms='auto', then all of them with the robot file that is written beside the result"
         )
+    if chosen.carrying is not None:
+        raise InvalidInput(
+            "logs are divided by a signal in memory, not into sufficient statistics; identify a "
+            "few of them, or give logs with and without the payload"
+        )
     tell = progress or (lambda fraction: None)
     model = Model(load_robot(robot))
     sample = sample_of(model, logs)

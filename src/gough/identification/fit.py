@@ -47,6 +47,7 @@ from gough.identification.experiment import (
     Experiment,
     add_position_noise_effects,
     gain_units,
+    payload_of,
     prepare_held_out,
     with_measured_payload,
 )
@@ -72,6 +73,7 @@ from gough.identification.validation import (
     validate_on,
     with_same_filter,
 )
+from gough.logs.carrying import divide_by_signal
 from gough.logs.checks import inspected
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
@@ -126,6 +128,11 @@ def fit_logs(
     recordings = _read(recordings, "recordings")
     loaded = _read(loaded, "loaded")
     held_out = _read(held_out, "held_out")
+    if settings.carrying is not None:
+        divided = divide_by_signal(recordings, settings.carrying)
+        recordings = divided.unloaded
+        loaded = [*divided.loaded, *loaded]
+        held_out = _divide_held_out(model, held_out, loaded, settings)
     gains = nominal_gains(model, settings.gains)
     with_currents = bool(loaded) and loaded[0].effort is None
     asked = settings.to_dict()
@@ -271,6 +278,21 @@ def _read(logs: Log | Sequence[Log] | None, name: str) -> list[Recording]:
     if logs is None:
         return []
     return [inspected(log) for log in as_recordings(logs, name)]
+
+
+def _divide_held_out(
+    model: Model,
+    held_out: Sequence[Recording],
+    loaded: Sequence[Recording],
+    settings: IdentifySettings,
+) -> list[Recording]:
+    """Return held-out logs divided as those of the identification; segments name the payload."""
+    channel = settings.carrying or ""
+    if not any(channel in log.extra.names for log in held_out):
+        return list(held_out)
+    name, _ = payload_of(model, loaded, settings.payload)
+    divided = divide_by_signal(held_out, channel)
+    return [*divided.unloaded, *(replace(log, payload=name) for log in divided.loaded)]
 
 
 def _prepare_held_out(

@@ -43,6 +43,7 @@ from gough.identification.load_friction import refuse_load_friction
 from gough.identification.load_problem import load_problem, unloaded_robot
 from gough.identification.result import Identification
 from gough.identification.stated_values import contradiction
+from gough.logs.carrying import divide_by_signal
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing, raised_cutoff
@@ -251,6 +252,11 @@ class PayloadSettings(Settings):
         unit="m",
         above=0,
     )
+    carrying: str | None = option(
+        None,
+        "Extra channel of the logs that is on while the load is carried, e.g. of a gripper or a "
+        "vacuum sensor: only these samples are used.",
+    )
     forgetting: float | None = option(
         None,
         "Memory: what is older counts 1 / e. By default all that was recorded since the load last "
@@ -305,6 +311,8 @@ def payload(
     chosen = merge_settings(PayloadSettings, settings, options)
     model = as_model(model)
     recordings = as_recordings(recordings)
+    if chosen.carrying is not None:
+        recordings = divide_by_signal(recordings, chosen.carrying).loaded
     refuse_load_friction(model, "a load")
     _ = chosen.place  # raises before logs are processed, if it is no place
     if not recordings:

@@ -31,6 +31,11 @@ class IdentifySettings(Settings):
         None,
         "What the loaded logs carry: a name of the robot file, mass=1.983, or name:m=1.983,mx=0.",
     )
+    carrying: str | None = option(
+        None,
+        "Extra channel of the logs that is on while the payload is carried, e.g. of a gripper or a "
+        "vacuum sensor: logs are divided where it switches.",
+    )
     essential: bool = option(
         False,
         "Keep only the essential parameters (BG13); with logs to validate on, the smallest model "

@@ -1,0 +1,130 @@
+"""Divide logs where a recorded signal says that a payload is taken up or put down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from gough.core.arrays import BoolArray, FloatArray
+from gough.core.errors import InvalidInput
+from gough.core.notices import Notice
+from gough.logs.recording import Recording
+
+# Fractions of the range of a signal below which it is off and above which it is on; between them
+# it stays as it was, so that a noisy vacuum sensor does not switch at every sample
+OFF_FRACTION = 1 / 3
+ON_FRACTION = 2 / 3
+MIN_SEGMENT_SAMPLES = 50
+# Segments shorter than this fraction of the longest one are left out: a low-pass that suits them
+# would be too fast for the others
+MIN_SEGMENT_RATIO = 0.1
+
+
+class DividedLogs(NamedTuple):
+    """Segments of logs without and with a payload, each a log of its own."""
+
+    unloaded: list[Recording]
+    loaded: list[Recording]
+
+
+def divide_by_signal(recordings: Sequence[Recording], channel: str) -> DividedLogs:
+    """Return the segments of logs in which a signal is off, and those in which it is on.
+
+    On and off are the upper and the lower third of the range of the signal over all logs.
+    Logs without the channel are unloaded as a whole.
+
+    Args:
+        recordings: Logs.
+        channel: Name of an extra channel, e.g. of a gripper or a vacuum sensor.
+
+    Raises:
+        InvalidInput: No log has the channel, or it never switches.
+    """
+    signals = {}
+    for k, recording in enumerate(recordings):
+        if channel in recording.extra.names:
+            signals[k] = recording.extra[channel]
+    low, high = _range(recordings, channel, list(signals.values()))
+    unloaded: list[Recording] = []
+    loaded: list[Recording] = []
+    for k, recording in enumerate(recordings):
+        if k not in signals:
+            unloaded.append(recording)
+            continue
+        on = _switched(signals[k], low, high)
+        for segment, carries in _segments(recording, on):
+            (loaded if carries else unloaded).append(segment)
+    return DividedLogs(unloaded, loaded)
+
+
+def _range(
+    recordings: Sequence[Recording], channel: str, signals: Sequence[FloatArray]
+) -> tuple[float, float]:
+    """Return below which value a signal is off and above which it is on."""
+    if not signals:
+        names = sorted({name for recording in recordings for name in recording.extra.names})
+        listed = ", ".join(names) or "none"
+        raise InvalidInput(
+            f"no log has the channel '{channel}' that says when a payload is carried; their extra "
+            f"channels are: {listed}",
+            channel=channel,
+        )
+    values = np.concatenate(signals)
+    smallest = float(values.min())
+    span = float(values.max()) - smallest
+    if not span > 0:
+        raise InvalidInput(
+            f"the channel '{channel}' is {smallest:g} in all logs; expected a signal that switches "
+            "when a payload is taken up or put down",
+            channel=channel,
+        )
+    return smallest + OFF_FRACTION * span, smallest + ON_FRACTION * span
+
+
+def _switched(signal: FloatArray, low: float, high: float) -> BoolArray:
+    """Tell where a signal is on, with hysteresis, (t,)."""
+    state = np.where(signal >= high, 1, np.where(signal <= low, 0, -1))
+    decided = np.flatnonzero(state >= 0)
+    if not len(decided):
+        return np.asarray(signal >= (low + high) / 2)
+    last = np.searchsorted(decided, np.arange(len(signal)), side="right") - 1
+    return np.asarray(state[decided[np.maximum(last, 0)]] == 1)
+
+
+def _segments(recording: Recording, on: BoolArray) -> list[tuple[Recording, bool]]:
+    """Return the segments of a log between switches, and whether the signal is on in each."""
+    switches = np.flatnonzero(np.diff(on)) + 1
+    if not len(switches):
+        return [(recording, bool(on[0]))]
+    edges = [0, *switches.tolist(), len(on)]
+    lengths = np.diff(edges)
+    shortest = max(MIN_SEGMENT_SAMPLES, MIN_SEGMENT_RATIO * lengths.max())
+    segments = []
+    skipped = 0.0
+    for start, stop in pairwise(edges):
+        first = float(recording.time[start])
+        last = float(recording.time[stop - 1])
+        if stop - start < shortest:
+            skipped += last - first
+            continue
+        segment = replace(
+            recording.take(slice(start, stop)),
+            source=f"{recording.source} [{first:.4g} to {last:.4g} s]",
+            period_samples=None,
+            digest="",
+        )
+        segments.append((segment, bool(on[start])))
+    if skipped > 0 and segments:
+        segment, carries = segments[0]
+        notice = Notice(
+            rule="payload",
+            level="info",
+            text=f"{skipped:.3g} s of {recording.source} between switches of the payload are too "
+            "short to be used",
+        )
+        segments[0] = (replace(segment, notices=(*segment.notices, notice)), carries)
+    return segments
