@@ -51,6 +51,7 @@ from gough.identification.experiment import (
     prepare_held_out,
     with_measured_payload,
 )
+from gough.identification.joint_gains import JointGains, find_gains
 from gough.identification.likelihood import averaged_period
 from gough.identification.parameter_constraints import constrained
 from gough.identification.prepare_problem import (
@@ -153,7 +154,14 @@ def fit_logs(
         raise _positions_do_not_fit(error) from None
     report(0.4)
 
+    joint_gains = None
+    if settings.find_gains:
+        joint_gains = _find_gains(prepared, whole)
+        prepared = replace(prepared, logs=joint_gains.experiment)
+        held_out_logs = _prepare_held_out(prepared.logs, held_out, settings)
     problem: Any = whole or prepared.logs.problem
+    if joint_gains is not None:
+        problem = joint_gains.problem
     choice_notices: tuple[Notice, ...] = ()
     if automatic and isinstance(problem, Regression):
         name, choice_notices = choose_estimator(problem, ESTIMATORS)
@@ -168,6 +176,11 @@ def fit_logs(
         estimators,
         {LinearProblem: lambda: problem, GainProblem: lambda: problem},
     )
+    gain_notices: tuple[Notice, ...] = ()
+    if joint_gains is not None:
+        gain_notices = joint_gains.notices
+        for key, estimate_of_key in run.estimates.items():
+            run.estimates[key] = joint_gains.completed(estimate_of_key)
 
     estimate = None
     if not isinstance(prepared.logs, Experiment):
@@ -214,6 +227,7 @@ def fit_logs(
         notices=(
             *notices,
             *choice_notices,
+            *gain_notices,
             *added.notices,
             *constants.notices,
             *fitted.identification.notices,
@@ -278,6 +292,16 @@ def _read(logs: Log | Sequence[Log] | None, name: str) -> list[Recording]:
     if logs is None:
         return []
     return [inspected(log) for log in as_recordings(logs, name)]
+
+
+def _find_gains(prepared: PreparedProblem, whole: BlockStatistics | None) -> JointGains:
+    """Return drive gains found together with the parameters of the robot."""
+    if whole is not None or not isinstance(prepared.logs, Experiment):
+        raise InvalidInput(
+            "drive gains are found without a payload from a few logs in memory, by the estimators "
+            "gm, wls, ls or robust; leave out `loaded` logs with currents or `find_gains`"
+        )
+    return find_gains(prepared.logs)
 
 
 def _divide_held_out(

@@ -257,14 +257,15 @@ class Identification(Record):
 
     @property
     def drive_gains(self) -> dict[str, dict[str, float]]:
-        """Identified gains with standard errors by joint, or the nominal ones without."""
+        """Identified gains with standard errors by joint, and the nominal ones without."""
         gains = {}
         for k, name in enumerate(self.estimate.parameters):
             if name.is_gain:
                 gains[name.owner] = self._value_and_std(k)
-        if gains:
-            return gains
-        return {name: {"value": float(gain)} for name, gain in self.nominal_gains.items()}
+        for name, gain in self.nominal_gains.items():
+            if name not in gains:
+                gains[name] = {"value": float(gain)}
+        return gains
 
     @property
     def payload(self) -> dict[Parameter, dict[str, float]]:

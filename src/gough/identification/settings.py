@@ -82,4 +82,9 @@ class IdentifySettings(Settings):
         "Lowest and highest value of parameters, name=low:high; inf for none.",
         infinite=True,
     )
+    find_gains: bool = option(
+        False,
+        "Find the drive gains of logs with currents or volts without a payload: from other logs in "
+        "efforts; without any, relative to the first motor's.",
+    )
     processing: Processing = nested(Processing)

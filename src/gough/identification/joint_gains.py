@@ -1,0 +1,226 @@
+"""Drive gains without a payload: from logs in efforts and others in currents, or relative ones.
+
+A log in currents c has efforts K c. With W theta the efforts of the model, noise being in
+the currents,
+
+    c = W theta / K + noise,
+
+and logs of the same robot in efforts, or the same parameters in the rows of several motors,
+determine K together with theta. Near a gain K_0, with y = K_0 c,
+
+    y = W theta - (W theta / K_0) (K - K_0) + noise,
+
+so each gain is one more column of the regression, as long as theta and K_0 follow the
+solution. Without any log in efforts all gains, masses and friction have a common factor
+that no log shows: the gain of one motor is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.display import join_names
+from gough.core.errors import InvalidInput, NotConverged
+from gough.core.names import Parameter
+from gough.core.notices import Notice
+from gough.fitting.cross_validation import weighted_fit
+from gough.fitting.estimate import Estimate
+from gough.fitting.regression import Regression, concatenate
+from gough.identification.experiment import (
+    Experiment,
+    build_experiment,
+    matched_logs,
+)
+from gough.logs.recording import Recording
+from gough.processing.processed_log import process_log
+
+MAX_GAIN_STEPS = 100
+GAIN_TOLERANCE = 1e-8  # relative change of all gains that ends the search
+# Part of a gain's column that no other column explains, below which it is not determined
+MIN_GAIN_PART = 1e-6
+MAX_GAIN_FACTOR = 2.0  # by which a gain changes in one step
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointGains:
+    """Drive gains found together with the parameters of the robot."""
+
+    experiment: Experiment  # its logs in efforts by these gains
+    problem: Regression  # with a column for each gain that is determined
+    gains: Mapping[str, float]  # by motor, those that were kept too [effort over recorded unit]
+    notices: tuple[Notice, ...]  # on what is not determined
+
+    def completed(self, estimate: Any) -> Any:
+        """Return an estimate of the problem with gains instead of their differences."""
+        if not isinstance(estimate, Estimate):
+            return estimate
+        values = estimate.values.copy()
+        for k, name in enumerate(estimate.parameters):
+            if name.is_gain:
+                values[k] += self.gains[name.owner]
+        return replace(estimate, values=values)
+
+
+def find_gains(experiment: Experiment) -> JointGains:
+    """Find the drive gains of logs with currents together with the robot's parameters.
+
+    Args:
+        experiment: Logs in efforts, those with currents by first guesses of the gains.
+
+    Raises:
+        InvalidInput: No log has currents, or rows are not motors.
+        NotConverged: Gains and parameters do not settle.
+    """
+    motors = experiment.model.mechanism.actuated
+    if not experiment.gains:
+        raise InvalidInput("drive gains were asked for, but all logs have efforts")
+    if tuple(experiment.model.rows) != tuple(motors):
+        raise InvalidInput(
+            "drive gains without a payload need one equation for each motor; use `loaded` logs "
+            "with a weighed payload for robots with more motors than degrees of freedom"
+        )
+    first = np.array([experiment.gains[motor] for motor in motors])
+    with_currents = [has_currents(recording) for recording in experiment.recordings]
+    kept = [] if not all(with_currents) else [0]
+    regressions = list(experiment.regressions)
+    gains = first.copy()
+    free, undetermined = _determined(regressions, with_currents, first, kept)
+    for _ in range(MAX_GAIN_STEPS):
+        scaled = _scaled(regressions, with_currents, gains / first)
+        problem = _with_gain_columns(scaled, with_currents, gains, motors, free)
+        values = weighted_fit(problem.statistics()).values
+        change = values[len(values) - len(free) :] / gains[free]
+        limited = np.clip(change, 1 / MAX_GAIN_FACTOR - 1, MAX_GAIN_FACTOR - 1)
+        gains[free] *= 1 + limited
+        if np.abs(change).max(initial=0.0) < GAIN_TOLERANCE:
+            break
+    else:
+        raise NotConverged(
+            "drive gains and parameters do not settle; give better first gains with `gains`, or "
+            "logs in efforts",
+            change=float(np.abs(change).max()),
+        )
+    by_motor = dict(zip(motors, gains.tolist()))
+    final = _with_gains(experiment, by_motor)
+    columns = _with_gain_columns(list(final.regressions), with_currents, gains, motors, free)
+    return JointGains(
+        experiment=final,
+        problem=columns,
+        gains=by_motor,
+        notices=_notices(motors, kept, undetermined, by_motor),
+    )
+
+
+def has_currents(recording: Recording) -> bool:
+    """Tell whether a log has currents instead of efforts."""
+    return recording.effort is None
+
+
+def _with_gains(experiment: Experiment, gains: Mapping[str, float]) -> Experiment:
+    """Return the experiment with currents turned into efforts by other gains."""
+    model = experiment.model
+    logs = matched_logs(experiment)
+    processed = [process_log(model, log, experiment.processing) for log in logs]
+    return build_experiment(
+        model,
+        experiment.recordings,
+        processed,
+        experiment.base,
+        experiment.choice,
+        gains=gains,
+        known=experiment.known,
+    )
+
+
+def _scaled(
+    regressions: Sequence[Regression], with_currents: Sequence[bool], factor: FloatArray
+) -> list[Regression]:
+    """Return the regressions with the efforts of logs with currents times a factor (r,)."""
+    scaled = []
+    for block, in_currents in zip(regressions, with_currents):
+        if in_currents:
+            block = replace(block, effort=block.effort * factor, replicates=None, covariance=None)
+        scaled.append(replace(block, replicates=None, covariance=None))
+    return scaled
+
+
+def _with_gain_columns(
+    regressions: Sequence[Regression],
+    with_currents: Sequence[bool],
+    gains: FloatArray,
+    motors: Sequence[str],
+    free: Sequence[int],
+) -> Regression:
+    """Return all logs with a column for the difference of each free gain to its value."""
+    problem = concatenate(regressions)
+    values = weighted_fit(problem.statistics()).values
+    blocks = []
+    for block, in_currents in zip(regressions, with_currents):
+        columns = np.zeros((*block.effort.shape, len(free)))
+        if in_currents:
+            predicted = block.regressor @ values
+            for k, motor in enumerate(free):
+                columns[:, motor, k] = -predicted[:, motor] / gains[motor]
+        names = [Parameter.gain(motors[motor]) for motor in free]
+        units = [f"{block.row_units[motor]}/unit" for motor in free]
+        blocks.append(
+            replace(
+                block,
+                regressor=np.concatenate([block.regressor, columns], axis=2),
+                parameters=(*block.parameters, *names),
+                units=(*block.units, *units),
+            )
+        )
+    return concatenate(blocks)
+
+
+def _determined(
+    regressions: Sequence[Regression],
+    with_currents: Sequence[bool],
+    gains: FloatArray,
+    kept: Sequence[int],
+) -> tuple[list[int], list[int]]:
+    """Return the motors whose gains are determined, and those whose gains are not."""
+    free = [motor for motor in range(len(gains)) if motor not in kept]
+    names = [str(motor) for motor in range(len(gains))]
+    plain = _scaled(regressions, with_currents, np.ones(len(gains)))
+    problem = _with_gain_columns(plain, with_currents, gains, names, free)
+    rows = problem.regressor[problem.valid]
+    norm = np.linalg.norm(rows, axis=0)
+    triangle = np.linalg.qr(rows / np.where(norm > 0, norm, 1.0), mode="r")
+    part = np.abs(np.diag(triangle))[len(norm) - len(free) :]
+    determined = [motor for motor, p in zip(free, part) if p > MIN_GAIN_PART]
+    return determined, [motor for motor in free if motor not in determined]
+
+
+def _notices(
+    motors: Sequence[str],
+    kept: Sequence[int],
+    undetermined: Sequence[int],
+    gains: Mapping[str, float],
+) -> tuple[Notice, ...]:
+    """Return notices on what the logs do not determine."""
+    notices = []
+    for motor in kept:
+        name = motors[motor]
+        text = (
+            f"all logs have currents: gains are relative to that of this motor, {gains[name]:.4g}, "
+            "which was given; one factor common to all gains, masses and friction is not determined"
+        )
+        advice = "a log in efforts or a weighed payload (`loaded`) determines it"
+        notices.append(
+            Notice(rule="drive gains", level="info", where=name, text=text, advice=advice)
+        )
+    if undetermined:
+        text = (
+            "these gains are not determined, as their motors share no parameter with others; the "
+            "given ones were used"
+        )
+        where = join_names([motors[motor] for motor in undetermined])
+        notices.append(Notice(rule="drive gains", level="info", where=where, text=text))
+    return tuple(notices)
