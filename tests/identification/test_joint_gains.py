@@ -41,6 +41,7 @@ def test_logs_in_efforts_determine_the_gains_of_those_in_volts(
     five_bar: Model, joint: Identification
 ) -> None:
     assert list(joint.drive_gains) == ["left.motor", "right.motor"]
+    assert joint.estimate.units[-1] == joint.gain_units["right.motor"] == "N m/V"
     for gain, truth in zip(joint.drive_gains.values(), TRUE_GAINS):
         assert abs(gain["value"] - truth) < 3 * gain["std"]
         assert gain["std"] < 0.02 * truth

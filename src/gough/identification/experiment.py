@@ -621,11 +621,13 @@ def currents_problem(
     return CurrentsProblem(model, base, all_recordings, choice, processed, problem, known)
 
 
-def gain_units(model: Model, recording: Recording) -> dict[str, str]:
+def gain_units(model: Model, recordings: Sequence[Recording]) -> dict[str, str]:
     """Return the unit of the drive gain of each motor; empty if efforts were recorded."""
-    units = {}
-    for joint, current_unit in zip(recording.joints, recording.current_units):
-        units[joint] = gain_unit(model.mechanism.joint(joint).effort_unit, current_unit)
+    units: dict[str, str] = {}
+    for recording in recordings:
+        for joint, current_unit in zip(recording.joints, recording.current_units):
+            effort_unit = model.mechanism.joint(joint).effort_unit
+            units.setdefault(joint, gain_unit(effort_unit, current_unit))
     return units
 
 

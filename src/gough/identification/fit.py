@@ -130,9 +130,7 @@ def fit_logs(
     loaded = _read(loaded, "loaded")
     held_out = _read(held_out, "held_out")
     if settings.carrying is not None:
-        divided = divide_by_signal(recordings, settings.carrying)
-        recordings = divided.unloaded
-        loaded = [*divided.loaded, *loaded]
+        recordings, loaded = _divide(recordings, loaded, settings.carrying)
         held_out = _divide_held_out(model, held_out, loaded, settings)
     gains = nominal_gains(model, settings.gains)
     with_currents = bool(loaded) and loaded[0].effort is None
@@ -302,6 +300,14 @@ def _find_gains(prepared: PreparedProblem, whole: BlockStatistics | None) -> Joi
             "gm, wls, ls or robust; leave out `loaded` logs with currents or `find_gains`"
         )
     return find_gains(prepared.logs)
+
+
+def _divide(
+    recordings: Sequence[Recording], loaded: Sequence[Recording], channel: str
+) -> tuple[list[Recording], list[Recording]]:
+    """Return segments of logs without and with the payload, those with it before loaded logs."""
+    divided = divide_by_signal(recordings, channel)
+    return divided.unloaded, [*divided.loaded, *loaded]
 
 
 def _divide_held_out(
@@ -549,7 +555,7 @@ def _validate(
         validation=validation,
         known=experiment.known,
         nominal_gains=experiment.gains,
-        gain_units=gain_units(experiment.model, experiment.recordings[0]),
+        gain_units=gain_units(experiment.model, experiment.recordings),
         bodies=physical.bodies,
         joint_terms=physical.terms,
         determined=physical.determined,

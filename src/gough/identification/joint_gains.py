@@ -34,6 +34,7 @@ from gough.fitting.regression import Regression, concatenate
 from gough.identification.experiment import (
     Experiment,
     build_experiment,
+    gain_units,
     matched_logs,
 )
 from gough.logs.recording import Recording
@@ -89,10 +90,16 @@ def find_gains(experiment: Experiment) -> JointGains:
     kept = [] if not all(with_currents) else [0]
     regressions = list(experiment.regressions)
     gains = first.copy()
-    free, undetermined = _determined(regressions, with_currents, first, kept)
+    units = gain_units(experiment.model, experiment.recordings)
+    names = {}
+    for k, motor in enumerate(motors):
+        if k not in kept:
+            names[k] = Parameter(Parameter.gain(motor), units[motor])
+    columns = _determined(regressions, with_currents, first, names)
+    free = list(columns)
     for _ in range(MAX_GAIN_STEPS):
         scaled = _scaled(regressions, with_currents, gains / first)
-        problem = _with_gain_columns(scaled, with_currents, gains, motors, free)
+        problem = _with_gain_columns(scaled, with_currents, gains, columns)
         values = weighted_fit(problem.statistics()).values
         change = values[len(values) - len(free) :] / gains[free]
         limited = np.clip(change, 1 / MAX_GAIN_FACTOR - 1, MAX_GAIN_FACTOR - 1)
@@ -107,12 +114,11 @@ def find_gains(experiment: Experiment) -> JointGains:
         )
     by_motor = dict(zip(motors, gains.tolist()))
     final = _with_gains(experiment, by_motor)
-    columns = _with_gain_columns(list(final.regressions), with_currents, gains, motors, free)
     return JointGains(
         experiment=final,
-        problem=columns,
+        problem=_with_gain_columns(final.regressions, with_currents, gains, columns),
         gains=by_motor,
-        notices=_notices(motors, kept, undetermined, by_motor),
+        notices=_notices(motors, kept, [k for k in names if k not in columns], by_motor),
     )
 
 
@@ -153,27 +159,24 @@ def _with_gain_columns(
     regressions: Sequence[Regression],
     with_currents: Sequence[bool],
     gains: FloatArray,
-    motors: Sequence[str],
-    free: Sequence[int],
+    columns: Mapping[int, Parameter],
 ) -> Regression:
-    """Return all logs with a column for the difference of each free gain to its value."""
+    """Return all logs with a column for the difference of a gain to its value, by motor."""
     problem = concatenate(regressions)
     values = weighted_fit(problem.statistics()).values
     blocks = []
     for block, in_currents in zip(regressions, with_currents):
-        columns = np.zeros((*block.effort.shape, len(free)))
+        added = np.zeros((*block.effort.shape, len(columns)))
         if in_currents:
             predicted = block.regressor @ values
-            for k, motor in enumerate(free):
-                columns[:, motor, k] = -predicted[:, motor] / gains[motor]
-        names = [Parameter.gain(motors[motor]) for motor in free]
-        units = [f"{block.row_units[motor]}/unit" for motor in free]
+            for k, motor in enumerate(columns):
+                added[:, motor, k] = -predicted[:, motor] / gains[motor]
         blocks.append(
             replace(
                 block,
-                regressor=np.concatenate([block.regressor, columns], axis=2),
-                parameters=(*block.parameters, *names),
-                units=(*block.units, *units),
+                regressor=np.concatenate([block.regressor, added], axis=2),
+                parameters=(*block.parameters, *columns.values()),
+                units=(*block.units, *(name.unit for name in columns.values())),
             )
         )
     return concatenate(blocks)
@@ -183,19 +186,20 @@ def _determined(
     regressions: Sequence[Regression],
     with_currents: Sequence[bool],
     gains: FloatArray,
-    kept: Sequence[int],
-) -> tuple[list[int], list[int]]:
-    """Return the motors whose gains are determined, and those whose gains are not."""
-    free = [motor for motor in range(len(gains)) if motor not in kept]
-    names = [str(motor) for motor in range(len(gains))]
+    names: Mapping[int, Parameter],
+) -> dict[int, Parameter]:
+    """Return those of some gains that the logs determine, by motor."""
     plain = _scaled(regressions, with_currents, np.ones(len(gains)))
-    problem = _with_gain_columns(plain, with_currents, gains, names, free)
+    problem = _with_gain_columns(plain, with_currents, gains, names)
     rows = problem.regressor[problem.valid]
     norm = np.linalg.norm(rows, axis=0)
     triangle = np.linalg.qr(rows / np.where(norm > 0, norm, 1.0), mode="r")
-    part = np.abs(np.diag(triangle))[len(norm) - len(free) :]
-    determined = [motor for motor, p in zip(free, part) if p > MIN_GAIN_PART]
-    return determined, [motor for motor in free if motor not in determined]
+    unexplained = np.abs(np.diag(triangle))[len(norm) - len(names) :]
+    determined = {}
+    for (motor, name), part in zip(names.items(), unexplained):
+        if part > MIN_GAIN_PART:
+            determined[motor] = name
+    return determined
 
 
 def _notices(

@@ -262,9 +262,9 @@ class Identification(Record):
         for k, name in enumerate(self.estimate.parameters):
             if name.is_gain:
                 gains[name.owner] = self._value_and_std(k)
-        for name, gain in self.nominal_gains.items():
-            if name not in gains:
-                gains[name] = {"value": float(gain)}
+        for motor, gain in self.nominal_gains.items():
+            if motor not in gains:
+                gains[motor] = {"value": float(gain)}
         return gains
 
     @property
