@@ -53,6 +53,7 @@ CANDIDATES = {
     "wls": IdentifySettings(estimator="wls"),
     "gm": IdentifySettings(estimator="gm"),
     "robust": IdentifySettings(estimator="robust"),
+    "feasible": IdentifySettings(estimator="feasible"),
     "auto": IdentifySettings(estimator="auto"),
     "gm, terms added": IdentifySettings(estimator="gm", terms="auto"),
 }
