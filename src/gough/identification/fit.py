@@ -419,6 +419,9 @@ def _body_problem(
                 unloaded.append(regression)
         problem = concatenate(unloaded).select(base.names)
     start = run.estimates.get("gm") or run.estimates.get("wls")
+    if any(name.is_gain for name in problem.parameters):  # found beside logs in efforts
+        problem = experiment.problem
+        start = None
     if start is None:
         try:
             start = GaussMarkov().fit(problem)
