@@ -234,7 +234,7 @@ def _without_dask_messages() -> Iterator[None]:
     """Silence Dask: what it logs about lost connections says nothing that our errors do not."""
     loggers = []
     for name in list(logging.root.manager.loggerDict):
-        if name.split(".")[0] in ("distributed", "tornado"):
+        if name.startswith(("distributed", "tornado")):
             logger = logging.getLogger(name)
             loggers.append((logger, logger.level))
             logger.setLevel(logging.CRITICAL + 1)
