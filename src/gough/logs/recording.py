@@ -215,7 +215,7 @@ class Recording(Record):
         for kind in KINDS:
             values = getattr(self, kind)
             if isinstance(values, Channels):
-                if values is not NO_CHANNELS:
+                if values.names:
                     yield kind, values
             elif values is not None:
                 units = self.current_units
