@@ -135,7 +135,7 @@ MUTATIONS = (
         "engine/symbolic.py",
         "a = a + acceleration + 2 * ca.cross(w, velocity)",
         "a = a + acceleration + ca.cross(w, velocity)",
-        "tests/contracts/test_every_robot.py -k stewart",
+        "tests/oracles/test_pinocchio.py -k 'stewart or upv'",
         "Coriolis acceleration of sliders",
     ),
     Mutation(
