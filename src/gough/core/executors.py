@@ -203,7 +203,7 @@ class Cluster:
                     n_workers=self.workers,
                     threads_per_worker=1,
                     silence_logs=logging.CRITICAL,
-                    dashboard_address=None,
+                    dashboard_address="127.0.0.1:0",  # a free port, of this machine only
                 )
                 scheduler = stack.enter_context(cluster)
         try:
