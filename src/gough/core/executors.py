@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -259,7 +258,7 @@ class _ClusterRun:
     def run(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[tuple[int, Any]]:
         """Yield the index and the outcome of each task as they finish."""
         # Sent once: each worker fetches it with its first task.
-        shared = self.client.scatter(pickle.dumps(function), hash=False)
+        shared = self.client.scatter(_packed(function), hash=False)
         faults = dict.fromkeys(range(len(tasks)), 0)  # unfinished tasks
         pending = list(reversed(range(len(tasks))))
         indices: dict[Any, int] = {}
@@ -300,7 +299,7 @@ class _ClusterRun:
         """Send a task, to fit workers only once another was found; Dask repeats it elsewhere."""
         chosen = fit if self.cluster.faults else None
         future = self.client.submit(
-            _run_on_cluster, self.code, shared, pickle.dumps(task), pure=False, workers=chosen
+            _run_on_cluster, self.code, shared, _packed(task), pure=False, workers=chosen
         )
         if chosen is not None:
             self.restricted[future] = set(chosen)
@@ -406,7 +405,7 @@ def outcome_of(function: Callable[[T], Any], task: T) -> Any:
 def _run_on_cluster(code: str, function: bytes, task: bytes) -> tuple[Answer, str]:
     """Return the answer to a task, and the address of this worker.
 
-    Nothing is unpickled, and nothing is done, by a worker with other source.
+    Nothing is unpacked, and nothing is done, by a worker with other source.
     """
     from distributed import get_worker
 
@@ -414,13 +413,27 @@ def _run_on_cluster(code: str, function: bytes, task: bytes) -> tuple[Answer, st
     address = get_worker().address
     if source_hash() != code:
         return Answer(source_hash(), None), address
-    return Answer(code, outcome_of(_unpickled(function), pickle.loads(task))), address
+    return Answer(code, outcome_of(_unpacked_function(function), _unpacked(task))), address
 
 
 @lru_cache(maxsize=2)
-def _unpickled(function: bytes) -> Callable[[Any], Any]:
+def _unpacked_function(function: bytes) -> Callable[[Any], Any]:
     """Return a function, the same object for all tasks of a run."""
-    return cast(Callable[[Any], Any], pickle.loads(function))
+    return cast(Callable[[Any], Any], _unpacked(function))
+
+
+def _packed(value: object) -> bytes:
+    """Return a value as the bytes in which Dask itself sends it; they never go into a file."""
+    from distributed.protocol.pickle import dumps
+
+    return bytes(dumps(value))
+
+
+def _unpacked(packed: bytes) -> object:
+    """Return the value that was packed for Dask."""
+    from distributed.protocol.pickle import loads
+
+    return loads(packed)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,6 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-SOURCE_SUFFIXES = (".py", ".toml")  # modules and robots
-BYTECODE_SUFFIX = ".pyc"
 BYTECODE_HEADER = 16  # bytes before the code: magic number, flags, time and size of the source
 
 
@@ -34,7 +32,7 @@ def _sources(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
         if entry.is_dir():
             if name != "__pycache__":
                 yield from _sources(entry, f"{prefix}{name}/")
-        elif name.endswith(SOURCE_SUFFIXES):
+        elif name.endswith((".py", ".toml")):  # modules and robots
             yield prefix + name, entry.read_bytes().replace(b"\r\n", b"\n")
-        elif name.endswith(BYTECODE_SUFFIX) and name[:-1] not in entries:
+        elif name.endswith(".pyc") and name[:-1] not in entries:
             yield prefix + name, entry.read_bytes()[BYTECODE_HEADER:]
