@@ -151,7 +151,7 @@ def test_a_real_cluster_gives_the_same_bits(
 ) -> None:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
     ) as cluster:
         merged = collect(job, logs, tmp_path, Cluster(address=cluster.scheduler_address)).merged()
     assert files(tmp_path) == alone[0]
@@ -412,7 +412,7 @@ class Vanishing:
         from distributed import LocalCluster
 
         cluster = LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
         )
         for k, item in enumerate(Cluster(address=cluster.scheduler_address).run(function, tasks)):
             if k == 1:
