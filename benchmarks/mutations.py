@@ -421,8 +421,9 @@ MUTATIONS = (
     ),
     Mutation(
         "identification/validation.py",
-        "relative_all = np.sqrt((residual**2).sum(axis=0) / effort_squares)",
-        "relative_all = np.sqrt((valid * residual**2).sum(axis=0) / effort_squares)",
+        "residual_squares += ((block.effort - estimate.predict(block)) ** 2).sum(axis=0)",
+        "residual_squares += (block.valid * (block.effort - estimate.predict(block)) ** 2)"
+        ".sum(axis=0)",
         "tests/identification/test_validation_errors.py",
         "errors over all samples",
     ),

@@ -157,7 +157,7 @@ def explain_open_loops(
     error: GoughError,
     model: Robot,
     recordings: Log | Sequence[Log],
-    held_out: Log | Sequence[Log],
+    held_out: Log | Sequence[Log] | None,
     settings: DiagnoseSettings,
 ) -> GoughError:
     """Return the error of logs whose loops do not close, with the fault that explains it.
@@ -166,7 +166,7 @@ def explain_open_loops(
     positions does.
     """
     logs = as_recordings(recordings)
-    others = as_recordings(held_out, "held_out")
+    others = [] if held_out is None else as_recordings(held_out, "held_out")
     with suppress(GoughError):
         closing = _closing_fault(as_model(model), logs, others, settings)
         if closing is not None:

@@ -50,7 +50,12 @@ def robots(
     from gough.mechanism import bundled_robots
 
     if copy is not None:
-        _copy_robot(copy, output, force)
+        target = _copy_robot(copy, output, force)
+        if as_json:
+            title = dict(bundled_robots())[copy]
+            print_json([{"name": copy, "title": title, "file": str(target)}])
+        else:
+            say(f"wrote {target}; next: gough check {target}")
         return
     if output is not None or force:
         raise InvalidInput("--output and --force belong to --copy NAME")
@@ -61,8 +66,8 @@ def robots(
         table(["robot", "what it is"], [[name, title] for name, title in bundled])
 
 
-def _copy_robot(name: str, output: str | None, force: bool) -> None:
-    """Write a bundled robot to a file."""
+def _copy_robot(name: str, output: str | None, force: bool) -> Path:
+    """Write a bundled robot to a file and return its path."""
     from gough.core.files import require_free, write_text
     from gough.mechanism import bundled_robots, robot_text
 
@@ -72,7 +77,7 @@ def _copy_robot(name: str, output: str | None, force: bool) -> None:
     target = Path(output or f"{name}.toml")
     require_free(target, force)
     write_text(target, robot_text(name)[0])
-    say(f"wrote {target}; next: gough check {target}")
+    return target
 
 
 def schema(
