@@ -118,8 +118,20 @@ def match_logs(
     return [match_robot(model, recording, repeats) for recording in recordings]
 
 
-def with_model(experiment: Experiment, model: Model) -> Experiment:
-    """Return the experiment with another model of the same geometry, processed as before."""
+def rebuilt_with(
+    experiment: Experiment,
+    *,
+    model: Model | None = None,
+    gains: Mapping[str, float] | None = None,
+) -> Experiment:
+    """Return the experiment with another model or other gains, processed as before.
+
+    Args:
+        experiment: The logs and how they were processed.
+        model: Another model of the same geometry; the same by default.
+        gains: Other drive gains of logs with currents; the same by default.
+    """
+    model = model or experiment.model
     logs = matched_logs(experiment)
     processed = [process_log(model, log, experiment.processing) for log in logs]
     return build_experiment(
@@ -128,7 +140,8 @@ def with_model(experiment: Experiment, model: Model) -> Experiment:
         processed,
         experiment.base,
         experiment.choice,
-        gains=experiment.gains or None,
+        gains=gains or experiment.gains or None,
+        known=experiment.known,
     )
 
 

@@ -31,19 +31,13 @@ from gough.core.notices import Notice
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression, concatenate
-from gough.identification.experiment import (
-    Experiment,
-    build_experiment,
-    gain_units,
-    matched_logs,
-)
+from gough.identification.experiment import Experiment, gain_units, rebuilt_with
 from gough.logs.recording import Recording
-from gough.processing.processed_log import process_log
 
 MAX_GAIN_STEPS = 100
 GAIN_TOLERANCE = 1e-8  # relative change of all gains that ends the search
-# Part of a gain's column that no other column explains, below which it is not determined
-MIN_GAIN_PART = 1e-6
+# Fraction of a gain's column that no other column explains; below it, it is not determined
+MIN_GAIN_FRACTION = 1e-6
 MAX_GAIN_FACTOR = 2.0  # by which a gain changes in one step
 
 
@@ -113,7 +107,7 @@ def find_gains(experiment: Experiment) -> JointGains:
             change=float(np.abs(change).max()),
         )
     by_motor = dict(zip(motors, gains.tolist()))
-    final = _with_gains(experiment, by_motor)
+    final = rebuilt_with(experiment, gains=by_motor)
     return JointGains(
         experiment=final,
         problem=_with_gain_columns(final.regressions, with_currents, gains, columns),
@@ -127,31 +121,14 @@ def has_currents(recording: Recording) -> bool:
     return recording.effort is None
 
 
-def _with_gains(experiment: Experiment, gains: Mapping[str, float]) -> Experiment:
-    """Return the experiment with currents turned into efforts by other gains."""
-    model = experiment.model
-    logs = matched_logs(experiment)
-    processed = [process_log(model, log, experiment.processing) for log in logs]
-    return build_experiment(
-        model,
-        experiment.recordings,
-        processed,
-        experiment.base,
-        experiment.choice,
-        gains=gains,
-        known=experiment.known,
-    )
-
-
 def _scaled(
     regressions: Sequence[Regression], with_currents: Sequence[bool], factor: FloatArray
 ) -> list[Regression]:
     """Return the regressions with the efforts of logs with currents times a factor (r,)."""
     scaled = []
     for block, in_currents in zip(regressions, with_currents):
-        if in_currents:
-            block = replace(block, effort=block.effort * factor, replicates=None, covariance=None)
-        scaled.append(replace(block, replicates=None, covariance=None))
+        effort = block.effort * factor if in_currents else block.effort
+        scaled.append(replace(block, effort=effort, replicates=None, covariance=None))
     return scaled
 
 
@@ -196,8 +173,8 @@ def _determined(
     triangle = np.linalg.qr(rows / np.where(norm > 0, norm, 1.0), mode="r")
     unexplained = np.abs(np.diag(triangle))[len(norm) - len(names) :]
     determined = {}
-    for (motor, name), part in zip(names.items(), unexplained):
-        if part > MIN_GAIN_PART:
+    for (motor, name), fraction in zip(names.items(), unexplained):
+        if fraction > MIN_GAIN_FRACTION:
             determined[motor] = name
     return determined
 

@@ -19,7 +19,7 @@ from gough.identification.experiment import (
     match_currents,
     payload_of,
     prepare,
-    with_model,
+    rebuilt_with,
 )
 from gough.identification.load_friction import (
     linearise_load_friction,
@@ -85,7 +85,7 @@ def _prepare_efforts(
     if constants:
         mechanism = experiment.model.mechanism.with_constants(constants)
         model = experiment.model.with_mechanism(mechanism)
-        experiment = linearise_load_friction(with_model(experiment, model))
+        experiment = linearise_load_friction(rebuilt_with(experiment, model=model))
     return PreparedProblem(logs=experiment, constants=constants)
 
 
