@@ -69,6 +69,9 @@ def main(commands: Sequence[str] = tuple(COMMANDS), rounds: int = ROUNDS) -> Non
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["GOUGH_CACHE_DIR"] = str(folder / "cache")
+        os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        cpu_seconds(PEER, folder)
         if {"check", "fit", "identify"} & set(commands):
             for line in PREPARATION:
                 cpu_seconds(["-m", "gough", *line.split()], folder)

@@ -201,8 +201,7 @@ def test_constants_and_drive_gains_are_found_together(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "MAX_CONSTANT_ROUNDS", 1)
     prepared = module.prepare_problem(
         with_speed(SPEED),
-        logs[:1],
-        logs[1:],
+        module.IdentificationLogs(recordings=logs[:1], loaded=logs[1:], held_out=[]),
         module.IdentifySettings(),
         {"gain_ml": MaximumLikelihoodGains(nominal={})},
     )

@@ -13,24 +13,22 @@ from gough.core.errors import GoughError
 from gough.core.notices import Notice
 from gough.fitting.acceptance import gain_test
 from gough.fitting.regression import Regression
+from gough.identification.estimators import CHOSEN_FROM
 from gough.identification.term_choice import TermBlocks, term_blocks
 
-# The first is the result unless another one predicts better than chance explains.
-CHOSEN_FROM = ("gm", "wls", "robust", "ls")
 
-
-def choose_estimator(
-    problem: Regression, estimators: Mapping[str, Any]
-) -> tuple[str, tuple[Notice, ...]]:
+def choose_estimator(problem: Any, estimators: Mapping[str, Any]) -> tuple[str, tuple[Notice, ...]]:
     """Return the name of the estimator that predicts left-out data best, and how it was chosen.
 
     Whole logs are left out where there are several, else parts of the log. Gauss-Markov is
     taken unless another one is better by more than chance explains.
 
     Args:
-        problem: The regression of all logs.
+        problem: The regression of all logs; nothing is left out of statistics of logs.
         estimators: By name; those of `CHOSEN_FROM` that it has are compared.
     """
+    if not isinstance(problem, Regression):
+        return CHOSEN_FROM[0], ()
     blocks = term_blocks(problem)
     squares: dict[str, FloatArray] = {}
     for name in CHOSEN_FROM:

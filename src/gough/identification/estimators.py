@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 from gough.core.errors import GoughError, InvalidInput
+from gough.core.notices import Notice
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
 from gough.fitting.gain_likelihood import MaximumLikelihoodGains
@@ -39,6 +40,8 @@ from gough.identification.problems import (
 
 ALL = "all"
 AUTO_ESTIMATOR = "auto"
+# Estimators that `auto` chooses from; the first unless another predicts better.
+CHOSEN_FROM = ("gm", "wls", "robust", "ls")
 PROBLEMS = (
     LinearProblem,
     GainProblem,
@@ -155,7 +158,8 @@ def select_estimators(
     """Return the estimators to run by name; the first is the one asked for.
 
     Args:
-        asked: A name, `all` for those that the logs allow, or an estimator.
+        asked: A name, `all` for those that the logs allow, `auto` for the first that is chosen
+            from, or an estimator.
         nominal_gains: Drive gains of the robot file, for estimators of gains.
         with_currents: The logs hold currents and a known payload: `all` are those of drive
             gains.
@@ -164,6 +168,8 @@ def select_estimators(
         check_estimator(asked)
         return {type(asked).__name__: asked}
     names = [asked, *SHOWN_BESIDE.get(asked, ())]
+    if asked == AUTO_ESTIMATOR:
+        names = [CHOSEN_FROM[0]]
     if asked == ALL:
         allowed = {GainProblem, BodyProblem}
         if not with_currents:
@@ -216,6 +222,19 @@ class EstimatorRun:
                 self.estimates[name] = checked_fit(estimator, built[needs])
             except GoughError as error:
                 self.errors[name] = error
+
+    def change(self, changed: Callable[[Any], Any]) -> None:
+        """Put the changed estimate in the place of each estimate."""
+        for name, estimate in self.estimates.items():
+            self.estimates[name] = changed(estimate)
+
+    def failures(self) -> list[Notice]:
+        """Return a notice for each estimator that failed."""
+        notices = []
+        for name, error in self.errors.items():
+            text = f"was not possible: {error}"
+            notices.append(Notice(rule="estimator", level="info", where=name, text=text))
+        return notices
 
     def result_name(self, asked: str | Estimator) -> str:
         """Return the estimator whose estimate is the result.

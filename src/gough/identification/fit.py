@@ -14,7 +14,7 @@ from gough.core.errors import (
     SingularConfiguration,
 )
 from gough.core.notices import Notice, of_log
-from gough.engine import Model, Robot, as_model, base_parameters
+from gough.engine import Robot, as_model, base_parameters
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate
 from gough.fitting.gain_problem import GainProblem
@@ -28,11 +28,10 @@ from gough.fitting.problem import (
     SimulationProblem,
     needed_problem,
 )
-from gough.fitting.regression import Regression, concatenate
+from gough.fitting.regression import concatenate
 from gough.fitting.selection import Elimination, essential_parameters
-from gough.identification.added_terms import AddedTerms, added_terms
 from gough.identification.constants import FittedConstants, with_constants
-from gough.identification.estimator_choice import CHOSEN_FROM, choose_estimator
+from gough.identification.estimator_choice import choose_estimator
 from gough.identification.estimators import (
     ALL,
     AUTO_ESTIMATOR,
@@ -47,16 +46,18 @@ from gough.identification.experiment import (
     Experiment,
     add_position_noise_effects,
     gain_units,
-    payload_of,
     prepare_held_out,
     with_measured_payload,
 )
-from gough.identification.joint_gains import JointGains, find_gains
 from gough.identification.likelihood import averaged_period
 from gough.identification.parameter_constraints import constrained
 from gough.identification.prepare_problem import (
+    IdentificationLogs,
     PreparedProblem,
+    add_gains,
+    add_terms,
     prepare_problem,
+    read_logs,
 )
 from gough.identification.problems import (
     AveragedPeriodProblem,
@@ -74,11 +75,7 @@ from gough.identification.validation import (
     validate_on,
     with_same_filter,
 )
-from gough.logs.carrying import divide_by_signal
-from gough.logs.checks import inspected
-from gough.logs.readers import Log, as_recordings
-from gough.logs.recording import Recording
-from gough.mechanism.added_terms import with_term_text
+from gough.logs.readers import Log
 from gough.processing.processed_log import nominal_gains
 
 Problem = LinearProblem | GainProblem
@@ -124,76 +121,50 @@ def fit_logs(
         progress: Called with the fraction done.
     """
     settings = settings or IdentifySettings()
+    asked = settings.to_dict()
     report = progress or _ignore
     model = with_measured_payload(as_model(model), settings.payload)
-    recordings = _read(recordings, "recordings")
-    loaded = _read(loaded, "loaded")
-    held_out = _read(held_out, "held_out")
-    if settings.carrying is not None:
-        recordings, loaded = _divide(recordings, loaded, settings.carrying)
-        held_out = _divide_held_out(model, held_out, loaded, settings)
+    logs = read_logs(model, settings, recordings, loaded, held_out)
     gains = nominal_gains(model, settings.gains)
-    with_currents = bool(loaded) and loaded[0].effort is None
-    asked = settings.to_dict()
-    automatic = settings.estimator == AUTO_ESTIMATOR
-    if automatic:  # until logs are processed
-        settings = replace(settings, estimator=CHOSEN_FROM[0])
-    estimators = select_estimators(settings.estimator, gains, with_currents=with_currents)
+    estimators = select_estimators(settings.estimator, gains, with_currents=logs.with_currents)
     if settings.fixed or settings.bounds:
         _check_constrainable(estimators, whole)
 
     try:
-        prepared = prepare_problem(model, recordings, loaded, settings, estimators)
-        added = AddedTerms()
+        prepared = prepare_problem(model, logs, settings, estimators)
         if settings.terms == AUTO_TERMS:
-            prepared, added = _add_terms(prepared, recordings, loaded, settings, estimators)
-        held_out_logs = _prepare_held_out(prepared.logs, held_out, settings)
+            prepared = add_terms(prepared, logs, settings, estimators)
+        if settings.find_gains:
+            prepared = add_gains(prepared, whole)
+        held_out_logs = _process_held_out(prepared.logs, logs, settings)
     except (LoopNotClosed, SingularConfiguration) as error:
         raise _positions_do_not_fit(error) from None
+    problem = whole or prepared.problem
     report(0.4)
 
-    joint_gains = None
-    if settings.find_gains:
-        joint_gains = _find_gains(prepared, whole)
-        prepared = replace(prepared, logs=joint_gains.experiment)
-        held_out_logs = _prepare_held_out(prepared.logs, held_out, settings)
-    problem: Any = whole or prepared.logs.problem
-    if joint_gains is not None:
-        problem = joint_gains.problem
     choice_notices: tuple[Notice, ...] = ()
-    if automatic and isinstance(problem, Regression):
+    if settings.estimator == AUTO_ESTIMATOR:
         name, choice_notices = choose_estimator(problem, ESTIMATORS)
         settings = replace(settings, estimator=name)
-        estimators = select_estimators(name, gains, with_currents=with_currents)
+        estimators = {name: ESTIMATORS[name]}
     chooser = selection_estimator(settings.estimator, estimators)
     elimination = None
     if settings.essential:
         problem, elimination = _essential(problem, chooser, settings, held_out_logs)
     run = EstimatorRun()
-    run.run(
-        estimators,
-        {LinearProblem: lambda: problem, GainProblem: lambda: problem},
-    )
-    gain_notices: tuple[Notice, ...] = ()
-    if joint_gains is not None:
-        gain_notices = joint_gains.notices
-        for key, estimate_of_key in run.estimates.items():
-            run.estimates[key] = joint_gains.completed(estimate_of_key)
-
-    estimate = None
-    if not isinstance(prepared.logs, Experiment):
-        estimate = run.estimates[run.result_name(settings.estimator)]
-    experiment = prepared.in_efforts(estimate, gains)
+    run.run(estimators, {LinearProblem: lambda: problem, GainProblem: lambda: problem})
+    if prepared.gains is not None:
+        run.change(prepared.gains.completed)
+    experiment = _in_efforts(prepared, run, settings, gains)
     if held_out_logs is None:
-        held_out_logs = _prepare_held_out(experiment, held_out, settings)
+        held_out_logs = _process_held_out(experiment, logs, settings)
     constants = _fit_with_constants(prepared, experiment, problem, estimators, run)
     report(0.6)
 
-    brief = settings.estimator == ALL
     run.run(
         estimators,
         {
-            PeriodicProblem: lambda: _period_problem(experiment, problem, whole, brief=brief),
+            PeriodicProblem: lambda: _period_problem(experiment, problem, whole, settings),
             BodyProblem: lambda: _body_problem(experiment, problem, run, settings),
             SimulationProblem: lambda: _simulation_problem(experiment),
         },
@@ -205,36 +176,25 @@ def fit_logs(
     report(0.9)
 
     fitted = _validate(experiment, held_out_logs, run, settings)
-    estimate = fitted.identification.estimate
-    notices = stated_payload_notices(model, loaded, settings.payload, estimate)
-    history: tuple[str, ...] = ()
-    if elimination is not None:
-        notices += _changed_parameters(elimination)
-        history = _elimination_steps(elimination)
-    for name, failure in run.errors.items():
-        text = f"was not possible: {failure}"
-        notices.append(Notice(rule="estimator", level="info", where=name, text=text))
-    log_names = {
-        "identification": _names(recordings),
-        "loaded": _names(loaded),
-        "validation": _names(held_out),
-    }
+    identification = fitted.identification
+    notices = (
+        *stated_payload_notices(model, logs.loaded, settings.payload, identification.estimate),
+        *_changed_parameters(elimination),
+        *run.failures(),
+        *choice_notices,
+        *prepared.notices,
+        *constants.notices,
+        *identification.notices,
+    )
     identification = replace(
-        fitted.identification,
+        identification,
         settings=asked,
-        notices=(
-            *notices,
-            *choice_notices,
-            *gain_notices,
-            *added.notices,
-            *constants.notices,
-            *fitted.identification.notices,
-        ),
-        added_terms=added.text,
+        notices=notices,
+        added_terms=prepared.added_terms.text,
         constants=constants,
         structures=structures,
-        history=history,
-        logs=log_names,
+        history=_elimination_steps(elimination),
+        logs=logs.names(),
     )
     return replace(fitted, identification=identification)
 
@@ -249,92 +209,21 @@ def _check_constrainable(estimators: Mapping[str, Any], whole: BlockStatistics |
         )
 
 
-def _add_terms(
-    prepared: PreparedProblem,
-    recordings: Sequence[Recording],
-    loaded: Sequence[Recording],
-    settings: IdentifySettings,
-    estimators: Mapping[str, Any],
-) -> tuple[PreparedProblem, AddedTerms]:
-    """Return the problem with the joint terms that predict left-out logs better, and the terms."""
-    experiment = prepared.logs
-    if not isinstance(experiment, Experiment):
-        raise InvalidInput(
-            "joint terms are added to logs in efforts, not while drive gains are identified; "
-            "identify the gains first, then give them with `gains`"
-        )
-    mechanism = experiment.model.mechanism
-    added = added_terms(mechanism, choose_terms(experiment))
-    if not added.text:
-        return prepared, added
-    model = Model(with_term_text(mechanism, added.text))
-    frozen = replace(settings, processing=experiment.processing)
-    extended = prepare_problem(model, recordings, loaded, frozen, estimators)
-    assert isinstance(extended.logs, Experiment)
-    logs = replace(extended.logs, choice=experiment.choice)
-    constants = {**prepared.constants, **extended.constants}
-    return PreparedProblem(logs=logs, constants=constants), added
-
-
-def _names(logs: Sequence[Recording]) -> tuple[str, ...]:
-    """Return the names of logs."""
-    return tuple(log.source for log in logs)
-
-
 def _ignore(fraction: float) -> None:
     """Report no progress."""
 
 
-def _read(logs: Log | Sequence[Log] | None, name: str) -> list[Recording]:
-    """Read logs and check their data."""
-    if logs is None:
-        return []
-    return [inspected(log) for log in as_recordings(logs, name)]
-
-
-def _find_gains(prepared: PreparedProblem, whole: BlockStatistics | None) -> JointGains:
-    """Return drive gains found together with the parameters of the robot."""
-    if whole is not None or not isinstance(prepared.logs, Experiment):
-        raise InvalidInput(
-            "drive gains are found without a payload from a few logs in memory, by the estimators "
-            "gm, wls, ls or robust; leave out `loaded` logs with currents or `find_gains`"
-        )
-    return find_gains(prepared.logs)
-
-
-def _divide(
-    recordings: Sequence[Recording], loaded: Sequence[Recording], channel: str
-) -> tuple[list[Recording], list[Recording]]:
-    """Return segments of logs without and with the payload, those with it before loaded logs."""
-    divided = divide_by_signal(recordings, channel)
-    return divided.unloaded, [*divided.loaded, *loaded]
-
-
-def _divide_held_out(
-    model: Model,
-    held_out: Sequence[Recording],
-    loaded: Sequence[Recording],
-    settings: IdentifySettings,
-) -> list[Recording]:
-    """Return held-out logs divided as those of the identification; segments name the payload."""
-    channel = settings.carrying or ""
-    if not any(channel in log.extra.names for log in held_out):
-        return list(held_out)
-    name, _ = payload_of(model, loaded, settings.payload)
-    divided = divide_by_signal(held_out, channel)
-    return [*divided.unloaded, *(replace(log, payload=name) for log in divided.loaded)]
-
-
-def _prepare_held_out(
-    prepared: Any, held_out: Sequence[Recording], settings: IdentifySettings
+def _process_held_out(
+    prepared: Any, logs: IdentificationLogs, settings: IdentifySettings
 ) -> Experiment | None:
     """Process the held-out logs as the experiment; None without any, or without known gains."""
-    if not held_out or not isinstance(prepared, Experiment):
+    if not logs.held_out or not isinstance(prepared, Experiment):
         return None
-    return prepare_held_out(prepared, held_out, given=settings.processing.cutoff is not None)
+    return prepare_held_out(prepared, logs.held_out, given=settings.processing.cutoff is not None)
 
 
 def _positions_do_not_fit(error: GoughError) -> GoughError:
+    """Return an error of the loops with the advice to look for signs, channels and units."""
     return type(error)(
         f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other "
         "signs, channels and units of them",
@@ -357,6 +246,19 @@ def _essential(
     )
     kept = elimination.steps[elimination.stop].estimate.parameters
     return problem.select([name for name in kept if not name.is_gain]), elimination
+
+
+def _in_efforts(
+    prepared: PreparedProblem,
+    run: EstimatorRun,
+    settings: IdentifySettings,
+    gains: Mapping[str, float],
+) -> Experiment:
+    """Return the logs in efforts, by the gains of the estimate that was asked for."""
+    if isinstance(prepared.logs, Experiment):
+        return prepared.logs
+    estimate = run.estimates[run.result_name(settings.estimator)]
+    return prepared.logs.in_efforts(estimate, gains)
 
 
 def _fit_with_constants(
@@ -392,8 +294,7 @@ def _period_problem(
     experiment: Experiment,
     problem: Problem,
     whole: BlockStatistics | None,
-    *,
-    brief: bool,
+    settings: IdentifySettings,
 ) -> AveragedPeriodProblem:
     """Return the averaged period of the one periodic log."""
     if whole is not None:
@@ -403,7 +304,7 @@ def _period_problem(
         )
     base = experiment.base.select(problem.parameters)
     period = averaged_period(experiment.model, experiment.processed, base)
-    return AveragedPeriodProblem(period=period, brief=brief)
+    return AveragedPeriodProblem(period=period, brief=settings.estimator == ALL)
 
 
 def _body_problem(
@@ -464,8 +365,10 @@ def _compare_structures(
     return replace(choice, terms=choose_terms(experiment, held_out))
 
 
-def _elimination_steps(elimination: Elimination) -> tuple[str, ...]:
-    """Return one line for each parameter that was removed."""
+def _elimination_steps(elimination: Elimination | None) -> tuple[str, ...]:
+    """Return one line for each parameter that was removed; nothing without elimination."""
+    if elimination is None:
+        return ()
     lines = []
     for k, step in enumerate(elimination.steps):
         what = "all base parameters"
@@ -480,8 +383,10 @@ def _elimination_steps(elimination: Elimination) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _changed_parameters(elimination: Elimination) -> list[Notice]:
+def _changed_parameters(elimination: Elimination | None) -> list[Notice]:
     """Name parameters that left their interval when others were removed."""
+    if elimination is None:
+        return []
     full = elimination.steps[0].estimate
     reduced = elimination.steps[elimination.stop].estimate
     changed = []
