@@ -14,7 +14,7 @@ and its name only.
 A fault is visible if the mean over twelve blocks of the held-out log of the gain
 log(error before / after undoing it) exceeds six of its standard errors and the change of a
 prediction is at least 0.5 % of the rms effort of a joint. The benchmark undoes it itself: it
-identifies from the same experiment without the fault.
+fits the same experiment without the fault, both processed alike.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ import gough
 from gough.core.errors import GoughError
 from gough.core.executors import WorkSettings
 from gough.core.notices import Notice
+from gough.engine import base_parameters
+from gough.fitting.cross_validation import weighted_fit
 from gough.identification import Identification
-from gough.identification.fit import fit_logs
+from gough.identification.experiment import Experiment, prepare_with_settings
+from gough.identification.fit import FittedLogs, fit_logs
 from gough.identification.validation import prepare_for_result, validate
 
 # Rules that name a cause; all others describe what is the case.
@@ -160,7 +163,7 @@ class Outcome:
         """Undoing the fault lowers the held-out error, beyond doubt and by what matters."""
         if self.t is None or not self.t > VISIBLE_T:
             return False
-        if not self.error_before:  # identify raised an error
+        if not self.error_before:  # the logs cannot be processed
             return True
         squares = np.array(self.error_before) ** 2 - np.array(self.error_after) ** 2
         return bool((squares > MATERIAL**2).any())
@@ -274,7 +277,7 @@ def judge_draft(draft: Draft, outcome: Outcome) -> None:
     outcome.notices = [notice.to_dict() for notice in notices]
     score_names(draft, outcome, notices)
     if outcome.family != "clean":
-        score_visibility(draft, outcome, result)
+        score_visibility(draft, outcome)
     if result is not None and outcome.level == "ok":
         outcome.clean_error = error_on_ideal_log(draft, result)
         outcome.announced = is_announced(draft, notices)
@@ -393,39 +396,61 @@ def score_size(outcome: Outcome, notice: Notice, sizes: Sequence[float]) -> None
         outcome.size_errors = 0.0 if np.isclose(size, nearest, rtol=1e-3) else float("inf")
 
 
-def block_errors(result: Identification) -> Array:
-    """Return mean squared errors of the held-out log over those of its efforts, (blocks, joints).
+def block_errors(experiment: Experiment, held_out: Experiment) -> Array:
+    """Return mean squared errors of a held-out log, (blocks, joints). [unit of the effort squared]
 
-    A block is a contiguous stretch of the log, or of the period over all periods together.
+    Of weighted least squares on the experiment. A block is a contiguous stretch of the log,
+    or of the period over all periods together.
     """
-    fit = next(fit for fit in result.fits if fit.held_out)
-    residual = np.where(fit.used, fit.measured - fit.predicted, np.nan)
-    effort = np.where(fit.used, fit.measured, np.nan)
+    problem = experiment.problem
+    values = dict(zip(problem.parameters, weighted_fit(problem.statistics()).values.tolist()))
+    regression = held_out.regressions[0].select(tuple(values))
+    predicted = regression.regressor @ np.array(list(values.values()))
+    residual = np.where(regression.valid, regression.effort - predicted, np.nan)
     edges = np.linspace(0, len(residual), BLOCKS + 1).astype(int)
     blocks = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # joints at rest in a block
         for first, last in pairwise(edges.tolist()):
             blocks.append(np.nanmean(residual[first:last] ** 2, axis=0))
-        power = np.nanmean(effort**2, axis=0)
-    return np.array(blocks) / power
+    return np.array(blocks)
 
 
-def score_visibility(draft: Draft, outcome: Outcome, result: Identification | None) -> None:
-    """Find out whether undoing the fault lowers the held-out error."""
+def processed_alike(draft: Draft, undone: FittedLogs) -> tuple[Experiment, Experiment]:
+    """Return the logs of a draft, processed as those without the fault were."""
+    assert undone.held_out is not None
+    base = base_parameters(draft.model)
+    experiments = []
+    for log, other in enumerate((undone.experiment, undone.held_out)):
+        recordings = [draft.recording(log)]
+        experiments.append(
+            prepare_with_settings(draft.model, recordings, base, other.processing, None, None)
+        )
+    return experiments[0], experiments[1]
+
+
+def score_visibility(draft: Draft, outcome: Outcome) -> None:
+    """Find out whether undoing the fault lowers the held-out error, processed alike.
+
+    Errors are those of the effort in its true unit, over its rms without the fault: efforts
+    that lack the weight are smaller, and their error is not.
+    """
     scene = draft.scene
+    power = scene.rms(1) ** 2
     first, second = scene.recordings
     try:
-        undone = fit_logs(scene.model, [first], held_out=[second]).identification
+        undone = fit_logs(scene.model, [first], held_out=[second])
+        assert undone.held_out is not None
+        after = block_errors(undone.experiment, undone.held_out) / power
     except GoughError:  # the logs without the fault do not determine the parameters
         outcome.t = 0.0
         return
-    after = block_errors(undone)
     outcome.error_after = relative_errors(after)
-    if result is None:
+    try:
+        before = block_errors(*processed_alike(draft, undone)) / power / draft.effort_factor**2
+    except GoughError:
         outcome.t = float("inf")
         return
-    before = block_errors(result)
     outcome.error_before = relative_errors(before)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

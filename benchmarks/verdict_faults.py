@@ -131,9 +131,11 @@ class Draft:
     sizes: list[float] = field(default_factory=list)  # any of these is right; empty for none
     invisible: str = ""  # why these data cannot show it
     what: list[str] = field(default_factory=list)  # was done, in words
+    effort_factor: Array = field(default_factory=lambda: np.ones(0))  # recorded over true, (a,)
 
     def __post_init__(self) -> None:
         self.plants = [self.scene.plant, self.scene.plant]
+        self.effort_factor = np.ones(len(self.scene.motors))
 
     def name(self, rule: str, place: str, *sizes: float) -> None:
         """Note a right name and, for the first one, its size."""
@@ -222,6 +224,7 @@ def effort_scale(factor: float) -> Apply:
             return effort
 
         _with_effort(draft, change)
+        draft.effort_factor[k] *= factor
         place = draft.scene.motors[k]
         if factor == -1:
             draft.name("effort sign", place)
@@ -237,6 +240,7 @@ def all_efforts(factor: float) -> Apply:
 
     def apply(draft: Draft) -> None:
         _with_effort(draft, lambda effort: factor * effort)
+        draft.effort_factor *= factor
         if factor == -1:
             draft.name("effort sign", ALL_MOTORS)
         else:

@@ -79,6 +79,24 @@ def test_an_effort_that_stands_still_for_a_part_of_the_log_is_found(hold: int, f
     assert dead(stuck, stuck) == []
 
 
+@pytest.mark.parametrize("dead", [False, True])
+def test_a_coarse_effort_that_begins_with_a_jump_of_friction_is_not_dead(dead: bool) -> None:
+    """The joint rests, starts with a jump of friction and moves slowly, then fast."""
+    speed = np.select([TIME < 4, TIME < 6], [0.0, 0.02], 1.0) * np.cos(TIME)
+    position = np.cumsum(speed) / 500
+    effort = 0.9 * np.sign(speed) + np.where(TIME > 6, 2 * np.sin(30 * TIME), 0.1 * (TIME > 4))
+    if dead:
+        effort[4000:4803] = effort[4000]
+    log = Recording(
+        joints=("a",),
+        time=TIME,
+        position=position[:, None],
+        position_units=("m",),
+        effort=(0.25 * np.round(effort / 0.25))[:, None],
+    )
+    assert [notice.rule for notice in inspect(log) if notice.rule == "dead"] == ["dead"] * dead
+
+
 def test_a_dead_channel_is_found() -> None:
     (found,) = inspect_channel(np.full(100, 3.0), "a.current", "A")
     assert found.rule == "dead"

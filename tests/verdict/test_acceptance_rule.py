@@ -340,6 +340,7 @@ def test_a_fault_in_part_of_the_logs_is_also_tested_on_all_blocks() -> None:
         ({"logs": np.array([-0.1, 0.05])}, False),
         ({"logs": np.array([-0.02, 0.5])}, False),
         ({"logs": np.array([-0.005, 0.5])}, True),
+        ({"logs": np.zeros(0)}, False),
         ({"outside": -0.02}, False),
         ({"outside": -0.005}, True),
     ],

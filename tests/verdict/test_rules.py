@@ -372,6 +372,26 @@ def test_the_noise_of_several_logs_is_the_mean_of_their_powers() -> None:
     np.testing.assert_allclose(power.most, power.least)
 
 
+def test_rounding_that_repeats_may_be_noise_but_need_not() -> None:
+    """The covariance of averaged periods allows for rounding; their scatter does not show it."""
+    rng = np.random.default_rng(0)
+    each = rng.standard_normal((10, 500, 2))
+    regression = Regression(
+        regressor=np.ones((500, 2, 1)),
+        effort=each.mean(axis=0),
+        rows=ROWS,
+        row_units=ROW_UNITS,
+        parameters=("p.m",),
+        units=("kg",),
+        replicates=each,
+        covariance=np.diag([5.0, 0.05]),
+    )
+    power = noise_power(regression, np.ones((500, 2)))
+    assert power is not None
+    np.testing.assert_allclose(power.most, [5.0, 0.05])
+    np.testing.assert_allclose(power.least, [0.1, 0.05], rtol=0.1)
+
+
 # -- lack of fit
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray
+from gough.core.arrays import TINY, BoolArray, FloatArray
 from gough.core.notices import Notice
 from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Channels, Recording
@@ -184,16 +184,26 @@ def inspect_channel(
 MIN_TRAVEL = 0.01
 
 
-def _ends_abruptly(values: FloatArray, first: int) -> bool:
-    """Return whether a constant run begins or ends with a jump of more than one step."""
-    step = quantisation_step(values) or 0.0
+# Quantisation steps by which an effort should have changed while it was constant. Over a fraction
+# of a joint's range an effort changes by about that fraction of its own.
+MIN_HIDDEN_STEPS = 3.0
+
+
+def _ends_abruptly(values: FloatArray, first: int, step: float) -> bool:
+    """Return whether a constant run ends with a jump of more than one step.
+
+    While an effort is dead, the true one moves on. How a run begins proves nothing: a joint
+    that starts to move has a jump of friction there. A run without an end is judged by its
+    beginning.
+    """
     changes = np.flatnonzero(values[first:] != values[first])
-    jumps = []
-    if first > 0:
-        jumps.append(abs(values[first] - values[first - 1]))
     if len(changes):
-        jumps.append(abs(values[first + changes[0]] - values[first]))
-    return bool(max(jumps, default=0.0) > 1.5 * step)
+        jump = abs(values[first + changes[0]] - values[first])
+    elif first > 0:
+        jump = abs(values[first] - values[first - 1])
+    else:
+        return False
+    return bool(jump > 1.5 * step)
 
 
 def inspect_constant_runs(
@@ -205,19 +215,19 @@ def inspect_constant_runs(
     moves are
     counted: twenty of them, and twenty times as many as a value usually lasts (commands
     that are held, coarse converters). A quantised effort that changes slowly leaves its value
-    by one step, a dead one by more.
+    by one step, a dead one by more; and a joint that hardly travels may leave it within one.
     """
     starts = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
     lengths = np.add.reduceat(moving.astype(int), starts)
-    longest = int(np.argmax(lengths))
-    run = int(lengths[longest])
-    first = int(starts[longest])
-    usual = (int(lengths.sum()) - run) / max(1, len(lengths) - 1)
-    inside = values.min() < values[first] < values.max()
-    end = first + int(np.argmax(np.append(values[first:] != values[first], True)))
-    travel = float(np.ptp(position[first:end])) > MIN_TRAVEL * float(np.ptp(position))
-    too_long = run >= MAX_CONSTANT_RUN * max(1, usual)
-    if inside and too_long and travel and _ends_abruptly(values, first):
+    longest = int(lengths.max())
+    usual = (int(lengths.sum()) - longest) / max(1, len(lengths) - 1)
+    for k in np.argsort(-lengths):
+        run = int(lengths[k])
+        if run < MAX_CONSTANT_RUN * max(1, usual):
+            return
+        first = int(starts[k])
+        if not _is_dead(values, first, position):
+            continue
         yield log_notice(
             "dead",
             channel,
@@ -229,6 +239,20 @@ def inspect_constant_runs(
             samples=run,
             sample=first,
         )
+        return
+
+
+def _is_dead(values: FloatArray, first: int, position: FloatArray) -> bool:
+    """Return whether an effort should have changed during its constant run, but did not."""
+    if not values.min() < values[first] < values.max():
+        return False
+    end = first + int(np.argmax(np.append(values[first:] != values[first], True)))
+    travel = float(np.ptp(position[first:end])) / max(float(np.ptp(position)), TINY)
+    if travel <= MIN_TRAVEL:
+        return False
+    step = quantisation_step(values) or 0.0
+    should_change = travel * float(np.ptp(values)) > MIN_HIDDEN_STEPS * step
+    return should_change and _ends_abruptly(values, first, step)
 
 
 # Levels from which a lattice is no chance, and the largest number of steps between

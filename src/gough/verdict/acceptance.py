@@ -48,7 +48,7 @@ class Gain:
     mean: float  # over the scope
     t: float  # mean over its standard error
     threshold: float  # Student quantile that t has to exceed
-    logs: FloatArray  # the same of whole logs or halves, left out of the fit
+    logs: FloatArray  # the same of whole logs or halves, left out of the fit; of those with equations
     outside: float  # mean gain of the blocks outside the scope; 0 if there are none
     before: float  # rms over joints of the relative error without the explanation, in the scope
     after: float  # and with it
@@ -65,6 +65,7 @@ class Gain:
         return bool(
             self.mean > 0
             and self.explained >= MATERIAL_EFFORT_CHANGE
+            and len(self.logs) > 0
             and self.logs.mean() > 0
             and (len(self.logs) < 2 or self.logs.min() > OUTSIDE_TOLERANCE)
             and self.outside > OUTSIDE_TOLERANCE

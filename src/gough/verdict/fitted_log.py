@@ -474,12 +474,7 @@ class FittedLog:
         Where undoing a fault moves velocity reversals, equations with a joint that is slow
         here are left out.
         """
-        top_speed = np.abs(self.motion.qd).max(axis=0)
-        slow = np.abs(self.motion.qd) < SLOW_FRACTION * np.maximum(top_speed, TINY)
-        affected = slow.astype(float) @ rows_with_coulomb(self.model) > 0
-        mask = other.regression.valid & ~affected
-        few = mask.sum(axis=0) < MIN_GUARDED_FRACTION * other.regression.valid.sum(axis=0)
-        mask[:, few] = other.regression.valid[:, few]
+        mask = guarded(other.regression.valid, equations_at_speed(self.model, self.motion))
         return replace(self, regression=replace(self.regression, mask=mask))
 
     def away_from_reversals(self) -> FittedLog:
@@ -494,10 +489,7 @@ class FittedLog:
         bands = dict(zip(self.model.mechanism.coordinates, self.dead_band.tolist()))
         settings = Processing(dead_band=bands)
         away = valid_equations(self.model, self.motion, settings, reach, periodic=self.periodic)
-        before = self.regression.valid
-        mask = before & away
-        few = mask.sum(axis=0) < MIN_GUARDED_FRACTION * before.sum(axis=0)
-        mask[:, few] = before[:, few]
+        mask = guarded(self.regression.valid, away)
         return replace(self, regression=replace(self.regression, mask=mask))
 
     def away_from_jumps(self) -> FittedLog:
@@ -509,6 +501,24 @@ class FittedLog:
         for jump in self.jumps:
             mask[np.abs(time - jump.time) < JUMP_GUARD / self.cutoff] = False
         return replace(self, regression=replace(self.regression, mask=mask))
+
+
+def equations_at_speed(model: Model, motion: Motion) -> BoolArray:
+    """Return the equations in which no joint with Coulomb friction is near a reversal, (t, r).
+
+    There the sign of a velocity is uncertain, and friction has not built up.
+    """
+    top_speed = np.abs(motion.qd).max(axis=0)
+    slow = np.abs(motion.qd) < SLOW_FRACTION * np.maximum(top_speed, TINY)
+    return np.asarray(slow.astype(float) @ rows_with_coulomb(model) == 0)
+
+
+def guarded(valid: BoolArray, mask: BoolArray) -> BoolArray:
+    """Return valid equations inside a mask, (t, r); of a row that would lose half, all of them."""
+    inside = valid & mask
+    few = inside.sum(axis=0) < MIN_GUARDED_FRACTION * valid.sum(axis=0)
+    inside[:, few] = valid[:, few]
+    return inside
 
 
 def close_along_path(model: Model, position: FloatArray, near: FloatArray | None) -> FloatArray:
@@ -580,6 +590,13 @@ class Evidence:
         return replace(self, logs=tuple(logs)).refitted()
 
 
+def sample_numbers(log: ProcessedLog, regression: Regression) -> IntArray:
+    """Return the number in a log's motion of each sample of its regression, (t,)."""
+    if regression.sample is None:
+        return np.arange(len(regression))
+    return np.asarray(regression.sample - log.sample[0])
+
+
 def evidence_of(
     fitted: FittedModel,
     processed: Sequence[ProcessedLog],
@@ -599,7 +616,7 @@ def evidence_of(
         deviations = None
         if log.repetitions is not None and len(log.repetitions) > 1:
             deviations = log.repetitions - log.repetitions.mean(axis=0)
-        samples = None if regression.sample is None else regression.sample - log.sample[0]
+        samples = None if regression.sample is None else sample_numbers(log, regression)
         fitted_log = FittedLog(
             fitted=fitted,
             name=name,

@@ -7,6 +7,7 @@ is answered beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,11 +19,19 @@ from gough.fitting.regression import Regression
 from gough.identification.diagnosis import Diagnosis, NamedFault
 from gough.identification.experiment import Experiment
 from gough.identification.fit import FittedLogs
+from gough.identification.validation import Validation
 from gough.verdict import rules
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.drift import drifting_efforts
 from gough.verdict.explanation import Explanation
-from gough.verdict.fitted_log import Evidence, evidence_of, fitted_model
+from gough.verdict.fitted_log import (
+    Evidence,
+    equations_at_speed,
+    evidence_of,
+    fitted_model,
+    guarded,
+    sample_numbers,
+)
 from gough.verdict.naming import name_fault
 from gough.verdict.noise import mean_noise_power
 from gough.verdict.odd_logs import log_errors, odd_logs
@@ -51,7 +60,8 @@ def judge(fitted: FittedLogs) -> tuple[list[Notice], Diagnosis | None]:
         text = "faults were not looked for, because channels are broken"
         return [*notices, Notice(rule="diagnosis", level="info", text=text)], None
     try:
-        diagnosis = diagnose_fit(fitted)
+        suspicious = any(notice.rule in rules.MISFIT_RULES for notice in alarms(notices))
+        diagnosis = diagnose_fit(fitted, thorough=suspicious)
     except GoughError as error:
         notices.append(
             Notice(rule="diagnosis", level="info", text=f"faults were not looked for: {error}")
@@ -61,8 +71,18 @@ def judge(fitted: FittedLogs) -> tuple[list[Notice], Diagnosis | None]:
     return [*notices, *faults, *diagnosis.notices], diagnosis
 
 
-def diagnose_fit(fitted: FittedLogs) -> Diagnosis:
-    """Return the faults that the logs of a fit show."""
+def alarms(notices: Sequence[Notice]) -> list[Notice]:
+    """Return the notices that are warnings or errors."""
+    return [notice for notice in notices if notice.level != "info"]
+
+
+def diagnose_fit(fitted: FittedLogs, *, thorough: bool = False) -> Diagnosis:
+    """Return the faults that the logs of a fit show.
+
+    Args:
+        fitted: The fit and its logs.
+        thorough: Try every fault, also if the error is within the noise.
+    """
     experiment = fitted.experiment
     held_out = fitted.held_out
     experiments = [experiment] if held_out is None else [experiment, held_out]
@@ -77,17 +97,20 @@ def diagnose_fit(fitted: FittedLogs) -> Diagnosis:
     )
     n_held_out = 0 if held_out is None else len(held_out.processed)
     evidence = evidence_of(model, processed, regressions, n_held_out)
-    return diagnose_evidence(evidence, drifting_efforts(processed))
+    return diagnose_evidence(evidence, drifting_efforts(processed), thorough=thorough)
 
 
-def diagnose_evidence(evidence: Evidence, before: Sequence[NamedFault] = ()) -> Diagnosis:
+def diagnose_evidence(
+    evidence: Evidence, before: Sequence[NamedFault] = (), *, thorough: bool = False
+) -> Diagnosis:
     """Return the faults that some evidence shows.
 
     Args:
         evidence: The fitted model and its logs.
         before: Faults that the signals themselves show.
+        thorough: Try every fault, also if the error is within the noise.
     """
-    search = Search(evidence)
+    search = Search(evidence, thorough=thorough)
     first = Stage(evidence, search.labels)
     groups, stage = search.run()
     noise = noise_error(evidence, first)
@@ -203,8 +226,34 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
     if noise is not None:
         expected = expected + noise.most
     return notices + rules.warn_if_held_out_error_is_higher(
-        validation, fitted.estimate_same_filter, np.sqrt(expected)
+        validation_at_speed(fitted.held_out, estimate, validation),
+        fitted.estimate_same_filter,
+        np.sqrt(expected),
     )
+
+
+def validation_at_speed(
+    held_out: Experiment, estimate: Estimate, validation: Validation
+) -> Validation:
+    """Return a validation on the equations in which no joint is near a velocity reversal.
+
+    A joint that creeps does not have all of its Coulomb friction yet. A few such samples can
+    be most of the error, and say nothing of the rest of the model.
+    """
+    squares = np.zeros(len(validation.rows))
+    power = np.zeros(len(validation.rows))
+    n_valid = np.zeros(len(validation.rows))
+    for log, regression in zip(held_out.processed, held_out.regressions):
+        samples = sample_numbers(log, regression)
+        at_speed = equations_at_speed(held_out.model, log.motion)[samples]
+        mask = guarded(regression.valid, at_speed)
+        residual = regression.effort - estimate.predict(regression)
+        squares += (residual**2 * mask).sum(axis=0)
+        power += (regression.effort**2 * mask).sum(axis=0)
+        n_valid += mask.sum(axis=0)
+    rms = np.sqrt(squares / np.maximum(n_valid, 1))
+    relative = np.sqrt(squares / np.maximum(power, TINY))
+    return replace(validation, rms=rms, relative=relative)
 
 
 def prediction_variance(regressions: Sequence[Regression], estimate: Estimate) -> FloatArray:

@@ -36,7 +36,8 @@ class NoisePower(NamedTuple):
 def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | None:
     """Return the noise power of the efforts of a log; None if it is not known.
 
-    With repetitions it is their scatter. Without, the residual above the band of the
+    With repetitions it is their scatter at least, and at most their covariance, which allows
+    for rounding that is the same in all of them. Without, the residual above the band of the
     predicted efforts is noise, or faster than any error of the parameters. The densities S
     in parts of that band bound the noise inside the band of the motion, whether its
     spectrum falls or rises:
@@ -52,7 +53,7 @@ def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | N
     """
     if regression.covariance is not None:
         known = noise_variance(regression)
-        return NoisePower(known, known)
+        return NoisePower(np.minimum(scatter_of_mean(regression, known), known), known)
     if len(predicted) < MIN_SPECTRUM_SAMPLES:
         return None
     valid = regression.valid
@@ -76,6 +77,22 @@ def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | N
     most = highest * band_edge + density[band_edge:].sum(axis=0)
     step = frequency[1]
     return NoisePower(least * step, most * step)
+
+
+def scatter_of_mean(regression: Regression, otherwise: FloatArray) -> FloatArray:
+    """Return the variance of the mean of repetitions by their scatter, (r,).
+
+    Args:
+        regression: Of a log, perhaps with repetitions.
+        otherwise: Returned if there are none, (r,).
+    """
+    replicates = regression.replicates
+    if replicates is None or len(replicates) < 2:
+        return otherwise
+    k = len(replicates)
+    deviation = np.where(regression.valid, replicates - replicates.mean(axis=0), 0.0)
+    n_valid = np.maximum(regression.n_valid, 1)
+    return np.asarray((deviation**2).sum(axis=(0, 1)) / (n_valid * k * (k - 1)))
 
 
 def without_peaks(density: FloatArray) -> FloatArray:

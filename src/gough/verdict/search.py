@@ -83,6 +83,7 @@ class Search:
         evidence: The identified model and its logs.
         faults: Continuous faults to try; all registered ones by default.
         with_discrete: Also try signs, channels, units and gravity.
+        thorough: Try every fault, also if the error is within the noise.
     """
 
     def __init__(
@@ -91,8 +92,10 @@ class Search:
         faults: Sequence[Fault] | None = None,
         *,
         with_discrete: bool = True,
+        thorough: bool = False,
     ) -> None:
         self.evidence = evidence
+        self.thorough = thorough
         self.labels = block_labels(evidence.logs)
         self.faults = all_faults(evidence) if faults is None else list(faults)
         self.with_discrete = with_discrete
@@ -178,7 +181,7 @@ class Search:
         cause as well.
         """
         unexplained = self._unexplained_at(stage)
-        if unexplained <= MATERIAL_EFFORT_CHANGE:
+        if unexplained <= MATERIAL_EFFORT_CHANGE and not self.thorough:
             # within the noise only faults of the recording are tried, and all if one is seen
             likely = [each for each in self.faults if each.undo or each.name in PRINTED_FAULTS]
             self.screen = Screen(stage, likely, self.single_logs)
