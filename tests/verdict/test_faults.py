@@ -22,7 +22,6 @@ from gough.verdict.faults import (
     all_faults,
     motors,
     register_fault,
-    ripple_pitch,
     rotated,
     tilt_axes,
 )
@@ -236,7 +235,7 @@ def test_a_ripple_is_found_at_its_pitch(five_bar: Model) -> None:
     extra = np.zeros((len(q), 2))
     extra[:, 0] = 0.05 * np.sin(2 * np.pi * q / (np.ptp(q) / 4) + 0.3)
     evidence = made_evidence(five_bar, extra=extra)
-    frequency, tried = ripple_pitch(evidence.logs[0], "left.motor")
+    frequency, tried = evidence.logs[0].ripples["left.motor"]
     assert 1 / frequency == pytest.approx(np.ptp(q) / 4, rel=0.1)
     assert tried > 10
 

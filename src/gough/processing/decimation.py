@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ OUTPUTS_PER_PRODUCT = 8
 Signals = dict[str, NDArray[Any]]  # arrays over samples by name
 
 
+@cache
 def decimation_taps(factor: int) -> FloatArray:
     """Return a symmetric FIR low-pass for decimation, odd length, sum 1.
 
@@ -45,9 +47,12 @@ def decimation_taps(factor: int) -> FloatArray:
     if factor < 1 or factor != int(factor):
         raise InvalidInput(f"decimation by {factor}; expected a whole number from 1")
     if factor == 1:
-        return np.ones(1)
-    width = 2 * (1 - DECIMATION_EDGE) / factor
-    return kaiser_lowpass(DECIMATION_EDGE / factor, width, ALIAS_ATTENUATION)
+        taps = np.ones(1)
+    else:
+        width = 2 * (1 - DECIMATION_EDGE) / factor
+        taps = kaiser_lowpass(DECIMATION_EDGE / factor, width, ALIAS_ATTENUATION)
+    taps.flags.writeable = False  # every caller gets the same array
+    return taps
 
 
 def lowpass(values: NDArray[Any], factor: int, taps: FloatArray | None = None) -> FloatArray:

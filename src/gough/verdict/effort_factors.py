@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from gough.core.arrays import BoolArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.verdict.blocks import BlockSums, solve_normal_equations
 
 # An effort scale is searched between these factors, of either sign.
 FACTOR_RANGE = (1e-4, 1e4)
 FACTOR_GRID = 33
+# Each refinement narrows the interval about the best factor by (FACTORS_PER_REFINEMENT - 1) / 2.
+REFINEMENTS = 8
+FACTORS_PER_REFINEMENT = 11
 
 
 def effort_factor(sums: BlockSums, row: int, scope: BoolArray) -> float:
@@ -28,26 +31,23 @@ def effort_factor(sums: BlockSums, row: int, scope: BoolArray) -> float:
     fixed = fixed - scaled
     n = len(chosen) - 1
 
-    def squared_error(factor: float) -> float:
-        column_scale = np.full(n + 1, factor)
-        column_scale[-1] = 1.0
-        normal = fixed + scaled * np.outer(column_scale, column_scale)
-        vector = np.append(-solve_normal_equations(normal), 1.0)
-        return float(vector @ normal @ vector)
+    def squared_errors(factors: FloatArray) -> FloatArray:
+        column_scale = np.repeat(factors[:, None], n + 1, axis=1)
+        column_scale[:, -1] = 1.0
+        normal = fixed + scaled * column_scale[:, :, None] * column_scale[:, None, :]
+        vectors = np.concatenate(
+            [-solve_normal_equations(normal), np.ones((len(factors), 1))], axis=1
+        )
+        return np.asarray(np.einsum("fi,fij,fj->f", vectors, normal, vectors, optimize=True))
 
     grid = np.geomspace(*FACTOR_RANGE, FACTOR_GRID)
     factors = np.concatenate([-grid, grid])
-    errors = [squared_error(factor) for factor in factors]
-    best = int(np.argmin(errors))
-    ratio = grid[1] / grid[0]
-    low = abs(factors[best]) / ratio
-    high = abs(factors[best]) * ratio
+    best = int(np.argmin(squared_errors(factors)))
     sign = np.sign(factors[best])
-    for _ in range(40):  # golden section on the logarithm
-        inner = low * (high / low) ** 0.382
-        outer = low * (high / low) ** 0.618
-        if squared_error(sign * inner) < squared_error(sign * outer):
-            high = outer
-        else:
-            low = inner
-    return float(sign * np.sqrt(low * high))
+    centre = abs(factors[best])
+    ratio = grid[1] / grid[0]
+    for _ in range(REFINEMENTS):
+        finer = centre * np.geomspace(1 / ratio, ratio, FACTORS_PER_REFINEMENT)
+        centre = finer[int(np.argmin(squared_errors(sign * finer)))]
+        ratio = finer[1] / finer[0]
+    return float(sign * centre)

@@ -46,9 +46,6 @@ STRIBECK_SPEEDS = (0.02, 0.06, 0.2)
 MEMORY_TIMES = (0.03, 0.1)
 # A low-pass shorter than so many samples looks the same as a delay.
 MIN_LAG_SAMPLES = 5.5
-RIPPLE_SAMPLES = 3000  # of a log in the search for the pitch of a ripple
-MAX_RIPPLES = 150  # in the range of a joint
-MIN_RIPPLES = 1.5  # below this a ripple looks the same as gravity
 MAX_RELATIVE_SIZE = 0.5  # of a scale that a derivative describes; beyond it is a unit
 
 Scope = Literal["all logs", "one log"]
@@ -342,34 +339,12 @@ def memory(time: float) -> Columns:
     return joint_shape(shape)
 
 
-def ripple_pitch(log: FittedLog, place: str) -> tuple[float, int]:
-    """Return the spatial frequency that a motor's residual has most of, and how many were tried.
-
-    A periodogram over the motor's position. [1/m or 1/rad]
-    """
-    stride = max(1, len(log.signals.time) // RIPPLE_SAMPLES)
-    motor = log.model.mechanism.actuated.index(place)
-    residual = (log.effort - log.prediction)[::stride, motor]
-    position = log.signals.position[::stride, motor]
-    extent = float(np.ptp(position))
-    if extent <= 0:
-        return 0.0, 1
-    step = float(np.median(np.abs(np.diff(position))))
-    highest = min(MAX_RIPPLES, 0.2 * extent / max(step, 1e-12 * extent))
-    frequencies = np.arange(MIN_RIPPLES, max(highest, 2 * MIN_RIPPLES), 0.25) / extent
-    phase = np.exp(-2j * np.pi * np.outer(frequencies, position))
-    power = np.abs(phase @ (residual - residual.mean()))
-    return float(frequencies[int(np.argmax(power))]), len(frequencies)
-
-
 def ripple(evidence: Evidence) -> Columns:
     """Return sine and cosine at the pitch that the residual of the first log has most of."""
-    pitches: dict[str, float] = {}
 
     def shape(log: FittedLog, place: str, joint: JointState) -> FloatArray:
-        if place not in pitches:
-            pitches[place] = ripple_pitch(evidence.logs[0], place)[0]
-        phase = 2 * np.pi * pitches[place] * np.asarray(joint.q)
+        frequency = evidence.logs[0].ripples[place].frequency
+        phase = 2 * np.pi * frequency * np.asarray(joint.q)
         return np.stack([np.sin(phase), np.cos(phase)], axis=1)
 
     return joint_shape(shape)
@@ -598,7 +573,7 @@ def _shapes_without_constants(evidence: Evidence) -> Iterator[Fault]:
     yield replace(
         shape,
         places=motors,
-        searched=lambda evidence, place: ripple_pitch(evidence.logs[0], place)[1],
+        searched=lambda evidence, place: evidence.logs[0].ripples[place].tried,
     )
 
 

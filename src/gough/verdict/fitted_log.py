@@ -34,6 +34,7 @@ from gough.processing.filters import differentiate, lowpass_periodic
 from gough.processing.regressions import without_absent_payloads
 from gough.processing.valid_equations import rows_with_coulomb, valid_equations
 from gough.verdict.motor_signals import MotorSignals
+from gough.verdict.ripple import Ripple, strongest_ripple
 
 MASS_MOMENTS = ("m", "mx", "my", "mz")  # kinds of parameters that gravity acts on
 MAX_VERDICT_SAMPLES = 8000  # of all logs together; longer ones are averaged over neighbours
@@ -266,6 +267,16 @@ class FittedLog:
         mechanism = self.model.mechanism
         number = mechanism.coordinates.index(joint)
         return joint_state(mechanism, self.motion, number, self.dead_band)
+
+    @cached_property
+    def ripples(self) -> dict[str, Ripple]:
+        """The strongest ripple of the residual over the position, by motor."""
+        residual = self.effort - self.prediction
+        position = self.signals.position
+        ripples = {}
+        for k, name in enumerate(self.model.mechanism.actuated):
+            ripples[name] = strongest_ripple(residual[:, k], position[:, k])
+        return ripples
 
     def smoothed(self, effort: FloatArray) -> PositionVelocityAcceleration:
         """Low-pass efforts (t, a) to the band of the motion, with two derivatives by time."""

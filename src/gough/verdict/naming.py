@@ -12,7 +12,7 @@ from gough.core.notices import Level
 from gough.identification.diagnosis import NamedFault, length, size_text
 from gough.verdict.discrete_faults import DiscreteFault
 from gough.verdict.explanation import Explanation
-from gough.verdict.faults import EFFORT_SCALE, Fault, ripple_pitch, rotated, tilt_axes
+from gough.verdict.faults import EFFORT_SCALE, Fault, rotated, tilt_axes
 from gough.verdict.fitted_log import Evidence
 
 # Factors by which units differ. Their inverses are known too.
@@ -166,7 +166,7 @@ def _advice(explanation: Explanation, evidence: Evidence) -> str:
         return f"put scale = -1 for the effort of {place} in the description"
     pitch = 0.0
     if "{pitch" in fault.advice:
-        pitch = 1 / max(ripple_pitch(evidence.logs[0], place)[0], TINY)
+        pitch = 1 / max(evidence.logs[0].ripples[place].frequency, TINY)
     gravity: FloatArray = np.array(evidence.model.mechanism.gravity)
     if fault.name == "tilt":
         gravity = rotated(gravity, size @ tilt_axes(gravity))

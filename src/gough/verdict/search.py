@@ -190,7 +190,7 @@ class Search:
             if not any(each.gain.significant for each in seen):
                 return []
         screens = self._all_screens(stage)
-        explanations = self._effort_factors(stage)
+        explanations = self._effort_factors(stage, screens[0], unexplained)
         if unexplained > MIN_DISCRETE_ERROR:
             explanations += self._discrete(stage)
         linear = []
@@ -410,33 +410,44 @@ class Search:
 
     # -- efforts of one motor that are scaled by any factor
 
-    def _effort_factors(self, stage: Stage) -> list[Explanation]:
+    def _effort_factors(
+        self, stage: Stage, screen: Screen, unexplained: float
+    ) -> list[Explanation]:
         """Return better factors, also negative ones, of the effort of single motors."""
-        faults = [fault for fault in self.faults if fault.name == EFFORT_SCALE]
-        if not faults:
-            return []
-        fault = faults[0]
-        scopes = self._scopes()
+        guesses = self._small_factors(stage, screen)
+        if unexplained > MIN_DISCRETE_ERROR:
+            guesses = self._any_factors(stage)
         explanations = []
-        for row, place in enumerate(fault.places(stage.evidence)):
-            for scope in scopes:
-                factor = effort_factor(stage.baseline.sums, row, stage.scope(scope))
-                if abs(factor - 1) < SCALE_CHANGE:
-                    continue
-                guess = Explanation(
-                    fault=fault,
-                    place=place,
-                    logs=scope,
-                    size=np.array([factor - 1]),
-                    std=np.array([0.0]),
-                    gain=no_gain(stage),
-                )
-                if any(each.same_as(guess) for each in stage.accepted):
-                    continue
-                better = self.refined(stage, guess)
-                if better is not None:
-                    explanations.append(better)
+        for guess in guesses:
+            if abs(guess.size[0]) < SCALE_CHANGE:
+                continue
+            if any(each.same_as(guess) for each in stage.accepted):
+                continue
+            better = self.refined(stage, guess)
+            if better is not None:
+                explanations.append(better)
         return explanations
+
+    def _small_factors(self, stage: Stage, screen: Screen) -> list[Explanation]:
+        """Return factors of efforts by first order, where they lower the squared error."""
+        candidates = [each for each in screen.ranked if each.fault.name == EFFORT_SCALE]
+        guesses = []
+        for candidate, sums in screen.sums(candidates).items():
+            size = row_weights(sums, range(sums.n_columns))[1][-1:]
+            guesses.append(_guessed(stage, candidate.fault, candidate.place, candidate.logs, size))
+        return guesses
+
+    def _any_factors(self, stage: Stage) -> list[Explanation]:
+        """Return the factor of every motor's effort with which all motors agree best."""
+        faults = [fault for fault in self.faults if fault.name == EFFORT_SCALE]
+        guesses = []
+        for fault in faults:
+            for row, place in enumerate(fault.places(stage.evidence)):
+                for scope in self._scopes():
+                    factor = effort_factor(stage.baseline.sums, row, stage.scope(scope))
+                    size = np.array([factor - 1])
+                    guesses.append(_guessed(stage, fault, place, scope, size))
+        return guesses
 
     # -- discrete faults
 
@@ -493,6 +504,15 @@ class Search:
         return Explanation(
             fault=fault, place=fault.place, logs=scope, size=size, std=0 * size, gain=gain
         )
+
+
+def _guessed(
+    stage: Stage, fault: Fault, place: str, logs: tuple[int, ...], size: FloatArray
+) -> Explanation:
+    """Return an explanation whose size is a guess."""
+    return Explanation(
+        fault=fault, place=place, logs=logs, size=size, std=0 * size, gain=no_gain(stage)
+    )
 
 
 def _composed(fault: Fault, size: FloatArray, step: FloatArray) -> FloatArray:

@@ -18,6 +18,7 @@ from gough.verdict.fitted_log import Evidence, FittedLog
 
 MAX_SCREENED = 80  # candidates that are cross-validated; the others explain less
 MIN_INSIDE_FRACTION = 0.5  # of the samples of a block, for it to be in a part of a log
+RESAMPLED_TOGETHER = 32  # sensitivities that are low-passed in one go
 MIN_SCREENED_Z = 4.0  # standard errors of a size, as if noise were white, to be cross-validated
 
 
@@ -168,19 +169,25 @@ class Screen:
         self.candidates: list[Candidate] = []
         self.trials = 0
         logs = stage.evidence.logs
-        stacked = [[stage.added_columns(log, k)] for k, log in enumerate(logs)]
+        sensitivities: list[list[FloatArray]] = [[] for _ in logs]
         first = stage.n_added
         for fault in faults:
             columns: tuple[int, ...] = ()
             for place in fault.places(stage.evidence):
                 # those of a payload are the same in all logs
                 if not columns or fault.name != PAYLOAD_FAULT:
-                    for own, log in zip(stacked, logs):
-                        own.append(log.resampled(fault.sensitivity(log, place)))
-                    columns = tuple(range(first, first + stacked[0][-1].shape[2]))
+                    for columns_of_log, log in zip(sensitivities, logs):
+                        columns_of_log.append(fault.sensitivity(log, place))
+                    columns = tuple(range(first, first + sensitivities[0][-1].shape[2]))
                     first += len(columns)
                 self._add(fault, place, columns)
-        self.stacked = [np.concatenate(own, axis=2) for own in stacked]
+        self.stacked = []
+        for k, log in enumerate(logs):
+            blocks = [stage.added_columns(log, k)]
+            for start in range(0, len(sensitivities[k]), RESAMPLED_TOGETHER):
+                some = sensitivities[k][start : start + RESAMPLED_TOGETHER]
+                blocks.append(log.resampled(np.concatenate(some, axis=2)))
+            self.stacked.append(np.concatenate(blocks, axis=2))
         self.ranked = self._rank()
 
     def _add(self, fault: Fault, place: str, columns: tuple[int, ...]) -> None:
