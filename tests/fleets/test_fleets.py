@@ -27,6 +27,24 @@ ROBOTS, DAYS = 12, 10
 OFF = 0.12  # of an encoder [rad]
 
 
+def record_fleet(virtual: VirtualFleet, robots: int, folder: Path) -> list[FleetLog]:
+    """Write the logs of a fleet, one for each robot and day."""
+    folder.mkdir(exist_ok=True)
+    logs = []
+    for robot in range(robots):
+        for day in range(virtual.days):
+            path = virtual.record(robot, day).save(folder / f"r{robot}-{day:02d}.npz")
+            logs.append(
+                FleetLog(
+                    path=str(path),
+                    robot=f"r{robot:02d}",
+                    time=86400.0 * (20000 + day),
+                    temperature=virtual.temperature(robot, day),
+                )
+            )
+    return logs
+
+
 @pytest.fixture(scope="module")
 def motors(five_bar: Model) -> tuple[str, ...]:
     return five_bar.mechanism.actuated
@@ -37,24 +55,12 @@ def virtual(five_bar: Model, motors: tuple[str, ...]) -> VirtualFleet:
     faults = FleetFaults(
         drift={2: (motors[0], 0.25)}, gain={5: (motors[1], 1.12)}, encoder={8: (motors[0], OFF)}
     )
-    return VirtualFleet(model=five_bar, days=DAYS, faults=faults)
+    return VirtualFleet(model=five_bar, days=DAYS, faults=faults, kind_scatter=0.15)
 
 
 @pytest.fixture(scope="module")
 def logs(virtual: VirtualFleet, tmp_path_factory: pytest.TempPathFactory) -> list[FleetLog]:
-    folder, found = tmp_path_factory.mktemp("fleet"), []
-    for robot in range(ROBOTS):
-        for day in range(DAYS):
-            path = virtual.record(robot, day).save(folder / f"r{robot}-{day:02d}.npz")
-            found.append(
-                FleetLog(
-                    path=str(path),
-                    robot=f"r{robot:02d}",
-                    time=86400.0 * (20000 + day),
-                    temperature=virtual.temperature(robot, day),
-                )
-            )
-    return found
+    return record_fleet(virtual, ROBOTS, tmp_path_factory.mktemp("fleet"))
 
 
 @pytest.fixture(scope="module")
@@ -117,29 +123,59 @@ def test_friction_that_falls_with_temperature_is_no_drift(
     assert mean == pytest.approx(-0.01, abs=4 / np.sqrt(np.power(sigma, -2).sum()))
 
 
+def true_values(virtual: VirtualFleet, robots: int) -> np.ndarray:
+    """Return the base parameters of each robot, mean over its days, (n, p)."""
+    base = base_parameters(virtual.model)
+    names = virtual.model.mechanism.standard.names
+    columns = [names.index(name) for name in base.standard]
+    truth = []
+    for robot in range(robots):
+        days = [virtual.truth(robot, day)[columns] for day in range(virtual.days)]
+        truth.append(base.values(np.mean(days, axis=0)))
+    return np.array(truth)
+
+
+def mean_errors(found: Fleet, truth: np.ndarray) -> np.ndarray:
+    """Return the errors of the mean of the kind over their standard errors, (p,)."""
+    return np.asarray((found.common.common - truth.mean(axis=0)) / found.common.common_std)
+
+
+def test_standard_errors_of_the_kind_cover_errors_that_all_robots_share(
+    found: Fleet, virtual: VirtualFleet
+) -> None:
+    """Friction depends on temperature, which varies alike for all: the errors do not average."""
+    z = mean_errors(found, true_values(virtual, ROBOTS))
+    assert np.mean(np.abs(z) < 1.96) >= 0.85
+    assert np.sqrt(np.mean(z**2)) < 1.4
+
+
+@pytest.mark.long
+def test_standard_errors_of_the_kind_cover_the_truth_of_many_fleets(
+    five_bar: Model, tmp_path: Path
+) -> None:
+    inside = []
+    for seed in range(20):
+        virtual = VirtualFleet(model=five_bar, days=DAYS, seed=seed, kind_scatter=0.15)
+        logs = record_fleet(virtual, ROBOTS, tmp_path / str(seed))
+        found = look_at("five_bar", logs, factors=str(tmp_path / "factors"), diagnosed=0)
+        inside.append(np.abs(mean_errors(found, true_values(virtual, ROBOTS))) < 1.96)
+    assert np.mean(inside) > 0.9
+
+
+def test_the_kind_is_judged_as_a_whole(found: Fleet) -> None:
+    (summary,) = [notice for notice in found.notices if notice.rule == "kind"]
+    assert "4 logs of this robot" in summary.text
+    assert "held-out log" in summary.text
+    assert summary.where in {history.robot for history in found.histories}
+
+
 def test_deviations_from_the_kind_are_those_of_the_robots(
     found: Fleet, virtual: VirtualFleet
 ) -> None:
     """What filters and quantisation do to all robots alike is in the common part, and cancels in
     the deviations.
     """
-    base = base_parameters(virtual.model)
-    truth = np.array(
-        [
-            np.mean(
-                [
-                    base.values(
-                        virtual.truth(r, d)[
-                            [virtual.model.mechanism.standard.names.index(n) for n in base.standard]
-                        ]
-                    )
-                    for d in range(DAYS)
-                ],
-                axis=0,
-            )
-            for r in range(ROBOTS)
-        ]
-    )
+    truth = true_values(virtual, ROBOTS)
     usual = [r for r in range(ROBOTS) if r not in (2, 5, 8)]
     alone = np.array([h.estimate.values for h in found.histories])
     truth, alone, together = (

@@ -178,3 +178,15 @@ def test_what_can_be_detected_allows_for_the_number_of_trends() -> None:
     limit = stats.t.ppf(1 - 0.05 / (2 * 15), trends[0].degrees_of_freedom)
     factor = limit + stats.norm.ppf(0.95)
     np.testing.assert_allclose(result.detectable[0], factor * trends[0].std, rtol=1e-9)
+
+
+def test_an_error_that_all_machines_share_does_not_average_out() -> None:
+    rng = np.random.default_rng(1)
+    machines = 30
+    values = 5.0 + rng.standard_normal((machines, 1))
+    covariances = np.full((machines, 1, 1), 0.25)
+    alone = hierarchy(values, covariances)
+    together = hierarchy(values, covariances, np.array([0.49]))
+    assert np.allclose(together.common_std**2, alone.common_std**2 + 0.49)
+    assert np.allclose(together.std**2, alone.std**2 + 0.49)
+    assert np.array_equal(together.values, alone.values)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from gough.fleets.hierarchy import hierarchy
 from gough.fleets.outliers import OutlyingRobots, find_outlying_robots
 
 ROBOTS = 12
@@ -22,7 +21,7 @@ def look_at(values: np.ndarray, level: float = 0.05) -> OutlyingRobots:
     for row in values:
         estimate = SimpleNamespace(values=row, covariance=COVARIANCE)
         histories.append(SimpleNamespace(estimate=estimate))
-    return find_outlying_robots(histories, hierarchy(values, covariances), FAULTS, level)
+    return find_outlying_robots(histories, covariances, FAULTS, level)
 
 
 def fleet_of_equals(seed: int) -> np.ndarray:

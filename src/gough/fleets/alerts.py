@@ -17,8 +17,8 @@ from gough.fleets.faults import (
     fault_sensitivities,
     find_faults,
 )
-from gough.fleets.hierarchy import Drifts, Hierarchy, Trend
-from gough.fleets.history import DAY, RobotHistory, date_of
+from gough.fleets.hierarchy import Drifts, Trend
+from gough.fleets.history import DAY, RobotHistory, date_of, spread_logs
 from gough.fleets.outliers import find_outlying_robots, robot_scatter
 from gough.processing.many_logs import NOT_THE_LOG, Job, name_of
 
@@ -100,7 +100,7 @@ def _drift_text(history: RobotHistory, trend: Trend, k: int) -> str:
 
 def fault_alerts(
     histories: Sequence[RobotHistory],
-    common: Hierarchy,
+    covariances: FloatArray,
     job: Job,
     level: float,
     max_diagnosed: int,
@@ -114,7 +114,7 @@ def fault_alerts(
 
     Args:
         histories: The robots.
-        common: Mean and scatter of all robots.
+        covariances: Of errors of the estimates that robots do not share, (n, p, p).
         job: How logs were processed.
         level: False-alarm probability.
         max_diagnosed: Most robots to diagnose.
@@ -122,11 +122,11 @@ def fault_alerts(
     """
     robot_scores, period_scores = residual_scores(histories)
     # faults of a typical robot belong to the model, not to a robot
-    typical = histories[int(np.argsort(robot_scores)[len(robot_scores) // 2])]
+    typical = typical_robot(histories)
     typical_logs = _logs_to_diagnose(typical, ())
     parameters = typical.estimate.parameters
     sensitivities = fault_sensitivities(job, typical_logs, parameters)
-    outliers = find_outlying_robots(histories, common, sensitivities, level)
+    outliers = find_outlying_robots(histories, covariances, sensitivities, level)
     n_rows = histories[0].residual.shape[1]
     n_tests = n_rows * (sum(len(scores) for scores in period_scores) + len(histories))
     limit = normal_quantile(1 - level / n_tests)
@@ -171,6 +171,12 @@ def fault_alerts(
                 )
             )
     return alerts, notices
+
+
+def typical_robot(histories: Sequence[RobotHistory]) -> RobotHistory:
+    """Return the robot with the median residual."""
+    robot_scores, _ = residual_scores(histories)
+    return histories[int(np.argsort(robot_scores)[len(robot_scores) // 2])]
 
 
 def residual_scores(
@@ -252,9 +258,5 @@ def _explanation(answer: Any, typical_faults: set[str]) -> tuple[list[FoundFault
 
 def _logs_to_diagnose(history: RobotHistory, periods: Sequence[int]) -> tuple[str, ...]:
     """Return a log of the most unusual period, if any, and some usual ones spread over time."""
-    others = [k for k in range(len(history.logs)) if k not in periods]
-    chosen = list(periods[:1])
-    if others:
-        positions = np.round(np.linspace(0, len(others) - 1, DIAGNOSED_LOGS)).astype(int)
-        chosen += sorted({others[k] for k in positions})
-    return tuple(history.logs[k][0] for k in chosen)
+    unusual = tuple(history.logs[k][0] for k in periods[:1])
+    return (*unusual, *spread_logs(history, DIAGNOSED_LOGS, periods))

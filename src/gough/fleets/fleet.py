@@ -22,7 +22,7 @@ from gough.core.options import (
 from gough.engine import Model
 from gough.engine.base import TIE_LEGS
 from gough.fitting.estimate import Estimate
-from gough.fleets.alerts import Alert, drift_alerts, fault_alerts
+from gough.fleets.alerts import Alert, drift_alerts, fault_alerts, typical_robot
 from gough.fleets.hierarchy import Drifts, Hierarchy, drifts, hierarchy
 from gough.fleets.history import (
     FleetLog,
@@ -31,6 +31,7 @@ from gough.fleets.history import (
     group_logs,
     history_of,
 )
+from gough.fleets.kind import error_parts, judge_kind
 from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing
@@ -288,17 +289,19 @@ def fleet(
         progress=lambda fraction: report(0.05 + 0.6 * fraction),
     )
     histories, notices = _histories(collected, logs, chosen, report)
-    common = hierarchy(
-        np.array([history.estimate.values for history in histories]),
-        np.array([history.estimate.covariance for history in histories]),
-    )
+    verdict = judge_kind(job, typical_robot(histories))
+    estimates = [history.estimate for history in histories]
+    errors = error_parts(estimates, verdict.attenuation)
+    values = np.array([estimate.values for estimate in estimates])
+    common = hierarchy(values, errors.independent, errors.shared)
     trends = {history.robot: history.trend for history in histories if history.trend is not None}
     drift = drifts(list(trends.values()), chosen.false_alarms) if trends else None
     report(0.9)
     faults, unexplained = fault_alerts(
-        histories, common, job, chosen.false_alarms, chosen.diagnosed, executor
+        histories, errors.independent, job, chosen.false_alarms, chosen.diagnosed, executor
     )
-    estimate = histories[0].estimate
+    estimate = estimates[0]
+    friction = negative_friction(model, estimate, common)
     return Fleet(
         kind=model.mechanism.name,
         parameters=estimate.parameters,
@@ -309,7 +312,7 @@ def fleet(
         trending=tuple(trends),
         false_alarms=chosen.false_alarms,
         alerts=(*drift_alerts(histories, drift, tuple(trends)), *faults),
-        notices=ordered((*notices, *unexplained, *negative_friction(model, estimate, common))),
+        notices=ordered((*verdict.notices, *notices, *unexplained, *friction)),
         observability=_observability(common, drift, len(estimate.parameters)),
     )
 

@@ -132,7 +132,9 @@ class Hierarchy(Record):
     own_fraction: FloatArray
 
 
-def hierarchy(values: FloatArray, covariances: FloatArray) -> Hierarchy:
+def hierarchy(
+    values: FloatArray, covariances: FloatArray, shared: FloatArray | None = None
+) -> Hierarchy:
     """Estimate the mean of n machines, the scatter between them and the best value of each.
 
     x_i = mu + b_i + e_i, b_i ~ N(0, D) with D diagonal, e_i ~ N(0, S_i) known. With V_i = D
@@ -144,11 +146,14 @@ def hierarchy(values: FloatArray, covariances: FloatArray) -> Hierarchy:
 
     (Zhou, Hu, Zhou and Lange 2019, "MM algorithms for variance components models").
     Variances of the values are those of prediction, with twice Prasad and Rao's term for
-    the uncertainty of D: w = (V_i^-1)_kk, 2 w (1 - d_k w)^2 2 / sum_i w^2.
+    the uncertainty of D: w = (V_i^-1)_kk, 2 w (1 - d_k w)^2 2 / sum_i w^2. An error that is
+    the same for all machines cannot be seen between them: its variance is added to that of
+    the mean and of all values.
 
     Args:
         values: Estimates x_i, (n, p).
-        covariances: Their covariances S_i, (n, p, p).
+        covariances: Covariances S_i of errors that are independent between machines, (n, p, p).
+        shared: Variance of an error that is the same for all machines, (p,); none by default.
     """
     n, p = values.shape
     check_shape(covariances, (n, p, p), "covariances of the machines")
@@ -178,10 +183,11 @@ def hierarchy(values: FloatArray, covariances: FloatArray) -> Hierarchy:
     prediction = of_mean + np.diag(d) - gain * d
     w = np.diagonal(V_inverse, axis1=1, axis2=2)
     of_scatter = 4.0 * w * (1.0 - d * w) ** 2 / (w**2).sum(axis=0)
-    variance = np.diagonal(prediction, axis1=1, axis2=2) + of_scatter
+    of_all = np.zeros(p) if shared is None else shared / unit**2
+    variance = np.diagonal(prediction, axis1=1, axis2=2) + of_scatter + of_all
     return Hierarchy(
         common=mu * unit,
-        common_std=np.sqrt(np.diag(P_inverse)) * unit,
+        common_std=np.sqrt(np.diag(P_inverse) + of_all) * unit,
         between=np.sqrt(d) * unit,
         values=(mu + np.einsum("npq,nq->np", gain, x - mu)) * unit,
         std=np.sqrt(np.maximum(variance, 0.0)) * unit,

@@ -121,6 +121,21 @@ def group_logs(collected: Collected, logs: Sequence[FleetLog], period: float) ->
     return robots
 
 
+def spread_logs(history: RobotHistory, count: int, left_out: Sequence[int] = ()) -> tuple[str, ...]:
+    """Return the first logs of some periods of a robot, spread evenly over time.
+
+    Args:
+        history: The robot.
+        count: Number of periods.
+        left_out: Periods that are not used.
+    """
+    periods = [k for k in range(len(history.logs)) if k not in left_out]
+    if not periods:
+        return ()
+    positions = np.round(np.linspace(0, len(periods) - 1, count)).astype(int)
+    return tuple(history.logs[periods[k]][0] for k in sorted(set(positions.tolist())))
+
+
 @one_blas_thread
 def history_of(task: RobotLogs) -> RobotHistory:
     """Return one robot over time.

@@ -25,7 +25,7 @@ class OutlyingRobots(NamedTuple):
 
 def find_outlying_robots(
     histories: Sequence[RobotHistory],
-    common: Hierarchy,
+    covariances: FloatArray,
     sensitivities: FloatArray,
     level: float,
 ) -> OutlyingRobots:
@@ -38,7 +38,8 @@ def find_outlying_robots(
 
     Args:
         histories: The robots, n of them.
-        common: Mean and scatter of all robots.
+        covariances: Of errors of the estimates that robots do not share, (n, p, p): errors that
+            all share cancel in the differences between robots.
         sensitivities: Change of the estimate by faults of unit magnitude, (k, p).
         level: Probability of any false alarm in a fleet in which all are alike.
     """
@@ -47,7 +48,7 @@ def find_outlying_robots(
     if n > MIN_COMPARED_ROBOTS and len(sensitivities):
         n_removed = max(1, n // 4)
     values = np.array([history.estimate.values for history in histories])
-    covariances = np.array([history.estimate.covariance for history in histories])
+    common = hierarchy(values, covariances)
     inside = list(range(n))
     removed: list[int] = []
     distances: list[float] = []

@@ -291,18 +291,38 @@ def add_position_noise_effects(experiment: Experiment, estimate: Estimate) -> Es
     standard errors are widened by it instead. Drive gains among the parameters have
     neither.
     """
-    noise = estimate.residual_rms
-    if estimate.noise_covariance is not None:
-        noise = np.sqrt(np.diag(estimate.noise_covariance))
-    names = [name for name in estimate.parameters if name in experiment.problem.parameters]
-    rows = whitened_rows(experiment.problem.select(names), noise)
-    changes = _regressor_changes(experiment, names, noise)
+    names, rows, changes = _position_noise(experiment, estimate)
     place = [index_of(estimate.parameters, name) for name in names]
     information = np.full(len(estimate), np.nan)
     information[place] = information_over_noise(rows, changes, names)
     bias = np.zeros(len(estimate))
     bias[place] = attenuation(rows, changes, estimate.values[place], names)
     return _widened_by(replace(estimate, information=information), bias)
+
+
+@one_blas_thread
+def attenuation_bias(experiment: Experiment, estimate: Estimate) -> FloatArray:
+    """Return the attenuation of an estimate by position noise, (p,)."""
+    names, rows, changes = _position_noise(experiment, estimate)
+    place = [index_of(estimate.parameters, name) for name in names]
+    bias = np.zeros(len(estimate))
+    bias[place] = attenuation(rows, changes, estimate.values[place], names)
+    return bias
+
+
+def _position_noise(
+    experiment: Experiment, estimate: Estimate
+) -> tuple[list[Parameter], FloatArray, FloatArray]:
+    """Return the parameters that are no gains, their whitened regressor and its changes by noise.
+
+    Both are triangular or stacked rows, (k, p).
+    """
+    noise = estimate.residual_rms
+    if estimate.noise_covariance is not None:
+        noise = np.sqrt(np.diag(estimate.noise_covariance))
+    names = [name for name in estimate.parameters if name in experiment.problem.parameters]
+    rows = whitened_rows(experiment.problem.select(names), noise)
+    return names, rows, _regressor_changes(experiment, names, noise)
 
 
 def _regressor_changes(

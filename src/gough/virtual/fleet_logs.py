@@ -68,6 +68,8 @@ class VirtualFleet:
     seconds: float = 5.0  # length of a log [s]
     rate: float = 400.0  # sampling rate [Hz]
     seed: int = 0  # of the random generator
+    # standard deviation of the kind's parameters about those of the robot file, relative
+    kind_scatter: float = 0.0
 
     @cached_property
     def _motions(self) -> list[_FleetMotion]:
@@ -84,6 +86,13 @@ class VirtualFleet:
                 )
             )
         return motions
+
+    @cached_property
+    def _kind(self) -> FloatArray:
+        """Standard parameters of the kind, (p,); friction and masses stay positive."""
+        names = self.model.mechanism.standard.names
+        deviation = np.random.default_rng([self.seed, 4]).standard_normal(len(names))
+        return self.model.values(names) * np.exp(self.kind_scatter * deviation)
 
     def _motion(self, rng: np.random.Generator) -> Motion:
         """Return a motion through random places, each reached from rest to rest."""
@@ -119,7 +128,7 @@ class VirtualFleet:
         rng = np.random.default_rng([self.seed, 2, robot])
         names = self.model.mechanism.standard.names
         scatter = INERTIA_SCATTER * rng.standard_normal(len(names))
-        values = self.model.values(names) * (1 + scatter)
+        values = self._kind * (1 + scatter)
         warming = self.temperature(robot, day) - MEAN_TEMPERATURE
         worn_joint, change = self.faults.drift.get(robot, ("none", 0.0))
         for k, name in enumerate(names):
