@@ -123,7 +123,7 @@ def test_the_core_identifies_a_robot_without_all_optional_packages(
 
 def test_each_package_can_be_deleted_alone() -> None:
     cases = []
-    for package in ("bounding", "excitation", "export", "formats", "fleets"):
+    for package in OPTIONAL:
         others = tuple(name for name in OPTIONAL if name != package)
         cases.append(((package,), others))
     child = run_without(cases, IMPORT_ALL)

@@ -11,8 +11,8 @@ from gough.app.identify import identify
 from gough.engine import Model, base_parameters
 from gough.identification import prepare
 from gough.logs.recording import Recording
-from gough.processing import Processing, process
-from gough.processing.matching import matched_recording, repetition
+from gough.processing import Processing, match_robot, process
+from gough.processing.matching import repetition
 
 
 def kinds(log: Recording) -> list[str]:
@@ -101,11 +101,11 @@ def test_one_joint_that_does_not_repeat_is_enough(five_bar_log: Recording) -> No
 def test_uneven_clocks_are_put_right_and_said(five_bar: Model, five_bar_log: Recording) -> None:
     time = np.array(five_bar_log.time)
     time[1::7] += 3e-4
-    log = matched_recording(five_bar, replace(five_bar_log, time=time, period_samples=None))
+    log = match_robot(five_bar, replace(five_bar_log, time=time, period_samples=None)).recording
     assert "controller time" in kinds(log)  # the stamps were wrong, the samples even
     assert np.abs(np.diff(log.time) * log.rate - 1).max() < 1e-9
     cut = five_bar_log.take(np.delete(np.arange(len(time)), [500, 501, 3000]))
-    log = matched_recording(five_bar, cut)
+    log = match_robot(five_bar, cut).recording
     assert "resampled" in kinds(log)
     assert np.abs(np.diff(log.time) * log.rate - 1).max() < 1e-9
     assert np.flatnonzero(~log.measured).tolist() == [500, 501, 3000]
@@ -114,13 +114,13 @@ def test_uneven_clocks_are_put_right_and_said(five_bar: Model, five_bar_log: Rec
 def test_efforts_beyond_the_limit_of_a_motor_are_questioned(
     five_bar: Model, five_bar_log: Recording
 ) -> None:
-    assert "beyond limit" not in kinds(matched_recording(five_bar, five_bar_log))
+    assert "beyond limit" not in kinds(match_robot(five_bar, five_bar_log).recording)
     name = five_bar.mechanism.actuated[0]
     limit = five_bar.mechanism.joint(name).limits.effort
     assert limit is not None
     effort = np.array(five_bar_log.effort)
     effort[:, 0] *= 7.6 * limit / np.abs(effort[:, 0]).max()
-    log = matched_recording(five_bar, replace(five_bar_log, effort=effort))
+    log = match_robot(five_bar, replace(five_bar_log, effort=effort)).recording
     (notice,) = [notice for notice in log.notices if notice.rule == "beyond limit"]
     assert notice.level == "warning"
     assert notice.where == f"{name}.effort"

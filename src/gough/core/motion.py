@@ -41,6 +41,13 @@ class Motion(Record):
     def __len__(self) -> int:
         return len(self.time)
 
+    @property
+    def rate(self) -> float:
+        """Mean rate of the samples; 1 for a single one. [Hz]"""
+        if len(self.time) < 2:
+            return 1.0
+        return float((len(self.time) - 1) / (self.time[-1] - self.time[0]))
+
     def column(self, coordinate: str) -> int:
         """Return the column of a coordinate in `q`, `qd` and `qdd`."""
         return self.coordinates.index(coordinate)

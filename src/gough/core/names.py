@@ -121,13 +121,13 @@ def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tupl
         units = [getattr(name, "unit", "") for name in names]
     if len(units) != len(names):
         raise InvalidInput(f"{len(names)} parameters but {len(units)} units")
-    return tuple(_as_parameter(name, unit) for name, unit in zip(names, units))
-
-
-def _as_parameter(name: str, unit: str) -> Parameter:
-    if isinstance(name, Parameter) and name.unit == unit:
-        return name
-    return Parameter(name, unit)
+    named = []
+    for name, unit in zip(names, units):
+        if isinstance(name, Parameter) and name.unit == unit:
+            named.append(name)
+        else:
+            named.append(Parameter(name, unit))
+    return tuple(named)
 
 
 def index_of(names: Sequence[str], name: str, what: str = "parameter") -> int:

@@ -33,12 +33,14 @@ from typing import (
     get_type_hints,
 )
 
+from gough.core.documents import plain
 from gough.core.errors import InvalidInput, nearest
 
 REQUIRED: Any = MISSING  # default of an option that must be given
 S = TypeVar("S", bound="Settings")
 F = TypeVar("F", bound=Callable[..., Any])
 INFINITE_WORDS = ("inf", "-inf")  # as JSON has them
+PLAIN_TYPES = (bool, int, float, str, Mapping, tuple, list)  # stored as they are; others by `repr`
 TYPE_WORDS = {
     bool: "true or false",
     int: "a whole number",
@@ -182,7 +184,9 @@ class Settings:
         values: dict[str, Any] = {}
         for name, member in members(type(self)).items():
             if isinstance(member, Option):
-                values[name] = plain(getattr(self, name))
+                given = getattr(self, name)
+                is_plain = given is None or isinstance(given, PLAIN_TYPES)
+                values[name] = plain(given) if is_plain else repr(given)
             else:
                 values |= getattr(self, name).to_dict()
         return values
@@ -265,17 +269,6 @@ def merge_settings(cls: type[S], settings: S | None, options: Mapping[str, Any])
             inside = {key: options[key] for key in options_of(member) if key in options}
             values[name] = merge_settings(member, start, inside)
     return cls(**values)
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it; objects as their `repr`."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, tuple | list):
-        return [plain(entry) for entry in value]
-    return repr(value)
 
 
 def with_settings(settings: type[Settings]) -> Callable[[F], F]:

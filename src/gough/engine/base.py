@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +40,9 @@ MIN_DRAWN_FRACTION = 0.02
 TRAVEL_STEPS = 10
 # Exponent of the length in the unit of an inertial parameter.
 LENGTH_EXPONENT = {"kg": 0, "kg m": 1, "kg m2": 2}
+
+# Base parameters that were found, by model and by what was asked for: a fact of the robot.
+_FOUND_BASES: WeakKeyDictionary[Model, dict[Hashable, BaseParameters]] = WeakKeyDictionary()
 
 
 def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6) -> Motion:
@@ -226,11 +230,29 @@ def base_parameters(
     data can distinguish become parameters. Efforts of base parameters then differ from
     those of standard ones, by 1e-5 at most.
 
+    They are found once for a model and what is asked of it.
+
     Args:
         parameters: Names to consider, in order; all standard ones in base order by default.
         tie_legs: Take the parameters the robot file declares tied as equal across legs.
         payloads: Payloads carried in some recordings of the experiment.
     """
+    found = _FOUND_BASES.setdefault(model, {})
+    names = None if parameters is None else tuple(parameters)
+    key = (names, tie_legs, tuple(payloads), seed)
+    if key not in found:
+        found[key] = _find_base(model, names, tie_legs, payloads, seed)
+    return found[key]
+
+
+def _find_base(
+    model: Model,
+    parameters: Sequence[str] | None,
+    tie_legs: bool,
+    payloads: Sequence[str],
+    seed: int,
+) -> BaseParameters:
+    """Find base parameters; see `base_parameters`."""
     if model.mechanism.idealised is not model.mechanism:
         model = model.with_mechanism(model.mechanism.idealised)
     all_names = model.parameter_names(tie_legs=tie_legs)

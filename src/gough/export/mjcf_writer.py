@@ -1,4 +1,4 @@
-"""A result as MuJoCo XML: see `gough.virtual.mujoco_model` for how a robot is written."""
+"""A result as MuJoCo XML: see `gough.engine.mujoco_model` for how a robot is written."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.names import index_of
 from gough.engine import Model
+from gough.engine.mujoco_model import (
+    MujocoScene,
+    bodies_of,
+    slider_name,
+    xml_numbers,
+    xml_text,
+)
 from gough.export.contents import (
     check_bodies,
     check_terms,
@@ -25,13 +32,6 @@ from gough.identification import Identification
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import BASE, Closure, Joint
-from gough.virtual.mujoco_model import (
-    MujocoScene,
-    bodies_of,
-    slider_name,
-    xml_numbers,
-    xml_text,
-)
 
 # Mass that MuJoCo needs in a body, relative to the heaviest body.
 _MIN_MASS_FRACTION = 1e-3

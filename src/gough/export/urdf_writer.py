@@ -25,6 +25,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.inertia import about_centre
 from gough.engine import Model
+from gough.engine.mujoco_model import xml_numbers
 from gough.export.contents import (
     check_bodies,
     check_terms,
@@ -42,7 +43,6 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import roll_pitch_yaw
 from gough.mechanism.terms import TERMS, JointTerm
 from gough.mechanism.types import BASE, Closure, Joint
-from gough.virtual.mujoco_model import xml_numbers
 
 # URDF demands numbers: written for an effort or a velocity without limit. [N, N m, m/s, rad/s]
 URDF_UNLIMITED = 1e6

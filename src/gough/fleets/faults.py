@@ -13,7 +13,7 @@ from gough.core.documents import parse_json
 from gough.core.errors import GoughError
 from gough.core.names import Parameter
 from gough.engine import Model
-from gough.identification.many_logs import looked_at
+from gough.identification.many_logs import read_beginning
 from gough.logs.recording import Recording
 from gough.processing.many_logs import Job, robot_of
 from gough.verdict.acceptance import jackknife_error
@@ -121,7 +121,7 @@ def _diagnosis_input(
 ) -> tuple[Model, list[Recording], DiagnoseSettings]:
     """Return the robot, its logs and the settings of a diagnosis."""
     model = robot_of(job)[0]
-    recordings = [looked_at(log) for log in logs]
+    recordings = [read_beginning(log) for log in logs]
     settings = DiagnoseSettings(
         tie_legs=job.tie_legs,
         gains=parse_json(job.gains),

@@ -48,8 +48,8 @@ class FactorSettings(Settings):
         return cache / "factors"
 
 
-def looked_at(log: str) -> Recording:
-    """Return a log, or the beginning of one that is long."""
+def read_beginning(log: str) -> Recording:
+    """Read a log, or the beginning of one that is long."""
     source = open_log(log)
     if isinstance(source, RecordingSource):
         return next(source.blocks(MAX_SAMPLED_LENGTH))
@@ -70,7 +70,7 @@ def sample_of(
     first_error = ""
     for k in order:
         try:
-            log = looked_at(paths[k])
+            log = read_beginning(paths[k])
             in_robot_order(log, model)
             sample[k] = log
         except (GoughError, OSError) as error:

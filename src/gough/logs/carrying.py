@@ -66,8 +66,10 @@ def _range(
 ) -> tuple[float, float]:
     """Return below which value a signal is off and above which it is on."""
     if not signals:
-        names = sorted({name for recording in recordings for name in recording.extra.names})
-        listed = ", ".join(names) or "none"
+        names: set[str] = set()
+        for recording in recordings:
+            names.update(recording.extra.names)
+        listed = ", ".join(sorted(names)) or "none"
         raise InvalidInput(
             f"no log has the channel '{channel}' that says when a payload is carried; their extra "
             f"channels are: {listed}",

@@ -99,21 +99,14 @@ def row_steps(recording: Recording) -> RowSteps:
     if not is_even(recording.time):
         known |= (misfit < SINGLE_STEP_TOLERANCE) & (n_agree == 1) & (count >= 0)
     known &= (count != 0) | (increments == 0).all(axis=1)
-    known &= (count <= 1) | _whole_around(advance, n_clear > 0)
+    # a row that was read late is a long step beside a short one, and nothing is lost
+    whole = (np.abs(advance - np.round(advance)) < WHOLE_STEP_TOLERANCE) | (n_clear == 0)
+    known &= (count <= 1) | minimum_filter1d(whole, 5, mode="nearest")
     repeats = (n_clear == 1) & _row_repeats(recording)
     count[repeats] = 0
     known |= repeats
     count[~known] = 1
     return RowSteps(count=count, known=known)
-
-
-def _whole_around(advance: FloatArray, clear: BoolArray) -> BoolArray:
-    """Tell where the motion advances by whole steps in five neighbouring rows, (t,).
-
-    A row that was read late is a long step beside a short one, and nothing is lost.
-    """
-    whole = (np.abs(advance - np.round(advance)) < WHOLE_STEP_TOLERANCE) | ~clear
-    return np.asarray(minimum_filter1d(whole, 5, mode="nearest"))
 
 
 def _usual_steps(increments: FloatArray) -> tuple[FloatArray, FloatArray]:

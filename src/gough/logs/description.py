@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -26,7 +26,6 @@ from gough.logs.recording import (
     JOINT_KINDS,
     JOINT_SIGNAL_UNITS,
     KINDS,
-    OTHER_KINDS,
 )
 
 DESCRIPTION_FORMAT = 1
@@ -146,15 +145,12 @@ def load_description(path: str | Path) -> Description:
             f"cannot read the description '{path.name}': {error}",
             source=path.name,
         ) from error
-    return _described(data, path.name)
-
-
-def _described(data: Mapping[str, Any], source: str) -> Description:
-    """Return a description; errors name the file."""
     try:
         return parse_description(data)
     except GoughError as error:
-        raise InvalidRecording(f"{source}: {error}", source=source, **error.numbers) from error
+        raise InvalidRecording(
+            f"{path.name}: {error}", source=path.name, **error.numbers
+        ) from error
 
 
 def parse_description(data: Mapping[str, Any]) -> Description:
@@ -277,7 +273,7 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
     units = each(
         "units" if "units" in data else "unit",
         "a unit",
-        lambda u: isinstance(u, str),
+        _is_text,
     )
     scales = each(
         "scale",
@@ -286,9 +282,9 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
         1.0,
     )
     scales = _through_gear(kind, data, scales, each)
-    rated = each("rated", 'a value with its unit like "1.27 N m"', _is_rated, "")
+    rated = each("rated", 'a value with its unit like "1.27 N m"', _is_text, "")
     offsets = each("offset", "a number in the unit of the columns", _is_number, 0.0)
-    delays = each("delay", 'a time like "2 ms"', lambda d: isinstance(d, str), "0 s")
+    delays = each("delay", 'a time like "2 ms"', _is_text, "0 s")
     files = each(
         "files" if "files" in data else "file",
         "a name inside the folder of the log",
@@ -462,27 +458,44 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
             "write a description file",
             source=source,
         )
-    joints = list(described["position"])
-    data: dict[str, Any] = {"format": DESCRIPTION_FORMAT, "joints": joints}
-    for kind, columns in described.items():
-        order = joints if kind in JOINT_KINDS else list(columns)
-        unmatched = [name for name in order if name not in columns]
-        unmatched += [name for name in columns if name not in order]
-        if unmatched:
-            joint = unmatched[0]
-            what = "has no" if joint in order else "has no position but a"
+    joints = tuple(described["position"])
+    time_header, time_unit = described.pop("time")["time"]
+    signals: list[Signal] = []
+    try:
+        clock = Clock(columns=(time_header,), factors=(conversion(time_unit, "time"),))
+        for kind in KINDS:
+            if kind in described:
+                signals += _header_signals(kind, described[kind], joints, clock)
+        _check_signals(signals, None)
+    except GoughError as error:
+        raise InvalidRecording(f"{source}: {error}", source=source, **error.numbers) from error
+    return Description(joints=joints, signals=tuple(signals), ignored=tuple(ignored), absolute=True)
+
+
+def _header_signals(
+    kind: str, columns: Mapping[str, tuple[str, str]], joints: tuple[str, ...], clock: Clock
+) -> list[Signal]:
+    """Return the signals of one kind, joint signals in the order of the joints.
+
+    Args:
+        kind: Of the columns.
+        columns: Header and unit of each column, by joint or coordinate.
+        joints: Those with a position.
+        clock: Of all columns.
+    """
+    names = joints if kind in JOINT_KINDS else tuple(columns)
+    for joint in (*names, *columns):
+        if joint not in names or joint not in columns:
+            what = "has no position but a" if joint in columns else "has no"
             raise InvalidRecording(
-                f"{source}: joint '{joint}' {what} {kind} column{nearest(joint, columns)}",
-                source=source,
-                joint=joint,
+                f"joint '{joint}' {what} {kind} column{nearest(joint, columns)}", joint=joint
             )
-        data[kind] = {
-            "columns": [columns[name][0] for name in order],
-            "units": [columns[name][1] for name in order],
-        }
-        if kind in OTHER_KINDS:
-            data[kind]["names"] = order
-    return replace(_described(data, source), ignored=tuple(ignored), absolute=True)
+    signals = []
+    for name in names:
+        header, unit = columns[name]
+        factor, si_unit = _si(kind, unit, f"[{kind}] column '{header}'")
+        signals.append(Signal(kind, name, si_unit, header, factor, clock))
+    return signals
 
 
 def _si(kind: str, unit: str, where: str, rated: str = "") -> tuple[float, str]:
@@ -572,8 +585,8 @@ def _is_number(entry: Any) -> bool:
     return isinstance(entry, int | float) and not isinstance(entry, bool) and math.isfinite(entry)
 
 
-def _is_rated(entry: Any) -> bool:
-    """Return True for text, which is read as a value with its unit."""
+def _is_text(entry: Any) -> bool:
+    """Return True for text."""
     return isinstance(entry, str)
 
 

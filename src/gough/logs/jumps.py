@@ -69,7 +69,7 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     large = magnitude > np.maximum(JUMP_RATIO * usual, least)
     large &= magnitude > MIN_JUMP_RANGE * np.ptp(position, axis=0)
     large &= _usual_intervals(recording)[:, None]
-    large &= _is_largest(magnitude)
+    large &= magnitude >= maximum_filter1d(magnitude, JUMP_WINDOW + 1, axis=0, mode="nearest")
     alone = (magnitude > np.maximum(SHARED_JUMP_RATIO * usual, least)).sum(axis=1) <= 1
     increments = np.diff(position, axis=0)
     motion = usual_size(increments)
@@ -123,14 +123,18 @@ def _fitted_steps(position: FloatArray, time: FloatArray) -> tuple[FloatArray, B
     windows = np.lib.stride_tricks.sliding_window_view(position, JUMP_WINDOW, axis=0)
     windows = windows - windows.mean(axis=2, keepdims=True)  # (s, a, w)
     inner = slice(half - 1, half - 1 + len(windows))
-    basis = _cubic_basis(_window_times(time))
+    moment = _window_times(time)
+    cubics = np.stack([moment**0, moment, moment**2, moment**3], axis=2)
+    basis = np.linalg.qr(cubics)[0]  # orthonormal columns, (s, w, 4)
     basis = np.broadcast_to(basis, (len(windows), *basis.shape[1:]))
     unit_step = (np.arange(JUMP_WINDOW) >= half).astype(float)
     residual_step = unit_step - np.einsum("swp,sp->sw", basis, unit_step @ basis)
     signal = np.einsum("skw,sw->sk", windows, residual_step)
     power = (residual_step**2).sum(axis=1)[:, None]
     step[inner] = signal / power
-    total = _cubic_residual_squares(windows, basis)
+    coefficients = np.einsum("skw,swp->skp", windows, basis)
+    total = (windows**2).sum(axis=2) - (coefficients**2).sum(axis=2)
+    total = total.clip(min=0.0)  # that a cubic alone does not explain, (s, a)
     remaining = total - signal**2 / power
     explained[inner] = remaining < MAX_UNEXPLAINED * total
     return step, explained
@@ -146,25 +150,6 @@ def _window_times(time: FloatArray) -> FloatArray:
     half = JUMP_WINDOW // 2
     middle = (windows[:, half - 1 : half] + windows[:, half : half + 1]) / 2
     return np.asarray((windows - middle) / usual)
-
-
-def _cubic_basis(time: FloatArray) -> FloatArray:
-    """Return orthonormal columns that span the cubics in each window, (s, w, 4)."""
-    powers = np.stack([time**0, time, time**2, time**3], axis=2)
-    basis, _ = np.linalg.qr(powers)
-    return np.asarray(basis)
-
-
-def _cubic_residual_squares(windows: FloatArray, basis: FloatArray) -> FloatArray:
-    """Return the sum of squares that a cubic leaves of each window, (s, a)."""
-    coefficients = np.einsum("skw,swp->skp", windows, basis)
-    return np.asarray((windows**2).sum(axis=2) - (coefficients**2).sum(axis=2)).clip(min=0.0)
-
-
-def _is_largest(magnitude: FloatArray) -> BoolArray:
-    """Tell which steps are the largest within half a window on both sides, (t - 1, a)."""
-    width = JUMP_WINDOW + 1
-    return np.asarray(magnitude >= maximum_filter1d(magnitude, width, axis=0, mode="nearest"))
 
 
 def _usual_intervals(recording: Recording) -> BoolArray:

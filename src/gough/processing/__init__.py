@@ -5,7 +5,7 @@ from gough.processing.choice import (
     choose_processing,
     raised_cutoff,
 )
-from gough.processing.match_robot import MatchedLog, match_robot
+from gough.processing.matched_log import MatchedLog, match_robot
 from gough.processing.matching import in_robot_order, on_motor_side
 from gough.processing.pipeline import log_statistics, process, regression_blocks
 from gough.processing.processed_log import ProcessedLog

@@ -34,7 +34,7 @@ from gough.processing.cross_validation import (
     time_span,
 )
 from gough.processing.filters import FILTER_EDGE_PERIODS
-from gough.processing.match_robot import MatchedLog, match_robot
+from gough.processing.matched_log import MatchedLog, match_robot
 from gough.processing.matching import in_robot_order
 from gough.processing.processed_log import (
     NON_PERIODIC_CUTOFF_RATIO,
@@ -382,23 +382,22 @@ def _samples_of_logs(
     logs: Sequence[Recording | RecordingSource | MatchedLog],
     settings: Processing,
 ) -> list[MatchedLog]:
-    """Return the logs, of long ones blocks spread over them."""
-    samples = []
+    """Return the logs, of long ones that are not averaged blocks spread over them."""
+    samples: list[MatchedLog] = []
     for log in logs:
         if isinstance(log, RecordingSource):
             samples += _sample_blocks_of_source(model, log)
         else:
-            samples += _sample_blocks(match_robot(model, log, settings.repeats), settings)
+            matched = match_robot(model, log, settings.repeats)
+            averaged = settings.method_for(matched.recording) in PERIODIC
+            if averaged or len(matched) <= LONG_LOG * matched.rate:
+                samples.append(matched)
+                continue
+            starts, length = _block_starts(len(matched), matched.rate)
+            for start in starts:
+                block = matched.block(slice(start, start + length))
+                samples.append(block.without_period())
     return samples
-
-
-def _sample_blocks(log: MatchedLog, settings: Processing) -> list[MatchedLog]:
-    """Return a log, or blocks spread over one that is long and is not averaged."""
-    if settings.method_for(log.recording) in PERIODIC or len(log) <= LONG_LOG * log.rate:
-        return [log]
-    starts, length = _block_starts(len(log), log.rate)
-    blocks = [log.block(slice(start, start + length)) for start in starts]
-    return [block.without_period() for block in blocks]
 
 
 def _block_starts(n_samples: int, rate: float) -> tuple[list[int], int]:

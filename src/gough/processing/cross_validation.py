@@ -17,7 +17,7 @@ from gough.fitting.cross_validation import values_without
 from gough.fitting.regression import Regression
 from gough.logs.recording import Recording
 from gough.processing.decimation import Decimator
-from gough.processing.match_robot import MatchedLog
+from gough.processing.matched_log import MatchedLog
 from gough.processing.matching import signal_of
 from gough.processing.processed_log import (
     ProcessedLog,
@@ -82,15 +82,17 @@ class CrossValidation:
 
         Dead bands are not yet applied; see `ProcessedLog.with_bands`.
         """
-        return [self._candidate(log, settings) for log in self.logs]
-
-    def _candidate(self, log: MatchedLog, settings: Processing) -> ProcessedLog:
-        every = 1
-        if settings.method != "raw" and settings.cutoff is not None:
-            needed = log.rate / (SAMPLES_PER_CUTOFF * settings.cutoff)
-            every = _power_of_two(min(needed, self.stride))
-        processed = process_log(self.model, log, settings, every=every).with_gains(self._gains)
-        return replace(processed, decimation=1) if processed.periodic else processed
+        candidates = []
+        for log in self.logs:
+            every = 1
+            if settings.method != "raw" and settings.cutoff is not None:
+                needed = log.rate / (SAMPLES_PER_CUTOFF * settings.cutoff)
+                every = _power_of_two(min(needed, self.stride))
+            processed = process_log(self.model, log, settings, every=every)
+            if processed.periodic:
+                processed = replace(processed, decimation=1)
+            candidates.append(processed.with_gains(self._gains))
+        return candidates
 
     def is_predicted(self, log: ProcessedLog) -> BoolArray:
         """Return which samples of a candidate are predicted, (t,)."""

@@ -151,16 +151,6 @@ def signal_of(recording: Recording) -> Literal["effort", "current"]:
     )
 
 
-def matched_recording(
-    model: Model, recording: Recording, repeats: Repeats = "declared"
-) -> Recording:
-    """Return the recording in the robot's joint order and on an even clock.
-
-    See `matched_rows` and `on_even_clock`.
-    """
-    return on_even_clock(matched_rows(model, recording), repeats)
-
-
 def matched_rows(model: Model, recording: Recording) -> Recording:
     """Return the rows of a recording in the robot's joint order, at their true instants.
 
@@ -365,16 +355,15 @@ def unsettled_periods(recording: Recording) -> int:
     Args:
         recording: Whole periods only.
     """
-    kinds = [kind for kind in ("position", "effort", "current") if _has(recording, kind)]
-    periods = np.concatenate([recording.periods(kind) for kind in kinds], axis=2)
+    signals = []
+    for kind in ("position", "effort", "current"):
+        if getattr(recording, kind) is not None:
+            signals.append(recording.periods(kind))
+    periods = np.concatenate(signals, axis=2)
     for first in range(len(periods) - 2):
         if _is_settled(periods[first], periods[first + 1 :]):
             return first
     return max(len(periods) - 2, 0)
-
-
-def _has(recording: Recording, kind: str) -> bool:
-    return getattr(recording, kind) is not None
 
 
 def _is_settled(period: NDArray[Any], later: NDArray[Any]) -> bool:

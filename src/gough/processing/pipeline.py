@@ -20,7 +20,7 @@ from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
 from gough.processing.decimation import decimated
-from gough.processing.match_robot import MatchedLog, match_robot
+from gough.processing.matched_log import MatchedLog, match_robot
 from gough.processing.processed_log import (
     ProcessedLog,
     log_length,

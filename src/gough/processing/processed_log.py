@@ -43,7 +43,7 @@ from gough.processing.filters import (
     lowpass_periodic,
     memory_samples,
 )
-from gough.processing.match_robot import MatchedLog
+from gough.processing.matched_log import MatchedLog
 from gough.processing.matching import in_robot_order, signal_of
 from gough.processing.settings import (
     MAX_CUTOFF_RATIO,
@@ -157,15 +157,9 @@ class ProcessedLog(Record):
 
     def valid_at(self, settings: Processing) -> BoolArray:
         """Return which equations of these samples are valid with other settings, (t, r)."""
-        reach = settings.reach(self.rate)
+        reach = settings.reach(self.motion.rate)
         valid = valid_equations(self.model, self.motion, settings, reach, periodic=self.periodic)
         return _measured_equations(valid, self.measured)
-
-    @property
-    def rate(self) -> float:
-        """Rate of these samples. [Hz]"""
-        time = self.motion.time
-        return float((len(time) - 1) / (time[-1] - time[0]))
 
     @property
     def velocity_noise(self) -> FloatArray:

@@ -150,7 +150,8 @@ def valid_equations(
     """Return which equations of a motion are valid, (t, r).
 
     Passive joints exclude only the samples inside their dead bands: their friction acts on
-    all rows, and a window around their reversals would discard most of a log.
+    all rows, and a window around their reversals would discard most of a log. Joints that are
+    at rest most of the time exclude nothing.
 
     Args:
         reach: Samples excluded on both sides of a motor's reversal or rest.
@@ -159,10 +160,17 @@ def valid_equations(
     valid = np.ones((len(motion), len(model.rows)), bool)
     bands = settings.bands(model.mechanism.coordinates)
     rows_of_joint = rows_with_coulomb(model)
-    with_friction = _joints_with_friction(model, settings)
-    motors = [i for i in with_friction if i in model.actuated]
-    passive = [i for i in with_friction if i not in model.actuated]
-    smear = smeared_samples(settings, _rate(motion))
+    motors = []
+    passive = []
+    for k, joint in enumerate(model.mechanism.joints):
+        at_rest = joint.name in (settings.joints_at_rest or ())
+        if at_rest or not model.mechanism.has_coulomb(joint):
+            continue
+        if joint.actuated:
+            motors.append(k)
+        else:
+            passive.append(k)
+    smear = smeared_samples(settings, motion.rate)
     motors_unknown = unknown_signs(
         motion.qd[:, motors],
         bands[motors],
@@ -172,24 +180,6 @@ def valid_equations(
     )
     passive_unknown = unknown_signs(motion.qd[:, passive], bands[passive], 0, periodic=periodic)
     unknown = np.concatenate([motors_unknown, passive_unknown], axis=1)
-    for joint, joint_unknown in zip([*motors, *passive], unknown.T):
-        valid[:, rows_of_joint[joint]] &= ~joint_unknown[:, None]
+    for k, joint_unknown in zip([*motors, *passive], unknown.T):
+        valid[:, rows_of_joint[k]] &= ~joint_unknown[:, None]
     return valid
-
-
-def _joints_with_friction(model: Model, settings: Processing) -> list[int]:
-    """Return the coordinates with Coulomb friction that are not at rest most of the time."""
-    mechanism = model.mechanism
-    at_rest = settings.joints_at_rest or ()
-    joints = []
-    for i, joint in enumerate(mechanism.joints):
-        if mechanism.has_coulomb(joint) and joint.name not in at_rest:
-            joints.append(i)
-    return joints
-
-
-def _rate(motion: Motion) -> float:
-    """Return the rate of the samples of a motion. [Hz]"""
-    if len(motion) < 2:
-        return 1.0
-    return (len(motion) - 1) / float(motion.time[-1] - motion.time[0])

@@ -23,11 +23,9 @@ from gough.logs.recording import JOINT_KINDS, KINDS
 from gough.mechanism.terms import TERMS
 from gough.verdict.faults import ALL_MOTORS, add_term_advice
 
-EFFORTS, POSITIONS, MOTION = (
-    ("effort", "current"),
-    ("position", "reference"),
-    ("position", "reference", "velocity"),
-)
+EFFORTS = ("effort", "current")
+POSITIONS = ("position", "reference")
+MOTION = ("position", "reference", "velocity")
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -89,46 +87,23 @@ def corrected_description(
     """
     done = []
     for fault in faults:
-        name, place, signals = fault.name, fault.place, description.signals
+        name = fault.name
+        place = fault.place
         if fault.equivalents or name not in (*CHANGES, *SWAPS):
             continue
-        if name in SWAPS:  # exchange where the signals of two joints come from
-            one, two = place.split(" and ")
-            other, known = (
-                {one: two, two: one},
-                {(s.kind, s.name): s for s in signals},
-            )
-            signals = tuple(
-                known[s.kind, other[s.name]]._replace(name=s.name, unit=s.unit)
-                if s.kind in SWAPS[name] and s.name in other
-                else s
-                for s in signals
-            )
+        if name in SWAPS:
+            signals = _exchanged(description.signals, SWAPS[name], place)
         else:
-            (kinds, change), size = CHANGES[name], fault.size[0]
+            amount = fault.size[0]
             if name == "effort offset" and description.of("current"):
                 if place not in (gains or {}):
                     continue
-                size /= (gains or {})[place]
-            signals = tuple(
-                change(s, size)
-                if s.kind in kinds
-                and place
-                in (
-                    s.name,
-                    ALL_MOTORS,
-                    f"{ALL_MOTORS} in {s.unit.removesuffix('/s')}",
-                    "clock",
-                )
-                else s
-                for s in signals
-            )
+                amount /= (gains or {})[place]
+            signals = _changed(description.signals, name, place, amount)
         if place == "clock":
-            slower, period, rate = (
-                fault.size[0] + (name == "clock"),
-                description.period,
-                description.rate,
-            )
+            slower = fault.size[0] + (name == "clock")
+            period = description.period
+            rate = description.rate
             description = replace(
                 description,
                 period=None if period is None else period / slower,
@@ -180,15 +155,42 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _exchanged(signals: Sequence[Signal], kinds: Sequence[str], place: str) -> tuple[Signal, ...]:
+    """Return signals with the columns of two joints exchanged; `place` is `one and two`."""
+    one, two = place.split(" and ")
+    other = {one: two, two: one}
+    by_name = {(signal.kind, signal.name): signal for signal in signals}
+    exchanged = []
+    for signal in signals:
+        if signal.kind in kinds and signal.name in other:
+            source = by_name[signal.kind, other[signal.name]]
+            signal = source._replace(name=signal.name, unit=signal.unit)
+        exchanged.append(signal)
+    return tuple(exchanged)
+
+
+def _changed(
+    signals: Sequence[Signal], fault: str, place: str, amount: float
+) -> tuple[Signal, ...]:
+    """Return signals with a fault undone where it is; all of them for faults of the clock."""
+    kinds, change = CHANGES[fault]
+    changed = []
+    for signal in signals:
+        of_unit = f"{ALL_MOTORS} in {signal.unit.removesuffix('/s')}"
+        if signal.kind in kinds and place in (signal.name, ALL_MOTORS, of_unit, "clock"):
+            signal = change(signal, amount)
+        changed.append(signal)
+    return tuple(changed)
+
+
 def _time(clock: Clock) -> dict[str, Any]:
     if not clock.columns:
         return {}
-    scale, units = 1.0, [_time_unit(f) for f in clock.factors]
+    scale = 1.0
+    units = [_time_unit(factor) for factor in clock.factors]
     if None in units:
-        scale, units = (
-            clock.factors[0],
-            [_time_unit(f / clock.factors[0]) for f in clock.factors],
-        )
+        scale = clock.factors[0]
+        units = [_time_unit(factor / scale) for factor in clock.factors]
     return _given(
         {
             "columns": clock.columns,
@@ -201,10 +203,10 @@ def _time(clock: Clock) -> dict[str, Any]:
 
 
 def _time_unit(factor: float) -> str | None:
-    return next(
-        (name for name, size in TIME_UNITS.items() if abs(factor / size - 1) < 1e-12),
-        None,
-    )
+    for name, seconds in TIME_UNITS.items():
+        if abs(factor / seconds - 1) < 1e-12:
+            return name
+    return None
 
 
 def corrected_robot(
@@ -214,10 +216,10 @@ def corrected_robot(
     can express.
     """
     done = []
-    terms = {
-        add_term_advice(term.label, name).split(" to the terms")[0]: name
-        for name, term in TERMS.items()
-    }
+    terms = {}
+    for name, term in TERMS.items():
+        advice = add_term_advice(term.label, name)
+        terms[advice.split(" to the terms")[0]] = name
     for fault in faults:
         fresh: str | None = None
         if fault.gravity and not fault.equivalents:
@@ -235,34 +237,37 @@ def corrected_robot(
 def _with_gravity(text: str, gravity: Sequence[float]) -> str:
     line = f"gravity = [{', '.join(repr(float(g)) for g in gravity)}]"
     lines = text.splitlines()
-    head = next(
-        (k for k, own in enumerate(lines) if own.lstrip().startswith("[")),
-        len(lines),
-    )
-    for k in range(head):
+    first_table = 0
+    while first_table < len(lines) and not lines[first_table].lstrip().startswith("["):
+        first_table += 1
+    for k in range(first_table):
         if re.match(r"\s*gravity\s*=", lines[k]):
             return "\n".join([*lines[:k], line, *lines[k + 1 :]]) + "\n"
-    return "\n".join([*lines[:head], line, "", *lines[head:]]) + "\n"
+    return "\n".join([*lines[:first_table], line, "", *lines[first_table:]]) + "\n"
 
 
 def _with_term(text: str, model: Model, joint: str, term: str) -> str | None:
     """Return the text with a term among those of a joint; in a leg's template that is the joint of
     all such legs.
     """
-    own = model.mechanism.joint(joint)
-    name = inside_leg(joint, own.leg)
+    name = inside_leg(joint, model.mechanism.joint(joint).leg)
     lines = text.splitlines()
-    table, named = -1, False
+    in_joint_table = False
+    is_the_joint = False
     for k, line in enumerate(lines):
         if re.match(r"\s*\[\[?[\w.]+\]\]?", line):
-            table, named = (
-                (k if re.match(r"\s*\[\[([\w]+\.)?joint\]\]", line) else -1),
-                False,
-            )
-        elif table >= 0 and re.match(rf"\s*name\s*=\s*[\"']{re.escape(name)}[\"']", line):
-            named = True
-        elif table >= 0 and named and (found := re.match(r"(\s*terms\s*=\s*\[)(.*)(\].*)", line)):
-            listed = found[2].strip()
-            lines[k] = f"{found[1]}{listed}{', ' if listed else ''}{json.dumps(term)}{found[3]}"
-            return "\n".join(lines) + "\n"
+            in_joint_table = re.match(r"\s*\[\[([\w]+\.)?joint\]\]", line) is not None
+            is_the_joint = False
+        elif not in_joint_table:
+            continue
+        elif re.match(rf"\s*name\s*=\s*[\"']{re.escape(name)}[\"']", line):
+            is_the_joint = True
+        elif is_the_joint:
+            entry = re.match(r"(\s*terms\s*=\s*\[)(.*)(\].*)", line)
+            if entry is not None:
+                terms = [json.dumps(term)]
+                if entry[2].strip():
+                    terms.insert(0, entry[2].strip())
+                lines[k] = f"{entry[1]}{', '.join(terms)}{entry[3]}"
+                return "\n".join(lines) + "\n"
     return None

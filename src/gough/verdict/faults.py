@@ -584,11 +584,11 @@ def _missing_registered_terms() -> Iterator[Fault]:
             continue
 
         def places(evidence: Evidence, name: str = name) -> tuple[str, ...]:
-            return tuple(
-                joint.name
-                for joint in evidence.model.mechanism.joints
-                if not joint.virtual and name not in joint.terms
-            )
+            joints = []
+            for joint in evidence.model.mechanism.joints:
+                if not joint.virtual and name not in joint.terms:
+                    joints.append(joint.name)
+            return tuple(joints)
 
         def shape(log: FittedLog, place: str, joint: JointState, name: str = name) -> FloatArray:
             return np.broadcast_to(

@@ -85,9 +85,11 @@ def diagnose_fit(fitted: FittedLogs, *, thorough: bool = False) -> Diagnosis:
     """
     experiment = fitted.experiment
     held_out = fitted.held_out
-    experiments = [experiment] if held_out is None else [experiment, held_out]
-    processed = [log for each in experiments for log in each.processed]
-    regressions = [each for one in experiments for each in one.regressions]
+    processed = list(experiment.processed)
+    regressions = list(experiment.regressions)
+    if held_out is not None:
+        processed += held_out.processed
+        regressions += held_out.regressions
     model = fitted_model(
         experiment.model,
         experiment.base,

@@ -234,7 +234,10 @@ class Screen:
     def sums(self, candidates: Sequence[Candidate]) -> dict[Candidate, BlockSums]:
         """Return the sums of the model with each candidate, zero outside its scope."""
         stage = self.stage
-        needed = sorted({k for candidate in candidates for k in candidate.columns})
+        all_columns: set[int] = set()
+        for candidate in candidates:
+            all_columns.update(candidate.columns)
+        needed = sorted(all_columns)
         chosen = [*range(stage.n_added), *needed]
         columns = [each[:, :, chosen] for each in self.stacked]
         sums = block_sums(stage.evidence.logs, stage.labels, columns)

@@ -17,15 +17,15 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.engine.model import Model
-from gough.mechanism.closures import CLOSURES
-from gough.mechanism.types import BASE, Closure, Frame, Joint, Mechanism
-from gough.virtual.joint_efforts import JointEfforts
-from gough.virtual.mujoco_model import (
+from gough.engine.mujoco_model import (
     MujocoScene,
     bodies_of,
     closed_bodies,
     xml_text,
 )
+from gough.mechanism.closures import CLOSURES
+from gough.mechanism.types import BASE, Closure, Frame, Joint, Mechanism
+from gough.virtual.joint_efforts import JointEfforts
 from gough.virtual.plant import PlantSettings
 from gough.virtual.tree_plant import TreePlant, body_inertias, runge_kutta
 
