@@ -17,7 +17,7 @@ from gough.fitting.estimate import Estimate
 from gough.fleets.history import RobotHistory, spread_logs
 from gough.identification.experiment import attenuation_bias
 from gough.identification.fit import FittedLogs, fit_logs
-from gough.identification.many_logs import looked_at
+from gough.identification.many_logs import read_beginning
 from gough.identification.settings import IdentifySettings
 from gough.processing.many_logs import Job, robot_of
 from gough.verdict.judge import judge
@@ -49,7 +49,7 @@ def judge_kind(job: Job, typical: RobotHistory) -> KindVerdict:
         processing=job.settings,
     )
     try:
-        recordings = [looked_at(log) for log in logs]
+        recordings = [read_beginning(log) for log in logs]
         n_fitted = max(len(recordings) - 1, 1)
         fitted = fit_logs(
             model, recordings[:n_fitted], settings, held_out=recordings[n_fitted:] or None
