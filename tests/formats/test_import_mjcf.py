@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from foreign import described, samples, tree_efforts
 
+from gough.app.studies.robot_import import close_tree, lock_joints
 from gough.core.errors import InvalidMechanism
 from gough.engine import Model
 from gough.formats.read import read_tree
@@ -211,6 +212,47 @@ COUPLED = """<mujoco model="coupled">
     <joint joint1="roll" joint2="slide" polycoef="0 10 0 0 0"/></equality>
   <actuator><motor joint="shoulder" gear="-30"/><velocity joint="slide" kv="2"/></actuator>
 </mujoco>"""
+
+
+# A walker's leg: a rod between balls and two springs, which are locked. The loop of the keyframe is
+# open, so that closing it could move the springs, too.
+SPRUNG_LEG = """<mujoco model="sprung_leg"><compiler angle="radian"/><worldbody>
+  <body name="thigh" pos="0 0 1"><joint name="hip" axis="0 1 0" armature="0.1"/>
+    <inertial pos="0.1 0 -0.03" mass="5" fullinertia="0.011 0.03 0.031 -2e-4 -6e-5 9e-6"/>
+    <body name="rod" pos="0 0.04 0"><joint name="ball" type="ball"/>
+      <inertial pos="0.25 0 0" mass="0.15" fullinertia="3.7e-6 0.0045 0.0045 -4e-8 -2e-8 0"/></body>
+    <body name="shin" pos="0.12 0 0"><joint name="knee" axis="0 1 0" damping="1"/>
+      <inertial pos="0.02 0.03 0" mass="0.7" diaginertia="1e-3 1e-3 2e-3"/>
+      <body name="spring" pos="0.06 0 0.05"><joint name="spring" axis="0 1 0" stiffness="1500" damping="0.1"/>
+        <inertial pos="0.18 0 0" mass="0.6" diaginertia="4e-4 0.014 0.014"/>
+        <body name="tarsus" pos="0.4 0 0.02"><joint name="tarsus" axis="0 1 0" damping="0.1"/>
+          <inertial pos="0.11 -0.03 0" mass="0.8" diaginertia="4e-4 0.013 0.013"/>
+          <body name="heel" pos="-0.01 0.02 -0.03"><joint name="heel" axis="0 1 0" stiffness="1200"/>
+            <inertial pos="-0.05 0 0" mass="0.13" diaginertia="3e-5 2e-4 2e-4"/></body></body></body></body></body>
+  </worldbody>
+  <equality><connect body1="rod" body2="heel" anchor="0.5 0 0.1"/></equality>
+  <actuator><motor joint="hip"/><motor joint="knee"/></actuator>
+  <keyframe><key name="home" qpos="0.1 1 0 0 0 0.2 0 0 0"/></keyframe>
+</mujoco>"""
+
+
+def test_locked_springs_stay_where_the_file_has_them_as_in_mujoco() -> None:
+    pytest.importorskip("mujoco")
+    from mujoco_loops import compare
+
+    found = compare(SPRUNG_LEG, lock=("spring", "heel"))
+    assert max(found.position, found.velocity, found.acceleration) < 1e-11
+    assert found.effort < 1e-10
+
+
+def test_joints_are_locked_where_loops_close_if_they_do_not_at_the_start_and_that_is_noted() -> (
+    None
+):
+    names = ["knee", "spring", "tarsus", "heel"]
+    tree = lock_joints(read_tree(SPRUNG_LEG, "leg.xml"), "leg.xml", names)
+    assert "assumed: knee, spring, tarsus, heel locked where the loops close" in tree.notes[0]
+    _, loops = close_tree(tree, "leg.xml")
+    assert loops.degrees_of_freedom == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -126,7 +126,10 @@ def _with_start(tree: RobotTree, description: Description, loops: Loops) -> Robo
 
 
 def lock_joints(tree: RobotTree, source: str, names: Sequence[str]) -> RobotTree:
-    """Lock joints where the loops are closed.
+    """Lock joints at the start values of the file, or else where its loops close.
+
+    The loops of a file close to its printed digits only. Closing them moves every joint a
+    little; joints to be locked must not move if the loops close without that.
 
     Args:
         tree: The robot.
@@ -137,26 +140,58 @@ def lock_joints(tree: RobotTree, source: str, names: Sequence[str]) -> RobotTree
     if not any(joint.actuated for joint in tree.joints):
         driven = tree.with_motors(tree.one_motion_joints())
     description = describe(driven, source)
+    locked = _locked_motions(tree, description, names)
+    if _closes(_lock_at(driven, locked), source):
+        return _lock_at(tree, locked)
     loops = find_start_pose(parse_robot(description.text, source))
-    starts = {joint.name: joint.start for joint in _with_start(tree, description, loops).joints}
+    note = (
+        f"assumed: {join_names(list(locked))} locked where the loops close; they do not close at "
+        "the start values of the file"
+    )
+    return _lock_at(_with_start(tree, description, loops), locked).with_notes(note)
+
+
+def _locked_motions(
+    tree: RobotTree, description: Description, names: Sequence[str]
+) -> dict[str, set[int]]:
+    """Return the numbers of the motions to lock, by joint."""
     # joint and number of each coordinate that is one of several of its joint
     coordinates = {}
     for joint_name, joint_coordinates in description.coordinates.items():
         if len(joint_coordinates) > 1:
             for k, name in enumerate(joint_coordinates):
                 coordinates[name] = (joint_name, k)
-    locked: dict[str, list[float | None]] = {}
+    n_motions = {joint.name: len(joint.motions) for joint in tree.joints}
+    locked: dict[str, set[int]] = {}
     for name in names:
         if name in coordinates:
             joint_name, k = coordinates[name]
-            numbers = [k]
+            locked.setdefault(joint_name, set()).add(k)
         else:
             joint_name = tree.resolve_joints([name])[0]
-            numbers = list(range(len(starts[joint_name])))
-        values = locked.setdefault(joint_name, [None] * len(starts[joint_name]))
-        for k in numbers:
-            values[k] = starts[joint_name][k]
-    return tree.with_locked_joints(locked)
+            locked[joint_name] = set(range(n_motions[joint_name]))
+    return locked
+
+
+def _lock_at(tree: RobotTree, locked: Mapping[str, set[int]]) -> RobotTree:
+    """Return the tree with motions locked at its start values."""
+    positions: dict[str, list[float | None]] = {}
+    for joint in tree.joints:
+        if joint.name in locked:
+            starts = [*joint.start, *[0.0] * (len(joint.motions) - len(joint.start))]
+            positions[joint.name] = [None] * len(starts)
+            for k in locked[joint.name]:
+                positions[joint.name][k] = starts[k]
+    return tree.with_locked_joints(positions)
+
+
+def _closes(tree: RobotTree, source: str) -> bool:
+    """Tell whether the loops of a tree can be closed."""
+    try:
+        find_start_pose(parse_robot(describe(tree, source).text, source))
+    except GoughError:
+        return False
+    return True
 
 
 def close_tree(tree: RobotTree, source: str) -> tuple[Description, Loops]:
