@@ -1,6 +1,8 @@
-"""Parameters fixed and bounded by name, against least squares under the same constraints."""
+"""Parameters fixed, tied and bounded by name, against least squares under the same constraints."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from gough.core.errors import InvalidInput
 from gough.core.parameters import BaseParameters
 from gough.fitting.least_squares import LeastSquares
 from gough.fitting.regression import Regression
-from gough.identification.parameter_constraints import constrained
+from gough.identification.parameter_constraints import constrained, split_combinations
 
 NAMES = ("a.arm.mx", "a.arm.IzzR", "a.motor.fv", "a.motor.fs")
 UNITS = ("kg m", "kg m2", "N m s/rad", "N m")
@@ -58,7 +60,7 @@ def white(regression: Regression):
 
 def test_fixed_parameters_are_those_of_least_squares_without_their_columns() -> None:
     regression = problem()
-    found = constrained(white(regression), regression, base(), {"a.motor.fs": 1.7}, {})
+    found = constrained(white(regression), regression, base(), {"a.motor.fs": 1.7}, {}).estimate
     matrix = regression.regressor[:, 0, :3]
     effort = regression.effort[:, 0] - 1.7 * regression.regressor[:, 0, 3]
     expected = np.linalg.lstsq(matrix, effort, rcond=None)[0]
@@ -73,7 +75,7 @@ def test_fixed_parameters_are_those_of_least_squares_without_their_columns() -> 
 def test_bounded_parameters_are_those_of_bounded_least_squares() -> None:
     regression = problem()
     bounds = {"a.motor.fv": (0.0, np.inf), "a.motor.fs": (-1.0, 5.0), "a.arm.mx": (1.5, 2.0)}
-    found = constrained(white(regression), regression, base(), {}, bounds)
+    found = constrained(white(regression), regression, base(), {}, bounds).estimate
     low = [1.5, -np.inf, 0.0, -1.0]
     high = [2.0, np.inf, np.inf, 5.0]
     expected = lsq_linear(regression.regressor[:, 0, :], regression.effort[:, 0], (low, high)).x
@@ -82,10 +84,86 @@ def test_bounded_parameters_are_those_of_bounded_least_squares() -> None:
     assert notice.where == "a.motor.fv, a.arm.mx"
 
 
+def test_a_fixed_member_of_a_combination_changes_no_prediction_and_gives_the_other() -> None:
+    regression = problem()
+    free = white(regression)
+    found = constrained(free, regression, base(), {"a.arm.m": 1.2}, {})
+    assert np.array_equal(found.estimate.values, free.values)
+    assert np.array_equal(found.estimate.covariance, free.covariance)
+    assert found.derived.names == ("a.arm.Izz",)
+    assert found.derived.units == ("kg m2",)
+    assert found.derived["a.arm.Izz"] == pytest.approx(free.params["a.arm.IzzR"] - 0.25 * 1.2)
+    assert found.derived.std == pytest.approx([free.bse["a.arm.IzzR"]])
+    rules = {notice.rule: notice.text for notice in found.estimate.notices}
+    assert "no prediction changes" in rules["fixed"]
+    assert "a.arm.Izz = " in rules["derived"]
+    standard = split_combinations(base(), found.estimate.values, found.stated)
+    assert standard[2] == pytest.approx(1.2)
+    assert base().values(standard) == pytest.approx(found.estimate.values)
+
+
+def test_all_members_of_a_combination_that_are_fixed_fix_the_combination() -> None:
+    regression = problem()
+    members = {"a.arm.m": 1.2, "a.arm.Izz": 0.1}
+    found = constrained(white(regression), regression, base(), members, {})
+    expected = constrained(white(regression), regression, base(), {"a.arm.IzzR": 0.4}, {})
+    assert found.estimate.values == pytest.approx(expected.estimate.values, rel=1e-9)
+    assert found.estimate.covariance == pytest.approx(expected.estimate.covariance, abs=1e-15)
+    assert found.estimate.params["a.arm.IzzR"] == pytest.approx(0.4)
+    assert len(found.derived) == 0
+
+
+def test_tied_parameters_are_those_of_least_squares_with_a_common_column() -> None:
+    regression = problem()
+    tied = {"a.motor.fs": "-2.5 * a.motor.fv"}
+    found = constrained(white(regression), regression, base(), {}, {}, tied).estimate
+    columns = regression.regressor[:, 0, :]
+    matrix = np.column_stack([columns[:, :2], columns[:, 2] - 2.5 * columns[:, 3]])
+    expected = np.linalg.lstsq(matrix, regression.effort[:, 0], rcond=None)[0]
+    assert found.values == pytest.approx([*expected, -2.5 * expected[2]], rel=1e-9)
+    covariance = 0.09 * np.linalg.inv(matrix.T @ matrix)
+    assert found.covariance[:3, :3] == pytest.approx(covariance, rel=1e-8)
+
+
+def test_tied_members_of_a_combination_follow_from_it() -> None:
+    regression = problem()
+    free = white(regression)
+    found = constrained(free, regression, base(), {}, {}, {"a.arm.Izz": "0.15 a.arm.m"})
+    mass = free.params["a.arm.IzzR"] / (0.25 + 0.15)
+    assert found.derived["a.arm.m"] == pytest.approx(mass)
+    assert found.derived["a.arm.Izz"] == pytest.approx(0.15 * mass)
+
+
+def test_a_member_of_a_combination_is_bounded_once_the_others_are_fixed() -> None:
+    regression = problem()
+    limit = TRUTH[1] - 0.25 * 1.2 + 0.1  # above the estimate
+    bounds = {"a.arm.Izz": (limit, np.inf)}
+    found = constrained(white(regression), regression, base(), {"a.arm.m": 1.2}, bounds)
+    expected = constrained(
+        white(regression), regression, base(), {"a.arm.IzzR": limit + 0.25 * 1.2}, {}
+    )
+    assert found.estimate.values == pytest.approx(expected.estimate.values, rel=1e-7)
+    assert found.derived["a.arm.Izz"] == pytest.approx(limit)
+
+
+def test_stated_values_that_contradict_each_other_are_refused() -> None:
+    regression = problem()
+    fixed = {"a.motor.fv": 1.0, "a.motor.fs": 2.0}
+    with pytest.raises(InvalidInput, match="contradict each other"):
+        constrained(white(regression), regression, base(), fixed, {}, {"a.motor.fs": "a.motor.fv"})
+    agreeing = {"a.motor.fs": "2 a.motor.fv"}
+    found = constrained(white(regression), regression, base(), fixed, {}, agreeing).estimate
+    assert found.params["a.motor.fs"] == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize(
     ("fixed", "bounds", "message"),
     [
-        ({"a.arm.m": 1.2}, {}, r"'a\.arm\.m' acts on the efforts only together.*a\.arm\.IzzR = "),
+        (
+            {},
+            {"a.arm.m": (0, 1)},
+            r"'a\.arm\.m' acts on the efforts only together.*a\.arm\.IzzR = ",
+        ),
         ({"a.motor.fx": 1.2}, {}, r"no parameter 'a\.motor\.fx'"),
         ({"a.motor.fs": 1.0}, {"a.motor.fs": (0.0, 2.0)}, "both fixed and bounded"),
         ({}, {"a.motor.fs": (2.0, 1.0)}, "lower one below a higher one"),
@@ -111,8 +189,32 @@ def test_an_identification_keeps_fixed_and_bounded_parameters() -> None:
     assert found.params[other] >= low * (1 - 1e-9)
     assert {"fixed", "bounds"} <= {notice.rule for notice in found.notices}
     assert found.estimate.residual_rms.sum() > free.estimate.residual_rms.sum()
-    with pytest.raises(InvalidInput, match="fixed and bounded in one linear fit"):
+    with pytest.raises(InvalidInput, match="fixed, tied and bounded in one linear fit"):
         gough.identify("five_bar", log, estimator="all", fixed={name: value})
+
+
+def test_an_identification_divides_combinations_by_stated_members(tmp_path: Path) -> None:
+    model = gough.Model(gough.load_robot("five_bar"))
+    plan = gough.design(model, frequency=0.5, starts=1, iterations=5, harmonics=2)
+    log = gough.record(gough.simulate(model, plan, periods=3), seed=1)
+    moments = {"left.distal.mx": 0.01, "right.distal.mx": 0.02}
+    tied = {"right.motor.fv": "left.motor.fv"}
+    found = gough.identify(model, log, fixed=moments, tied=tied)
+    assert {"tool.m", "left.distal.Izz", "right.distal.Izz"} == set(found.derived.names)
+    params = found.params
+    assert params["right.motor.fv"] == pytest.approx(params["left.motor.fv"])
+    assert found.derived["tool.m"] == pytest.approx(params["tool.mR"] - 0.03 / 0.35)
+    assert found.to_dict()["derived"]["tool.m"]["unit"] == "kg"
+    standard = dict(zip(model.mechanism.standard.names, found.standard(model)))
+    assert standard["right.distal.mx"] == pytest.approx(0.02)
+    assert standard["tool.m"] == pytest.approx(found.derived["tool.m"])
+    expected = [params[name] for name in found.base.names]
+    in_order = [standard[name] for name in found.base.standard]
+    assert found.base.values(in_order) == pytest.approx(expected, rel=1e-9)
+    found.save(tmp_path)
+    stored = gough.load_identification(tmp_path)
+    assert stored.derived.as_dict() == found.derived.as_dict()
+    assert np.array_equal(stored.standard(model), found.standard(model))
 
 
 def test_bounds_are_written_with_a_colon_on_the_command_line() -> None:
@@ -124,5 +226,9 @@ def test_bounds_are_written_with_a_colon_on_the_command_line() -> None:
     given = parse_cli_value(options["bounds"], ["a.fs=0:inf", "b.fv=-1:2"])
     assert options["bounds"].read(given) == {"a.fs": (0.0, np.inf), "b.fv": (-1.0, 2.0)}
     assert parse_cli_value(options["fixed"], ["a.fs=1.5"]) == {"a.fs": 1.5}
+    given = parse_cli_value(options["tied"], ["a.fs=b.fs,a.fv=0.5*b.fv"])
+    assert options["tied"].read(given) == {"a.fs": "b.fs", "a.fv": "0.5*b.fv"}
+    with pytest.raises(InvalidInput, match="name=other"):
+        parse_cli_value(options["tied"], ["a.fs"])
     with pytest.raises(InvalidInput, match="name=low:high"):
         parse_cli_value(options["bounds"], ["a.fs=3"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.notices import Notice
 from gough.core.options import merge_settings, with_settings
+from gough.core.progress import portion, reporting
 from gough.engine import Model, Robot
 from gough.fitting.gain_problem import GainProblem
 from gough.fitting.problem import PeriodicProblem, needed_problem
@@ -55,20 +57,32 @@ def identify(
         progress: Called with the fraction done.
     """
     chosen = merge_settings(IdentifySettings, settings, options)
-    try:
-        fitted = fit_logs(
-            model,
-            recordings,
-            chosen,
-            loaded=loaded,
-            held_out=held_out,
-            whole=whole,
-            progress=progress,
+    with reporting(progress) if progress is not None else nullcontext():
+        return _fit_and_judge(
+            model, recordings, chosen, loaded=loaded, held_out=held_out, whole=whole
         )
+
+
+def _fit_and_judge(
+    model: Robot,
+    recordings: Log | Sequence[Log],
+    chosen: IdentifySettings,
+    *,
+    loaded: Log | Sequence[Log] | None,
+    held_out: Log | Sequence[Log] | None,
+    whole: BlockStatistics | None,
+) -> Identification:
+    """Fit a model to logs, then judge it; see `identify`."""
+    try:
+        with portion(0.0, 0.5):
+            fitted = fit_logs(
+                model, recordings, chosen, loaded=loaded, held_out=held_out, whole=whole
+            )
     except (LoopNotClosed, SingularConfiguration) as error:
         how = DiagnoseSettings(tie_legs=chosen.tie_legs, processing=chosen.processing)
         raise explain_open_loops(error, model, recordings, held_out, how) from error
-    notices, diagnosis = judge(fitted)
+    with portion(0.5, 1.0):
+        notices, diagnosis = judge(fitted)
     result = fitted.identification
     return replace(result, notices=(*notices, *result.notices), diagnosis=diagnosis)
 

@@ -29,6 +29,7 @@ from gough.core.options import (
     with_settings,
 )
 from gough.core.parameters import BaseParameters
+from gough.core.progress import portion, report, tracked
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.engine.columns import column_names
@@ -134,11 +135,16 @@ def bounds(
         chosen = replace(chosen, processing=result.processing_with(chosen.processing))
         gains = gains or result.gains
     base = bounded_parameters(model, recordings, chosen)
-    matched = [match_robot(model, log, chosen.processing.repeats) for log in recordings]
+    report(0.05)
+    with portion(0.05, 0.15):
+        repeats = chosen.processing.repeats
+        matched = [match_robot(model, log, repeats) for log in tracked(recordings)]
     processing = complete_processing(model, matched, base, chosen.processing, gains)
     chosen = replace(chosen, processing=processing)
     problem = bounded_problem(model, matched, base, chosen, gains=gains)
-    box = enclose(problem, chosen.solver, chosen.outliers)
+    report(0.3)
+    with portion(0.3, 1.0):
+        box = enclose(problem, chosen.solver, chosen.outliers)
     notices = box.notices
     if chosen.position_error is not None:
         notice = Notice(

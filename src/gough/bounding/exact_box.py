@@ -33,6 +33,7 @@ from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval
 from gough.core.notices import Notice
+from gough.core.progress import portion, tracked
 from gough.fitting.estimate import Enclosure
 
 _NOTABLE_GAP = 1e-3  # relative gap between proven and attained bounds that is reported
@@ -117,8 +118,10 @@ def _search(problem: BoundedProblem, outliers: int) -> BoxSearch:
         root = _narrow(equations, {}, box, outliers)
     cases = []
     if root.box is not None:
-        for signs, piece in split_signs(equations, root.box):
-            cases.append(_narrow(equations, signs, piece, outliers))
+        pieces = list(split_signs(equations, root.box))
+        for k, (signs, piece) in enumerate(pieces):
+            with portion(k / len(pieces), (k + 1) / len(pieces)):
+                cases.append(_narrow(equations, signs, piece, outliers))
     return BoxSearch(outliers, start, root, cases)
 
 
@@ -127,7 +130,9 @@ def _narrow(equations: Equations, signs: Mapping[int, int], box: Interval, outli
     rounds: list[Round] = []
     while len(rounds) < _MAX_ROUNDS:
         width_before = box.upper - box.lower
-        done = _prove_round(equations, box, outliers)
+        # how many rounds there will be is not known; most boxes need one or two
+        with portion(1 - 0.5 ** len(rounds), 1 - 0.5 ** (len(rounds) + 1)):
+            done = _prove_round(equations, box, outliers)
         rounds.append(done)
         box = done.box
         if not done.bounds or box.empty.any():  # bounds that cross prove emptiness too
@@ -178,7 +183,7 @@ def _prove_round(equations: Equations, box: Interval, outliers: int) -> Round:
     needed = outliers + 1 - len(contradictions)
     bounds: list[Bound] = []
     if needed > 0:
-        for j in range(len(box.lower)):
+        for j in tracked(range(len(box.lower))):
             bounds.append(prove_bound(program, j, False, inflation, needed))
             bounds.append(prove_bound(program, j, True, inflation, needed))
     return Round(contradictions, bounds, ratio)

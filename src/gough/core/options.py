@@ -347,6 +347,8 @@ def _is_number(given: Any) -> bool:
 def _type_in_words(kind: Any) -> str:
     origin = get_origin(kind)
     inner = get_args(kind)
+    if origin is Mapping and inner[1] is str:
+        return 'a table of texts { name = "other" }'
     if origin is Mapping:
         return "a table of numbers { name = 1.5 }"
     if origin is tuple and inner[-1] is not Ellipsis:

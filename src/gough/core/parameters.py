@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -72,6 +73,13 @@ class ParameterTable(Record):
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}
+
+    def table(self) -> Columns:
+        """Return the parameters with values, standard errors where there are any, and units."""
+        columns: dict[str, Iterable[Any]] = {"parameter": self.names, "value": self.values}
+        if self.std is not None:
+            columns["std"] = self.std
+        return columns | {"unit": self.units}
 
     def as_dict(self) -> dict[str, float]:
         """Return the values by name."""
@@ -144,6 +152,16 @@ class BaseParameters(Record):
             units=tuple(self.units[i] for i in rows),
             matrix=self.matrix[rows],
             independent=tuple(self.independent[i] for i in rows),
+        )
+
+    def every_standard(self) -> BaseParameters:
+        """Return the standard parameters as if each could be determined, in their order."""
+        return replace(
+            self,
+            names=self.standard,
+            units=tuple(name.unit for name in self.standard),
+            matrix=np.eye(len(self.standard)),
+            independent=tuple(range(len(self.standard))),
         )
 
     def regrouping(self) -> dict[str, str]:

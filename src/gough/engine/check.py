@@ -11,6 +11,7 @@ import numpy as np
 from gough.core.notices import Notice, ResultLevel, level_of, notice_lines
 from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.parameters import MAX_FORMULA_CHARS, BaseParameters
+from gough.core.progress import report
 from gough.core.record import Columns, Record
 from gough.engine.base import RANK_GAP_RATIO, TIE_LEGS, base_parameters
 from gough.engine.model import Model, Robot, as_model
@@ -190,12 +191,15 @@ def check(model: Robot, settings: CheckSettings | None = None, **options: Any) -
     """Assemble a robot in its reference configuration and count what can be identified."""
     tie_legs = merge_settings(CheckSettings, settings, options).tie_legs
     model = as_model(model)
+    report(0.06)
     reference = model.home[None]
     margins = model.kinematics.margins(reference)
+    closure_residual = float(model.kinematics.residual(reference)[0])
+    report(0.25)  # kernels are compiled the first time, most of the time that of the regressor
     type1 = float(margins.type1[0])
     return Check(
         model=model,
-        closure_residual=float(model.kinematics.residual(reference)[0]),
+        closure_residual=closure_residual,
         type1_margin=None if np.isnan(type1) else type1,
         type2_margin=float(margins.type2[0]),
         base=base_parameters(model, tie_legs=tie_legs),

@@ -14,6 +14,7 @@ from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.names import INERTIAL, Parameter, index_of
 from gough.core.notices import Notice
 from gough.core.parameters import BaseParameters
+from gough.core.progress import portion, report, tracked
 from gough.engine import Model
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import Estimate
@@ -88,9 +89,12 @@ def prepare(
     """Choose one processing for all logs where it is not complete, and build their regression."""
     if not recordings:
         raise InvalidInput("there is no recording to identify from")
-    logs = match_logs(model, recordings, processing)
+    with portion(0.0, 0.4):
+        logs = match_logs(model, recordings, processing)
     choice = choose_processing(model, logs, base, processing, gains=gains)
-    processed = [process_log(model, log, choice.processing) for log in logs]
+    report(0.6)
+    with portion(0.6, 0.8):
+        processed = [process_log(model, log, choice.processing) for log in tracked(logs)]
     experiment = build_experiment(model, recordings, processed, base, choice, gains=gains)
     if processing is not None and processing.window:
         _check_window(experiment, processing.window)
@@ -115,7 +119,7 @@ def match_logs(
 ) -> list[MatchedLog]:
     """Match recordings to the robot, with periods as the settings ask for."""
     repeats = (processing or Processing()).repeats
-    return [match_robot(model, recording, repeats) for recording in recordings]
+    return [match_robot(model, recording, repeats) for recording in tracked(recordings)]
 
 
 def rebuilt_with(

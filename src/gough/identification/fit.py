@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from gough.core.errors import (
     SingularConfiguration,
 )
 from gough.core.notices import Notice, of_log
+from gough.core.progress import portion, report
 from gough.engine import Robot, as_model, base_parameters
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate
@@ -50,7 +51,11 @@ from gough.identification.experiment import (
     with_measured_payload,
 )
 from gough.identification.likelihood import averaged_period
-from gough.identification.parameter_constraints import constrained
+from gough.identification.parameter_constraints import (
+    StatedEquation,
+    constrained,
+    no_parameters,
+)
 from gough.identification.prepare_problem import (
     IdentificationLogs,
     PreparedProblem,
@@ -101,7 +106,6 @@ def fit_logs(
     loaded: Log | Sequence[Log] | None = None,
     held_out: Log | Sequence[Log] | None = None,
     whole: BlockStatistics | None = None,
-    progress: Callable[[float], None] | None = None,
 ) -> FittedLogs:
     """Fit a model to the logs of a robot and validate it.
 
@@ -118,20 +122,19 @@ def fit_logs(
         held_out: Logs to validate on.
         whole: Statistics of all logs with the rows side by side, where `recordings` are
             only a sample of them: the estimate is that of all, figures are of the sample.
-        progress: Called with the fraction done.
     """
     settings = settings or IdentifySettings()
     asked = settings.to_dict()
-    report = progress or _ignore
     model = with_measured_payload(as_model(model), settings.payload)
     logs = read_logs(model, settings, recordings, loaded, held_out)
     gains = nominal_gains(model, settings.gains)
     estimators = select_estimators(settings.estimator, gains, with_currents=logs.with_currents)
-    if settings.fixed or settings.bounds:
+    if settings.fixed or settings.tied or settings.bounds:
         _check_constrainable(estimators, whole)
 
     try:
-        prepared = prepare_problem(model, logs, settings, estimators)
+        with portion(0.0, 0.3):
+            prepared = prepare_problem(model, logs, settings, estimators)
         if settings.terms == AUTO_TERMS:
             prepared = add_terms(prepared, logs, settings, estimators)
         if settings.find_gains:
@@ -200,17 +203,13 @@ def fit_logs(
 
 
 def _check_constrainable(estimators: Mapping[str, Any], whole: BlockStatistics | None) -> None:
-    """Raise unless the estimate can be fixed and bounded by name: one linear fit of logs."""
+    """Raise unless parameters can be fixed, tied and bounded by name: one linear fit of logs."""
     linear = all(needed_problem(one) is LinearProblem for one in estimators.values())
     if len(estimators) != 1 or not linear or whole is not None:
         raise InvalidInput(
-            "parameters are fixed and bounded in one linear fit of logs in memory: use the "
-            "estimator gm, wls, ls or robust, without `fixed` and `bounds` otherwise"
+            "parameters are fixed, tied and bounded in one linear fit of logs in memory: use the "
+            "estimator gm, wls, ls or robust, without `fixed`, `tied` and `bounds` otherwise"
         )
-
-
-def _ignore(fraction: float) -> None:
-    """Report no progress."""
 
 
 def _process_held_out(
@@ -424,14 +423,20 @@ def _validate(
             estimate = estimate.estimate
         estimates[key] = estimate
     estimate = add_position_noise_effects(experiment, estimates[name])
-    if settings.fixed or settings.bounds:
-        estimate = constrained(
+    stated: tuple[StatedEquation, ...] = ()
+    derived = no_parameters()
+    if settings.fixed or settings.tied or settings.bounds:
+        solution = constrained(
             estimate,
             experiment.problem,
             experiment.base,
             settings.fixed or {},
             settings.bounds or {},
+            settings.tied or {},
         )
+        estimate = solution.estimate
+        stated = solution.stated
+        derived = solution.derived
     same_filter = estimate
     estimates[name] = estimate
     validation = validate(estimate)
@@ -458,6 +463,8 @@ def _validate(
         estimator=name,
         estimate=estimate,
         base=experiment.base,
+        stated=stated,
+        derived=derived,
         tied=settings.tie_legs,
         estimates=estimates,
         validation=validation,

@@ -25,6 +25,7 @@ from gough.core.options import (
     option,
     with_settings,
 )
+from gough.core.progress import portion, report
 from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model
 from gough.engine.columns import column_names
@@ -328,7 +329,8 @@ def payload(
         gains = gains or result.gains
     if values is not None:
         values = np.asarray(values, dtype=float)
-    logs = match_logs(model, recordings, processing)
+    with portion(0.0, 0.1):
+        logs = match_logs(model, recordings, processing)
     if not processing.complete:
         processing = choose_processing(model, logs, None, processing, gains=gains).processing
     unloaded = unloaded_robot(model, result, values)
@@ -344,7 +346,9 @@ def payload(
             free=LOAD_PARAMETERS,
             gains=gains,
         )
+    report(0.2)
     problem = load_problem(model, logs, processing, unloaded, gains)
+    report(0.6)
     unknowns = _Unknowns.of(model, problem.regression, chosen)
     loads, load_changes, load_history = _track_load(
         problem, unknowns, processing, chosen, recordings

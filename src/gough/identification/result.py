@@ -33,7 +33,7 @@ from gough.core.notices import (
     notice_lines,
     ordered,
 )
-from gough.core.parameters import MAX_FORMULA_CHARS, BaseParameters
+from gough.core.parameters import MAX_FORMULA_CHARS, BaseParameters, ParameterTable
 from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model, standard_from_base
 from gough.fitting.estimate import Enclosure, Estimate
@@ -41,6 +41,11 @@ from gough.fitting.regression import Regression
 from gough.identification.constants import FittedConstants
 from gough.identification.diagnosis import Diagnosis
 from gough.identification.experiment import Experiment, known_effort
+from gough.identification.parameter_constraints import (
+    StatedEquation,
+    no_parameters,
+    split_combinations,
+)
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
 from gough.mechanism.added_terms import with_term_text
@@ -105,6 +110,10 @@ class Identification(Record):
     estimate: Estimate  # base parameters, and drive gains and payload parameters if asked
     base: BaseParameters  # the base parameters
     tied: bool  # parameters of equal legs were
+    # parameters that were fixed or tied by name
+    stated: tuple[StatedEquation, ...] = ()
+    # standard parameters that follow from the estimate with these
+    derived: ParameterTable = field(default_factory=no_parameters)
     estimates: Mapping[str, Estimate] = field(default_factory=dict)  # by name of the estimator
     # guaranteed interval enclosures, by name
     enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
@@ -324,7 +333,7 @@ class Identification(Record):
 
         Each base value is given to the standard parameter of its column. They are not
         physically consistent body by body (use the `feasible` estimate for that), but give
-        exactly the model's efforts.
+        exactly the model's efforts. Parameters that were fixed or tied by name are as stated.
         """
         names = []
         values = []
@@ -332,7 +341,11 @@ class Identification(Record):
             if name.payload is None and not name.is_gain:
                 names.append(name)
                 values.append(estimated)
-        return standard_from_base(model, self.base.select(names), np.array(values))[0]
+        base = self.base.select(names)
+        if not self.stated:
+            return standard_from_base(model, base, np.array(values))[0]
+        standard = split_combinations(base, np.array(values), self.stated)
+        return standard_from_base(model, base.every_standard(), standard)[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -341,6 +354,7 @@ class Identification(Record):
             "robot": self.robot,
             "estimator": self.estimator,
             "parameters": [self._parameter_dict(k) for k in range(len(self.estimate))],
+            "derived": self._derived_dict(),
             "uncertainty": self.estimate.uncertainty,
             "drive_gains": self.drive_gains,
             "gain_units": dict(self.gain_units),
@@ -382,6 +396,18 @@ class Identification(Record):
             "information_over_noise": information,
             "std_by_source": {source.kind: float(source.std[k]) for source in estimate.sources},
         }
+
+    def _derived_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the JSON form of the parameters that follow from stated ones, by name."""
+        derived = {}
+        for k, name in enumerate(self.derived.names):
+            std = 0.0 if self.derived.std is None else float(self.derived.std[k])
+            derived[str(name)] = {
+                "value": float(self.derived.values[k]),
+                "std": std,
+                "unit": name.unit,
+            }
+        return derived
 
     def _residual_dict(self) -> dict[str, Any]:
         """Return the JSON form of the residual of the identification logs, by row."""

@@ -74,8 +74,11 @@ class IdentifySettings(Settings):
     )
     fixed: Mapping[str, float] | None = option(
         None,
-        "Parameters with a known value, name=value: base parameters, or standard ones that act on "
-        "their own.",
+        "Parameters with a known value, name=value: base parameters, or any standard ones.",
+    )
+    tied: Mapping[str, str] | None = option(
+        None,
+        "Parameters that equal others, name=other or name=0.5*other.",
     )
     bounds: Mapping[str, tuple[float, float]] | None = option(
         None,

@@ -19,6 +19,7 @@ from gough.core.options import (
     option,
     with_settings,
 )
+from gough.core.progress import portion
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.identification.diagnosis import Diagnosis, Limit, NamedFault
@@ -92,10 +93,12 @@ def diagnose(
     if not logs:
         raise InvalidInput("there is no recording to diagnose")
     try:
-        evidence, processed = evidence_from(model, logs, others, chosen)
+        with portion(0.0, 0.4):
+            evidence, processed = evidence_from(model, logs, others, chosen)
     except GoughError as error:
         return _diagnose_open_loops(model, logs, others, chosen, error)
-    return diagnose_evidence(evidence, drifting_efforts(processed))
+    with portion(0.4, 1.0):
+        return diagnose_evidence(evidence, drifting_efforts(processed))
 
 
 def evidence_from(

@@ -14,6 +14,7 @@ import numpy as np
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.errors import GoughError
 from gough.core.notices import Notice
+from gough.core.progress import portion
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.identification.diagnosis import Diagnosis, NamedFault
@@ -114,7 +115,8 @@ def diagnose_evidence(
     """
     search = Search(evidence, thorough=thorough)
     first = Stage(evidence, search.labels)
-    groups, stage = search.run()
+    with portion(0.0, 0.8):
+        groups, stage = search.run()
     noise = noise_error(evidence, first)
     error = stage_error(first)
     remaining = stage_error(stage)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
+from gough.core.progress import portion
 from gough.verdict.acceptance import (
     MATERIAL_EFFORT_CHANGE,
     MIN_DISCRETE_BLOCKS,
@@ -121,7 +122,9 @@ class Search:
         stage = Stage(self.evidence, self.labels)
         groups: list[tuple[Explanation, ...]] = []
         while len(groups) < MAX_EXPLANATIONS:
-            explanations = self.explanations_at(stage)
+            # how many explanations there will be is not known; most logs have none or one
+            with portion(1 - 0.5 ** len(groups), 1 - 0.5 ** (len(groups) + 1)):
+                explanations = self.explanations_at(stage)
             if not any(each.gain.significant for each in explanations):
                 break
             group = self.best_group(explanations, stage)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
+from gough.core.progress import tracked
 from gough.verdict.acceptance import Baseline
 from gough.verdict.blocks import UNIT_RIDGE, BlockSums, block_sums, solve_normal_equations
 from gough.verdict.explanation import Candidate, Explanation, corrected
@@ -171,7 +172,7 @@ class Screen:
         logs = stage.evidence.logs
         sensitivities: list[list[FloatArray]] = [[] for _ in logs]
         first = stage.n_added
-        for fault in faults:
+        for fault in tracked(faults):
             columns: tuple[int, ...] = ()
             for place in fault.places(stage.evidence):
                 # those of a payload are the same in all logs

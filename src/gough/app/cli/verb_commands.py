@@ -221,13 +221,21 @@ def parse_cli_value(option: Option, words: Any) -> Any:
 
 def _parse_table(option: Option, words: list[str]) -> dict[str, Any]:
     ranges = any(get_origin(get_args(kind)[1]) is tuple for kind in option.kinds if get_args(kind))
+    texts = any(get_args(kind)[1:] == (str,) for kind in option.kinds)
     expected = "name=number, e.g. leg1.slider=2170"
+    if texts:
+        expected = "name=other, e.g. leg2.rod.m=leg1.rod.m"
     if ranges:
         expected = "name=low:high, e.g. leg1.slider.fs=0:inf"
     table: dict[str, Any] = {}
     for word in words:
         for pair in word.split(","):
-            key, _, number = pair.partition("=")
+            key, equals, number = pair.partition("=")
+            if texts:
+                if not equals:
+                    raise InvalidInput(f"{option.name}: expected {expected}, not '{pair}'")
+                table[key] = number
+                continue
             ends = [_parse_number(option, end, words, expected) for end in number.split(":")]
             if len(ends) != (2 if ranges else 1):
                 raise InvalidInput(f"{option.name}: expected {expected}, not '{' '.join(words)}'")

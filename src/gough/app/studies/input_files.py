@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.files import locate_written
+from gough.core.progress import tracked
 from gough.engine import Model, as_model
 from gough.identification.result import Identification, load_identification
 from gough.logs.readers import log_and_description, log_with_description, read_recording
@@ -65,7 +66,7 @@ def read_logs(paths: Sequence[str], description: str | None, model: Model) -> li
     """Read logs; each may have its own description as `log.csv@description.toml`."""
     mechanism = model.mechanism
     recordings = []
-    for path in expand_patterns(paths, description):
+    for path in tracked(expand_patterns(paths, description)):
         recording = on_motor_side(read_recording(*log_and_description(path)), mechanism)
         missing = [name for name in mechanism.actuated if name not in recording.joints]
         if missing:

@@ -89,6 +89,7 @@ _IDENTIFY = {
             }
         )
     ),
+    "derived": _by_name(_table({"value": _NUMBER, "std": _NUMBER, "unit": _TEXT})),
     "uncertainty": _TEXT,
     "drive_gains": _by_name(_table({"value": _NUMBER}, std=_NUMBER)),
     "gain_units": _by_name(_TEXT),

@@ -8,17 +8,17 @@ file is overwritten unless `force`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from gough.core.notices import ResultLevel
 from gough.core.options import REQUIRED, Settings, option
+from gough.core.progress import Progress as Progress
 from gough.logs.formats import log_formats_text
 
 FailOn = Literal["warning", "error"]  # levels of a result that are a failure
-Progress = Callable[[float], None]  # called with the fraction done
 
 
 class Outcome(Protocol):

@@ -14,6 +14,7 @@ from gough.core.budget import MAX_TOML_CHARACTERS, read_text
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidStudy, nearest
 from gough.core.options import Option, merge_settings, options_of
+from gough.core.progress import reporting
 from gough.logs.readers import log_and_description, log_with_description
 
 STUDY_FORMAT = 1
@@ -110,7 +111,9 @@ def run_step(
     step = merge_settings(kind, None, options)
     if force and "force" in known:
         step = replace(step, force=True)  # type: ignore[type-var]
-    return step.run(progress or _ignore_progress)
+    listener = progress or _ignore_progress
+    with reporting(listener):
+        return step.run(listener)
 
 
 def _ignore_progress(fraction: float) -> None:

@@ -18,6 +18,7 @@ from gough.app.studies.step import (
 from gough.bounding.bounds import BoundsSettings, bounds
 from gough.core.files import require_free
 from gough.core.options import nested, option
+from gough.core.progress import portion
 from gough.engine import as_model
 from gough.fitting.estimate import Enclosure
 
@@ -43,8 +44,10 @@ class BoundsStep(Step):
         require_free(self.output, self.force)
         model = as_model(self.robot)
         result = load_result_of(model, self.model)
-        recordings = read_logs(self.logs, self.description, model)
-        box = bounds(model, recordings, self.settings, result=result)
+        with portion(0.0, 0.15):
+            recordings = read_logs(self.logs, self.description, model)
+        with portion(0.15, 1.0):
+            box = bounds(model, recordings, self.settings, result=result)
         if self.output is not None:
             box.save(self.output)
         return box

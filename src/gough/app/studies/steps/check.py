@@ -17,6 +17,7 @@ from gough.app.studies.step import (
 from gough.core.errors import InvalidInput
 from gough.core.notices import ordered
 from gough.core.options import nested, option
+from gough.core.progress import portion, report
 from gough.engine import as_model, check
 from gough.engine.check import CheckSettings
 from gough.mechanism import robot_text
@@ -80,10 +81,14 @@ class CheckStep(Step):
                     "leave them out"
                 )
             recording = read_logs([self.log], self.description, model)[0]
-        expected = expected_errors(model, recording, tie_legs=tie_legs)
+        report(0.1)
+        with portion(0.1, 0.4):
+            expected = expected_errors(model, recording, tie_legs=tie_legs)
+        with portion(0.4, 1.0):
+            limits = limits_of_log(model, recording, tie_legs=tie_legs)
         return replace(
             expected,
-            limits=limits_of_log(model, recording, tie_legs=tie_legs),
+            limits=limits,
             notices=ordered([*expected.notices, *notices]),
         )
 

@@ -20,6 +20,7 @@ from gough.app.studies.step import (
 )
 from gough.core.files import require_free, write_text
 from gough.core.options import nested, option
+from gough.core.progress import portion
 from gough.engine import Model, as_model
 from gough.identification.diagnosis import Diagnosis, limits_table
 from gough.logs.description import load_description
@@ -54,9 +55,11 @@ class DiagnoseStep(Step):
     def run(self, progress: Progress) -> WrittenFiles:
         """Diagnose logs and write corrected files."""
         model = as_model(self.robot)
-        recordings = read_logs(self.logs, self.description, model)
-        held_out = read_logs(self.validate, self.description, model)
-        diagnosis = diagnose(model, recordings, self.settings, held_out=held_out)
+        with portion(0.0, 0.1):
+            recordings = read_logs(self.logs, self.description, model)
+            held_out = read_logs(self.validate, self.description, model)
+        with portion(0.1, 1.0):
+            diagnosis = diagnose(model, recordings, self.settings, held_out=held_out)
         texts = self._corrected_texts(model, diagnosis) if self.apply else {}
         for path in texts:
             require_free(path, self.force)

@@ -16,6 +16,7 @@ from gough.app.studies.step import (
     robot_argument,
 )
 from gough.core.options import nested, option
+from gough.core.progress import portion
 from gough.engine import as_model
 from gough.identification.payload import PayloadResult, PayloadSettings, payload
 
@@ -40,5 +41,7 @@ class PayloadStep(Step):
         """Estimate the payload in logs."""
         model = as_model(self.robot)
         result = load_result_of(model, self.model)
-        recordings = read_logs(self.logs, self.description, model)
-        return payload(model, recordings, self.settings, result=result)
+        with portion(0.0, 0.15):
+            recordings = read_logs(self.logs, self.description, model)
+        with portion(0.15, 1.0):
+            return payload(model, recordings, self.settings, result=result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gough.core.progress import portion, report
 from gough.app.studies.input_files import load_result, read_logs
 from gough.app.studies.step import (
     FailOn,
@@ -30,5 +31,8 @@ class ValidateStep(Step):
     def run(self, progress: Progress) -> Validation:
         """Validate a stored result on logs."""
         model, result = load_result(self.folder)
-        recordings = read_logs(self.logs, self.description, model)
-        return validate_result(model, result, recordings)
+        report(0.1)
+        with portion(0.1, 0.3):
+            recordings = read_logs(self.logs, self.description, model)
+        with portion(0.3, 1.0):
+            return validate_result(model, result, recordings)
