@@ -45,7 +45,7 @@ TIED_TEXT = re.compile(r"\s*(?:([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*\*?
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StatedEquation(Record):
-    """A linear equation of parameters that the user states: sum(coefficient * parameter) = value."""
+    """A linear equation that the user states: sum(coefficient * parameter) = value."""
 
     coefficients: Mapping[str, float]  # by parameter
     value: float = 0.0
@@ -82,8 +82,8 @@ def stated_equations(
         match = TIED_TEXT.fullmatch(text)
         if match is None or match[2] == name:
             raise InvalidInput(
-                f"'{name}' is tied to '{text}', expected another parameter, or a factor and another "
-                f"parameter, such as '0.5 * left.motor.fv'"
+                f"'{name}' is tied to '{text}', expected another parameter, or a factor and "
+                "another parameter, such as '0.5 * left.motor.fv'"
             )
         factor = float(match[1] or 1.0)
         equations.append(StatedEquation(coefficients={name: 1.0, match[2]: -factor}))
