@@ -10,7 +10,7 @@ from typing import Any
 from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.notices import Notice
 from gough.core.options import merge_settings, with_settings
-from gough.core.progress import portion, reporting
+from gough.core.progress import portion, report, reporting
 from gough.engine import Model, Robot
 from gough.fitting.gain_problem import GainProblem
 from gough.fitting.problem import PeriodicProblem, needed_problem
@@ -142,7 +142,18 @@ def identify_logs(
             "logs are divided by a signal in memory, not into sufficient statistics; identify a "
             "few of them, or give logs with and without the payload"
         )
-    tell = progress or (lambda fraction: None)
+    with reporting(progress) if progress is not None else nullcontext():
+        return _identify_by_statistics(robot, logs, chosen, where, held_out)
+
+
+def _identify_by_statistics(
+    robot: str,
+    logs: Sequence[str],
+    chosen: IdentifySettings,
+    where: FactorSettings,
+    held_out: Sequence[Recording],
+) -> Identification:
+    """Identify a robot from the sufficient statistics of logs; see `identify_logs`."""
     model = Model(load_robot(robot))
     sample = sample_of(model, logs)
     job = frozen_job(
@@ -154,25 +165,26 @@ def identify_logs(
         tie_legs=chosen.tie_legs,
         joint=True,
     )
-    tell(0.05)
+    report(0.05)
     collected = collect(
         job,
         logs,
         where.folder,
         where.work.executor,
         bad=where.bad,
-        progress=lambda fraction: tell(0.05 + 0.85 * fraction),
+        progress=lambda fraction: report(0.05 + 0.85 * fraction),
     )
     # the statistics are on this machine, not on the cluster
     executor = None if where.work.cluster is not None else where.work.executor
     factor = collected.merged(executor)
-    result = identify(
-        model,
-        sample,
-        replace(chosen, processing=job.settings),
-        held_out=held_out,
-        whole=factor.statistics,
-    )
+    with portion(0.9, 1.0):
+        result = identify(
+            model,
+            sample,
+            replace(chosen, processing=job.settings),
+            held_out=held_out,
+            whole=factor.statistics,
+        )
     rho, chance = factor.whiteness(result.estimate.select(factor.statistics.parameters).values)
     words = ", ".join(
         f"{row} {r:+.2f} (p = {p:.2g})" for row, r, p in zip(factor.statistics.rows, rho, chance)

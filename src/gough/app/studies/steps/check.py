@@ -80,7 +80,8 @@ class CheckStep(Step):
                     f"{self.periods} `periods` are asked for, but '{self.log}' has its own number; "
                     "leave them out"
                 )
-            recording = read_logs([self.log], self.description, model)[0]
+            with portion(0.0, 0.1):
+                recording = read_logs([self.log], self.description, model)[0]
         report(0.1)
         with portion(0.1, 0.4):
             expected = expected_errors(model, recording, tie_legs=tie_legs)

@@ -20,6 +20,7 @@ from gough.app.studies.step import (
 from gough.core.errors import InvalidInput
 from gough.core.files import require_free, write_text
 from gough.core.options import REQUIRED, nested, option
+from gough.core.progress import portion
 from gough.identification.compare import CompareSettings, Comparison, compare
 
 
@@ -47,7 +48,8 @@ class CompareStep(Step):
         require_free(self.output, self.force)
         results = [load_result(folder) for folder in self.folders]
         reference_model, _ = results[0]
-        recordings = read_logs(self.logs, self.description, reference_model)
+        with portion(0.1, 0.3):
+            recordings = read_logs(self.logs, self.description, reference_model)
         comparison = compare(results, recordings, self.settings, labels=_labels(self.folders))
         if self.output is not None:
             identifications = [identification for _, identification in results]

@@ -26,6 +26,7 @@ from gough.core.documents import parse_toml, toml_text
 from gough.core.errors import InvalidInput
 from gough.core.files import require_free_folder
 from gough.core.options import nested, option
+from gough.core.progress import portion
 from gough.engine import as_model
 from gough.identification import Identification, IdentifySettings
 from gough.identification.many_logs import FactorSettings
@@ -58,9 +59,9 @@ class IdentifyStep(Step):
         if self.output is not None:
             folder = require_free_folder(self.output, self.force)
         if self._one_by_one:
-            result = self._identify_one_by_one(progress)
+            result = self._identify_one_by_one()
         else:
-            result = self._identify_in_memory(progress)
+            result = self._identify_in_memory()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             result.save(folder, beside=self._files_beside(folder, result.added_terms))
@@ -71,31 +72,31 @@ class IdentifyStep(Step):
         """Return whether logs are condensed one by one instead of being held in memory."""
         return self.many.work.parallel or self.many.factors is not None
 
-    def _identify_in_memory(self, progress: Progress) -> Identification:
+    def _identify_in_memory(self) -> Identification:
         model = as_model(self.robot)
-        return identify(
-            model,
-            read_logs(self.logs, self.description, model),
-            self.settings,
-            loaded=read_logs(self.loaded, self.description, model),
-            held_out=read_logs(self.validate, self.description, model),
-            progress=progress,
-        )
+        with portion(0.0, 0.1):
+            recordings = read_logs(self.logs, self.description, model)
+            loaded = read_logs(self.loaded, self.description, model)
+            held_out = read_logs(self.validate, self.description, model)
+        with portion(0.1, 1.0):
+            return identify(model, recordings, self.settings, loaded=loaded, held_out=held_out)
 
-    def _identify_one_by_one(self, progress: Progress) -> Identification:
+    def _identify_one_by_one(self) -> Identification:
         if self.loaded:
             raise InvalidInput(
                 "logs with a payload to find drive gains by are identified in memory; leave out "
                 "`workers`, `cluster` and `factors`"
             )
-        return identify_logs(
-            self.robot,
-            expand_patterns(self.logs, self.description),
-            self.settings,
-            work=self.many,
-            held_out=read_logs(self.validate, self.description, as_model(self.robot)),
-            progress=progress,
-        )
+        with portion(0.0, 0.02):
+            held_out = read_logs(self.validate, self.description, as_model(self.robot))
+        with portion(0.02, 1.0):
+            return identify_logs(
+                self.robot,
+                expand_patterns(self.logs, self.description),
+                self.settings,
+                work=self.many,
+                held_out=held_out,
+            )
 
     def _files_beside(self, folder: Path, added_terms: str) -> dict[str, str]:
         """Return the texts of the robot file and, unless another is there, of the study file.

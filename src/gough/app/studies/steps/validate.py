@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gough.core.progress import portion, report
 from gough.app.studies.input_files import load_result, read_logs
 from gough.app.studies.step import (
     FailOn,
@@ -16,6 +15,7 @@ from gough.app.studies.step import (
     logs_argument,
     result_argument,
 )
+from gough.core.progress import portion, report
 from gough.identification.validation import Validation, validate_result
 
 
