@@ -2,11 +2,13 @@
 came with the logs.
 
     python benchmarks/real_robots.py [tx40] [pendulum] [upv] [emps] [sigmas] [--small]
+    python benchmarks/real_robots.py verdicts [upv] [pendulum] [emps] [dvrk] [tx40] [panda]
 
 Errors are relative rms of the recorded, unfiltered effort of logs that were not identified from, in
 percent; `counts` leaves out reversals and standstills as the processing does, `moving` is joints
 faster than 0.05 rad/s. `sigmas` is the rms difference of estimates from parts of an experiment over
-what both say. The logs are not part of the project: docs/real-robots.md says where they are from.
+what both say. `verdicts` is what the verdict says, and for every cause that it names the error of
+each log (or half) predicted from the others, without and with it. The logs are not part of the project: docs/real-robots.md says where they are from.
 """
 
 from __future__ import annotations
@@ -31,13 +33,21 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import GoughError
 from gough.engine import Model, as_model
 from gough.identification import IdentifySettings
-from gough.identification.fit import fit_logs
+from gough.identification.fit import FittedLogs, fit_logs
 from gough.logs.checks import inspected
 from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
 from gough.processing import Processing
+from gough.verdict.drift import drifting_efforts
+from gough.verdict.explanation import Explanation
+from gough.verdict.judge import evidence_of_fit, judge
+from gough.verdict.naming import name_fault
+from gough.verdict.odd_logs import log_errors
+from gough.verdict.search import Search
+from gough.verdict.stage import Stage
 
 Row = tuple[str, str, str, str]
+LEVELS = ("ok", "info", "warning", "error")
 Split = tuple[str, list[Recording], Recording]  # name, logs to identify from, log to judge on
 # Cut-off of the motion that the C code is judged with. [Hz]
 JUDGED_CUTOFFS = {
@@ -122,6 +132,41 @@ def held_out(robots: Sequence[str] = ()) -> Iterator[Row]:
                     shown(errors_of_code.every),
                     remark,
                 )
+
+
+def verdicts(robots: Sequence[str] = ()) -> Iterator[Row]:
+    """Yield level, warnings and named causes, and what each cause does to logs left out."""
+    for robot in robots or JUDGED_CUTOFFS:
+        model, splits = splits_of(robot)
+        for name, logs, unseen in splits:
+            fit = fit_logs(model, logs, held_out=[unseen])
+            notices, diagnosis = judge(fit)
+            warned = [notice for notice in notices if notice.level != "info"]
+            named = [] if diagnosis is None else [fault.name for fault in diagnosis.faults]
+            rules = sorted({each.rule for each in warned if each.rule not in named})
+            level = max((each.level for each in warned), default="ok", key=LEVELS.index)
+            causes = "; ".join(named_causes(fit)) if named else "none"
+            errors_of_log = shown(100 * fit.identification.validation.relative)
+            yield f"{robot}, {name}", errors_of_log, f"{level}: {', '.join(rules) or '-'}", causes
+
+
+def named_causes(fit: FittedLogs) -> list[str]:
+    """Return the named causes in words, with errors of logs left out, without and with them."""
+    evidence, processed = evidence_of_fit(fit)
+    causes = [fault.text for fault in drifting_efforts(processed)]
+    search = Search(evidence, thorough=True)
+    groups, _ = search.run()
+    stage = Stage(evidence, search.labels)
+    accepted: list[Explanation] = []
+    for group in groups:
+        accepted.append(group[0])
+        following = Stage(evidence, search.labels, accepted)
+        before = shown(100 * np.exp(log_errors(stage)))
+        after = shown(100 * np.exp(log_errors(following)))
+        others = f" or {len(group) - 1} more" if len(group) > 1 else ""
+        causes.append(f"{name_fault(group, evidence).text}{others}: {before} to {after} %")
+        stage = following
+    return causes
 
 
 def shown(values: FloatArray) -> str:
@@ -285,6 +330,10 @@ def main() -> None:
     words = ["emps"] if "--small" in sys.argv else sys.argv[1:]
     if words[:1] == ["held_out"]:
         for row in held_out(words[1:]):
+            print(" | ".join(row), flush=True)
+        return
+    if words[:1] == ["verdicts"]:
+        for row in verdicts(words[1:]):
             print(" | ".join(row), flush=True)
         return
     for name in words or CASES:

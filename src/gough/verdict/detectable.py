@@ -22,6 +22,7 @@ from gough.verdict.stage import Screen, Stage
 
 PRINTED_WORDS = {
     EFFORT_SCALE: "a wrong gain of one motor",
+    "effort offset": "an offset of an effort",
     "encoder offset": "a homing error",
     "effort delay": "a delay of the efforts",
     PAYLOAD_FAULT: "a payload in one log",

@@ -10,7 +10,7 @@ import numpy as np
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.verdict.acceptance import Gain
 from gough.verdict.discrete_faults import DiscreteFault
-from gough.verdict.faults import Fault
+from gough.verdict.faults import EFFORT_SCALE, Fault
 from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.motor_signals import MotorSignals
 
@@ -50,6 +50,11 @@ class Explanation:
     def can_be_undone(self) -> bool:
         """Whether the logs change when it is corrected; otherwise the model gets columns."""
         return self.discrete or (isinstance(self.fault, Fault) and self.fault.undo is not None)
+
+    @property
+    def turns_efforts(self) -> bool:
+        """Whether it is a sign, a channel, a unit, or a factor below zero."""
+        return self.discrete or (self.name == EFFORT_SCALE and bool(self.size[0] < -1))
 
     def same_as(self, other: Explanation) -> bool:
         """Return whether it is the same fault at the same place."""

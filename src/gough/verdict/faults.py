@@ -33,6 +33,7 @@ PAYLOAD_FAULT = "payload"
 # Faults whose smallest noticed size is printed with an `ok`.
 PRINTED_FAULTS = (
     EFFORT_SCALE,
+    "effort offset",
     "encoder offset",
     "effort delay",
     PAYLOAD_FAULT,

@@ -21,6 +21,7 @@ from gough.identification.diagnosis import Diagnosis, NamedFault
 from gough.identification.experiment import Experiment
 from gough.identification.fit import FittedLogs
 from gough.identification.validation import Validation
+from gough.processing import ProcessedLog
 from gough.verdict import rules
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.drift import drifting_efforts
@@ -84,6 +85,12 @@ def diagnose_fit(fitted: FittedLogs, *, thorough: bool = False) -> Diagnosis:
         fitted: The fit and its logs.
         thorough: Try every fault, also if the error is within the noise.
     """
+    evidence, processed = evidence_of_fit(fitted)
+    return diagnose_evidence(evidence, drifting_efforts(processed), thorough=thorough)
+
+
+def evidence_of_fit(fitted: FittedLogs) -> tuple[Evidence, list[ProcessedLog]]:
+    """Return a fit and its logs, held-out ones too, as the search for faults needs them."""
     experiment = fitted.experiment
     held_out = fitted.held_out
     processed = list(experiment.processed)
@@ -99,8 +106,7 @@ def diagnose_fit(fitted: FittedLogs, *, thorough: bool = False) -> Diagnosis:
         experiment.known,
     )
     n_held_out = 0 if held_out is None else len(held_out.processed)
-    evidence = evidence_of(model, processed, regressions, n_held_out)
-    return diagnose_evidence(evidence, drifting_efforts(processed), thorough=thorough)
+    return evidence_of(model, processed, regressions, n_held_out), processed
 
 
 def diagnose_evidence(
@@ -135,7 +141,7 @@ def diagnose_evidence(
         limits=limits,
         error=error,
         unexplained=float(np.sqrt(max(remaining**2 - noise**2, 0.0))),
-        notices=(*notices, *_odd_log_notices(evidence, search), *limits_notice(limits, named)),
+        notices=(*notices, *odd_log_notices(evidence, search), *limits_notice(limits, named)),
     )
 
 
@@ -182,11 +188,11 @@ def _partial_notice(
     )
 
 
-def _odd_log_notices(evidence: Evidence, search: Search) -> list[Notice]:
+def odd_log_notices(evidence: Evidence, search: Search) -> list[Notice]:
     """Warn about logs that are predicted much worse than the others."""
     if len(evidence.logs) < 3:
         return []
-    errors = log_errors(evidence, search.labels)
+    errors = log_errors(Stage(evidence, search.labels))
     notices = []
     for k in odd_logs(errors):
         own = float(np.exp(errors[k]))

@@ -18,9 +18,8 @@ ODD_LOG_RATIO = 2.0  # error over that of the median log
 ODD_LOG_DEVIATIONS = 6.0  # robust standard deviations above the median
 
 
-def log_errors(evidence: Evidence, labels: Sequence[IntArray]) -> FloatArray:
+def log_errors(stage: Stage) -> FloatArray:
     """Return the mean over rows of log(error / effort) of each log, left out of the fit, (l,)."""
-    stage = Stage(evidence, labels)
     validation = stage.baseline.validation(stage.block_log)
     n_valid = np.maximum(validation.n_valid, 1)
     relative = validation.squares / n_valid / np.maximum(stage.baseline.sums.effort_power, TINY)
@@ -47,4 +46,4 @@ def logs_tried_alone(evidence: Evidence, labels: Sequence[IntArray]) -> tuple[in
         return ()
     if n_logs <= MAX_LOGS_BY_ONE:
         return tuple(range(n_logs))
-    return tuple(odd_logs(log_errors(evidence, labels))[:MAX_LOGS_BY_ONE])
+    return tuple(odd_logs(log_errors(Stage(evidence, labels)))[:MAX_LOGS_BY_ONE])

@@ -46,7 +46,14 @@ FALSE_ALARM_CHANCE = 0.01  # of one rule on clean data, all joints or parameters
 # choose the data.
 MIN_VALID_FRACTION = 0.5
 # Rules by which a model does not fit or predict, so that every fault is worth a trial.
-MISFIT_RULES = ("held-out error", "fit error", "lack of fit", "negative value", "logs disagree")
+MISFIT_RULES = (
+    "held-out error",
+    "fit error",
+    "lack of fit",
+    "negative value",
+    "logs disagree",
+    "not determined",
+)
 BROKEN_CHANNEL_RULES = ("dead", "saturation", "duplicated")  # of channels that measure nothing
 # Fraction of the samples of a held-out log that are also in an identification log: noise never
 # repeats.

@@ -42,6 +42,7 @@ from gough.verdict.fitted_log import Evidence
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.noise import NoisePower, mean_noise_power
 from gough.verdict.odd_logs import logs_tried_alone
+from gough.verdict.robot_file import prior_of
 from gough.verdict.segments import segment_faults
 from gough.verdict.stage import Screen, Stage
 
@@ -251,7 +252,32 @@ class Search:
             if better or tied(best.gain, each.gain, stage.block_log):
                 group.append(each)
         group.sort(key=lambda each: each.n_sizes + 0.5 * (len(each.logs) < len(self.labels)))
-        return tuple(group)
+        return tuple(self._physical(group, stage))
+
+    def _physical(self, group: Sequence[Explanation], stage: Stage) -> list[Explanation]:
+        """Return those of a group with which no mass, inertia or friction is negative, or all.
+
+        Flipping the effort of one motor or those of all others predicts alike; with one of
+        them the robot has negative masses.
+        """
+        if len(group) < 2 or not any(each.turns_efforts for each in group):
+            return list(group)
+        possible = []
+        for each in group:
+            following = self._stage_with([*stage.accepted, each])
+            if following is not None and not self._has_negative_values(following):
+                possible.append(each)
+        significant = any(each.gain.significant for each in possible)
+        return possible if significant else list(group)
+
+    def _has_negative_values(self, stage: Stage) -> bool:
+        """Return whether a parameter is below its least physical value by three standard errors."""
+        validation = stage.baseline.validation()
+        p = stage.baseline.sums.n_parameters
+        values = validation.whole[:p]
+        errors = jackknife_error(validation.coefficients[:, :p])
+        lowest = prior_of(self.evidence.model, self.evidence.base).lowest
+        return bool((values < lowest - MIN_SIZE_T * errors).any())
 
     # -- continuous faults
 
