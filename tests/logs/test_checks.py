@@ -97,6 +97,26 @@ def test_a_coarse_effort_that_begins_with_a_jump_of_friction_is_not_dead(dead: b
     assert [notice.rule for notice in inspect(log) if notice.rule == "dead"] == ["dead"] * dead
 
 
+@pytest.mark.parametrize("clipped", [False, True])
+def test_an_effort_that_is_largest_at_rest_is_not_clipped(clipped: bool) -> None:
+    """At rest the last bit of the encoder changes all the time."""
+    speed = np.where(TIME < 1, 0.0, np.sin(4 * TIME))
+    toggling = np.random.default_rng(0).integers(0, 2, len(TIME))
+    position = 1e-4 * (np.round(np.cumsum(speed) / 500 / 1e-4) + toggling)
+    effort = np.where(TIME < 1, 1.0, 0.9 * np.sin(7 * TIME) * np.sin(TIME))
+    if clipped:
+        effort = np.where(TIME < 1, 0.5, np.minimum(effort, 0.7))
+    log = Recording(
+        joints=("a",),
+        time=TIME,
+        position=position[:, None],
+        position_units=("m",),
+        effort=effort[:, None],
+    )
+    rules = [notice.rule for notice in inspect(log)]
+    assert ("saturation" in rules) == clipped
+
+
 def test_a_dead_channel_is_found() -> None:
     (found,) = inspect_channel(np.full(100, 3.0), "a.current", "A")
     assert found.rule == "dead"

@@ -11,13 +11,16 @@ import pytest
 from gough import identify
 from gough.core.errors import GoughError, InvalidInput
 from gough.engine import Model
+from gough.engine.geometry import displaced, geometric_errors
 from gough.identification.diagnosis import Diagnosis, NamedFault
 from gough.logs.recording import Recording
-from gough.verdict.diagnose import diagnose, without_fault
+from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from, without_fault
 from gough.verdict.discrete_faults import discrete_faults
 from gough.verdict.drift import drifting_efforts
-from gough.verdict.judge import explains_enough
+from gough.verdict.judge import explains_enough, odd_log_notices
 from gough.verdict.odd_logs import odd_logs
+from gough.verdict.search import Search
+from gough.verdict.stage import Stage
 
 Logs = tuple[Recording, Recording]
 Spoil = Callable[[Recording], Recording]
@@ -218,12 +221,56 @@ def test_little_drift_and_few_periods_are_no_fault(five_bar: Model) -> None:
         (0.10, 0.05, 0.00, False),
         (0.02, 0.02, 0.02, True),  # nothing to explain
         (0.02, 0.01, 0.05, True),
+        (0.0118, 0.0107, 0.01, True),  # what remains does not matter
+        (0.0118, 0.0113, 0.01, False),
     ],
 )
 def test_a_cause_explains_four_fifths_of_the_error_above_noise(
     before: float, after: float, noise: float, enough: bool
 ) -> None:
     assert explains_enough(before, after, noise) == enough
+
+
+def test_a_base_point_that_is_off_is_named_and_measured(
+    five_bar: Model, make_log: Callable[..., Recording]
+) -> None:
+    """One base point 15 mm outwards is the same as both of them by half of it."""
+    errors = {error.name: error for error in geometric_errors(five_bar)}
+    wrong = {errors["base point of left.motor, x"]: 0.015}
+    plant = Model(displaced(five_bar.mechanism, wrong))
+    spoilt = [make_log(0, plant=plant), make_log(1, plant=plant)]
+    evidence = evidence_from(five_bar, spoilt, (), DiagnoseSettings())[0]
+    search = Search(evidence, faults=[])
+    search.discrete = []
+    stage = Stage(evidence, search.labels)
+    first = search.best_group(search.explanations_at(stage), stage)[0]
+    assert (first.name, first.place) == ("geometry", "base point of motor in all legs, radial")
+    assert first.size[0] == pytest.approx(-0.0075, rel=0.1)  # to first order
+    assert first.std[0] < 0.001
+
+
+def test_below_ten_blocks_no_sign_or_channel_is_named(five_bar: Model, logs: Logs) -> None:
+    swapped = [efforts(lambda effort: effort[:, ::-1])(log) for log in logs]
+    evidence = evidence_from(five_bar, swapped, (), DiagnoseSettings())[0]
+    for n_blocks, tried in ((5, True), (4, False)):
+        search = Search(evidence, faults=[])
+        search.discrete = [each for each in search.discrete if each.name == "swapped efforts"]
+        search.labels = [
+            np.arange(len(log.regression)) * n_blocks // len(log.regression) + k * n_blocks
+            for k, log in enumerate(evidence.logs)
+        ]
+        names = [each.name for each in search.discrete_explanations(Stage(evidence, search.labels))]
+        assert ("swapped efforts" in names) == tried
+
+
+def test_one_log_unlike_the_others_is_named(
+    five_bar: Model, logs: Logs, make_log: Callable[..., Recording]
+) -> None:
+    flipped = efforts(np.negative)(make_log(2))
+    evidence = evidence_from(five_bar, [*logs, make_log(3), flipped], (), DiagnoseSettings())[0]
+    (notice,) = odd_log_notices(evidence, Search(evidence, faults=[], with_discrete=False))
+    assert (notice.rule, notice.level, notice.where) == ("odd log", "warning", "log 2")
+    assert notice.numbers["error"] > 2 * notice.numbers["usual"]
 
 
 def test_a_log_predicted_twice_as_badly_as_the_median_is_odd() -> None:

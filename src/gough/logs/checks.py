@@ -9,6 +9,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray
 from gough.core.notices import Notice
+from gough.core.statistics import robust_scale
 from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Channels, Recording
 
@@ -54,7 +55,7 @@ def inspect_group(
         position: Of the actuated joints, (t, a).
     """
     driven = kind in ("position", "velocity", "effort", "current")
-    use: BoolArray = np.asarray(moving.any(axis=1)) & driven
+    use: BoolArray = moving.any(axis=1) & travelling(position).any(axis=1) & driven
     first: dict[bytes, str] = {}
     for j, name in enumerate(channels.names):
         channel = f"{name}.{kind}"
@@ -342,6 +343,30 @@ def check_even(recording: Recording, first: int = 0) -> float:
             deviation=float(off[where]),
         )
     return rate
+
+
+# Over this many samples on both sides a joint has to travel by more than so many steps of its
+# encoder and standard deviations of its noise, to move and not to be at rest with a noisy encoder.
+TRAVEL_REACH = 10
+TRAVEL_STEPS = 2.5
+TRAVEL_DEVIATIONS = 6.0
+
+
+def travelling(position: FloatArray) -> BoolArray:
+    """Return a mask of the samples at which each joint travels, beyond its noise, (t, a).
+
+    The standard deviation of noise is that of second differences over the root of six: those
+    of a sampled motion are small.
+    """
+    if len(position) < 3:
+        return np.zeros(position.shape, bool)
+    noise = robust_scale(np.diff(position, 2, axis=0)) / np.sqrt(6)
+    steps = np.array([quantisation_step(column) or 0.0 for column in position.T])
+    sample = np.arange(len(position))
+    last = np.minimum(sample + TRAVEL_REACH, len(sample) - 1)
+    first = np.maximum(sample - TRAVEL_REACH, 0)
+    travel = np.minimum(np.abs(position[last] - position), np.abs(position - position[first]))
+    return np.asarray(travel > np.maximum(TRAVEL_STEPS * steps, TRAVEL_DEVIATIONS * noise))
 
 
 def moving_joints(position: FloatArray, reach: int = 2) -> BoolArray:

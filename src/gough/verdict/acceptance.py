@@ -48,9 +48,7 @@ class Gain:
     mean: float  # over the scope
     t: float  # mean over its standard error
     threshold: float  # Student quantile that t has to exceed
-    logs: (
-        FloatArray  # the same of whole logs or halves, left out of the fit
-    )
+    logs: FloatArray  # the same of whole logs or halves, left out of the fit
     outside: float  # mean gain of the blocks outside the scope; 0 if there are none
     before: float  # rms over joints of the relative error without the explanation, in the scope
     after: float  # and with it

@@ -23,6 +23,7 @@ from gough.identification.fit import FittedLogs
 from gough.identification.validation import Validation
 from gough.processing import ProcessedLog
 from gough.verdict import rules
+from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.drift import drifting_efforts
 from gough.verdict.explanation import Explanation
@@ -165,9 +166,13 @@ def noise_error(evidence: Evidence, stage: Stage) -> float:
 
 
 def explains_enough(before: float, after: float, noise: float) -> bool:
-    """Return whether a fall of the error explains most of what is above the noise."""
+    """Return whether a fall of the error explains most of what is above the noise.
+
+    It does if what remains above the noise does not matter.
+    """
     above = before**2 - min(noise, after, before) ** 2
-    if above <= 0:
+    remaining = after**2 - min(noise, after) ** 2
+    if above <= 0 or remaining <= MATERIAL_EFFORT_CHANGE**2:
         return True
     return bool((before**2 - after**2) >= EXPLAINED_FRACTION * above)
 

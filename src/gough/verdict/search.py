@@ -196,7 +196,7 @@ class Search:
         screens = self._all_screens(stage)
         explanations = self._effort_factors(stage, screens[0], unexplained)
         if unexplained > MIN_DISCRETE_ERROR:
-            explanations += self._discrete(stage)
+            explanations += self.discrete_explanations(stage)
         linear = []
         for screen in screens:
             linear += self._continuous(stage, screen)
@@ -480,7 +480,7 @@ class Search:
 
     # -- discrete faults
 
-    def _discrete(self, stage: Stage) -> list[Explanation]:
+    def discrete_explanations(self, stage: Stage) -> list[Explanation]:
         """Return discrete faults that predict better, tried on a thinned copy of the logs."""
         if not self.discrete or len(stage.block_log) < MIN_DISCRETE_BLOCKS:
             return []
