@@ -55,7 +55,7 @@ def inspect_group(
         position: Of the actuated joints, (t, a).
     """
     driven = kind in ("position", "velocity", "effort", "current")
-    use: BoolArray = moving.any(axis=1) & travelling(position).any(axis=1) & driven
+    use: BoolArray = np.asarray(moving.any(axis=1) & travelling(position).any(axis=1) & driven)
     first: dict[bytes, str] = {}
     for j, name in enumerate(channels.names):
         channel = f"{name}.{kind}"
