@@ -112,7 +112,9 @@ def _single_row_groups(statistics: BlockStatistics) -> tuple[JointFactor, ...]:
 
 
 def _iterate(start: RowNoise, iterations: int, tolerance: float | None) -> RowNoise:
-    now = best = first = start
+    """Return the pass after which the weights do not change; see `estimate_row_noise`."""
+    passes: list[RowNoise] = []
+    now = start
     for k in range(iterations):
         try:
             new = now.residual_covariance()
@@ -120,16 +122,13 @@ def _iterate(start: RowNoise, iterations: int, tolerance: float | None) -> RowNo
             if k < 2:
                 raise
             text = f"row weights diverge ({reason}); those of the first iteration were kept"
-            return replace(first, notices=(_weights_notice(text),))
+            return replace(passes[0], notices=(_weights_notice(text),))
         std = np.sqrt(np.diag(new))
         change = float(np.abs((new - now.covariance) / np.outer(std, std)).max())
         late = k >= PATIENT_PASSES and tolerance is not None
         before = now
         now = replace(now, covariance=(new + now.covariance) / 2 if late else new)
-        if k == 0:
-            first = best = now
-        elif now.deviance < best.deviance:
-            best = now
+        passes.append(now)
         step = np.abs(now.solution.values - before.solution.values)
         standard_error = np.linalg.norm(now.solution.root, axis=1)
         moved = float(np.max(step / np.maximum(standard_error, 1e-300), initial=0.0))
@@ -145,7 +144,8 @@ def _iterate(start: RowNoise, iterations: int, tolerance: float | None) -> RowNo
         f"row weights still change after {iterations} iterations and change parameters by up to "
         f"{moved:.2g} standard errors; the most likely iteration was taken"
     )
-    return replace(best, notices=(_weights_notice(text),))
+    most_likely = min(passes, key=lambda each: each.deviance)
+    return replace(most_likely, notices=(_weights_notice(text),))
 
 
 def _weights_notice(text: str) -> Notice:

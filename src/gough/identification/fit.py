@@ -15,7 +15,7 @@ from gough.core.errors import (
 )
 from gough.core.notices import Notice, of_log
 from gough.core.progress import portion, report
-from gough.engine import Robot, as_model, base_parameters
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate
 from gough.fitting.gain_problem import GainProblem
@@ -132,16 +132,7 @@ def fit_logs(
     if settings.fixed or settings.tied or settings.bounds:
         _check_constrainable(estimators, whole)
 
-    try:
-        with portion(0.0, 0.3):
-            prepared = prepare_problem(model, logs, settings, estimators)
-        if settings.terms == AUTO_TERMS:
-            prepared = add_terms(prepared, logs, settings, estimators)
-        if settings.find_gains:
-            prepared = add_gains(prepared, whole)
-        held_out_logs = _process_held_out(prepared.logs, logs, settings)
-    except (LoopNotClosed, SingularConfiguration) as error:
-        raise _positions_do_not_fit(error) from None
+    prepared = _prepare(model, logs, settings, estimators, whole)
     problem = whole or prepared.problem
     report(0.4)
 
@@ -150,17 +141,11 @@ def fit_logs(
         name, choice_notices = choose_estimator(problem, ESTIMATORS)
         settings = replace(settings, estimator=name)
         estimators = {name: ESTIMATORS[name]}
-    chooser = selection_estimator(settings.estimator, estimators)
-    elimination = None
-    if settings.essential:
-        problem, elimination = _essential(problem, chooser, settings, held_out_logs)
+    selector = selection_estimator(settings.estimator, estimators)
+    problem, elimination = _essential(problem, selector, settings, prepared.held_out)
     run = EstimatorRun()
     run.run(estimators, {LinearProblem: lambda: problem, GainProblem: lambda: problem})
-    if prepared.gains is not None:
-        run.change(prepared.gains.completed)
-    experiment = _in_efforts(prepared, run, settings, gains)
-    if held_out_logs is None:
-        held_out_logs = _process_held_out(experiment, logs, settings)
+    experiment, held_out_logs = _in_efforts(prepared, logs, run, settings, gains)
     constants = _fit_with_constants(prepared, experiment, problem, estimators, run)
     report(0.6)
 
@@ -173,9 +158,7 @@ def fit_logs(
         },
     )
     report(0.8)
-    structures = None
-    if settings.structures:
-        structures = _compare_structures(experiment, held_out_logs, chooser)
+    structures = _compare_structures(experiment, held_out_logs, selector, settings)
     report(0.9)
 
     fitted = _validate(experiment, held_out_logs, run, settings)
@@ -202,6 +185,33 @@ def fit_logs(
     return replace(fitted, identification=identification)
 
 
+def _prepare(
+    model: Model,
+    logs: IdentificationLogs,
+    settings: IdentifySettings,
+    estimators: Mapping[str, Any],
+    whole: BlockStatistics | None,
+) -> PreparedProblem:
+    """Process the logs and build the problem, with the joint terms and gains to be found."""
+    try:
+        with portion(0.0, 0.3):
+            prepared = prepare_problem(model, logs, settings, estimators)
+        if settings.terms == AUTO_TERMS:
+            prepared = add_terms(prepared, logs, settings, estimators)
+        if settings.find_gains:
+            prepared = add_gains(prepared, whole)
+        if not isinstance(prepared.logs, Experiment):  # held-out logs need the drive gains
+            return prepared
+        held_out = _process_held_out(prepared.logs, logs, settings)
+        return replace(prepared, held_out=held_out)
+    except (LoopNotClosed, SingularConfiguration) as error:
+        raise type(error)(
+            f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other "
+            "signs, channels and units of them",
+            **error.numbers,
+        ) from None
+
+
 def _check_constrainable(estimators: Mapping[str, Any], whole: BlockStatistics | None) -> None:
     """Raise unless parameters can be fixed, tied and bounded by name: one linear fit of logs."""
     linear = all(needed_problem(one) is LinearProblem for one in estimators.values())
@@ -213,21 +223,13 @@ def _check_constrainable(estimators: Mapping[str, Any], whole: BlockStatistics |
 
 
 def _process_held_out(
-    prepared: Any, logs: IdentificationLogs, settings: IdentifySettings
+    experiment: Experiment, logs: IdentificationLogs, settings: IdentifySettings
 ) -> Experiment | None:
-    """Process the held-out logs as the experiment; None without any, or without known gains."""
-    if not logs.held_out or not isinstance(prepared, Experiment):
+    """Process the held-out logs as the experiment; None without any."""
+    if not logs.held_out:
         return None
-    return prepare_held_out(prepared, logs.held_out, given=settings.processing.cutoff is not None)
-
-
-def _positions_do_not_fit(error: GoughError) -> GoughError:
-    """Return an error of the loops with the advice to look for signs, channels and units."""
-    return type(error)(
-        f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other "
-        "signs, channels and units of them",
-        **error.numbers,
-    )
+    given = settings.processing.cutoff is not None
+    return prepare_held_out(experiment, logs.held_out, given=given)
 
 
 def _essential(
@@ -235,8 +237,10 @@ def _essential(
     estimator: Estimator,
     settings: IdentifySettings,
     held_out: Experiment | None,
-) -> tuple[Any, Elimination]:
-    """Return the problem of the essential parameters, and the steps that led to them."""
+) -> tuple[Any, Elimination | None]:
+    """Return the problem of the essential parameters if asked for, and the steps to them."""
+    if not settings.essential:
+        return problem, None
     elimination = essential_parameters(
         problem,
         estimator,
@@ -249,15 +253,19 @@ def _essential(
 
 def _in_efforts(
     prepared: PreparedProblem,
+    logs: IdentificationLogs,
     run: EstimatorRun,
     settings: IdentifySettings,
     gains: Mapping[str, float],
-) -> Experiment:
-    """Return the logs in efforts, by the gains of the estimate that was asked for."""
+) -> tuple[Experiment, Experiment | None]:
+    """Return all logs and the held-out ones in efforts, by the drive gains that were estimated."""
+    if prepared.gains is not None:
+        run.change(prepared.gains.completed)
     if isinstance(prepared.logs, Experiment):
-        return prepared.logs
+        return prepared.logs, prepared.held_out
     estimate = run.estimates[run.result_name(settings.estimator)]
-    return prepared.logs.in_efforts(estimate, gains)
+    experiment = prepared.logs.in_efforts(estimate, gains)
+    return experiment, _process_held_out(experiment, logs, settings)
 
 
 def _fit_with_constants(
@@ -347,9 +355,14 @@ def _simulation_problem(experiment: Experiment) -> SimulatedLogs:
 
 
 def _compare_structures(
-    experiment: Experiment, held_out: Experiment | None, estimator: Estimator
-) -> ModelChoice:
-    """Compare friction structures and joint terms on all logs in efforts."""
+    experiment: Experiment,
+    held_out: Experiment | None,
+    estimator: Estimator,
+    settings: IdentifySettings,
+) -> ModelChoice | None:
+    """Compare friction structures and joint terms on all logs in efforts, if asked for."""
+    if not settings.structures:
+        return None
     names = [name for name in experiment.problem.parameters if name not in experiment.known]
     with_gains = needed_problem(estimator) is GainProblem
     choice = model_choice(

@@ -77,6 +77,7 @@ class PreparedProblem:
     # joint terms beside those of the robot file
     added_terms: AddedTerms = field(default_factory=AddedTerms)
     gains: JointGains | None = None  # drive gains found without a payload
+    held_out: Experiment | None = None  # logs to validate on, where they are in efforts
 
     @property
     def problem(self) -> Any:
