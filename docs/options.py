@@ -9,7 +9,8 @@ import json
 from pathlib import Path
 
 from gough.app.studies.verbs import VERBS, step_type
-from gough.core.options import REQUIRED, Option, options_of, plain
+from gough.core.documents import plain
+from gough.core.options import REQUIRED, Option, options_of
 
 PAGE = Path(__file__).with_name("study.md")
 BEGIN = "<!-- options: written by docs/options.py -->\n"
@@ -18,11 +19,12 @@ END = "<!-- end of options -->\n"
 
 def row(option: Option) -> str:
     """Return the line of an option: name, default, meaning."""
-    default = f"`{json.dumps(plain(option.default))}`"
     if option.default is REQUIRED:
         default = ""
     elif option.default is None:
         default = "none"
+    else:
+        default = f"`{json.dumps(plain(option.default))}`"
     meaning = option.help.replace("|", "\\|")
     if option.choices:
         words = ", ".join(f"`{word}`" for word in option.choices)

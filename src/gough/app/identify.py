@@ -13,6 +13,7 @@ from gough.core.options import merge_settings, with_settings
 from gough.core.progress import portion, report, reporting
 from gough.engine import Model, Robot
 from gough.fitting.gain_problem import GainProblem
+from gough.fitting.log_statistics import LogStatistics
 from gough.fitting.problem import PeriodicProblem, needed_problem
 from gough.fitting.regression import BlockStatistics
 from gough.fitting.robust import Robust
@@ -98,12 +99,11 @@ def identify_logs(
     progress: Callable[[float], None] | None = None,
     **options: Any,
 ) -> Identification:
-    """Identify a robot from any number of log files, condensed one by one, on several processes or
-    a cluster.
+    """Identify a robot from any number of log files, on several processes or a cluster.
 
-    The processing is chosen on a sample of the logs and then frozen. Every log becomes a
-    factor, the factors are merged in the order of the logs' paths: the result is the same
-    to the last bit whatever the number of workers. Duplicates count once.
+    The processing is chosen on a sample of the logs and then frozen. Every log is reduced to
+    sufficient statistics, which are merged in the order of the logs' paths: the result is the
+    same to the last bit whatever the number of workers. Duplicates count once.
 
     Args:
         robot: Name or path of the robot file.
@@ -112,36 +112,9 @@ def identify_logs(
         work: Where, and what to do about logs that cannot be used.
         progress: Called with the fraction done, over all workers.
     """
-    chosen, where = (
-        merge_settings(IdentifySettings, settings, options),
-        work or FactorSettings(),
-    )
-    if chosen.estimator == AUTO_ESTIMATOR:
-        raise InvalidInput(
-            "the estimator is chosen on logs in memory; name one of gm, wls, ls or feasible"
-        )
-    estimator = (
-        ESTIMATORS.get(chosen.estimator) if isinstance(chosen.estimator, str) else chosen.estimator
-    )
-    if isinstance(estimator, Robust) or needed_problem(estimator) in (
-        GainProblem,
-        PeriodicProblem,
-    ):
-        raise InvalidInput(
-            f"'{chosen.estimator}' needs the samples of all logs at once, which factors no longer "
-            f"have; "
-            "use gm, wls, ls or feasible, or identify a few logs in memory"
-        )
-    if chosen.terms == AUTO_TERMS:
-        raise InvalidInput(
-            "joint terms are chosen on logs in memory; identify some of the logs with "
-            "terms='auto', then all of them with the robot file that is written beside the result"
-        )
-    if chosen.carrying is not None:
-        raise InvalidInput(
-            "logs are divided by a signal in memory, not into sufficient statistics; identify a "
-            "few of them, or give logs with and without the payload"
-        )
+    chosen = merge_settings(IdentifySettings, settings, options)
+    _check_reducible(chosen)
+    where = work or FactorSettings()
     with reporting(progress) if progress is not None else nullcontext():
         return _identify_by_statistics(robot, logs, chosen, where, held_out)
 
@@ -176,37 +149,68 @@ def _identify_by_statistics(
     )
     # the statistics are on this machine, not on the cluster
     executor = None if where.work.cluster is not None else where.work.executor
-    factor = collected.merged(executor)
+    merged = collected.merged(executor)
     with portion(0.9, 1.0):
         result = identify(
             model,
             sample,
             replace(chosen, processing=job.settings),
             held_out=held_out,
-            whole=factor.statistics,
+            whole=merged.statistics,
         )
-    rho, chance = factor.whiteness(result.estimate.select(factor.statistics.parameters).values)
-    words = ", ".join(
-        f"{row} {r:+.2f} (p = {p:.2g})" for row, r, p in zip(factor.statistics.rows, rho, chance)
-    )
     used = Notice(
         rule="many logs",
         level="info",
         text=f"{len(collected.keys)} logs by sufficient statistics; notices of rules, figures and "
         f"signal-to-noise ratios are those of {len(sample)} of them",
     )
-    correlation = Notice(
-        rule="whiteness",
-        level="info",
-        text=f"correlation of neighbouring residuals: {words}",
-    )
-    notices = (used, correlation, *collected.notices)
+    notices = (used, _whiteness_notice(merged, result), *collected.notices, *result.notices)
+    names = tuple(name_of(key) for key in collected.keys)
     return replace(
         result,
-        notices=(*notices, *result.notices),
+        notices=notices,
         settings=chosen.to_dict(),
-        logs={
-            **result.logs,
-            "identification": tuple(map(name_of, collected.keys)),
-        },
+        logs={**result.logs, "identification": names},
+    )
+
+
+def _check_reducible(settings: IdentifySettings) -> None:
+    """Raise if an identification needs more of the logs than their sufficient statistics."""
+    if settings.estimator == AUTO_ESTIMATOR:
+        raise InvalidInput(
+            "the estimator is chosen on logs in memory; name one of gm, wls, ls or feasible"
+        )
+    estimator: Any = settings.estimator
+    if isinstance(estimator, str):
+        estimator = ESTIMATORS.get(estimator)
+    needs_samples = needed_problem(estimator) in (GainProblem, PeriodicProblem)
+    if needs_samples or isinstance(estimator, Robust):
+        raise InvalidInput(
+            f"'{settings.estimator}' needs the samples of all logs at once, which sufficient "
+            "statistics no longer have; use gm, wls, ls or feasible, or identify a few logs in "
+            "memory"
+        )
+    if settings.terms == AUTO_TERMS:
+        raise InvalidInput(
+            "joint terms are chosen on logs in memory; identify some of the logs with "
+            "terms='auto', then all of them with the robot file that is written beside the result"
+        )
+    if settings.carrying is not None:
+        raise InvalidInput(
+            "logs are divided by a signal in memory, not into sufficient statistics; identify a "
+            "few of them, or give logs with and without the payload"
+        )
+
+
+def _whiteness_notice(merged: LogStatistics, result: Identification) -> Notice:
+    """Return the correlation of neighbouring residuals of all logs, by joint equation."""
+    values = result.estimate.select(merged.statistics.parameters).values
+    correlation, p_value = merged.whiteness(values)
+    words = []
+    for row, r, p in zip(merged.statistics.rows, correlation, p_value):
+        words.append(f"{row} {r:+.2f} (p = {p:.2g})")
+    return Notice(
+        rule="whiteness",
+        level="info",
+        text=f"correlation of neighbouring residuals: {', '.join(words)}",
     )
