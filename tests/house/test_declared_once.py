@@ -34,6 +34,7 @@ def some(option: Option) -> object:
         [1.0, 2.0],
         {"word": 1.0},
         {"word": [1.0, 2.0]},
+        {"word": "word"},
     ):
         try:
             option.read(value)
