@@ -20,6 +20,8 @@ from gough.verdict.faults import (
     Fault,
     add_term_advice,
     all_faults,
+    common_drift,
+    drift_columns,
     motors,
     register_fault,
     rotated,
@@ -216,6 +218,25 @@ def test_missing_terms_are_the_columns_of_a_file_that_has_them(five_bar: Model) 
             expected = full.regressor(log.motion, [f"{place}.{name}"])
             atol = 1e-9 * max(np.abs(expected).max(), 1)
             np.testing.assert_allclose(fault.sensitivity(log, place), expected, atol=atol)
+
+
+def test_the_drift_of_all_joints_is_that_of_their_friction(evidence: Evidence) -> None:
+    """The column of a log is the sum over joints of drifting Coulomb and viscous friction."""
+    log = replace(evidence.logs[0], periodic=False)
+    chi, _ = log.fitted.parameters(None)
+    coefficients = dict(zip(log.model.mechanism.standard.names, chi.tolist()))
+    expected = np.zeros((len(log.motion), len(log.model.rows)))
+    for joint in log.model.mechanism.joints:
+        if joint.virtual:
+            continue
+        columns = drift_columns(log, joint.name)
+        for k, term in enumerate(("fs", "fv")):
+            expected += coefficients.get(f"{joint.name}.{term}", 0.0) * columns[:, :, k]
+    columns = common_drift(log, "all joints")
+    np.testing.assert_allclose(columns[:, :, 0], expected, atol=1e-9)
+    fraction = np.linspace(-0.5, 0.5, len(log.motion))[:, None]
+    np.testing.assert_allclose(columns[:, :, 2] * fraction, expected, atol=1e-9)
+    np.testing.assert_allclose(columns[:, :, 1], columns[:, :, 2] * fraction**2, atol=1e-9)
 
 
 def test_a_payload_is_sought_in_logs_that_name_none(five_bar: Model) -> None:

@@ -26,6 +26,7 @@ from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.motor_signals import MotorSignals
 
 ALL_MOTORS = "all motors"
+ALL_JOINTS = "all joints"
 BASE_PLACE = "base"
 CLOCK_PLACE = "clock"
 EFFORT_SCALE = "effort scale"
@@ -68,6 +69,7 @@ class Fault:
     columns: Columns | None = None  # derivative of the recorded effort by the size, (t, r[, k])
     n_sizes: int = 1  # numbers in a size of `undo`
     scopes: tuple[Scope, ...] = ("all logs", "one log")
+    n_decisive: int | None = None  # first numbers of a size, one of which has to be determined
     positive: bool = False  # no robot has a size below zero
     min_samples: float = 0.0  # smaller sizes, in samples, look the same as other faults
     max_size: float | None = None  # larger ones are not described by a derivative
@@ -295,18 +297,43 @@ def compensated_weight(log: FittedLog, place: str) -> FloatArray:
     return -np.asarray(np.einsum("k,tkr->tr", np.array(mechanism.gravity), weight))
 
 
-def drift_columns(log: FittedLog, place: str) -> FloatArray:
-    """Return Coulomb and viscous friction of a joint growing along the log, (t, r, 2).
+def fraction_of_log(log: FittedLog) -> FloatArray:
+    """Return the time from -1/2 to 1/2 over a log, (t,); zero for averaged periods."""
+    time = np.asarray(log.signals.time)
+    if log.periodic:
+        return np.zeros(len(time))
+    return np.asarray((time - time.mean()) / max(float(time[-1] - time[0]), TINY))
 
-    The size is the growth from beginning to end. Averaged periods show none.
+
+def drift_columns(log: FittedLog, place: str) -> FloatArray:
+    """Return Coulomb and viscous friction of a joint growing along the log, (t, r, 4).
+
+    The first two sizes are the growth from beginning to end, the others the difference of
+    this log's mean friction from that of other logs. Averaged periods show no growth.
     """
     state = log.joint_state(place)
-    time = log.signals.time
-    fraction = (time - time.mean()) / max(float(time[-1] - time[0]), TINY)
-    if log.periodic:
-        fraction = np.zeros(len(time))
-    shapes = np.stack([state.sign * fraction, state.qd * fraction], axis=1)
+    fraction = fraction_of_log(log)
+    shapes = np.stack([state.sign * fraction, state.qd * fraction, state.sign, state.qd], axis=1)
     return log.at_joint(place, shapes)
+
+
+def common_drift(log: FittedLog, place: str) -> FloatArray:
+    """Return the friction of all joints changing along the log, (t, r, 3).
+
+    The first size is the growth from beginning to end, over the friction that was
+    identified; then its curvature, and the difference of this log's mean friction from that
+    of other logs.
+    """
+    model = log.model
+    terms = model.mechanism.terms
+    chi, _ = log.fitted.parameters(log.payload)
+    names = model.mechanism.standard.names
+    rubs = [name.kind in terms and terms[name.kind].dissipative for name in names]
+    load = np.zeros(len(model.load_columns))
+    friction = model.inverse_dynamics(log.motion, chi * rubs, load=load, dead_band=log.dead_band)
+    fraction = fraction_of_log(log)
+    shapes = np.stack([fraction, fraction**2, np.ones(len(fraction))], axis=1)
+    return np.asarray(log.in_rows(friction)[:, :, None] * shapes[:, None, :])
 
 
 def joint_shape(shape: Callable[[FittedLog, str, JointState], FloatArray]) -> Columns:
@@ -472,6 +499,7 @@ register_fault(
         unit="kg",
         columns=payload_columns,
         scopes=("one log",),
+        n_decisive=1,
         text="a payload of {size} was carried that the description does not name",
         advice='name it in the description of {place}: payload = "..."',
     )
@@ -486,17 +514,24 @@ register_fault(
         advice="record the whole effort: the controller subtracts its gravity compensation",
     )
 )
-register_fault(
-    Fault(
-        name="drift",
-        places=joints,
-        unit="{effort}",
-        columns=drift_columns,
-        scopes=("one log", "all logs"),
-        text="friction of {place} changes along the log by {size}",
-        advice="record after a warm-up, or cut the log into parts",
-    )
+DRIFT_OF_A_JOINT = Fault(
+    name="drift",
+    places=joints,
+    unit="{effort}",
+    columns=drift_columns,
+    scopes=("one log", "all logs"),
+    n_decisive=2,
+    text="friction of {place} changes along the log by {size}",
+    advice="record after a warm-up, or cut the log into parts",
 )
+DRIFT_OF_ALL_JOINTS = replace(
+    DRIFT_OF_A_JOINT,
+    places=lambda evidence: (ALL_JOINTS,),
+    unit="1",
+    columns=common_drift,
+    n_decisive=1,
+)
+FAULTS["drift"] = lambda evidence: (DRIFT_OF_A_JOINT, DRIFT_OF_ALL_JOINTS)
 
 
 def _missing(

@@ -341,7 +341,7 @@ class Search:
         size = explanation.size
         if fault.positive and size[0] <= 0:
             return False
-        if fault.name == PAYLOAD_FAULT and size[0] <= MIN_SIZE_T * explanation.std[0]:
+        if fault.name == PAYLOAD_FAULT and size[0] <= 0:
             return False
         if fault.near_size is not None and not 0.5 < size[0] / fault.near_size < 2:
             return False
@@ -351,7 +351,8 @@ class Search:
             step = stage.evidence.logs[0].signals.step
             if abs(size[0]) < fault.min_samples * step:
                 return False
-        return bool((np.abs(size) > MIN_SIZE_T * explanation.std).any())
+        determined = np.abs(size) > MIN_SIZE_T * explanation.std
+        return bool(determined[: fault.n_decisive].any())
 
     def refined(self, stage: Stage, explanation: Explanation) -> Explanation | None:
         """Find the size of a fault by undoing it on the logs until nothing of it remains.

@@ -86,6 +86,7 @@ def _payload_in_segment(stage: Stage, number: int, log: FittedLog) -> list[Fault
             columns=partial(_carried, start=start, end=end),
             scopes=("one log",),
             segment=(number, start, end),
+            n_decisive=1,
             searched=lambda evidence, place: tried,
             text=f"a payload of {{size}} was carried from {start:.3g} to {end:.3g} s of the log, "
             "which the description does not name",
