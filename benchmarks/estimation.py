@@ -9,7 +9,7 @@ import numpy as np
 import statsmodels.api as sm
 
 from gough.fitting.least_squares import WeightedLeastSquares
-from gough.fitting.load_fit import seen
+from gough.fitting.load_fit import observe_load
 from gough.fitting.regression import Regression
 
 
@@ -59,7 +59,7 @@ def main(samples: int = 15_000) -> list[tuple[str, str, str, str]]:
     for k in range(len(W)):
         sample = np.column_stack([W[k], effort[k]])
         gram = gram + sample.T @ sample
-        found = seen(gram, np.zeros((11, 11)), prior)
+        found = observe_load(gram, np.zeros((11, 11)), prior)
     rate = len(W) / (time.perf_counter() - started)
     rows.append(
         (

@@ -312,8 +312,8 @@ MUTATIONS = (
     ),
     Mutation(
         "fitting/load_fit.py",
-        "clear = known >= MIN_OBSERVED_RATIO - 1",
-        "clear = known >= 100 * MIN_OBSERVED_RATIO",
+        "clear = mu >= MIN_OBSERVED_RATIO - 1",
+        "clear = mu >= 100 * MIN_OBSERVED_RATIO",
         "tests/fitting/test_load_fit.py",
         "what a motion determines of a load",
     ),

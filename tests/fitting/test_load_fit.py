@@ -10,7 +10,7 @@ from scipy.signal import lfilter
 
 from gough.core.names import INERTIAL, LOAD_PARAMETERS
 from gough.fitting.load_changes import LoadBlocks, changes, history
-from gough.fitting.load_fit import LoadProblem, fit, in_words, seen
+from gough.fitting.load_fit import LoadProblem, direction_text, fit_load, observe_load
 from gough.fitting.regression import Regression
 
 G = 9.81
@@ -99,54 +99,56 @@ def gram(W: np.ndarray, effort: np.ndarray) -> np.ndarray:
 def test_all_ten_parameters_equal_generalised_least_squares() -> None:
     W = regressor()
     effort = W @ VALUES + draw(0, 120)
-    found = seen(gram(W, effort), np.zeros((11, 11)), 1e4 * np.ones(10))
+    found = observe_load(gram(W, effort), np.zeros((11, 11)), 1e4 * np.ones(10))
     inverse = np.linalg.inv(NOISE)
     information = np.einsum("tip,ij,tjq->pq", W, inverse, W)
     expected = np.linalg.solve(information, np.einsum("tip,ij,tj->p", W, inverse, effort))
     np.testing.assert_allclose(found.values, expected, rtol=1e-9)
     np.testing.assert_allclose(found.white, np.linalg.inv(information), rtol=1e-7, atol=1e-12)
-    assert not len(found.directions)
+    assert not len(found.hidden_directions)
 
 
 def test_intervals_of_all_ten_hold() -> None:
     W = regressor()
     inside = 0
     for seed in range(60):
-        found = fit(problem(W, W @ VALUES + draw(seed, 120)), PRIOR)
+        found = fit_load(problem(W, W @ VALUES + draw(seed, 120)), PRIOR)
         std = np.sqrt(np.diag(found.uncertainty.covariance))
-        inside += int((np.abs(found.seen.values - VALUES) < 1.96 * std).sum())
+        inside += int((np.abs(found.observed.values - VALUES) < 1.96 * std).sum())
     assert 0.92 < inside / 600 < 0.98
 
 
 def test_a_motion_without_rotation_shows_no_inertia() -> None:
     W = regressor(turning=0.0)
-    found = fit(problem(W, W @ VALUES + draw(0, 120)), PRIOR)
-    assert {in_words(INERTIAL, row) for row in found.seen.directions} == set(INERTIAL[4:])
-    np.testing.assert_allclose(found.seen.values[:4], VALUES[:4], atol=0.3)
+    found = fit_load(problem(W, W @ VALUES + draw(0, 120)), PRIOR)
+    assert {direction_text(INERTIAL, row) for row in found.observed.hidden_directions} == set(
+        INERTIAL[4:]
+    )
+    np.testing.assert_allclose(found.observed.values[:4], VALUES[:4], atol=0.3)
     np.testing.assert_allclose(np.sqrt(np.diag(found.uncertainty.covariance))[4:], 100.0)
 
 
 def test_standing_still_shows_mass_and_two_moments_only() -> None:
     """Gravity alone: the height of the centre of mass along it stays hidden."""
     W = body_regressor(*np.zeros((3, 50, 3)))
-    found = fit(problem(W, W @ VALUES + draw(0, 50)), PRIOR)
+    found = fit_load(problem(W, W @ VALUES + draw(0, 50)), PRIOR)
     std = np.sqrt(np.diag(found.uncertainty.covariance))
     assert [name for name, s in zip(INERTIAL, std) if s < 50] == ["m", "mx", "my"]
-    assert (np.abs(found.seen.values - VALUES)[:3] < 4 * std[:3]).all()
+    assert (np.abs(found.observed.values - VALUES)[:3] < 4 * std[:3]).all()
 
 
 def test_columns_that_noise_alone_fills_are_not_information() -> None:
     """Least squares would report inertias hundreds of its sigmas from the truth."""
     W, blur = regressor(400, turning=0.0, blur=0.5), 0.5
     effort = regressor(400, turning=0.0) @ VALUES + 0.05 * draw(0, 400)
-    naive = fit(problem(W, effort), PRIOR)
-    wrong = np.abs(naive.seen.values - VALUES) / np.sqrt(np.diag(naive.uncertainty.covariance))
+    naive = fit_load(problem(W, effort), PRIOR)
+    wrong = np.abs(naive.observed.values - VALUES) / np.sqrt(np.diag(naive.uncertainty.covariance))
     assert wrong[[4, 6, 9]].min() > 3
-    found = fit(problem(W, effort, blurred(blur, 400, 0.0)), PRIOR)
-    assert len(found.seen.directions) == 6
-    assert (found.seen.ratio(np.eye(10))[4:] < 2).all()
+    found = fit_load(problem(W, effort, blurred(blur, 400, 0.0)), PRIOR)
+    assert len(found.observed.hidden_directions) == 6
+    assert (found.observed.signal_to_noise(np.eye(10))[4:] < 2).all()
     std = np.sqrt(np.diag(found.uncertainty.covariance))
-    assert (np.abs(found.seen.values - VALUES) < 3 * std).all()
+    assert (np.abs(found.observed.values - VALUES) < 3 * std).all()
     assert (std[4:] > 90).all()
 
 
@@ -160,9 +162,9 @@ def test_noise_in_the_columns_does_not_attenuate() -> None:
         W = regressor(300, 0.2, 0.5, seed)
         effort = regressor(300, 0.2) @ VALUES + 0.3 * draw(seed, 300)
         for key, of_noise in (("told", noise), ("not told", None)):
-            found = fit(problem(W, effort, of_noise), PRIOR)
+            found = fit_load(problem(W, effort, of_noise), PRIOR)
             z[key].append(
-                (found.seen.values - VALUES) / np.sqrt(np.diag(found.uncertainty.covariance))
+                (found.observed.values - VALUES) / np.sqrt(np.diag(found.uncertainty.covariance))
             )
     assert np.abs(np.mean(z["told"], axis=0)).max() < 0.8
     assert np.abs(np.mean(z["not told"], axis=0)).max() > 3
@@ -180,9 +182,9 @@ def test_errors_of_the_unloaded_model_widen_the_intervals() -> None:
             + 0.02 * draw(seed, 120)
         )
         for key, error in (("told", own), ("not told", None)):
-            found = fit(problem(W, effort, model_error=error), PRIOR)
+            found = fit_load(problem(W, effort, model_error=error), PRIOR)
             std = np.sqrt(np.diag(found.uncertainty.covariance))
-            inside[key] += int((np.abs(found.seen.values - VALUES) < 1.96 * std).sum())
+            inside[key] += int((np.abs(found.observed.values - VALUES) < 1.96 * std).sum())
     assert 0.9 < inside["told"] / 300 < 0.99
     assert inside["not told"] / 300 < 0.5
 
@@ -191,19 +193,21 @@ def test_information_over_noise_does_not_depend_on_units() -> None:
     W = regressor(turning=0.1)
     scale = 10.0 ** np.array([3, 0, -3, 6, 1, 0, 0, -2, 2, 0])
     own, other = (
-        seen(gram(A, W @ VALUES), np.diag(np.append(0.1 / unit**2, 0.0)), PRIOR * unit)
+        observe_load(gram(A, W @ VALUES), np.diag(np.append(0.1 / unit**2, 0.0)), PRIOR * unit)
         for A, unit in ((W, np.ones(10)), (W / scale, scale))
     )
     np.testing.assert_allclose(other.values, own.values * scale, rtol=1e-6)
-    np.testing.assert_allclose(other.ratio(np.eye(10)), own.ratio(np.eye(10)), rtol=1e-6)
+    np.testing.assert_allclose(
+        other.signal_to_noise(np.eye(10)), own.signal_to_noise(np.eye(10)), rtol=1e-6
+    )
 
 
 def test_what_acts_only_together_is_said_in_words() -> None:
     W = regressor()
     W[:, :, 6] = -2 * W[:, :, 4]
-    found = seen(gram(W, W @ VALUES), np.zeros((11, 11)), PRIOR)
-    assert [in_words(INERTIAL, row) for row in found.directions] == ["Ixx + 0.5 Iyy"]
-    np.testing.assert_allclose(W @ found.directions[0], 0, atol=1e-6)
+    found = observe_load(gram(W, W @ VALUES), np.zeros((11, 11)), PRIOR)
+    assert [direction_text(INERTIAL, row) for row in found.hidden_directions] == ["Ixx + 0.5 Iyy"]
+    np.testing.assert_allclose(W @ found.hidden_directions[0], 0, atol=1e-6)
 
 
 def test_history_is_the_batch_solution_of_what_came_before() -> None:
@@ -213,7 +217,9 @@ def test_history_is_the_batch_solution_of_what_came_before() -> None:
     track = history(pieces, whole.regression.time, PRIOR)
     k = 20
     stop = pieces.edges[k + 1]
-    expected = seen(gram(W[:stop], whole.regression.effort[:stop]), np.zeros((11, 11)), PRIOR)
+    expected = observe_load(
+        gram(W[:stop], whole.regression.effort[:stop]), np.zeros((11, 11)), PRIOR
+    )
     np.testing.assert_allclose(track.values[k], expected.values, rtol=1e-8)
     np.testing.assert_allclose(track.std[k], np.sqrt(np.diag(expected.white)), rtol=1e-8)
     assert track.time[k] == whole.regression.time[stop - 1]
@@ -263,19 +269,19 @@ def test_equations_that_do_not_count_play_no_part() -> None:
     mask = np.random.default_rng(9).random((120, 6)) < 0.7
     spoilt = np.where(mask, effort, 1e3)
     one, other = (
-        fit(replace(p, regression=replace(p.regression, mask=mask)), PRIOR)
+        fit_load(replace(p, regression=replace(p.regression, mask=mask)), PRIOR)
         for p in (problem(W, effort), problem(W, spoilt))
     )
-    np.testing.assert_allclose(one.seen.values, other.seen.values, rtol=1e-9)
+    np.testing.assert_allclose(one.observed.values, other.observed.values, rtol=1e-9)
     assert (
-        np.abs(one.seen.values - VALUES) < 5 * np.sqrt(np.diag(one.uncertainty.covariance))
+        np.abs(one.observed.values - VALUES) < 5 * np.sqrt(np.diag(one.uncertainty.covariance))
     ).all()
 
 
 def test_effort_without_noise_is_answered_exactly() -> None:
     W = regressor()
-    found = fit(problem(W, W @ VALUES), PRIOR)
-    np.testing.assert_allclose(found.seen.values, VALUES, rtol=1e-6)
+    found = fit_load(problem(W, W @ VALUES), PRIOR)
+    np.testing.assert_allclose(found.observed.values, VALUES, rtol=1e-6)
 
 
 def test_a_change_that_a_filter_smears_is_one() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.statistics import f_tail
 from gough.fitting.block_builder import statistics_by_label
-from gough.fitting.load_fit import LoadProblem, seen
+from gough.fitting.load_fit import LoadProblem, observe_load
 from gough.fitting.regression import Regression
 from gough.fitting.uncertainty import long_run_covariance
 
@@ -113,7 +113,7 @@ def history(
             weight = float(np.exp(-abs(end - ends[k - 1]) / memory))
         gram = weight * gram + blocks.grams[k]
         noise = weight * noise + blocks.noise[k]
-        known = seen(gram, noise, prior_std)
+        known = observe_load(gram, noise, prior_std)
         values.append(known.values)
         std.append(np.sqrt(np.diag(known.white)))
     return History(time=ends, values=np.array(values), std=np.array(std))
@@ -135,12 +135,12 @@ def changes(blocks: LoadBlocks, prior_std: FloatArray) -> list[int]:
     errors of the model, is estimated from the residual of all cuts. Cuts within the response
     time of the filters are one.
     """
-    whole = seen(blocks.grams.sum(axis=0), blocks.noise.sum(axis=0), prior_std)
-    if not whole.along.shape[1]:
+    whole = observe_load(blocks.grams.sum(axis=0), blocks.noise.sum(axis=0), prior_std)
+    if not whole.observed_directions.shape[1]:
         return []
     p = len(prior_std)
     useful = blocks.grams - blocks.noise
-    directions = whole.along / np.sqrt(whole.information)
+    directions = whole.observed_directions / np.sqrt(whole.information)
     residual = useful[:, :p, p] - useful[:, :p, :p] @ whole.values
     scores = _BlockScores(
         information=directions.T @ useful[:, :p, :p] @ directions, score=residual @ directions

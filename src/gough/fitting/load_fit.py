@@ -6,9 +6,9 @@ directions v of
 
     (G - N) v = mu (N + D^-2) v
 
-with mu + 1 below `MIN_OBSERVED_RATIO` are hidden: noise fills them, or a load of any kind
-would look the same. Along the others, V, the equations give, without the attenuation by
-noisy columns,
+whose signal-to-noise ratio mu + 1 is below `MIN_OBSERVED_RATIO` are hidden: noise fills
+them, or a load of any kind would look the same. Along the others, V, the equations give,
+without the attenuation by noisy columns,
 
     V^T (N + D^-2) x = diag(1 / mu) V^T (W^T y - n),    n = what noise makes of W^T y,
 
@@ -41,103 +41,105 @@ from gough.fitting.whitening import whiten
 
 # Alternations of noise and fit; the values then change by less than 0.1 standard errors
 LOAD_FIT_ITERATIONS = 4
+NEGLIGIBLE_DIRECTION = 0.02  # entries of hidden directions, in units of D, that are not reported
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Seen:
-    """What equations tell of p parameters."""
+class ObservedLoad:
+    """What the equations determine of p parameters of a load."""
 
     values: FloatArray  # the smallest that agree with the equations, (p,)
-    along: FloatArray  # V, the q directions that are seen, (p, q) [parameter unit]
-    information: FloatArray  # mu, on each of them, (q,)
-    back: FloatArray  # from what is seen along them to the parameters, (p, q) [parameter unit]
-    hidden: FloatArray  # square root of the covariance of what stays open, (p, p) [parameter unit]
+    observed_directions: FloatArray  # V, the q that are not hidden, (p, q) [parameter unit]
+    information: FloatArray  # mu of each of them, (q,)
+    # from coordinates along the observed directions to the parameters, (p, q) [parameter unit]
+    to_parameters: FloatArray
+    # square root of the covariance of what is not determined, (p, p) [parameter unit]
+    hidden_root: FloatArray
     # changes of the parameters that the equations do not show, (k, p) [parameter unit]
-    directions: FloatArray
+    hidden_directions: FloatArray
     prior_std: FloatArray  # D, (p,) [parameter unit]
-    over_noise: tuple[
-        FloatArray, FloatArray
-    ]  # V and mu of all directions, in units of D, (p, p) and (p,)
+    all_directions: FloatArray  # V of all directions, in units of D, (p, p)
+    all_information: FloatArray  # mu of all directions, (p,)
 
     @property
     def root(self) -> FloatArray:
         """Square root of the covariance that white noise of the stated size gives, (p, q)."""
-        return np.asarray(self.back / np.sqrt(self.information))
+        return np.asarray(self.to_parameters / np.sqrt(self.information))
 
     @property
     def white(self) -> FloatArray:
         """Covariance if noise is white and of the stated size, (p, p)."""
-        return np.asarray(self.root @ self.root.T + self.hidden @ self.hidden.T)
+        return np.asarray(self.root @ self.root.T + self.hidden_root @ self.hidden_root.T)
 
-    def ratio(self, contrasts: FloatArray) -> FloatArray:
+    def signal_to_noise(self, contrasts: FloatArray) -> FloatArray:
         """Return the signal-to-noise ratio of combinations a x, a (k, p), (k,).
 
-        Whatever the others, a x is seen along c = (G + D^-2)^-1 a: 1 + c^T (G - N) c / c^T
-        (N + D^-2) c, of which 1 means nothing.
+        Whatever the others are, a x is observed along c = (G + D^-2)^-1 a with the ratio
+        1 + c^T (G - N) c / c^T (N + D^-2) c; 1 means that it is not observed.
         """
-        V, known = self.over_noise
-        c = (V.T @ (contrasts * self.prior_std).T) / (
-            known[:, None] + 1
-        )  # along V, where N + D^-2 is 1
-        below = (c**2).sum(axis=0)
-        return np.asarray(
-            1 + np.divide(known @ c**2, below, out=np.zeros(len(below)), where=below > 0)
-        )
+        mu = self.all_information
+        scaled = contrasts * self.prior_std
+        c = (self.all_directions.T @ scaled.T) / (mu[:, None] + 1)  # along V: N + D^-2 is 1
+        noise = (c**2).sum(axis=0)
+        signal = mu @ c**2
+        ratio = np.divide(signal, noise, out=np.zeros(len(noise)), where=noise > 0)
+        return np.asarray(1 + ratio)
 
 
-def seen(gram: FloatArray, noise: FloatArray, prior_std: FloatArray) -> Seen:
-    """Return what equations tell.
+def observe_load(gram: FloatArray, noise: FloatArray, prior_std: FloatArray) -> ObservedLoad:
+    """Return what equations determine of a load.
 
     Args:
         gram, noise: [W y]^T [W y] of the whitened equations, and what noise of the
             positions alone makes of it, (p + 1, p + 1) each.
-        prior_std: How large parameters can be, (p,): finite, so that "not observed" has a
-            scale.
+        prior_std: D, how large parameters can be, (p,): finite, so that "not observed" has
+            a scale.
     """
     p = len(prior_std)
     scale = np.append(prior_std, 1.0)
-    gram, noise = gram * np.outer(scale, scale), noise * np.outer(scale, scale)
-    before = noise[:p, :p] + np.eye(p)
-    lower, useful = cholesky(before, lower=True), gram - noise
-    inner = solve_triangular(
-        lower, solve_triangular(lower, useful[:p, :p], lower=True).T, lower=True
-    )
-    known, turned = np.linalg.eigh((inner + inner.T) / 2)
-    V = solve_triangular(lower.T, turned)
-    clear = known >= MIN_OBSERVED_RATIO - 1
-    along, hidden = V[:, clear], V[:, ~clear].T
-    frame, triangle = np.linalg.qr(before @ along)
-    back = solve_triangular(triangle, frame.T).T
-    values = back @ ((along.T @ useful[:p, p]) / known[clear])
-    if len(
-        hidden
-    ):  # another basis of the same space, in which each direction has a parameter of its own
-        hidden = np.linalg.solve(
-            hidden[:, qr(hidden, mode="r", pivoting=True)[1][: len(hidden)]],
-            hidden,
-        )
+    gram = gram * np.outer(scale, scale)  # parameters in units of D from here on
+    noise = noise * np.outer(scale, scale)
+    signal = gram - noise  # G - N, and W^T y - n beside it
+    background = noise[:p, :p] + np.eye(p)  # N + D^-2
+    lower = cholesky(background, lower=True)
+    half = solve_triangular(lower, signal[:p, :p], lower=True)
+    whitened = solve_triangular(lower, half.T, lower=True)
+    mu, vectors = np.linalg.eigh((whitened + whitened.T) / 2)
+    V = solve_triangular(lower.T, vectors)
+    clear = mu >= MIN_OBSERVED_RATIO - 1
+    observed = V[:, clear]
+    hidden = V[:, ~clear].T
+    basis, triangle = np.linalg.qr(background @ observed)
+    to_parameters = solve_triangular(triangle, basis.T).T
+    values = to_parameters @ ((observed.T @ signal[:p, p]) / mu[clear])
+    if len(hidden):  # the same space, each direction with a parameter of its own
+        _, pivots = qr(hidden, mode="r", pivoting=True)
+        hidden = np.linalg.solve(hidden[:, pivots[: len(hidden)]], hidden)
+    hidden = np.where(np.abs(hidden) < NEGLIGIBLE_DIRECTION, 0.0, hidden)
     unit = prior_std[:, None]
-    return Seen(
+    return ObservedLoad(
         values=values * prior_std,
-        along=along * unit,
-        information=known[clear],
-        back=back * unit,
-        hidden=(np.eye(p) - frame @ frame.T) * unit,
+        observed_directions=observed * unit,
+        information=mu[clear],
+        to_parameters=to_parameters * unit,
+        hidden_root=(np.eye(p) - basis @ basis.T) * unit,
+        hidden_directions=hidden * prior_std,
         prior_std=prior_std,
-        over_noise=(V, known),
-        directions=np.where(np.abs(hidden) < 0.02, 0.0, hidden) * prior_std,
+        all_directions=V,
+        all_information=mu,
     )
 
 
-def in_words(names: tuple[str, ...], direction: FloatArray) -> str:
+def direction_text(names: tuple[str, ...], direction: FloatArray) -> str:
     """Return a direction as text, e.g. `Ixx - 0.98 Iyy`."""
     lead = direction[np.argmax(np.abs(direction) > 0)]
     text = ""
     for name, coefficient in zip(names, direction / lead):
         if coefficient:
-            size = f"{abs(coefficient):.2g}"
-            sign = (" - " if coefficient < 0 else " + ") if text else ""
-            text += f"{sign}{'' if size == '1' else size + ' '}{name}"
+            if text:
+                text += " - " if coefficient < 0 else " + "
+            term = f"{abs(coefficient):.2g} {name}"
+            text += term.removeprefix("1 ")
     return text
 
 
@@ -172,9 +174,9 @@ class LoadProblem:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadFit:
-    """Values and what they are known by."""
+    """The parameters of a load with their uncertainty."""
 
-    seen: Seen  # what the equations determine
+    observed: ObservedLoad  # what the equations determine
     # covariance of the values with hidden directions and errors of the model, (p, p)
     uncertainty: EstimateCovariance
     model_std: FloatArray  # the part of the unloaded robot's model in the standard deviations, (p,)
@@ -183,7 +185,7 @@ class LoadFit:
     grams: FloatArray
 
 
-def fit(
+def fit_load(
     problem: LoadProblem,
     prior_std: FloatArray,
     weight: FloatArray | None = None,
@@ -194,36 +196,38 @@ def fit(
     (`estimate_covariance`), of hidden directions, as large as before, and of the unloaded
     robot's model E, which enters all samples alike: diag(1 / mu) V^T W^T Sigma^-1 E.
     """
-    data = problem.regression
-    weight = np.ones(len(data)) if weight is None else weight
-    values = weighted_fit(data.statistics()).values
+    regression = problem.regression
+    if weight is None:
+        weight = np.ones(len(regression))
+    values = weighted_fit(regression.statistics()).values
     for _ in range(LOAD_FIT_ITERATIONS):
-        covariance = _row_noise(data, values, weight)
-        each = covariance if (weight == 1).all() else covariance / weight[:, None, None]
-        white = data.whitened(each)
+        covariance = _row_noise(regression, values, weight)
+        by_sample = covariance
+        if (weight != 1).any():
+            by_sample = covariance / weight[:, None, None]
+        white = regression.whitened(by_sample)
         rows = white.stacked().reshape(-1, len(values) + 1)
         grams = np.stack([rows.T @ rows, weight.sum() * problem.of_noise(covariance)])
-        found = seen(grams[0], grams[1], prior_std)
-        values = found.values
-    error = whiten(problem.model_error, each, data.mask, data.rows)
-    pull = np.tensordot(white.regressor @ found.along, error, axes=((0, 1), (0, 1)))
-    shift = found.back @ (pull / found.information[:, None])
-    noise = _noise_covariance(white, found)
+        observed = observe_load(grams[0], grams[1], prior_std)
+        values = observed.values
+    error = whiten(problem.model_error, by_sample, regression.mask, regression.rows)
+    slopes = white.regressor @ observed.observed_directions
+    pull = np.tensordot(slopes, error, axes=((0, 1), (0, 1)))
+    shift = observed.to_parameters @ (pull / observed.information[:, None])
+    noise = _noise_covariance(white, observed)
+    hidden = observed.hidden_root @ observed.hidden_root.T
     return LoadFit(
-        seen=found,
+        observed=observed,
         covariance=covariance,
         grams=grams,
         model_std=np.sqrt((shift**2).sum(axis=1)),
-        uncertainty=replace(
-            noise,
-            covariance=noise.covariance + shift @ shift.T + found.hidden @ found.hidden.T,
-        ),
+        uncertainty=replace(noise, covariance=noise.covariance + shift @ shift.T + hidden),
     )
 
 
-def _noise_covariance(white: Regression, found: Seen) -> EstimateCovariance:
+def _noise_covariance(white: Regression, observed: ObservedLoad) -> EstimateCovariance:
     """Return the covariance of the values due to noise along the observed directions, (p, p)."""
-    p, q = found.along.shape
+    p, q = observed.observed_directions.shape
     if not q:
         return EstimateCovariance(
             covariance=np.zeros((p, p)),
@@ -231,37 +235,37 @@ def _noise_covariance(white: Regression, found: Seen) -> EstimateCovariance:
             kind="white",
         )
     matrix = np.zeros((p + 1, q + 1))
-    matrix[:p, :q] = found.along
-    matrix[:p, q] = -found.values  # the effort becomes the residual
+    matrix[:p, :q] = observed.observed_directions
+    matrix[:p, q] = -observed.values  # the effort becomes the residual
     matrix[p, q] = 1.0
     rotated = white.transform(matrix, [f"direction{k}" for k in range(q)], ["1"] * q)
-    root = np.diag(found.information**-0.5)
+    root = np.diag(observed.information**-0.5)
     influence = linear_influence(rotated.statistics(), useful_samples(rotated, "auto"), root)
     freedom = max(float(white.n_valid.sum()) - q, 1.0)
     directions = estimate_covariance(influence, "auto", freedom)
-    variance = found.back**2 * np.diag(directions.covariance)
+    variance = observed.to_parameters**2 * np.diag(directions.covariance)
     weighted = (variance / directions.degrees_of_freedom).sum(axis=1)
     pooled_freedom = np.maximum(variance.sum(axis=1) / np.maximum(weighted, TINY), 1.0)
     return replace(
         directions,
-        covariance=found.back @ directions.covariance @ found.back.T,
+        covariance=observed.to_parameters @ directions.covariance @ observed.to_parameters.T,
         sources=(),
         degrees_of_freedom=np.where(variance.any(axis=1), pooled_freedom, np.inf),
     )
 
 
-def _row_noise(data: Regression, values: FloatArray, weight: FloatArray) -> FloatArray:
+def _row_noise(regression: Regression, values: FloatArray, weight: FloatArray) -> FloatArray:
     """Return the covariance of the rows from the residual, (r, r).
 
     Diagonal where the correlations are not well determined.
     """
     root_weight = np.sqrt(weight)[:, None]
-    residual = data.residual(values) * root_weight
-    valid = data.valid * root_weight
+    residual = regression.residual(values) * root_weight
+    valid = regression.valid * root_weight
     n_valid = np.maximum(valid.T @ valid, TINY)
     free_fraction = max(1 - len(values) / max(float(np.trace(n_valid)), 1.0), 0.1)
     covariance = residual.T @ residual / n_valid / free_fraction
-    largest_effort = float(np.abs(data.effort).max(initial=0.0))
+    largest_effort = float(np.abs(regression.effort).max(initial=0.0))
     rounding = 1e-9 * max(largest_effort, 1e-3)  # keeps exact data finite
     std = np.maximum(np.sqrt(np.diag(covariance)), rounding)
     correlation = covariance / np.outer(std, std)

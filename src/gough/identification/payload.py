@@ -35,7 +35,14 @@ from gough.fitting.estimate import (
     build_estimate,
 )
 from gough.fitting.load_changes import History, LoadBlocks, changes, history
-from gough.fitting.load_fit import LoadFit, LoadProblem, Seen, fit, in_words, seen
+from gough.fitting.load_fit import (
+    LoadFit,
+    LoadProblem,
+    ObservedLoad,
+    direction_text,
+    fit_load,
+    observe_load,
+)
 from gough.fitting.noise_information import MIN_OBSERVED_RATIO
 from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.fitting.regression import Regression
@@ -480,25 +487,25 @@ class _Unknowns(NamedTuple):
         """
         reduced = self.reduce(problem)
         prior = self.prior(self.mass)
-        first = fit(reduced, prior, weight)
+        first = fit_load(reduced, prior, weight)
         if self.mass_known:
             return first, prior
-        hidden_variance = (first.seen.hidden[0] ** 2).sum()
+        hidden_variance = (first.observed.hidden_root[0] ** 2).sum()
         variance = float(first.uncertainty.covariance[0, 0] - hidden_variance)
-        white_std = float(np.linalg.norm(first.seen.root[0]))
+        white_std = float(np.linalg.norm(first.observed.root[0]))
         inflation = np.sqrt(max(variance, 0.0)) / max(white_std, TINY)
         for _ in range(HEAVIEST_LOAD_ITERATIONS):
-            observable = seen(first.grams[0], first.grams[1], prior)
+            observable = observe_load(first.grams[0], first.grams[1], prior)
             std = inflation * float(np.linalg.norm(observable.root[0]))
-            hidden = float(np.linalg.norm(observable.hidden[0]))
+            hidden = float(np.linalg.norm(observable.hidden_root[0]))
             heaviest = abs(observable.values[0]) + HEAVIEST_LOAD_SIGMAS * std + hidden
             prior = self.prior(float(np.clip(heaviest, 1e-9 * self.mass, self.mass)))
-        return fit(reduced, prior, weight), prior
+        return fit_load(reduced, prior, weight), prior
 
     def load(self, problem: LoadProblem, fitted: LoadFit, prior: FloatArray) -> Load:
         """Return the load of a fit of the unknowns with a prior standard deviation, (p,)."""
         uncertainty = fitted.uncertainty
-        values = self.fixed + self.map @ fitted.seen.values
+        values = self.fixed + self.map @ fitted.observed.values
         covariance = self.map @ uncertainty.covariance @ self.map.T
         variances = self.map**2 * np.diag(uncertainty.covariance)
         freedoms = np.where(variances > 0, uncertainty.degrees_of_freedom, np.inf)
@@ -521,16 +528,16 @@ class _Unknowns(NamedTuple):
             noise_covariance=fitted.covariance,
         )
         prior_std = np.sqrt(self.map**2 @ prior**2)
-        ratio = fitted.seen.ratio(self.map)
+        ratio = fitted.observed.signal_to_noise(self.map)
         precise = estimate.std <= OBSERVED_LOAD_FRACTION * prior_std
         observed = (prior_std == 0) | (precise & (ratio >= MIN_OBSERVED_RATIO))
-        directions = fitted.seen.directions @ self.map.T
+        directions = fitted.observed.hidden_directions @ self.map.T
         return Load(
             estimate=replace(estimate, information=ratio),
             observed=tuple(observed.tolist()),
-            hidden=tuple(in_words(INERTIAL, direction) for direction in directions),
+            hidden=tuple(direction_text(INERTIAL, direction) for direction in directions),
             combinations=tuple(
-                _determined_combinations(estimate, directions, prior_std, self.map, fitted.seen)
+                _determined_combinations(estimate, directions, prior_std, self.map, fitted.observed)
             ),
             physical=_physically_consistent(values, covariance, self.reach),
         )
@@ -541,7 +548,7 @@ def _determined_combinations(
     directions: FloatArray,
     prior_std: FloatArray,
     unknowns: FloatArray,
-    observable: Seen,
+    observable: ObservedLoad,
 ) -> Iterator[LoadCombination]:
     """Yield the combinations of several parameters that do not change along hidden directions.
 
@@ -572,12 +579,12 @@ def _determined_combinations(
         if np.count_nonzero(contrast) < 2:
             continue
         std = float(np.sqrt(contrast @ estimate.covariance @ contrast))
-        ratio = float(observable.ratio(contrast[None] @ unknowns)[0])
+        ratio = float(observable.signal_to_noise(contrast[None] @ unknowns)[0])
         if std > OBSERVED_LOAD_FRACTION * prior or ratio < MIN_OBSERVED_RATIO:
             continue
         first = int(np.argmax(contrast != 0))  # its coefficient is one in the text
         yield LoadCombination(
-            text=in_words(INERTIAL, contrast),
+            text=direction_text(INERTIAL, contrast),
             value=float(contrast @ estimate.values / contrast[first]),
             std=std / abs(float(contrast[first])),
             unit=estimate.units[first],
