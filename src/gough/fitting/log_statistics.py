@@ -33,7 +33,6 @@ FILE_KIND = "gough-log-statistics"
 FILE_FORMAT = 3
 STORED_ARRAYS = ("blocks", "block_samples", "block_valid", "recording", "sums")
 STORED_NAMES = ("rows", "row_units", "parameters", "units")
-JOINT_ARRAYS = ("valid_rows", "block", "samples", "length")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,8 +170,11 @@ def load_log_statistics(source: str | Path | bytes, name: str = "") -> LogStatis
 def _restored(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> LogStatistics:
     joint = None
     if "joint_stacked" in arrays:
-        valid_rows, block, samples, length = (arrays[f"joint_{name}"] for name in JOINT_ARRAYS)
-        stacked = np.split(arrays["joint_stacked"], np.cumsum(length)[:-1])
+        valid_rows = arrays["joint_valid_rows"]
+        block = arrays["joint_block"]
+        samples = arrays["joint_samples"]
+        ends = np.cumsum(arrays["joint_length"])
+        stacked = np.split(arrays["joint_stacked"], ends[:-1])
         factors = []
         for k, one in enumerate(stacked):
             factor = JointFactor(

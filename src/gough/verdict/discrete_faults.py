@@ -29,9 +29,9 @@ class DiscreteFault:
     """A fault that is there or not."""
 
     name: str  # also the rule of its notice
-    place: str
-    text: str
-    advice: str
+    place: str  # the joint, the log or all of them
+    text: str  # what is the case
+    advice: str  # what to do
     undo: Callable[[MotorSignals], MotorSignals]  # the signals without it
     size: float | None = None  # a factor, where it has one
     changes_positions: bool = False  # loops have to be closed again

@@ -20,11 +20,11 @@ class Explanation:
     """A fault with its size, and how much better the data are predicted with it."""
 
     fault: Fault | DiscreteFault
-    place: str
+    place: str  # the joint or log it is at
     logs: tuple[int, ...]  # numbers of the logs it is in
     size: FloatArray  # (k,); empty for a discrete fault without a factor
     std: FloatArray  # standard errors of the size, (k,)
-    gain: Gain
+    gain: Gain  # how much better left-out blocks are predicted with it
 
     @property
     def name(self) -> str:

@@ -58,7 +58,7 @@ MIN_DERIVATIVE_BAND = 1e-3
 class FittedModel:
     """A robot with identified base parameters."""
 
-    model: Model
+    model: Model  # the robot
     base: BaseParameters  # payload columns included
     values: FloatArray  # of the base parameters, (b,)
     # measured payload parameters, by full name; their effort was subtracted from the regression
@@ -143,9 +143,9 @@ class FittedLog:
     samples: IntArray | None = None
     # effort of each repetition minus their mean, (k, t, a)
     deviations: FloatArray | None = None
-    decimation: int = 1
-    periodic: bool = False
-    payload: str | None = None
+    decimation: int = 1  # of the regression
+    periodic: bool = False  # the samples are one averaged period
+    payload: str | None = None  # that the robot carries
     gravity: FloatArray | None = None  # instead of the robot file's [m/s2]
     lag: FloatArray | None = None  # of efforts, (a,) [s]
     cutoff: float | None = None  # of the low-pass on positions [Hz]
@@ -559,8 +559,8 @@ def close_along_path(model: Model, position: FloatArray, near: FloatArray | None
 class Evidence:
     """An identified model and all logs of it, held-out ones too."""
 
-    fitted: FittedModel
-    logs: tuple[FittedLog, ...]
+    fitted: FittedModel  # the identified model
+    logs: tuple[FittedLog, ...]  # those of the fit, then the held-out ones
 
     @property
     def model(self) -> Model:

@@ -22,8 +22,8 @@ class MotorSignals(Record):
 
     time: FloatArray  # (t,) [s]
     position: FloatArray  # [m or rad]
-    velocity: FloatArray
-    acceleration: FloatArray
+    velocity: FloatArray  # [m/s or rad/s]
+    acceleration: FloatArray  # [m/s2 or rad/s2]
     effort: FloatArray  # [N or N m]
     gravity: FloatArray  # (3,) [m/s2]
     lag: FloatArray  # time constant of a low-pass on each effort, (a,) [s]
