@@ -94,7 +94,8 @@ def controller_code(
         values: Standard parameters, (p,); a priori by default. Base estimates: see
             `Identification.standard`.
         load: Ten inertial parameters of a payload.
-        dead_band: Dead band of the sign of velocity, scalar or (n,). [m/s or rad/s]
+        dead_band: Dead band of the sign of velocity, scalar or (n,); the robot file's
+            widths of friction by default. [m/s or rad/s]
         gains: Drive gains, (a,): adds a function that returns currents.
         name: Prefix of the public names and of the files.
         period: Time between calls; that of the robot file's controller by default. [s]
@@ -184,9 +185,9 @@ def _function_fields(
         standard = np.asarray(values, dtype=float)
     check_shape(standard, (len(mechanism.standard),), "standard parameters")
     payload = model.load() if load is None else np.asarray(load, float)
-    band = np.zeros(len(mechanism.joints))
+    band = np.array(mechanism.friction_widths)
     if dead_band is not None:
-        band = band + np.asarray(dead_band, dtype=float)
+        band = np.zeros(len(mechanism.joints)) + np.asarray(dead_band, dtype=float)
     newton, efforts = controller_graphs(model, standard, payload, band)
     has_loops = bool(model.loops.partitions["actuated"].dependent)
     return {
@@ -246,8 +247,14 @@ def _write(
     gains = None
     if result.gains is not None:
         gains = [result.gains[joint] for joint in model.mechanism.actuated]
+    bands = result.processing.bands(model.mechanism.coordinates)
     source, header = controller_code(
-        model, result.standard(model), gains=gains, name=name, single=single
+        model,
+        result.standard(model),
+        gains=gains,
+        name=name,
+        single=single,
+        dead_band=np.maximum(bands, model.mechanism.friction_widths),
     )
     return {"c": source, "h": header}
 

@@ -29,7 +29,7 @@ from gough.mechanism.types import BASE, Body, Closure, Joint, Mechanism
 # Relative; CAD programs repeat a part to round-off.
 LEG_TOLERANCE = 1e-10
 # Keys whose values instances of a leg may have of their own.
-INSTANCE_KEYS = ("start", "limits", "values", "gain", "constant")
+INSTANCE_KEYS = ("start", "limits", "values", "gain", "friction_width", "constant")
 Chain = list[Joint]  # a joint on the body that carries the leg, and all that follow
 
 

@@ -123,6 +123,8 @@ def joint_table(joint: Joint, names: Names, name: str, root: bool = False) -> Ta
         table["actuated"] = True
     if joint.gain is not None:
         table["gain"] = plain_number(joint.gain)
+    if joint.friction_width is not None:
+        table["friction_width"] = _quantity(joint.friction_width, f"{joint.unit}/s")
     return table | {
         "start": _quantity(joint.start, joint.unit),
         "limits": _limits_table(joint.limits, joint.unit),

@@ -294,7 +294,14 @@ def _read_coordinate(table: TomlTable, scope: Scope, kind: Kind, **fields: Any) 
         limits=read_limits(table.table("limits"), kind),
         **read_joint_terms(table, kind, scope.terms),
         gain=table.positive("gain", "gain"),
+        friction_width=_read_friction_width(table, kind),
     )
+
+
+def _read_friction_width(table: TomlTable, kind: Kind) -> float | None:
+    """Read the speed up to which Coulomb friction grows; None if it is not given."""
+    width: float | None = table.positive("friction_width", QUANTITY_DIMENSIONS[kind]["velocity"])
+    return width
 
 
 def _read_shorthand_joint(table: TomlTable, scope: Scope, frame: Frame, child: str) -> list[Joint]:
@@ -318,6 +325,7 @@ def _read_shorthand_joint(table: TomlTable, scope: Scope, frame: Frame, child: s
         raise table.error(f"expected {count} names, found {len(names)}", "names")
     starts = table.numbers("start", ("angle",) * count)
     terms = read_joint_terms(table, "revolute", scope.terms)
+    friction_width = _read_friction_width(table, "revolute")
     children = [*map(scope.full, names[:-1]), child]
     joints: list[Joint] = []
     for i, name in enumerate(names):
@@ -329,6 +337,7 @@ def _read_shorthand_joint(table: TomlTable, scope: Scope, frame: Frame, child: s
             axis=axes[i],
             placement=frame.placement,
             start=starts[i],
+            friction_width=friction_width,
             **terms,
         )
         joints.append(joint)

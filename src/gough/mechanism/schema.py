@@ -168,6 +168,7 @@ DRIVE_KEYS: Keys = {
     },
     "values": table("Coefficients of these terms known beforehand.", None),
     "gain": number("Drive gain of a motor: effort per recorded unit of current or voltage."),
+    "friction_width": number("Speed up to which its Coulomb friction grows linearly."),
 }
 FIXED_JOINT_KEYS: Keys = {
     **NAME_KEYS,
@@ -187,6 +188,7 @@ SHORTHAND_JOINT_KEYS: Keys = {
     **FIXED_JOINT_KEYS,
     "terms": DRIVE_KEYS["terms"],
     "values": DRIVE_KEYS["values"],
+    "friction_width": DRIVE_KEYS["friction_width"],
     "start": {
         "description": "Coordinate from which the loops are assembled; of universal and spherical "
         "joints a list.",

@@ -74,6 +74,8 @@ class Joint(Record):
     terms: tuple[str, ...] = ()  # by name; see `Mechanism.known_terms`
     values: Mapping[str, float] = field(default_factory=dict)  # a-priori coefficients of terms, SI
     gain: float | None = None  # effort per recorded current or voltage; None if efforts are logged
+    # speed up to which its Coulomb friction grows linearly; None if not known [m/s or rad/s]
+    friction_width: float | None = None
     start: float = 0.0  # coordinate from which the loops are assembled [m or rad]
     leg: str | None = None  # `leg1`
     template: str = ""  # its name in the kind of leg: `leg.slider`
@@ -298,6 +300,11 @@ class Mechanism(Record):
     def has_coulomb(self, joint: Joint) -> bool:
         """Tell whether a joint has friction that jumps where the velocity changes sign."""
         return any(self.terms[name].coulomb for name in joint.terms)
+
+    @cached_property
+    def friction_widths(self) -> FloatArray:
+        """Speed up to which the friction of each joint grows, zero if not known, (n,)."""
+        return frozen(np.array([joint.friction_width or 0.0 for joint in self.joints]))
 
     @cached_property
     def known_terms(self) -> Mapping[str, JointTerm]:

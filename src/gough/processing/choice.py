@@ -11,8 +11,8 @@ is chosen by cross-validation for both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,12 +34,14 @@ from gough.processing.cross_validation import (
     time_span,
 )
 from gough.processing.filters import FILTER_EDGE_PERIODS
+from gough.processing.friction_width import friction_widths, with_widths
 from gough.processing.matched_log import MatchedLog, match_robot
 from gough.processing.matching import in_robot_order
 from gough.processing.processed_log import (
     NON_PERIODIC_CUTOFF_RATIO,
     ProcessedLog,
     joined,
+    process_log,
 )
 from gough.processing.settings import (
     MAX_CUTOFF_RATIO,
@@ -111,6 +113,8 @@ class ProcessingChoice:
     rows: tuple[str, ...]  # names of the joint equations
     cutoffs: tuple[Candidate, ...] = ()  # tried, rising
     windows: tuple[Candidate, ...] = ()  # tried, rising
+    # speed up to which friction was found incomplete, by joint [m/s or rad/s]
+    friction_widths: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the candidates in the documented JSON form, without the processing itself."""
@@ -118,6 +122,7 @@ class ProcessingChoice:
             "rows": list(self.rows),
             "cutoffs": [c.to_dict() for c in self.cutoffs],
             "windows": [c.to_dict() for c in self.windows],
+            "friction_widths": dict(self.friction_widths),
         }
 
     def summary(self) -> str:
@@ -130,6 +135,9 @@ class ProcessingChoice:
             f"reversals {window:.3g} ms"
         ]
         lines += _moving_lines(used)
+        if self.friction_widths:
+            widths = [f"{joint} {width:.2g}" for joint, width in self.friction_widths.items()]
+            lines.append(f"friction is incomplete below (m/s or rad/s): {', '.join(widths)}")
         for c in self.cutoffs:
             label = f"cut-off {c.cutoff:.4g} Hz"
             lines.append(_candidate_line(label, c, chosen=c.cutoff == used.cutoff))
@@ -200,13 +208,24 @@ def choose_processing(
             decimation = decimation_of(given.cutoff or 1.0, validation.rate)
         given = replace(given, decimation=decimation)
     processed = validation.candidates(given)
+    fixed = _given_bands(given, coordinates)
     given = _with_bands(model, processed, given)
     windows: tuple[Candidate, ...] = ()
     if given.window is None:
         processed = [log.with_bands(given) for log in processed]
         windows, best = _try_windows(validation, processed, given)
         given = replace(given, window=best)
-    return ProcessingChoice(processing=given, rows=model.rows, cutoffs=cutoffs, windows=windows)
+    widths: dict[str, float] = {}
+    if not validation.by_row:
+        widths = _friction_widths(validation, given, fixed)
+        given = with_widths(given, widths)
+    return ProcessingChoice(
+        processing=given,
+        rows=model.rows,
+        cutoffs=cutoffs,
+        windows=windows,
+        friction_widths=widths,
+    )
 
 
 def _method_for_all(logs: Sequence[MatchedLog], given: Processing) -> Method:
@@ -250,6 +269,23 @@ def _pose_cutoff(model: Model, log: MatchedLog) -> float:
     """Return the highest harmonic of the pose of a periodic log. [Hz]"""
     assert log.average is not None
     return akaike_cutoff(model, log.average, log.mean_pose)
+
+
+def _given_bands(given: Processing, coordinates: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the joints whose dead band is given."""
+    if given.dead_band is None:
+        return ()
+    return tuple(given.dead_band) if isinstance(given.dead_band, Mapping) else coordinates
+
+
+def _friction_widths(
+    validation: CrossValidation, settings: Processing, fixed: Collection[str]
+) -> dict[str, float]:
+    """Return up to which speed the friction of joints is incomplete. [m/s or rad/s]"""
+    logs = []
+    for log in validation.logs:
+        logs.append(validation.in_efforts(process_log(validation.model, log, settings)))
+    return friction_widths(validation.model, logs, validation.parameters, settings, fixed)
 
 
 def _best_cutoff(candidates: Sequence[Candidate]) -> float:

@@ -91,8 +91,12 @@ class CrossValidation:
             processed = process_log(self.model, log, settings, every=every)
             if processed.periodic:
                 processed = replace(processed, decimation=1)
-            candidates.append(processed.with_gains(self._gains))
+            candidates.append(self.in_efforts(processed))
         return candidates
+
+    def in_efforts(self, log: ProcessedLog) -> ProcessedLog:
+        """Return a processed log with currents turned into efforts by the gains."""
+        return log.with_gains(self._gains)
 
     def is_predicted(self, log: ProcessedLog) -> BoolArray:
         """Return which samples of a candidate are predicted, (t,)."""

@@ -57,7 +57,7 @@ class Processing(Settings):
     dead_band: float | Mapping[str, float] | None = option(
         None,
         "Speed below which the sign of Coulomb friction is in doubt, of all joints or joint=value; "
-        "from the noise by default.",
+        "from noise and friction in the data by default, at least the robot file's friction_width.",
         unit="m/s or rad/s",
         least=0,
     )

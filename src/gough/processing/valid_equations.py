@@ -81,10 +81,11 @@ def dead_bands(
     """Return the dead band of every joint, the widest of several logs. [m/s or rad/s]
 
     `BAND_DEVIATIONS` standard deviations of the motors' velocities in each log, (a,),
-    propagated through the closures to passive joints.
+    propagated through the closures to passive joints; at least the width of friction that
+    the robot file states.
     """
     motors = independent_motor_columns(model)
-    bands = np.zeros(len(model.mechanism.joints))
+    bands = model.mechanism.friction_widths
     for motion, speed in zip(motions, speeds):
         some = slice(None, None, max(1, len(motion) // 50))
         maps = model.kinematics.closure_map(motion.q[some], "actuated")
@@ -160,16 +161,9 @@ def valid_equations(
     valid = np.ones((len(motion), len(model.rows)), bool)
     bands = settings.bands(model.mechanism.coordinates)
     rows_of_joint = rows_with_coulomb(model)
-    motors = []
-    passive = []
-    for k, joint in enumerate(model.mechanism.joints):
-        at_rest = joint.name in (settings.joints_at_rest or ())
-        if at_rest or not model.mechanism.has_coulomb(joint):
-            continue
-        if joint.actuated:
-            motors.append(k)
-        else:
-            passive.append(k)
+    with_friction = joints_with_friction(model, settings)
+    motors = [i for i in with_friction if i in model.actuated]
+    passive = [i for i in with_friction if i not in model.actuated]
     smear = smeared_samples(settings, motion.rate)
     motors_unknown = unknown_signs(
         motion.qd[:, motors],
@@ -183,3 +177,14 @@ def valid_equations(
     for k, joint_unknown in zip([*motors, *passive], unknown.T):
         valid[:, rows_of_joint[k]] &= ~joint_unknown[:, None]
     return valid
+
+
+def joints_with_friction(model: Model, settings: Processing) -> list[int]:
+    """Return the coordinates with Coulomb friction that are not at rest most of the time."""
+    mechanism = model.mechanism
+    at_rest = settings.joints_at_rest or ()
+    joints = []
+    for i, joint in enumerate(mechanism.joints):
+        if mechanism.has_coulomb(joint) and joint.name not in at_rest:
+            joints.append(i)
+    return joints

@@ -112,9 +112,9 @@ class SimulateSettings(Settings):
     lead_in: int = option(1, "Periods run before the first recorded one.", least=0)
     dead_band: float | Sequence[float] | None = option(
         None,
-        "Velocity band in which Coulomb friction grows linearly, of all or of each joint; 0.5 % of "
-        "the largest speeds along the reference by default, wider where the integrator would need "
-        "tiny steps.",
+        "Velocity band in which Coulomb friction grows linearly, of all or of each joint; the "
+        "robot file's friction_width by default, else 0.5 % of the largest speeds along the "
+        "reference, wider where the integrator would need tiny steps.",
         unit="m/s or rad/s",
         above=0,
     )
@@ -384,8 +384,9 @@ def _dead_band(
 ) -> tuple[FloatArray, float]:
     """Return the velocity band of Coulomb friction, (n,), and the rate of friction inside it.
 
-    By default a fraction of the largest speed of each joint along the reference; slow
-    joints get at least a tenth of that of the fastest joint of their kind.
+    By default that of the robot file, else a fraction of the largest speed of each joint
+    along the reference; slow joints get at least a tenth of that of the fastest joint of
+    their kind.
 
     Args:
         motion: The reference.
@@ -402,8 +403,13 @@ def _dead_band(
         if kind.any():
             slowest = max(0.1 * speed[kind].max(), 1e-2)
             band[kind] = RELATIVE_DEAD_BAND * np.maximum(speed[kind], slowest)
+    known = model.mechanism.friction_widths
+    band = np.where(known > 0, known, band)
     rate = friction_rate(model, values, load, band, poses)
     widening = max(1.0, rate / (FRICTION_STEP_LIMIT * MAX_STEPS_PER_SECOND))
+    if (known > 0).any() and widening > 1:
+        band = np.where(known > 0, band, widening * band)
+        return band, friction_rate(model, values, load, band, poses)
     return widening * band, rate / widening
 
 

@@ -1,0 +1,251 @@
+"""Widths of friction near zero speed: up to which speed a joint has less than its Coulomb friction.
+
+Coulomb friction does not jump where a velocity changes sign. It takes a range of speeds, its
+width, and within one sample before and after the reversal the recorded effort holds both
+signs. Samples inside the width bias the friction of the joint and what is correlated with
+it, most where the friction of a passive joint acts on all equations.
+
+The width is found from the data. For joint j and a range of speeds b the column
+
+    d_jb = E_j sign(qd_j) [speed in range b]
+
+has a coefficient of zero where friction is complete, and a negative one where some of it is
+missing. Ranges double from the speed below which there are two samples for each reversal.
+Only valid equations count: those of a motor begin outside of its exclusion window. From
+the lowest range upwards the coefficient is tested given all columns of the regressor, and
+the width is the upper end of the last range with missing friction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gough.core.arrays import TINY, FloatArray
+from gough.core.names import Parameter
+from gough.core.parameters import BaseParameters
+from gough.engine import Model
+from gough.fitting.block_builder import block_statistics
+from gough.fitting.block_statistics import BlockStatistics
+from gough.fitting.cross_validation import weighted_fit
+from gough.fitting.regression import Regression
+from gough.processing.decimation import decimated
+from gough.processing.processed_log import ProcessedLog
+from gough.processing.regressions import REGRESSOR_SAMPLES, blocks_of_regression
+from gough.processing.settings import Processing
+from gough.processing.valid_equations import joints_with_friction, rows_with_coulomb
+
+WIDTH_RANGES = 4  # tested, each twice as far as the last
+SAMPLES_PER_REVERSAL = 2  # in the lowest range
+# Deviations by which a coefficient has to be below zero: 1 in 20 by chance
+MISSING_FRICTION_DEVIATIONS = 1.64
+SAME_SPEED_RATIO = 1e-9  # joints whose speeds differ by less, relative to the largest, move alike
+# A column of which less than this fraction is independent of the regressor is not tested
+MIN_INDEPENDENT_FRACTION = 1e-3
+# Smallest fraction of the valid equations of a row that widths may leave
+MIN_WIDTH_VALID_FRACTION = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _SpeedRanges:
+    """Joints that move alike, and the ranges of speed in which their friction is tested."""
+
+    joints: tuple[int, ...]  # coordinates with the same speed
+    edges: FloatArray  # ends of the ranges, rising from zero, (ranges + 1,) [m/s or rad/s]
+
+    def columns(self, model: Model, log: ProcessedLog, samples: slice) -> FloatArray:
+        """Return the column of each range at some samples of a log, (t, r, ranges)."""
+        maps = model.kinematics.closure_map(log.motion.q[samples])
+        velocity = log.motion.qd[samples]
+        lever = np.zeros((len(maps), maps.shape[2]))
+        for joint in self.joints:
+            lever += maps[:, joint] * np.sign(velocity[:, joint, None])
+        number = np.searchsorted(self.edges, np.abs(velocity[:, self.joints[0]]), side="right") - 1
+        in_range = number[:, None] == np.arange(len(self.edges) - 1)
+        return np.asarray(lever[:, :, None] * in_range[:, None, :])
+
+
+def friction_widths(
+    model: Model,
+    logs: Sequence[ProcessedLog],
+    parameters: BaseParameters | Sequence[str],
+    settings: Processing,
+    fixed: Collection[str] = (),
+) -> dict[str, float]:
+    """Return the width of friction of each joint where the data show one. [m/s or rad/s]
+
+    Args:
+        logs: Processed with the settings, at all samples, in efforts.
+        parameters: Columns of the regressor.
+        settings: With dead bands and the exclusion window.
+        fixed: Joints whose dead band is given.
+    """
+    groups = _groups_of_joints(model, logs, settings, fixed)
+    if not groups:
+        return {}
+    statistics = _with_range_columns(model, logs, parameters, groups)
+    test = _MissingFriction(statistics, len(groups))
+    widths: dict[str, float] = {}
+    untested = list(range(len(groups)))
+    for k in range(WIDTH_RANGES):
+        incomplete = [g for g in untested if test.is_missing(g, k)]
+        wider = dict(widths)
+        for g in incomplete:
+            for joint in groups[g].joints:
+                wider[model.mechanism.coordinates[joint]] = float(groups[g].edges[k + 1])
+        if not incomplete or not _leaves_enough(logs, settings, wider):
+            break
+        test.include([(g, k) for g in incomplete])
+        widths = wider
+        untested = incomplete
+    return widths
+
+
+def with_widths(settings: Processing, widths: Mapping[str, float]) -> Processing:
+    """Return settings whose dead bands are at least as wide as the friction is. [m/s or rad/s]"""
+    bands = settings.dead_band
+    assert isinstance(bands, Mapping)
+    wider = dict(bands)
+    for name, width in widths.items():
+        wider[name] = max(wider.get(name, 0.0), width)
+    return replace(settings, dead_band=wider)
+
+
+def _groups_of_joints(
+    model: Model, logs: Sequence[ProcessedLog], settings: Processing, fixed: Collection[str]
+) -> list[_SpeedRanges]:
+    """Return the joints with friction that reverse, those that move alike together."""
+    velocity = np.concatenate([log.motion.qd for log in logs])
+    reversals = np.zeros(velocity.shape[1], np.int64)
+    for log in logs:
+        negative = np.signbit(log.motion.qd)
+        reversals += (negative[1:] != negative[:-1]).sum(axis=0)
+    groups: list[list[int]] = []
+    for joint in joints_with_friction(model, settings):
+        if model.mechanism.coordinates[joint] in fixed or not reversals[joint]:
+            continue
+        for group in groups:
+            if _move_alike(velocity[:, joint], velocity[:, group[0]]):
+                group.append(joint)
+                break
+        else:
+            groups.append([joint])
+    ranges = []
+    valid = np.concatenate([log.valid for log in logs])
+    rows_of_joint = rows_with_coulomb(model)
+    for group in groups:
+        used = valid[:, rows_of_joint[group[0]]].any(axis=1)
+        speed = np.abs(velocity[used, group[0]])
+        if not len(speed):
+            continue
+        n_lowest = min(SAMPLES_PER_REVERSAL * reversals[group[0]], len(speed) - 1)
+        lowest = float(np.partition(speed, n_lowest)[n_lowest])
+        doubled = lowest * 2.0 ** np.arange(WIDTH_RANGES)
+        ranges.append(_SpeedRanges(joints=tuple(group), edges=np.concatenate([[0.0], doubled])))
+    return ranges
+
+
+def _move_alike(first: FloatArray, second: FloatArray) -> bool:
+    """Tell whether two velocities have the same magnitude at all times."""
+    difference = np.abs(np.abs(first) - np.abs(second)).max()
+    return bool(difference <= SAME_SPEED_RATIO * np.abs(first).max())
+
+
+def _leaves_enough(
+    logs: Sequence[ProcessedLog], settings: Processing, widths: dict[str, float]
+) -> bool:
+    """Tell whether enough equations of each row are valid with widths of friction."""
+    before = np.concatenate([log.valid for log in logs]).mean(axis=0)
+    wider = with_widths(settings, widths)
+    after = np.concatenate([log.valid_at(wider) for log in logs]).mean(axis=0)
+    return bool((after >= MIN_WIDTH_VALID_FRACTION * before).all())
+
+
+def _with_range_columns(
+    model: Model,
+    logs: Sequence[ProcessedLog],
+    parameters: BaseParameters | Sequence[str],
+    groups: Sequence[_SpeedRanges],
+) -> BlockStatistics:
+    """Return the statistics of the regressor with the columns of all ranges behind it."""
+
+    def blocks() -> Iterator[Regression]:
+        for number, log in enumerate(logs):
+            extended = _extended_blocks(model, log, parameters, groups)
+            for block in decimated(extended, log.decimation, periodic=log.periodic):
+                yield replace(block, recording=np.full(len(block), number), group=None)
+
+    return block_statistics(blocks())
+
+
+def _extended_blocks(
+    model: Model,
+    log: ProcessedLog,
+    parameters: BaseParameters | Sequence[str],
+    groups: Sequence[_SpeedRanges],
+) -> Iterator[Regression]:
+    """Yield blocks of the regression of a log with the columns of all ranges."""
+    start = 0
+    names = [Parameter(f"range{k}") for k in range(len(groups) * WIDTH_RANGES)]
+    for block in blocks_of_regression(model, log, parameters, REGRESSOR_SAMPLES):
+        samples = slice(start, start + len(block))
+        start += len(block)
+        columns = [group.columns(model, log, samples) for group in groups]
+        yield replace(
+            block,
+            regressor=np.concatenate([block.regressor, *columns], axis=2),
+            parameters=(*block.parameters, *names),
+            units=(*block.units, *("1" for _ in names)),
+            replicates=None,
+        )
+
+
+class _MissingFriction:
+    """Tests of the columns of ranges given the regressor and the ranges that were included."""
+
+    def __init__(self, statistics: BlockStatistics, n_groups: int) -> None:
+        n_parameters = len(statistics.parameters) - n_groups * WIDTH_RANGES
+        regressor = statistics.select(statistics.parameters[:n_parameters])
+        weights = weighted_fit(regressor).weights
+        factors = statistics.block_factors * np.sqrt(weights)[:, None, None]
+        self._block = np.repeat(np.arange(len(factors)), factors.shape[1] * factors.shape[2])
+        stacked = factors.reshape(-1, factors.shape[3])
+        self._known = stacked[:, :n_parameters]
+        shape = (len(stacked), n_groups, WIDTH_RANGES)
+        self._ranges = stacked[:, n_parameters:-1].reshape(shape)
+        self._effort = stacked[:, -1]
+        self._n_equations = int(statistics.n_valid.sum())
+        self._project()
+
+    def _project(self) -> None:
+        """Find an orthonormal basis of the known columns, and the residual of the effort."""
+        scale = np.maximum(np.linalg.norm(self._known, axis=0), TINY)
+        basis, values, _ = np.linalg.svd(self._known / scale, full_matrices=False)
+        self._basis = basis[:, values > 1e-10 * values.max(initial=TINY)]
+        self._residual = self._without_known(self._effort)
+
+    def _without_known(self, column: FloatArray) -> FloatArray:
+        return np.asarray(column - self._basis @ (self._basis.T @ column))
+
+    def include(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Treat the columns of some ranges as known from now on."""
+        columns = [self._ranges[:, g, k] for g, k in ranges]
+        self._known = np.column_stack([self._known, *columns])
+        self._project()
+
+    def is_missing(self, group: int, number: int) -> bool:
+        """Tell whether friction is missing in a range, beyond noise and scatter of blocks."""
+        column = self._ranges[:, group, number]
+        independent = self._without_known(column)
+        square = float(independent @ independent)
+        if square <= MIN_INDEPENDENT_FRACTION * float(column @ column) + TINY:
+            return False
+        products = independent * self._residual
+        score = float(products.sum())
+        freedom = max(self._n_equations - self._basis.shape[1], 1)
+        noise = float(self._residual @ self._residual) / freedom
+        by_block = np.bincount(self._block, products)
+        deviation = np.sqrt(max(noise * square, float((by_block**2).sum())))
+        return bool(score < -MISSING_FRICTION_DEVIATIONS * deviation)
