@@ -1,10 +1,11 @@
 """Do 95 % intervals hold the truth 95 % of the time, on virtual robots with defaults everywhere?
 
-    python benchmarks/coverage.py [--workers N] [bundled] [orthoglide] [delta] [closed_loop]
-    [robot ...] [--small]
+    python benchmarks/coverage.py [--workers N] [bundled] [widths] [orthoglide] [delta]
+    [closed_loop] [robot ...] [--small]
 
 `bundled`: every bundled robot with mass, designed trajectory, six periods, Gauss-Markov, ten
-noises. `orthoglide`: 3 s without and 3 s with a payload, currents only, 24 noises: drive gains.
+noises. `widths`: the same with friction of the plant that is complete from 0.3 and 5 times the usual
+speed on, which the robot file does not say. `orthoglide`: 3 s without and 3 s with a payload, currents only, 24 noises: drive gains.
 `delta`: one effort wrong by up to 15 %: samples used and error on another log. `closed_loop`:
 PaLiDA's own position noise fed back by a PID of 10 Hz, 20 noises. What is short of 95 % is bias:
 filtered positions, friction about zero velocity.
@@ -37,6 +38,7 @@ from measured_feedback import MeasuredFeedback
 ROBOTS = (
     ("five_bar", False),
     ("h4", False),
+    ("orthoglide", False),
     ("redundant", False),
     ("delta", False),
     ("palida", True),
@@ -45,18 +47,28 @@ ROBOTS = (
     ("serial6", False),
 )
 NOISES = 10
+FRICTION_WIDTHS = (0.3, 5.0)  # of the plant, times the usual ones
 WORKERS = 1  # processes; the table is the same with any number of them
 Row = tuple[str, str, str, str]
 
 
-def coverage(name: str, *, tied: bool = False, noises: int = NOISES) -> Row:
+def coverage(
+    name: str, *, tied: bool = False, noises: int = NOISES, friction_width: float = 1.0
+) -> Row:
     """Return a robot's row: share of the intervals that hold, mean error and scatter of the errors
     in sigmas.
     """
-    options = {"robots": [name], "seeds": noises, "tie_legs": tied, "workers": WORKERS}
+    options = {
+        "robots": [name],
+        "seeds": noises,
+        "tie_legs": tied,
+        "friction_width": friction_width,
+        "workers": WORKERS,
+    }
     (found,) = run_step("trials", options).facts["trials"]
+    width = "" if friction_width == 1 else f", friction {friction_width:g} times as wide"
     return (
-        f"{name}{', legs tied' if tied else ''}, {found['parameters']} parameters",
+        f"{name}{', legs tied' if tied else ''}{width}, {found['parameters']} parameters",
         f"{100 * found['hold']:.1f} % hold",
         f"bias {found['bias']:.2f} sigma",
         f"scatter {found['scatter']:.2f} sigma",
@@ -67,6 +79,13 @@ def bundled(noises: int = NOISES, robots: Sequence[tuple[str, bool]] = ROBOTS) -
     """Every bundled robot."""
     for name, tied in robots:
         yield coverage(name, tied=tied, noises=noises)
+
+
+def widths(noises: int = NOISES, robots: Sequence[tuple[str, bool]] = ROBOTS) -> Iterator[Row]:
+    """Every bundled robot with widths of friction that the robot file does not state."""
+    for name, tied in robots:
+        for friction_width in FRICTION_WIDTHS:
+            yield coverage(name, tied=tied, noises=noises, friction_width=friction_width)
 
 
 def gain_errors(seeds: int, iterations: int = 300) -> tuple[list[str], FloatArray, FloatArray]:
@@ -204,12 +223,19 @@ def closed_loop(seeds: int = 20, robot: str = "palida") -> Iterator[Row]:
         )
 
 
-CASES = {"bundled": bundled, "orthoglide": orthoglide, "delta": delta, "closed_loop": closed_loop}
+CASES = {
+    "bundled": bundled,
+    "widths": widths,
+    "orthoglide": orthoglide,
+    "delta": delta,
+    "closed_loop": closed_loop,
+}
 
 
 def small_rows() -> Iterator[Row]:
     """All cases with two noises, on the smallest robot where there is a choice."""
     yield from bundled(2, ROBOTS[:1])
+    yield coverage(ROBOTS[0][0], noises=2, friction_width=FRICTION_WIDTHS[-1])
     yield from orthoglide(1, iterations=3)
     yield from delta((1.0,), "five_bar")
     yield from closed_loop(1, "five_bar")

@@ -51,6 +51,11 @@ class MonteCarloSettings(Settings):
     )
     designs: int = option(1, "Designed trajectories.", least=1)
     periods: int = option(6, "Periods of each log.", least=2)
+    friction_width: float = option(
+        1.0,
+        "Speed up to which friction of the virtual robot grows, times the usual one.",
+        above=0,
+    )
     tie_legs: bool = option(False, TIE_LEGS)
     estimator: str = option("gm", "Estimator to use.", choices=lambda: tuple(ESTIMATORS))
     work: WorkSettings = nested(WorkSettings)
@@ -66,6 +71,7 @@ class MonteCarloRun(NamedTuple):
     periods: int
     estimator: str
     seed: int
+    friction_width: float = 1.0  # times the usual one
 
 
 class TrueAndEstimated(NamedTuple):
@@ -131,7 +137,9 @@ def truth_table(robot: str, estimate: Estimate, tie_legs: bool) -> list[TrueAndE
 
 
 @lru_cache(maxsize=8)
-def _simulated(robot: str, tied: bool, design_number: int, periods: int) -> Simulation:
+def _simulated(
+    robot: str, tied: bool, design_number: int, periods: int, friction_width: float
+) -> Simulation:
     """Return the motion of a robot along a designed trajectory, once for each process."""
     model = as_model(robot)
     plan = design(
@@ -141,7 +149,11 @@ def _simulated(robot: str, tied: bool, design_number: int, periods: int) -> Simu
         seed=design_number,
         tie_legs=tied,
     )
-    return simulate(model, plan.trajectory, periods=periods)
+    simulation = simulate(model, plan.trajectory, periods=periods)
+    if friction_width == 1:
+        return simulation
+    widths = (friction_width * simulation.dead_band).tolist()
+    return simulate(model, plan.trajectory, periods=periods, dead_band=widths)
 
 
 def outcome_of(run: MonteCarloRun) -> FloatArray:
@@ -151,7 +163,7 @@ def outcome_of(run: MonteCarloRun) -> FloatArray:
         Error of each parameter in standard errors, and 1 where its 95 % interval contains
         the truth, (2, p).
     """
-    simulation = _simulated(run.robot, run.tied, run.design, run.periods)
+    simulation = _simulated(run.robot, run.tied, run.design, run.periods, run.friction_width)
     usual = simulation.model.mechanism.noise
     noise = replace(
         usual,
@@ -219,6 +231,7 @@ def _all_runs(robots: Sequence[str], settings: MonteCarloSettings) -> list[Monte
                         periods=settings.periods,
                         estimator=settings.estimator,
                         seed=seed,
+                        friction_width=settings.friction_width,
                     )
                     runs.append(run)
     return runs
