@@ -132,7 +132,7 @@ class Validation(Record):
             "rms error",
             "of effort",
             "of all samples",
-            "counts",
+            "valid",
             "white?",
             "unit",
         ]
