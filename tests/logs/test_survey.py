@@ -74,6 +74,24 @@ def test_the_motion_may_object_to_numbers_but_not_overrule_them(tmp_path) -> Non
         read_recording(path, described(tmp_path, found.description()))
 
 
+@pytest.mark.parametrize(
+    ("position", "effort"),
+    [
+        ("Achsen.Achse{}.fIstposition [°]", "Achsen.Achse{}.nIstmoment [‰]"),
+        ("MAIN.fbAxis{}.fActPos [deg]", "MAIN.fbAxis{}.iActTorque [%]"),
+        ("Achse{}.Istwinkel [°]", "Achse{}.Auslastung [%]"),
+    ],
+)
+def test_names_of_german_controllers_and_prefixes_of_types_are_understood(
+    position: str, effort: str, tmp_path
+) -> None:
+    names = [pattern.format(k) for pattern in (position, effort) for k in (1, 2)]
+    path = table(tmp_path, ",".join(["Time [s]", *names]), TIME, *POSITION.T, *(100 * EFFORT.T))
+    found = survey(path, MOTORS)
+    assert [column for column, _ in found.proposal["position"]] == names[:2]
+    assert [column for column, _ in found.proposal["current"]] == names[2:]
+
+
 def test_all_joints_get_the_same_kind_of_signal(tmp_path) -> None:
     """A 7-axis log whose efforts look alike."""
     rng = np.random.default_rng(0)
@@ -211,3 +229,27 @@ def test_quoted_cells_may_hold_the_delimiter(tmp_path) -> None:
 def test_a_column_of_no_values_is_proposed_for_nothing(tmp_path) -> None:
     path = write_bag(tmp_path, TIME, JOINTS, POSITION, np.full_like(EFFORT, np.nan))
     assert "effort" not in survey(path, MOTORS).proposal
+
+
+@pytest.mark.parametrize("late", [0.0, 0.1])
+def test_signals_with_clocks_of_their_own_are_cut_only_where_they_do_not_overlap(
+    late: float, tmp_path
+) -> None:
+    text = """format = 1
+joints = ["left.motor", "right.motor"]
+[time]
+columns = ["t"]
+units = ["s"]
+[position]
+columns = ["q1", "q2"]
+units = ["rad", "rad"]
+[effort]
+columns = ["m1", "m2"]
+units = ["N m", "N m"]
+[effort.time]
+columns = ["u"]
+units = ["s"]
+"""
+    path = table(tmp_path, "t,q1,q2,u,m1,m2", TIME, *POSITION.T, TIME + late, *EFFORT.T)
+    rules = [notice.rule for notice in read_recording(path, described(tmp_path, text)).notices]
+    assert ("overlap" in rules) == (late > 0)

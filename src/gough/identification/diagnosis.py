@@ -210,14 +210,19 @@ class Diagnosis(Record):
             "notices": [notice.to_dict() for notice in self.notices],
         }
 
-    def summary(self) -> str:
-        """Return the diagnosis as plain text: faults first, then what is not detectable."""
+    def summary(self, *, notices: bool = True) -> str:
+        """Return the diagnosis as plain text: faults first, then what is not detectable.
+
+        Args:
+            notices: Whether notices are included; a result lists them with its own.
+        """
         lines = [self.headline]
         if self.faults:
             lines += [self._fault_table(), ""]
         for k, fault in enumerate(self.faults, start=1):
             lines.append(f"  {k}. {fault.sentence}")
-        lines += notice_lines(self.notices)
+        if notices:
+            lines += notice_lines(self.notices)
         hidden: dict[str, list[str]] = {}
         for limit in self.invisible:
             hidden.setdefault(limit.name, []).append(limit.place)

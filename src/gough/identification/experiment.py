@@ -433,7 +433,8 @@ def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[
             raise InvalidRecording(
                 f"the log holds currents but the drive gain of '{name}' is not known; give 'gain' "
                 "in the robot file, or identify the gains from an unloaded log and one with a "
-                "weighed payload"
+                "weighed payload; if the column is a fraction of the rated torque (% or ‰), rename "
+                "its table in the description to [effort] and add `rated` and `ratio`"
             )
         if not gain_by_motor[name] > 0:
             raise InvalidInput(

@@ -428,7 +428,7 @@ class Identification(Record):
         """Return the result as plain text, headline and notices first."""
         lines = [self.headline, *notice_lines(self.notices)]
         if self.diagnosis is not None:
-            lines += ["", self.diagnosis.summary()]
+            lines += ["", self.diagnosis.summary(notices=False)]
         lines += ["", self.estimate.summary(notices=False)]
         if self.relative_all:
             errors = [f"{row} {100 * e:.3g} %" for row, e in self.relative_all.items()]

@@ -22,7 +22,8 @@ SIGNAL_PATTERNS = {
     r"|seq\w*|index",
     "velocity": r"vel\w*|speed|qd|dq|qp|rpm|geschw\w*|drehzahl|omega",
     "current": r"cur\w*|amps?|i[aq]?|drv\w*|strom\w*",
-    "effort": r"eff\w*|torques?|trq\w*|tau|forces?|frc\w*|moments?|mom|drehmoment\w*|kraft",
+    "effort": r"eff\w*|torques?|trq\w*|tau|forces?|frc\w*|moments?|mom|drehmoment\w*"
+    r"|kraft",
     "position": r"pos\w*|q|angles?|enc\w*|theta|lage\w*|winkel\w*|joints?|axis|achse",
 }
 COMMAND_PATTERN = r"ref\w*|set\w*|cmd\w*|command\w*|desired|target\w*|goal|action|soll\w*|d"
@@ -31,6 +32,10 @@ MEASURED_PATTERN = r"meas\w*|act\w*|ist\w*|raw"  # words of signals that are the
 DERIVED_PATTERN = (
     r"con|fric\w*|grav\w*|sm|smooth\w*|filt\w*|mean|avg|est\w*|model\w*|max|min|ff|sim\w*"
 )
+# German words such as Istmoment and Sollposition begin with `actual` or `commanded`.
+GERMAN_PREFIX = r"\b(ist|soll)(?=[^\W\d_]{3})"
+# A letter that programs of controllers begin names with, for the type: fActPos, nActTorque.
+TYPE_PREFIX = r"(?<![A-Za-z])[bdfilnruw]{1,2}(?=[A-Z][a-z])"
 MIN_EXPLAINED_SAMPLES = 50  # to compare an effort with a motion
 # Fractions of an effort that the motion of the joint it is proposed for explains at most, and
 # another one at least, for the data to object.
@@ -50,19 +55,26 @@ def tokens(name: str) -> list[str]:
     """Return words and numbers of a name in lower case, without what is in brackets."""
     text = re.sub(r"[\[(].*?[\])]", " ", name)
     text = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
-    return re.findall(r"[^\W\d_]+|\d+", text.lower())
+    text = re.sub(GERMAN_PREFIX, r"\1 ", text.lower())
+    return re.findall(r"[^\W\d_]+|\d+", text)
 
 
 def signal_kind(name: str) -> tuple[str, bool]:
     """Return the kind of signal that a name means, "" if none, and whether it was commanded."""
-    words = [token for token in tokens(name) if not token.isdigit()]
-    kind = ""
-    for candidate, pattern in SIGNAL_PATTERNS.items():
-        if any(re.fullmatch(pattern, word) for word in words):
-            kind = candidate
-            break
+    plain_name = re.sub(TYPE_PREFIX, "", name)
+    kind = _kind_of_words(plain_name) or _kind_of_words(name)
+    words = tokens(plain_name)
     commanded = any(re.fullmatch(COMMAND_PATTERN, word) for word in words)
     return kind, commanded and kind != "extra"
+
+
+def _kind_of_words(name: str) -> str:
+    """Return the first kind of signal that a word of a name means, "" if none."""
+    words = [token for token in tokens(name) if not token.isdigit()]
+    for kind, pattern in SIGNAL_PATTERNS.items():
+        if any(re.fullmatch(pattern, word) for word in words):
+            return kind
+    return ""
 
 
 def choose_family(names: Sequence[str], joints: Sequence[str]) -> Family | None:

@@ -227,6 +227,10 @@ def _clock_notices(sampled: Sequence[_Sampled], source: str) -> list[Notice]:
     if len(clocks) > 1:
         start = max(signal.clock[0] for signal in clocks)
         end = min(signal.clock[-1] for signal in clocks)
+        begins_earlier = any(signal.clock[0] < start for signal in clocks)
+        ends_later = any(signal.clock[-1] > end for signal in clocks)
+        if not begins_earlier and not ends_later:
+            return notices
         notices.append(
             log_notice(
                 "overlap",

@@ -597,6 +597,9 @@ def _kind(name: str, unit: str) -> str:
         return "reference"
     if kind == "velocity" and (commanded or dimension == "none"):
         return ""
+    fraction = dimension == "none" and unit != "1"
+    if kind == "position" and fraction:  # of an axis: its load
+        return "current"
     if kind == "effort" and dimension == "none":  # a fraction of a rated torque
         return "current"
     return kind

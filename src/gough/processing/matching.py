@@ -184,7 +184,8 @@ def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Record
         recording,
         "period",
         f"the motion repeats every {seconds:.4g} s although no period is stated",
-        "state it: periods are then averaged, and noise is separated from motion",
+        f'write period = "{seconds:.4g} s" into the description of the log, or use '
+        "`repeats='found'`: periods are then averaged, and noise is separated from motion",
         seconds=seconds,
     )
 
