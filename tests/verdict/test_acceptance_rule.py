@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gough.fitting.acceptance import FAMILY_WISE_ERROR
 from gough.verdict.acceptance import (
     EQUAL_GAIN,
-    FAMILY_WISE_CHANCE,
     MIN_BLOCKS,
     Baseline,
     Gain,
@@ -268,7 +268,7 @@ def test_one_block_shows_nothing() -> None:
 
 @pytest.mark.parametrize(("trials", "n_blocks"), [(1, 6), (100, 16), (3000, 48)])
 def test_the_threshold_is_students_with_bonferronis_correction(trials: int, n_blocks: int) -> None:
-    expected = stats.t.isf(FAMILY_WISE_CHANCE / trials, n_blocks - 1)
+    expected = stats.t.isf(FAMILY_WISE_ERROR / trials, n_blocks - 1)
     assert threshold(trials, n_blocks) == pytest.approx(expected)
 
 
@@ -299,7 +299,7 @@ def test_on_pure_noise_nothing_at_all_is_accepted() -> None:
             if baseline.gain(sums, columns, scope, n_candidates).significant:
                 accepted += 1
                 break
-    assert accepted <= stats.binom.ppf(0.999, n_trials, FAMILY_WISE_CHANCE)
+    assert accepted <= stats.binom.ppf(0.999, n_trials, FAMILY_WISE_ERROR)
 
 
 # -- scopes and logs

@@ -20,6 +20,15 @@ from gough.core.statistics import student_quantile
 FAMILY_WISE_ERROR = 0.01
 
 
+def required_t(n_tried: int, n_blocks: int) -> float:
+    """Return the Student quantile that the t of the best of several explanations has to exceed.
+
+    Corrected by Bonferroni for the number of explanations.
+    """
+    chance = FAMILY_WISE_ERROR / max(n_tried, 1)
+    return float(student_quantile(1 - chance, n_blocks - 1))
+
+
 class GainTest(NamedTuple):
     """The gain of an explanation against what chance may give."""
 
@@ -55,9 +64,8 @@ def gain_test(without: FloatArray, with_explanation: FloatArray, n_tried: int) -
     influence = 0.5 * fractions.mean(axis=1)  # sums to zero
     variance = float(influence @ influence) * n_blocks / (n_blocks - 1)
     standard_error = np.sqrt(variance * _correlation_inflation(influence))
-    probability = 1 - FAMILY_WISE_ERROR / max(n_tried, 1)
-    required_t = float(student_quantile(probability, n_blocks - 1))
-    return GainTest(gain, float(gain / max(standard_error, TINY)), required_t)
+    t = float(gain / max(standard_error, TINY))
+    return GainTest(gain, t, required_t(n_tried, n_blocks))
 
 
 def _correlation_inflation(influence: FloatArray) -> float:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
-from gough.core.statistics import student_quantile
+from gough.fitting.acceptance import required_t
 from gough.verdict.blocks import (
     MIN_BLOCK_EQUATIONS,
     BlockSums,
@@ -28,7 +28,6 @@ from gough.verdict.blocks import (
     cross_validate,
 )
 
-FAMILY_WISE_CHANCE = 0.01  # that anything at all is named on clean logs
 MIN_BLOCKS = 6  # of a scope, below which nothing can be accepted
 MIN_DISCRETE_BLOCKS = 10  # for a sign, a channel, a unit
 MATERIAL_EFFORT_CHANGE = 0.005  # change of an effort over its rms
@@ -133,7 +132,7 @@ def threshold(trials: int, n_blocks: int) -> float:
     """Return the Student quantile for so many trials and blocks; infinite below `MIN_BLOCKS`."""
     if n_blocks < MIN_BLOCKS:
         return float("inf")
-    return float(student_quantile(1 - FAMILY_WISE_CHANCE / max(trials, 1), n_blocks - 1))
+    return required_t(trials, n_blocks)
 
 
 def relative_error(validation: CrossValidation, power: FloatArray, folds: BoolArray) -> float:

@@ -8,9 +8,9 @@ import numpy as np
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.statistics import student_tail
+from gough.fitting.acceptance import FAMILY_WISE_ERROR
 from gough.identification.diagnosis import NamedFault
 from gough.processing import ProcessedLog
-from gough.verdict.acceptance import FAMILY_WISE_CHANCE
 
 MIN_PERIODS = 4  # for a trend over periods
 MIN_DRIFT = 0.01  # change of an effort over a log that matters
@@ -25,10 +25,7 @@ def drifting_efforts(processed: Sequence[ProcessedLog]) -> list[NamedFault]:
         names = log.model.mechanism.actuated
         for k, name in enumerate(names):
             change, std, chance = _trend(log.repetitions[:, :, k])
-            if (
-                chance * len(names) * len(processed) < FAMILY_WISE_CHANCE
-                and abs(change) > MIN_DRIFT
-            ):
+            if chance * len(names) * len(processed) < FAMILY_WISE_ERROR and abs(change) > MIN_DRIFT:
                 faults.append(_fault(log.source, name, change, std))
     return faults
 
