@@ -202,7 +202,7 @@ def constant_definitions(files: list[Path]) -> dict[str, list[str]]:
 def traced_walk() -> dict[str, float]:
     """Count functions and files that a log of the five-bar passes from its file to the result.
 
-    The robot is compiled before.
+    The robot is compiled and its base parameters are known before.
     """
     model = gough.Model(gough.load_robot("five_bar"))
     task = model.mechanism.task

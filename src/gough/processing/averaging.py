@@ -46,6 +46,9 @@ class PeriodAverage(Record):
     position_covariance: FloatArray  # (a, a)
     effort_covariance: FloatArray  # (a, a)
     cross_covariance: FloatArray  # position i with effort j, (a, a)
+    # variance of rounding of positions that averaging does not reduce, (a,) [m2 or rad2]
+    rounding_variance: FloatArray
+    effort_rounding_variance: FloatArray  # the same of efforts or currents, (a,)
     notices: tuple[Notice, ...] = ()  # about periods unlike the others
 
     def __len__(self) -> int:
@@ -75,17 +78,6 @@ class PeriodAverage(Record):
     def effort_periods(self) -> FloatArray:
         """Efforts or currents of each period, a view, (Nm, N, a)."""
         return self.recording.periods(signal_of(self.recording))
-
-    @property
-    def rounding_variance(self) -> FloatArray:
-        """Variance of rounding of positions that averaging does not reduce, (a,). [m2 or rad2]"""
-        return _repeated_rounding(self.recording.position, self.position_covariance)
-
-    @property
-    def effort_rounding_variance(self) -> FloatArray:
-        """Variance of rounding of efforts or currents that averaging does not reduce, (a,)."""
-        signal = getattr(self.recording, signal_of(self.recording))
-        return _repeated_rounding(signal, self.effort_covariance)
 
     @property
     def mean_effort_covariance(self) -> FloatArray:
@@ -136,13 +128,17 @@ def average_periods(recording: Recording) -> PeriodAverage:
         scatter[k] = np.sqrt(np.mean(deviation**2, axis=0))
     channels = [f"{joint}.position" for joint in recording.joints]
     channels += [f"{joint}.{signal}" for joint in recording.joints]
+    position_covariance = covariance[:a, :a]
+    effort_covariance = covariance[a:, a:]
     return PeriodAverage(
         recording=recording,
         position=mean_position,
         effort=mean_effort,
-        position_covariance=covariance[:a, :a],
-        effort_covariance=covariance[a:, a:],
+        position_covariance=position_covariance,
+        effort_covariance=effort_covariance,
         cross_covariance=covariance[:a, a:],
+        rounding_variance=_repeated_rounding(recording.position, position_covariance),
+        effort_rounding_variance=_repeated_rounding(getattr(recording, signal), effort_covariance),
         notices=_odd_periods(scatter, channels),
     )
 

@@ -159,7 +159,7 @@ class ProcessedLog(Record):
         """Return which equations of these samples are valid with other settings, (t, r)."""
         reach = settings.reach(self.motion.rate)
         valid = valid_equations(self.model, self.motion, settings, reach, periodic=self.periodic)
-        return _measured_equations(valid, self.measured)
+        return valid if self.measured is None else valid & self.measured[:, None]
 
     @property
     def velocity_noise(self) -> FloatArray:
@@ -343,7 +343,10 @@ def _process_block(
         payload=recording.payload,
         channels={name: signal[samples] for name, signal in channels.items()},
     )
-    measured = None if recording.measured is None else recording.measured[samples]
+    measured = None
+    if recording.measured is not None:
+        measured = recording.measured[samples]
+        valid = valid & measured[:, None]
     numbers = samples + block.first
     period = recording.period_samples
     if period is not None and block.log_samples < 2 * period:
@@ -354,7 +357,7 @@ def _process_block(
         effort=_thinned_effort(recording, kept),
         current=recording.effort is None,
         sample=numbers,
-        valid=_measured_equations(valid, measured),
+        valid=valid,
         measured=measured,
         dead_band=bands,
         settings=settings,
@@ -370,11 +373,6 @@ def _process_block(
         matched=block.matched,
     )
     return _ProcessedBlock(log, next_pose, state)
-
-
-def _measured_equations(valid: BoolArray, measured: BoolArray | None) -> BoolArray:
-    """Return the valid equations of samples that were measured, (t, r)."""
-    return valid if measured is None else valid & measured[:, None]
 
 
 def _closed_motion(
