@@ -23,7 +23,6 @@ from gough.fitting.least_squares import GaussMarkov, WeightedLeastSquares
 from gough.fitting.physical_consistency import PhysicalEstimate
 from gough.fitting.problem import (
     BodyProblem,
-    Estimator,
     LinearProblem,
     PeriodicProblem,
     SimulationProblem,
@@ -141,8 +140,7 @@ def fit_logs(
         name, choice_notices = choose_estimator(problem, ESTIMATORS)
         settings = replace(settings, estimator=name)
         estimators = {name: ESTIMATORS[name]}
-    selector = selection_estimator(settings.estimator, estimators)
-    problem, elimination = _essential(problem, selector, settings, prepared.held_out)
+    problem, elimination = _essential(problem, estimators, settings, prepared.held_out)
     run = EstimatorRun()
     run.run(estimators, {LinearProblem: lambda: problem, GainProblem: lambda: problem})
     experiment, held_out_logs = _in_efforts(prepared, logs, run, settings, gains)
@@ -158,7 +156,7 @@ def fit_logs(
         },
     )
     report(0.8)
-    structures = _compare_structures(experiment, held_out_logs, selector, settings)
+    structures = _compare_structures(experiment, held_out_logs, estimators, settings)
     report(0.9)
 
     fitted = _validate(experiment, held_out_logs, run, settings)
@@ -234,7 +232,7 @@ def _process_held_out(
 
 def _essential(
     problem: Any,
-    estimator: Estimator,
+    estimators: Mapping[str, Any],
     settings: IdentifySettings,
     held_out: Experiment | None,
 ) -> tuple[Any, Elimination | None]:
@@ -243,7 +241,7 @@ def _essential(
         return problem, None
     elimination = essential_parameters(
         problem,
-        estimator,
+        selection_estimator(settings.estimator, estimators),
         settings.ratio,
         held_out=None if held_out is None else held_out.problem,
     )
@@ -357,12 +355,13 @@ def _simulation_problem(experiment: Experiment) -> SimulatedLogs:
 def _compare_structures(
     experiment: Experiment,
     held_out: Experiment | None,
-    estimator: Estimator,
+    estimators: Mapping[str, Any],
     settings: IdentifySettings,
 ) -> ModelChoice | None:
     """Compare friction structures and joint terms on all logs in efforts, if asked for."""
     if not settings.structures:
         return None
+    estimator = selection_estimator(settings.estimator, estimators)
     names = [name for name in experiment.problem.parameters if name not in experiment.known]
     with_gains = needed_problem(estimator) is GainProblem
     choice = model_choice(
