@@ -51,7 +51,7 @@ from gough.identification.experiment import (
 )
 from gough.identification.likelihood import averaged_period
 from gough.identification.parameter_constraints import (
-    StatedEquation,
+    ConstrainedEstimate,
     constrained,
     no_parameters,
 )
@@ -426,29 +426,11 @@ def _validate(
 ) -> FittedLogs:
     """Validate the estimate that was asked for, and collect the result."""
     name = run.result_name(settings.estimator)
-    estimates = {}
-    physical = PhysicalParameters({}, {}, {})
-    for key, estimate in run.estimates.items():
-        if isinstance(estimate, PhysicalEstimate):
-            if not physical.bodies:
-                physical = physical_parameters(experiment.model, estimate)
-            estimate = estimate.estimate
-        estimates[key] = estimate
-    estimate = add_position_noise_effects(experiment, estimates[name])
-    stated: tuple[StatedEquation, ...] = ()
-    derived = no_parameters()
-    if settings.fixed or settings.tied or settings.bounds:
-        solution = constrained(
-            estimate,
-            experiment.problem,
-            experiment.base,
-            settings.fixed or {},
-            settings.bounds or {},
-            settings.tied or {},
-        )
-        estimate = solution.estimate
-        stated = solution.stated
-        derived = solution.derived
+    estimates, physical = _base_estimates(run, experiment.model)
+    solution = _constrained(
+        add_position_noise_effects(experiment, estimates[name]), experiment, settings
+    )
+    estimate = solution.estimate
     same_filter = estimate
     estimates[name] = estimate
     validation = validate(estimate)
@@ -475,8 +457,8 @@ def _validate(
         estimator=name,
         estimate=estimate,
         base=experiment.base,
-        stated=stated,
-        derived=derived,
+        stated=solution.stated,
+        derived=solution.derived,
         tied=settings.tie_legs,
         estimates=estimates,
         validation=validation,
@@ -499,6 +481,37 @@ def _validate(
         experiment=experiment,
         held_out=held_out,
         estimate_same_filter=same_filter,
+    )
+
+
+def _base_estimates(
+    run: EstimatorRun, model: Model
+) -> tuple[dict[str, Estimate], PhysicalParameters]:
+    """Return the estimates of base parameters, and the bodies of the physically consistent one."""
+    estimates: dict[str, Estimate] = {}
+    physical = PhysicalParameters({}, {}, {})
+    for name, estimate in run.estimates.items():
+        if isinstance(estimate, PhysicalEstimate):
+            if not physical.bodies:
+                physical = physical_parameters(model, estimate)
+            estimate = estimate.estimate
+        estimates[name] = estimate
+    return estimates, physical
+
+
+def _constrained(
+    estimate: Estimate, experiment: Experiment, settings: IdentifySettings
+) -> ConstrainedEstimate:
+    """Return the estimate with the parameters that are fixed, tied or bounded."""
+    if not (settings.fixed or settings.tied or settings.bounds):
+        return ConstrainedEstimate(estimate=estimate, stated=(), derived=no_parameters())
+    return constrained(
+        estimate,
+        experiment.problem,
+        experiment.base,
+        settings.fixed or {},
+        settings.bounds or {},
+        settings.tied or {},
     )
 
 

@@ -61,6 +61,8 @@ COLUMN_KEYS = {
     "rated",
     "ratio",
 }
+DECIMAL_SIGNS = (".", ",")
+THOUSANDS_SIGNS = ("", ".", ",", "'", " ")
 # Power of the gear ratio that takes each kind of signal from the motor to the joint.
 GEAR_POWERS = {"position": -1, "velocity": -1, "reference": -1, "effort": 1}
 _HEADER = re.compile(
@@ -168,20 +170,7 @@ def parse_description(data: Mapping[str, Any]) -> Description:
         raise InvalidRecording(f"joint names repeat: {', '.join(joints)}")
     if "period" in data and "period_samples" in data:
         raise InvalidRecording("give period or period_samples, not both")
-    decimal = data.get("decimal", ".")
-    thousands = data.get("thousands", "")
-    signs_known = decimal in (".", ",") and thousands in (
-        "",
-        ".",
-        ",",
-        "'",
-        " ",
-    )
-    if not signs_known or decimal == thousands:
-        raise InvalidRecording(
-            f"decimal is {decimal!r} and thousands {thousands!r}, expected '.' or ',', and another "
-            "sign between thousands, if any"
-        )
+    decimal, thousands = _number_signs(data)
     payload = _take(
         data,
         "payload",
@@ -191,14 +180,7 @@ def parse_description(data: Mapping[str, Any]) -> Description:
         "none",
     )
     rate = _quantity(data, "rate", "frequency")
-    start = _quantity(data, "start", "time") or 0.0
-    stop = _quantity(data, "stop", "time")
-    if stop is None:
-        stop = math.inf
-    if start < 0 or stop <= start:
-        raise InvalidRecording(
-            f"start is {start:g} s and stop {stop:g} s; expected a span after the first sample"
-        )
+    start, stop = _span(data)
     stamps = data.get("time", None if rate is None else {})
     signals: list[Signal] = []
     for kind in KINDS:
@@ -222,6 +204,32 @@ def parse_description(data: Mapping[str, Any]) -> Description:
     )
 
 
+def _number_signs(data: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the decimal and the thousands sign of numbers."""
+    decimal = data.get("decimal", ".")
+    thousands = data.get("thousands", "")
+    known = decimal in DECIMAL_SIGNS and thousands in THOUSANDS_SIGNS
+    if not known or decimal == thousands:
+        raise InvalidRecording(
+            f"decimal is {decimal!r} and thousands {thousands!r}, expected '.' or ',', and another "
+            "sign between thousands, if any"
+        )
+    return decimal, thousands
+
+
+def _span(data: Mapping[str, Any]) -> tuple[float, float]:
+    """Return from when to when samples are kept, after the first one. [s]"""
+    start = _quantity(data, "start", "time") or 0.0
+    stop = _quantity(data, "stop", "time")
+    if stop is None:
+        stop = math.inf
+    if start < 0 or stop <= start:
+        raise InvalidRecording(
+            f"start is {start:g} s and stop {stop:g} s; expected a span after the first sample"
+        )
+    return start, stop
+
+
 def _episode(data: Mapping[str, Any]) -> int | None:
     """Return the episode of a dataset, None if none is stated."""
     if "episode" not in data:
@@ -235,19 +243,7 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
     if not isinstance(data, dict):
         raise InvalidRecording(f"{kind} is {data!r}, expected a table [{kind}]")
     _check_keys(data, COLUMN_KEYS, where)
-    if "files" in data and "columns" not in data:  # each column in a file of its own
-        columns = ("",) * len(_names(data, "files", where))
-    else:
-        columns = _names(data, "columns", where)
-    if kind in JOINT_KINDS and "names" in data:
-        raise InvalidRecording(
-            f"{where}names: the columns of a joint signal follow 'joints'; leave names out"
-        )
-    names = joints if kind in JOINT_KINDS else _names(data, "names", where)
-    if len(names) != len(columns):
-        raise InvalidRecording(
-            f"{where}{len(columns)} columns for {len(names)} names ({', '.join(names)})"
-        )
+    names, columns = _named_columns(kind, data, joints)
     if ("unit" in data) == ("units" in data):
         raise InvalidRecording(
             f'{where}a unit is missing or given twice: write unit = "m" or units = [...]; it is '
@@ -318,6 +314,27 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
             )
         )
     return signals
+
+
+def _named_columns(
+    kind: str, data: Mapping[str, Any], joints: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the joints or coordinates of one kind of signal, and their columns."""
+    where = f"[{kind}] "
+    if "files" in data and "columns" not in data:  # each column in a file of its own
+        columns = ("",) * len(_names(data, "files", where))
+    else:
+        columns = _names(data, "columns", where)
+    if kind in JOINT_KINDS and "names" in data:
+        raise InvalidRecording(
+            f"{where}names: the columns of a joint signal follow 'joints'; leave names out"
+        )
+    names = joints if kind in JOINT_KINDS else _names(data, "names", where)
+    if len(names) != len(columns):
+        raise InvalidRecording(
+            f"{where}{len(columns)} columns for {len(names)} names ({', '.join(names)})"
+        )
+    return names, columns
 
 
 def _through_gear(
