@@ -151,3 +151,25 @@ def test_a_fit_that_has_not_settled_says_so():
     assert "after 1 iterations" in notice.text
     estimate = Robust().fit(make_problem(outliers=0.1))
     assert not any(n.rule == "convergence" for n in estimate.notices)
+
+
+def test_errors_are_stated_for_weights_that_are_estimated_from_few_samples():
+    """NEES of the robust fit is that of least squares, whose weights are known here, on average."""
+    rng = np.random.default_rng(0)
+    regressor = rng.standard_normal((40, 3, 6))
+    differences = []
+    for _ in range(150):
+        problem = Regression(
+            regressor=regressor,
+            effort=rng.standard_normal((40, 3)),
+            rows=("x", "y", "z"),
+            row_units=("N",) * 3,
+            parameters=tuple("abcdef"),
+            units=("1",) * 6,
+        )
+        nees = []
+        for estimator in (Robust(uncertainty="white"), LeastSquares(uncertainty="white")):
+            estimate = estimator.fit(problem)
+            nees.append(estimate.values @ np.linalg.solve(estimate.covariance, estimate.values) / 6)
+        differences.append(nees[0] - nees[1])
+    assert abs(np.mean(differences)) < 0.05

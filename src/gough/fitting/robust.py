@@ -14,7 +14,7 @@ from gough.core.statistics import robust_scale
 from gough.fitting.estimate import Estimate, build_estimate
 from gough.fitting.problem import Problem, dead_rows, samples_of, statistics_of
 from gough.fitting.regression import Regression
-from gough.fitting.row_noise import SETTLED_STEP, pooled_degrees_of_freedom
+from gough.fitting.row_noise import MAX_EXTRA_VARIANCE, SETTLED_STEP, pooled_degrees_of_freedom
 from gough.fitting.solve import solve
 from gough.fitting.uncertainty import (
     Uncertainty,
@@ -25,6 +25,8 @@ from gough.fitting.uncertainty import (
 
 # Residual over scale where a loss bends; 95 % efficiency under Gaussian noise
 LOSS_TUNING = {"huber": 1.345, "tukey": 4.685}
+# Variance of a scale from the median over that of the rms, under Gaussian noise: 1.361 / 0.5
+MEDIAN_SCALE_VARIANCE = 2.72
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +159,8 @@ class Robust:
             pooled_degrees_of_freedom((half**2).sum(axis=1), freedom),
             white=np.einsum("rkp,rkq->pq", half, half),
         )
+        widening = _weight_noise(projected, solution.root, variance, freedom)
+        covariance = covariance.widened(widening)
         outliers = self._outlier_notices(problem, u, scale, tuning)
         return build_estimate(
             problem,
@@ -193,6 +197,36 @@ class Robust:
                     )
                 )
         return notices
+
+
+def _weight_noise(
+    projected: FloatArray, root: FloatArray, variance: FloatArray, freedom: FloatArray
+) -> FloatArray:
+    """Return what the covariance gains because the weights of the rows are estimates, (p, p).
+
+    As in `RowNoise.freedom_and_widening`, for rows that are independent of each other: with
+    K_j the fraction of the information in row j and f_j its degrees of freedom
+
+        Lambda = sum_j 2 (K_j - K_j^2) / f_j
+
+    is added to the variance by weights from the rms of residuals, g Lambda by those from
+    their median, and Lambda is taken from its estimate.
+
+    Args:
+        projected: Equations of each row times the root, (r, k, q).
+        root: Square root of the inverse information, (p, q).
+        variance: Of the pseudo residuals of each row, (r,).
+        freedom: Degrees of freedom of each row, (r,).
+    """
+    information = np.swapaxes(projected, 1, 2) @ projected  # K, (r, q, q)
+    independent = information - information @ information
+    extra = np.tensordot(2 / freedom, independent, axes=1)
+    values, vectors = np.linalg.eigh((extra + extra.T) / 2)
+    gain = np.clip((1 + MEDIAN_SCALE_VARIANCE) * values, 0.0, MAX_EXTRA_VARIANCE)
+    factor = (vectors / np.sqrt(1 - gain)) @ vectors.T
+    covariance = np.tensordot(variance, information, axes=1)
+    addition = factor @ covariance @ factor - covariance
+    return np.asarray(root @ addition @ root.T)
 
 
 def weight(u: FloatArray, loss: str, tuning: float) -> FloatArray:
