@@ -32,7 +32,7 @@ ALL = (
     "house",
     "terms",
 )
-BY_NAME_ONLY = ("mutations", "verdict", "real_robots")  # hours; foreign logs
+BY_NAME_ONLY = ("fleets", "mutations", "verdict", "real_robots")  # hours; foreign logs
 
 
 def main(words: list[str]) -> None:

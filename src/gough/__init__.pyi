@@ -169,6 +169,7 @@ def fleet(
     false_alarms: float = 0.01,
     tie_legs: bool = False,
     gains: Mapping[str, float] | None = None,
+    carrying: str | None = None,
     diagnosed: int = 6,
     processing: Processing = ...,
     method: Method = "auto",

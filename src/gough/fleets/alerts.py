@@ -18,12 +18,14 @@ from gough.fleets.faults import (
     find_faults,
 )
 from gough.fleets.hierarchy import Drifts, Trend
-from gough.fleets.history import DAY, RobotHistory, date_of, spread_logs
+from gough.fleets.history import DAY, FleetLog, RobotHistory, date_of, spread_logs
+from gough.fleets.misfiled import owner_of_period
 from gough.fleets.outliers import find_outlying_robots, robot_scatter
-from gough.processing.many_logs import NOT_THE_LOG, Job, name_of
+from gough.processing.many_logs import NOT_THE_LOG, Collected, Job, name_of
 
 # logs of a robot that are diagnosed, beside one of an unusual period
 DIAGNOSED_LOGS = 3
+CERTAIN_SCORE = 100.0  # severity of what needs no statistics
 MAX_FAULTS_NAMED = 2  # faults reported for one robot
 
 
@@ -31,7 +33,7 @@ class Alert(NamedTuple):
     """Something about one robot that somebody should check."""
 
     robot: str  # name of the robot
-    kind: str  # `drift`, `fault` or `unexplained`
+    kind: str  # `drift`, `fault`, `log` (of another robot) or `unexplained`
     text: str  # what is the case
     score: float  # severity: distance from the usual [standard deviations]
     advice: str = ""  # what to do
@@ -101,6 +103,7 @@ def _drift_text(history: RobotHistory, trend: Trend, k: int) -> str:
 def fault_alerts(
     histories: Sequence[RobotHistory],
     covariances: FloatArray,
+    collected: Collected,
     job: Job,
     level: float,
     max_diagnosed: int,
@@ -115,6 +118,7 @@ def fault_alerts(
     Args:
         histories: The robots.
         covariances: Of errors of the estimates that robots do not share, (n, p, p).
+        collected: Statistics of all logs.
         job: How logs were processed.
         level: False-alarm probability.
         max_diagnosed: Most robots to diagnose.
@@ -131,6 +135,7 @@ def fault_alerts(
     n_tests = n_rows * (sum(len(scores) for scores in period_scores) + len(histories))
     limit = normal_quantile(1 - level / n_tests)
     unusual = unusual_robots(histories, robot_scores, period_scores, outliers.distances, limit)
+    alerts, unusual = misfiled_alerts(histories, unusual, collected)
     kind = Kind(parameters, outliers.common.common, robot_scatter(outliers.common))
     tasks: list[tuple[Job, tuple[str, ...], Kind | None]] = [(job, typical_logs, None)]
     for one in unusual[:max_diagnosed]:
@@ -145,7 +150,6 @@ def fault_alerts(
     typical_faults = set()
     if isinstance(answers.get(0), list):
         typical_faults = {fault.name for fault in answers[0]}
-    alerts: list[Alert] = []
     notices: list[Notice] = []
     for n, one in enumerate(unusual, start=1):
         history = histories[one.robot]
@@ -171,6 +175,62 @@ def fault_alerts(
                 )
             )
     return alerts, notices
+
+
+def misfiled_alerts(
+    histories: Sequence[RobotHistory],
+    unusual: Sequence[_Unusual],
+    collected: Collected,
+) -> tuple[list[Alert], list[_Unusual]]:
+    """Return alerts for periods that belong to another robot, and the remaining unusual ones."""
+    alerts = []
+    remaining = []
+    for one in unusual:
+        history = histories[one.robot]
+        periods = []
+        for period in one.periods:
+            owner = owner_of_period(histories, one.robot, period, collected)
+            if owner is None:
+                periods.append(period)
+                continue
+            day = _day(history, period)
+            names = ", ".join(name_of(log) for log in history.logs[period])
+            other = histories[owner].robot
+            alerts.append(
+                Alert(
+                    history.robot,
+                    "log",
+                    f"its log of {day} ({names}) does not fit its parameters, but those of {other}",
+                    one.score,
+                    f"check whether the log was recorded on {other}",
+                    (day,),
+                )
+            )
+        if periods and len(periods) < len(one.periods):
+            one = one._replace(periods=tuple(periods), text=_unusual_days(history, periods))
+        if periods or not one.periods:
+            remaining.append(one)
+    return alerts, remaining
+
+
+def shared_file_alerts(groups: Sequence[Sequence[FleetLog]]) -> list[Alert]:
+    """Return an alert for each robot under which a file of another one is filed too."""
+    alerts = []
+    for group in groups:
+        names = ", ".join(f"{name_of(log.path)} of {log.robot}" for log in group)
+        for log in group:
+            alerts.append(
+                Alert(
+                    log.robot,
+                    "log",
+                    f"one log is filed under several robots: {names} have the same content; it is "
+                    "used for none of them",
+                    CERTAIN_SCORE,
+                    "find out which robot recorded it, and remove the others from the table",
+                    (date_of(log.local_time)[:10],),
+                )
+            )
+    return alerts
 
 
 def typical_robot(histories: Sequence[RobotHistory]) -> RobotHistory:

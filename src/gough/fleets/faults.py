@@ -15,7 +15,7 @@ from gough.core.names import Parameter
 from gough.engine import Model
 from gough.identification.many_logs import read_beginning
 from gough.logs.recording import Recording
-from gough.processing.many_logs import Job, robot_of
+from gough.processing.many_logs import Job, divide_log, robot_of
 from gough.verdict.acceptance import jackknife_error
 from gough.verdict.blocks import (
     block_labels,
@@ -119,9 +119,17 @@ def find_faults(
 def _diagnosis_input(
     job: Job, logs: Sequence[str]
 ) -> tuple[Model, list[Recording], DiagnoseSettings]:
-    """Return the robot, its logs and the settings of a diagnosis."""
+    """Return the robot, its logs and the settings of a diagnosis.
+
+    Of logs with a payload in parts of them, the parts without it are diagnosed.
+    """
     model = robot_of(job)[0]
     recordings = [read_beginning(log) for log in logs]
+    if job.carrying is not None:
+        segments = []
+        for recording in recordings:
+            segments += divide_log(recording, job.carrying)
+        recordings = [segment for segment in segments if segment.payload is None]
     settings = DiagnoseSettings(
         tie_legs=job.tie_legs,
         gains=parse_json(job.gains),

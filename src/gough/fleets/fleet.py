@@ -22,7 +22,13 @@ from gough.core.options import (
 from gough.engine import Model
 from gough.engine.base import TIE_LEGS
 from gough.fitting.estimate import Estimate
-from gough.fleets.alerts import Alert, drift_alerts, fault_alerts, typical_robot
+from gough.fleets.alerts import (
+    Alert,
+    drift_alerts,
+    fault_alerts,
+    shared_file_alerts,
+    typical_robot,
+)
 from gough.fleets.hierarchy import Drifts, Hierarchy, drifts, hierarchy
 from gough.fleets.history import (
     FleetLog,
@@ -32,7 +38,8 @@ from gough.fleets.history import (
     history_of,
 )
 from gough.fleets.kind import error_parts, judge_kind
-from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
+from gough.fleets.misfiled import shared_files, without_logs
+from gough.identification.many_logs import FactorSettings, carrying_of, frozen_job, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing
 from gough.processing.many_logs import NOT_THE_LOG, Collected, collect
@@ -68,6 +75,11 @@ class FleetSettings(Settings):
         "Drive gains, motor=value; the robot file's by default.",
         unit="N or N m per recorded unit",
         above=0,
+    )
+    carrying: str | None = option(
+        None,
+        "Extra channel of the logs that is on while the payload of the robot file is carried, e.g. "
+        "of a gripper or a vacuum sensor; the payload is identified with each robot.",
     )
     diagnosed: int = option(
         6,
@@ -271,13 +283,15 @@ def fleet(
     report = progress or (lambda fraction: None)
     model = Model(load_robot(robot))
     paths = [log.path for log in logs]
+    sample = sample_of(model, paths)
     job = frozen_job(
         robot,
         model,
-        sample_of(model, paths),
+        sample,
         chosen.processing,
         gains=chosen.gains,
         tie_legs=chosen.tie_legs,
+        carrying=carrying_of(model, sample, chosen.carrying),
     )
     executor = chosen.many.work.executor
     collected = collect(
@@ -288,6 +302,8 @@ def fleet(
         bad=chosen.many.bad,
         progress=lambda fraction: report(0.05 + 0.6 * fraction),
     )
+    shared = shared_files(logs, collected.copies)
+    collected = without_logs(collected, shared)
     histories, notices = _histories(collected, logs, chosen, report)
     verdict = judge_kind(job, typical_robot(histories))
     estimates = [history.estimate for history in histories]
@@ -298,10 +314,17 @@ def fleet(
     drift = drifts(list(trends.values()), chosen.false_alarms) if trends else None
     report(0.9)
     faults, unexplained = fault_alerts(
-        histories, errors.independent, job, chosen.false_alarms, chosen.diagnosed, executor
+        histories,
+        errors.independent,
+        collected,
+        job,
+        chosen.false_alarms,
+        chosen.diagnosed,
+        executor,
     )
     estimate = estimates[0]
     friction = negative_friction(model, estimate, common)
+    drifting = drift_alerts(histories, drift, tuple(trends))
     return Fleet(
         kind=model.mechanism.name,
         parameters=estimate.parameters,
@@ -311,7 +334,11 @@ def fleet(
         drift=drift,
         trending=tuple(trends),
         false_alarms=chosen.false_alarms,
-        alerts=(*drift_alerts(histories, drift, tuple(trends)), *faults),
+        alerts=(
+            *shared_file_alerts(shared),
+            *drifting,
+            *faults,
+        ),
         notices=ordered((*verdict.notices, *notices, *unexplained, *friction)),
         observability=_observability(common, drift, len(estimate.parameters)),
     )

@@ -37,6 +37,12 @@ class FleetLog:
     time: float  # when it was recorded [s since 1970, UTC]
     # of the robot, if it was recorded [K or degC, the same for all]
     temperature: float = float("nan")
+    utc_offset: float = 0.0  # of the clock at the robot: local time minus UTC [s]
+
+    @property
+    def local_time(self) -> float:
+        """Time on the clock at the robot. [s since 1970 of that clock]"""
+        return self.time + self.utc_offset
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,7 +51,7 @@ class RobotHistory:
 
     robot: str  # name of the robot
     estimate: Estimate  # from all its logs
-    starts: FloatArray  # (t,) [s since 1970]
+    starts: FloatArray  # of the periods, (t,) [s since 1970 of the clock at the robot]
     temperature: FloatArray  # mean of the logs of each period, (t,)
     values: FloatArray  # parameters of each period, (t, p)
     std: FloatArray  # their standard errors, (t, p)
@@ -59,14 +65,14 @@ class RobotLogs(NamedTuple):
     """The logs of one robot by the start of their period, and their statistics."""
 
     robot: str  # name of the robot
-    periods: dict[float, list[FleetLog]]  # by the start of the period [s since 1970]
+    periods: dict[float, list[FleetLog]]  # by the start of the period [s since 1970, local]
     collected: Collected  # statistics of all logs
 
 
 class _Period(NamedTuple):
     """One period of a robot."""
 
-    start: float  # [s since 1970]
+    start: float  # [s since 1970, local]
     logs: list[FleetLog]
     statistics: LogStatistics
     estimate: Estimate  # from this period alone
@@ -91,12 +97,14 @@ class _RobotFit(NamedTuple):
 
 
 def date_of(seconds: float) -> str:
-    """Return a time in seconds since 1970 as an ISO date in UTC."""
-    return datetime.fromtimestamp(float(seconds), UTC).isoformat()
+    """Return a time in seconds since 1970 of some clock as an ISO date of that clock."""
+    return datetime.fromtimestamp(float(seconds), UTC).replace(tzinfo=None).isoformat()
 
 
 def group_logs(collected: Collected, logs: Sequence[FleetLog], period: float) -> list[RobotLogs]:
     """Group the usable logs by robot and period; of copies only the first is used.
+
+    Periods start at midnight of the clock at the robot.
 
     Args:
         collected: Statistics of the usable logs.
@@ -106,8 +114,8 @@ def group_logs(collected: Collected, logs: Sequence[FleetLog], period: float) ->
     length = period * DAY
     usable = {log.path: log for log in logs if log.path in collected.keys}
     groups: dict[str, dict[float, list[FleetLog]]] = {}
-    for log in sorted(usable.values(), key=lambda log: (log.time // length, log.path)):
-        start = int(log.time // length) * length
+    for log in sorted(usable.values(), key=lambda log: (log.local_time // length, log.path)):
+        start = int(log.local_time // length) * length
         periods = groups.setdefault(log.robot, {})
         periods.setdefault(start, []).append(log)
     robots = []

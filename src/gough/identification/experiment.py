@@ -102,16 +102,20 @@ def prepare(
 
 
 def _check_window(experiment: Experiment, window: float) -> None:
-    """Raise if the exclusion window given by the user excludes too much of a log."""
-    for log, block in zip(experiment.processed, experiment.regressions):
-        fewest = block.n_valid.min()
-        needed = MIN_EQUATIONS_PER_PARAMETER * len(block.parameters)
-        if fewest * len(block.rows) < needed:
-            raise InvalidInput(
-                f"{log.source}: an exclusion window of {window} s around reversals keeps {fewest} "
-                f"of {len(block)} samples; give a shorter one, or 0 to keep all",
-                window=window,
-            )
+    """Raise if the exclusion window given by the user excludes too much of all logs together."""
+    n_valid = np.sum([block.n_valid for block in experiment.regressions], axis=0)
+    n_samples = sum(len(block) for block in experiment.regressions)
+    fewest = int(n_valid.min())
+    needed = MIN_EQUATIONS_PER_PARAMETER * len(experiment.problem.parameters)
+    if fewest * len(n_valid) < needed:
+        source = experiment.processed[0].source
+        if len(experiment.processed) > 1:
+            source = f"{len(experiment.processed)} logs"
+        raise InvalidInput(
+            f"{source}: an exclusion window of {window} s around reversals keeps {fewest} of "
+            f"{n_samples} samples; give a shorter one, or 0 to keep all",
+            window=window,
+        )
 
 
 def match_logs(

@@ -13,10 +13,11 @@ from gough.core.executors import WorkSettings
 from gough.core.options import Settings, nested, option
 from gough.engine import Model, base_parameters
 from gough.kernels.cache import cache_directory
+from gough.logs.carrying import switching_levels
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing, in_robot_order
-from gough.processing.many_logs import Bad, Job, open_log
+from gough.processing.many_logs import Bad, Carrying, Job, divide_log, open_log
 
 PROCESSING_SAMPLE_LOGS = 8  # logs that processing is chosen on, evenly spaced by name
 MAX_SAMPLED_LENGTH = 100_000  # samples of a long log that are read for that
@@ -82,6 +83,27 @@ def sample_of(
     return [sample[k] for k in sorted(sample)]
 
 
+def carrying_of(model: Model, sample: Sequence[Recording], channel: str | None) -> Carrying | None:
+    """Return what logs carry in parts of them: the payload of the robot file.
+
+    Args:
+        model: The robot.
+        sample: Some logs, from which the levels of the signal are taken.
+        channel: Extra channel that says when the payload is carried; None if there is none.
+    """
+    if channel is None:
+        return None
+    names = [payload.name for payload in model.mechanism.payloads]
+    if len(names) != 1:
+        listed = ", ".join(names) or "none"
+        raise InvalidInput(
+            f"the robot file declares {len(names)} payloads ({listed}), expected one [[payload]]: "
+            f"that which the channel '{channel}' shows"
+        )
+    off, on = switching_levels(sample, channel)
+    return Carrying(channel, names[0], off, on)
+
+
 def frozen_job(
     robot: str,
     model: Model,
@@ -91,8 +113,14 @@ def frozen_job(
     gains: Mapping[str, float] | None = None,
     tie_legs: bool = False,
     joint: bool = False,
+    carrying: Carrying | None = None,
 ) -> Job:
     """Choose the processing on a sample of logs, and return the job that uses it for every log."""
+    if carrying is not None:
+        segments = []
+        for log in sample:
+            segments += divide_log(log, carrying)
+        sample = segments
     payloads = tuple(dict.fromkeys(log.payload for log in sample if log.payload is not None))
     base = base_parameters(model, tie_legs=tie_legs, payloads=payloads)
     choice = choose_processing(model, sample, base, processing, gains=gains)
@@ -103,4 +131,5 @@ def frozen_job(
         tie_legs=tie_legs,
         payloads=payloads,
         joint=joint,
+        carrying=carrying,
     )

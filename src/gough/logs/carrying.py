@@ -31,7 +31,11 @@ class DividedLogs(NamedTuple):
     loaded: list[Recording]
 
 
-def divide_by_signal(recordings: Sequence[Recording], channel: str) -> DividedLogs:
+def divide_by_signal(
+    recordings: Sequence[Recording],
+    channel: str,
+    levels: tuple[float, float] | None = None,
+) -> DividedLogs:
     """Return the segments of logs in which a signal is off, and those in which it is on.
 
     On and off are the upper and the lower third of the range of the signal over all logs.
@@ -40,15 +44,17 @@ def divide_by_signal(recordings: Sequence[Recording], channel: str) -> DividedLo
     Args:
         recordings: Logs.
         channel: Name of an extra channel, e.g. of a gripper or a vacuum sensor.
+        levels: Values below which the signal is off and above which it is on, where they are
+            known from other logs; see `switching_levels`.
 
     Raises:
-        InvalidInput: No log has the channel, or it never switches.
+        InvalidInput: No log has the channel, or it never switches, and levels are not known.
     """
+    low, high = levels or switching_levels(recordings, channel)
     signals = {}
     for k, recording in enumerate(recordings):
         if channel in recording.extra.names:
             signals[k] = recording.extra[channel]
-    low, high = _range(recordings, channel, list(signals.values()))
     unloaded: list[Recording] = []
     loaded: list[Recording] = []
     for k, recording in enumerate(recordings):
@@ -61,10 +67,16 @@ def divide_by_signal(recordings: Sequence[Recording], channel: str) -> DividedLo
     return DividedLogs(unloaded, loaded)
 
 
-def _range(
-    recordings: Sequence[Recording], channel: str, signals: Sequence[FloatArray]
-) -> tuple[float, float]:
-    """Return below which value a signal is off and above which it is on."""
+def switching_levels(recordings: Sequence[Recording], channel: str) -> tuple[float, float]:
+    """Return below which value a signal is off and above which it is on.
+
+    Raises:
+        InvalidInput: No log has the channel, or it never switches.
+    """
+    signals = []
+    for recording in recordings:
+        if channel in recording.extra.names:
+            signals.append(recording.extra[channel])
     if not signals:
         names: set[str] = set()
         for recording in recordings:

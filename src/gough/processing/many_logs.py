@@ -30,6 +30,7 @@ from gough.fitting.log_statistics import (
     merge_all,
 )
 from gough.fitting.regression import Regression, block_statistics
+from gough.logs.carrying import divide_by_signal
 from gough.logs.readers import (
     RecordingSource,
     log_and_description,
@@ -51,6 +52,15 @@ HASHED_BYTES = 2**20  # of a file read at once
 Bad = Literal["refuse", "skip"]
 
 
+class Carrying(NamedTuple):
+    """A payload that is carried in parts of logs, as a recorded signal says."""
+
+    channel: str  # extra channel of the logs
+    payload: str  # name in the robot file
+    off: float  # value of the signal below which the payload is not carried
+    on: float  # value above which it is
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """How statistics of logs are computed: plain text, which any process understands."""
@@ -62,6 +72,7 @@ class Job:
     payloads: tuple[str, ...] = ()  # that logs may carry
     gains: str = "null"  # drive gains by joint, as JSON; `null` for the robot file's
     joint: bool = False  # keep the rows side by side
+    carrying: Carrying | None = None  # a payload that is carried in parts of logs
     code: str = field(default_factory=source_hash)  # hash of the source of Gough
     probe: str = ""  # a log that every worker reads before it works; none if empty
     probe_hash: str = ""  # of its content, as it is read where the work is given out
@@ -76,6 +87,7 @@ class Job:
         tie_legs: bool = False,
         payloads: Sequence[str] = (),
         joint: bool = False,
+        carrying: Carrying | None = None,
     ) -> Job:
         """Return the job of a robot file and a complete processing."""
         if not processing.complete:
@@ -91,6 +103,7 @@ class Job:
             tie_legs=tie_legs,
             payloads=tuple(payloads),
             joint=joint,
+            carrying=carrying,
             gains=_text(None if gains is None else dict(gains)),
         )
 
@@ -106,7 +119,9 @@ class Job:
             "robot": self.robot_hash,
             "processing": _hash(self.processing),
             "code": self.code,
-            "parameters": _hash(_text([self.tie_legs, self.payloads, self.gains, self.joint])),
+            "parameters": _hash(
+                _text([self.tie_legs, self.payloads, self.gains, self.joint, self.carrying])
+            ),
         }
 
 
@@ -224,6 +239,10 @@ class _LagSums:
         self.pairs = np.zeros(n_rows, np.int64)
         self._last: tuple[FloatArray, BoolArray] | None = None
 
+    def restart(self) -> None:
+        """Begin a log, whose first block follows none."""
+        self._last = None
+
     def add(self, block: Regression) -> None:
         """Add a block that follows the last one."""
         data = block.stacked()
@@ -265,6 +284,29 @@ def absolute_log(log: str) -> str:
     return f"{path}@{os.path.abspath(description)}" if description else path
 
 
+def _sources_of_log(job: Job, log: str) -> Sequence[Recording | RecordingSource]:
+    """Open a log; one with a payload in parts of it is read whole and divided."""
+    averaged = job.settings.method in PERIODIC
+    source = open_log(log, averaged=averaged or job.carrying is not None)
+    if source.payload not in (None, *job.payloads):
+        raise InvalidRecording(
+            f"{source.source}: carries '{source.payload}', which is not among the payloads of this "
+            f"job ({', '.join(job.payloads) or 'none'})",
+            source=source.source,
+        )
+    if job.carrying is not None and isinstance(source, Recording):
+        return divide_log(source, job.carrying)
+    return [source]
+
+
+def divide_log(recording: Recording, carrying: Carrying) -> list[Recording]:
+    """Return the segments of a log, in time; those with the payload name it."""
+    levels = (carrying.off, carrying.on)
+    unloaded, loaded = divide_by_signal([recording], carrying.channel, levels)
+    named = [replace(segment, payload=carrying.payload) for segment in loaded]
+    return sorted([*unloaded, *named], key=lambda segment: float(segment.time[0]))
+
+
 @one_blas_thread
 def statistics_of_log(job: Job, task: LogTask) -> bytes:
     """Compute the sufficient statistics of one log; returns the content of their file.
@@ -280,20 +322,16 @@ def statistics_of_log(job: Job, task: LogTask) -> bytes:
         digest = log_hash(log)
     except OSError as error:
         raise _not_visible(log, error) from None
-    source = open_log(log, averaged=job.settings.method in PERIODIC)
-    if source.payload not in (None, *job.payloads):
-        raise InvalidRecording(
-            f"{source.source}: carries '{source.payload}', which is not among the payloads of this "
-            f"job ({', '.join(job.payloads) or 'none'})",
-            source=source.source,
-        )
+    sources = _sources_of_log(job, log)
     lags = _LagSums(len(model.rows), len(base) + 1)
 
     def blocks() -> Iterator[Regression]:
         gains = parse_json(job.gains)
-        for block in regression_blocks(model, source, base, job.settings, gains=gains):
-            lags.add(block)
-            yield block
+        for source in sources:
+            lags.restart()
+            for block in regression_blocks(model, source, base, job.settings, gains=gains):
+                lags.add(block)
+                yield block
 
     statistics = block_statistics(blocks(), joint=job.joint)
     return LogStatistics(

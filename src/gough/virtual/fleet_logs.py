@@ -19,13 +19,14 @@ from gough.core.motion import Motion
 from gough.core.names import LOAD_PARAMETERS, Parameter
 from gough.core.trajectory import Sampled
 from gough.engine import Model
-from gough.logs.recording import Recording
+from gough.logs.recording import NO_CHANNELS, Channels, Recording
 from gough.mechanism import TERMS
 from gough.virtual.simulation import draw_correlated, measure_positions
 
 FLEET_MOTIONS = 6  # different motions of a fleet; logs take turns
 REACH_FRACTION = 0.6  # of the way from home to the limits of the task coordinates
 MOVE_TIME = 0.5  # from one place to the next [s]
+PRODUCT_TIME = 1.0  # with and without the product, in turns [s]
 INERTIA_SCATTER = 0.01  # standard deviation between robots, relative
 FRICTION_SCATTER = 0.1  # standard deviation between robots, relative
 VISCOUS_PER_KELVIN = -0.01  # relative change of viscous friction with temperature [1/K]
@@ -70,6 +71,9 @@ class VirtualFleet:
     seed: int = 0  # of the random generator
     # standard deviation of the kind's parameters about those of the robot file, relative
     kind_scatter: float = 0.0
+    # mass of a product that is carried at the flange while the channel `gripper` is 1, every other
+    # second [kg]; None without one
+    product: float | None = None
 
     @cached_property
     def _motions(self) -> list[_FleetMotion]:
@@ -117,6 +121,12 @@ class VirtualFleet:
         time = np.arange(round(self.seconds * self.rate)) / self.rate
         return self.model.kinematics.motion(time, *path.at(time), "task")
 
+    def _extra(self, gripper: FloatArray) -> Channels:
+        """Return the channel of the gripper, if there is a product, (t, 1)."""
+        if self.product is None:
+            return NO_CHANNELS
+        return Channels(names=("gripper",), units=("1",), values=gripper[:, None])
+
     def temperature(self, robot: int, day: int) -> float:
         """Return the temperature of a robot on a day. [degC]"""
         noise = np.random.default_rng([self.seed, 1, robot, day]).standard_normal()
@@ -153,6 +163,11 @@ class VirtualFleet:
         if day in self.faults.payload.get(robot, ()):
             payload = self.model.load(mechanism.payloads[0].name)
             effort = effort + motion.load_regressor @ payload
+        gripper = np.floor(motion.time / PRODUCT_TIME) % 2
+        if self.product is not None:
+            product = np.zeros(len(LOAD_PARAMETERS))
+            product[0] = self.product
+            effort = effort + gripper[:, None] * (motion.load_regressor @ product)
         covariance = noise.effort_covariance(effort.shape[1])
         effort = effort + draw_correlated(rng, covariance, len(effort))
         position = measure_positions(rng, motion.position, noise)
@@ -168,5 +183,6 @@ class VirtualFleet:
             effort=effort,
             position=position,
             source=f"robot {robot}, day {day}",
+            extra=self._extra(gripper),
             position_units=tuple(mechanism.joint(name).unit for name in motors),
         )

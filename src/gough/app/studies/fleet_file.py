@@ -37,7 +37,7 @@ class _Header(NamedTuple):
 
     robot: str
     table: Path  # of logs
-    zone: ZoneInfo | None  # time zone of times without one
+    zone: ZoneInfo | None  # time zone of the robots; a line of the table may name another
     description: str | None  # of logs without their own
     settings: FleetSettings
 
@@ -146,13 +146,18 @@ def _read_table(header: _Header) -> tuple[list[FleetLog], dict[str, str]]:
 def _read_line(line: Mapping[str, str], header: _Header) -> FleetLog:
     folder = header.table.parent
     time = datetime.fromisoformat(line["time"])
+    zone = _zone(line.get("zone") or None) or header.zone
     if time.tzinfo is None:
-        if header.zone is None:
+        if zone is None:
             raise InvalidInput(
                 f"time {line['time']} has no zone; write {line['time']}+01:00, or name one for all "
                 'in the fleet file: zone = "Europe/Berlin"'
             )
-        time = time.replace(tzinfo=header.zone)
+        time = time.replace(tzinfo=zone)
+    if zone is not None:
+        time = time.astimezone(zone)
+    offset = time.utcoffset()
+    assert offset is not None
     log, description = log_and_description(line["log"])
     if description is None:
         description = header.description
@@ -163,4 +168,5 @@ def _read_line(line: Mapping[str, str], header: _Header) -> FleetLog:
         robot=line["robot"],
         time=time.timestamp(),
         temperature=float(line.get("temperature") or "nan"),
+        utc_offset=offset.total_seconds(),
     )

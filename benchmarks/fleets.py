@@ -1,0 +1,184 @@
+"""Fleets in ordinary motion whose robots are not those of the robot file: false alarms and power.
+
+    python benchmarks/fleets.py [--fleets 200] [--robot five_bar] [--first 0] [--small]
+
+The kind deviates from its robot file by 15 % (standard deviation of each parameter), robots from the
+kind by 1 % (inertia) and 10 % (friction), friction depends on temperature. Each seed makes two
+fleets from the same logs: one in which all is well, which counts false alarms, and one with a robot
+for each fault: Coulomb friction that drifts by 20 %, an effort that is recorded 1.1 times, an
+encoder off by 3 % of its range, an undeclared payload on two days, and the log of another robot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gough.engine import Model
+from gough.fleets.alerts import Alert
+from gough.fleets.fleet import Fleet, fleet
+from gough.fleets.history import FleetLog
+from gough.mechanism import load_robot
+from gough.virtual.fleet_logs import FleetFaults, VirtualFleet
+
+KIND_SCATTER = 0.15
+DRIFT = 0.2
+GAIN = 1.1
+ENCODER_FRACTION = 0.03  # of the range of the motor
+FIRST_DAY = 20000  # days since 1970
+FAULTS = ("drift", "gain", "encoder", "payload", "other robot's log")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Faults of a fleet, by robot."""
+
+    faults: FleetFaults
+    robots: Mapping[str, int]  # robot of each fault
+    motor: str  # that has it
+    payload_days: tuple[int, ...]
+    wrong_day: int  # of the log of another robot
+    wrong_from: int  # the robot that recorded it
+
+
+def planned(model: Model, robots: int, days: int, seed: int) -> Planned:
+    """Draw faults, each for a robot of its own."""
+    rng = np.random.default_rng([seed, 99])
+    motors = model.mechanism.actuated
+    motor = str(rng.choice(motors))
+    chosen = rng.permutation(robots)
+    by_fault = {name: int(chosen[k]) for k, name in enumerate(FAULTS)}
+    low, high = model.mechanism.joint(motor).limits.position or (-1.0, 1.0)
+    payload_days = tuple(sorted(int(day) for day in rng.choice(days, 2, replace=False)))
+    faults = FleetFaults(
+        drift={by_fault["drift"]: (motor, DRIFT)},
+        gain={by_fault["gain"]: (motor, GAIN)},
+        encoder={by_fault["encoder"]: (motor, ENCODER_FRACTION * (high - low))},
+        payload={by_fault["payload"]: payload_days} if model.mechanism.payloads else {},
+    )
+    return Planned(faults, by_fault, motor, payload_days, int(rng.integers(days)), int(chosen[-1]))
+
+
+def write_logs(virtual: VirtualFleet, robots: int, folder: Path) -> dict[tuple[int, int], str]:
+    """Write a log of each robot and day; returns their paths."""
+    folder.mkdir()
+    paths = {}
+    for robot in range(robots):
+        for day in range(virtual.days):
+            path = virtual.record(robot, day).save(folder / f"r{robot:02d}-{day:02d}.npz")
+            paths[robot, day] = str(path)
+    return paths
+
+
+def analysed(
+    name: str, virtual: VirtualFleet, paths: Mapping[tuple[int, int], str], factors: Path
+) -> Fleet:
+    """Return the analysis of a fleet."""
+    logs = []
+    for (robot, day), path in paths.items():
+        logs.append(
+            FleetLog(
+                path=path,
+                robot=f"r{robot:02d}",
+                time=86400.0 * (FIRST_DAY + day),
+                temperature=virtual.temperature(robot, day),
+            )
+        )
+    return fleet(name, logs, factors=str(factors))
+
+
+def named(plan: Planned, alerts: Sequence[Alert], days: int) -> dict[str, bool]:
+    """Return of each fault whether an alert names robot, fault, place and days."""
+    first = np.datetime64("1970-01-01") + FIRST_DAY
+    words = {
+        "drift": (f"{plan.motor}.fs changes",),
+        "gain": (f"effort of {plan.motor}",),
+        "encoder": (f"position of {plan.motor}",),
+        "payload": tuple(str(first + day) for day in plan.payload_days),
+        "other robot's log": (str(first + plan.wrong_day), f"r{plan.wrong_from:02d}"),
+    }
+    answers = {}
+    for fault, robot in plan.robots.items():
+        texts = [" ".join([a.text, *a.days]) for a in alerts if a.robot == f"r{robot:02d}"]
+        if fault == "payload":
+            texts = [text for text in texts if "payload" in text]
+        answers[fault] = any(all(word in text for word in words[fault]) for text in texts)
+    return answers
+
+
+def studied(name: str, robots: int, days: int, seed: int) -> tuple[Fleet, Fleet, dict[str, bool]]:
+    """Return a clean fleet, one with faults, and which of these were named."""
+    model = Model(load_robot(name))
+    plan = planned(model, robots, days, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        clean = VirtualFleet(model=model, days=days, seed=seed, kind_scatter=KIND_SCATTER)
+        faulty = VirtualFleet(
+            model=model, days=days, seed=seed, kind_scatter=KIND_SCATTER, faults=plan.faults
+        )
+        factors = Path(folder) / "factors"
+        paths = write_logs(clean, robots, Path(folder) / "clean")
+        well = analysed(name, clean, paths, factors)
+        paths = write_logs(faulty, robots, Path(folder) / "faulty")
+        wrong = faulty.record(plan.wrong_from, plan.wrong_day)
+        robot = plan.robots["other robot's log"]
+        wrong.save(paths[robot, plan.wrong_day])
+        # the robot that recorded it has another log of that day
+        del paths[plan.wrong_from, plan.wrong_day]
+        found = analysed(name, faulty, paths, factors)
+    return well, found, named(plan, found.alerts, days)
+
+
+def rows(name: str, robots: int, days: int, seeds: Sequence[int]) -> Iterator[str]:
+    """Yield a line for each fleet with a surprise, then the table."""
+    counts = dict.fromkeys(FAULTS, 0)
+    false_fleets = 0
+    false_beside = 0
+    for seed in seeds:
+        well, found, answers = studied(name, robots, days, seed)
+        false_fleets += bool(well.alerts)
+        faulty = {f"r{robot:02d}" for robot in planned_robots(name, robots, days, seed)}
+        beside = [alert for alert in found.alerts if alert.robot not in faulty]
+        false_beside += bool(beside)
+        for alert in (*well.alerts, *beside):
+            yield f"  seed {seed}: false alarm, {alert.robot}: {alert.text}"
+        missed = [fault for fault in FAULTS if not answers[fault]]
+        if missed:
+            yield f"  seed {seed}: not named: {', '.join(missed)}"
+        for fault in FAULTS:
+            counts[fault] += answers[fault]
+    n = len(seeds)
+    yield f"{n} fleets of {robots} {name}, {days} days, a log of 5 s a day"
+    yield f"false alarms | {false_fleets} of {n} clean fleets, {false_beside} of {n} with faults"
+    for fault in FAULTS:
+        yield f"{fault} | named in {counts[fault]} of {n}"
+
+
+def planned_robots(name: str, robots: int, days: int, seed: int) -> set[int]:
+    """Return the robots of a fleet that have a fault."""
+    return set(planned(Model(load_robot(name)), robots, days, seed).robots.values())
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fleets", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--robot", default="five_bar")
+    parser.add_argument("--robots", type=int, default=10)
+    parser.add_argument("--days", type=int, default=10)
+    parser.add_argument("--small", action="store_true")
+    words = parser.parse_args()
+    n_fleets = 1 if words.small else words.fleets
+    seeds = range(words.first, words.first + n_fleets)
+    days = 5 if words.small else words.days
+    for line in rows(words.robot, words.robots, days, seeds):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Logs that are filed under the wrong robot, by content and by the parameters they show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gough.core.arrays import TINY
+from gough.fleets.history import FleetLog, RobotHistory
+from gough.processing.many_logs import Collected
+
+# fraction of the squared residual above its usual size that the parameters of the robot that
+# recorded a log have to explain
+OWNER_FRACTION = 0.8
+
+
+def shared_files(logs: Sequence[FleetLog], copies: Mapping[str, str]) -> list[list[FleetLog]]:
+    """Return groups of logs of different robots that have the same content.
+
+    Args:
+        logs: All logs.
+        copies: Path of the first log with the same content, by path.
+    """
+    by_path = {log.path: log for log in logs}
+    groups: dict[str, list[FleetLog]] = {}
+    for path, first in copies.items():
+        if path in by_path and first in by_path:
+            groups.setdefault(first, [by_path[first]]).append(by_path[path])
+    shared = []
+    for group in groups.values():
+        if len({log.robot for log in group}) > 1:
+            shared.append(group)
+    return shared
+
+
+def without_logs(collected: Collected, groups: Sequence[Sequence[FleetLog]]) -> Collected:
+    """Return the statistics without some logs."""
+    left_out = {log.path for group in groups for log in group}
+    keys = {path: key for path, key in collected.keys.items() if path not in left_out}
+    copies = {path: first for path, first in collected.copies.items() if path not in left_out}
+    return replace(collected, keys=keys, copies=copies)
+
+
+def owner_of_period(
+    histories: Sequence[RobotHistory], robot: int, period: int, collected: Collected
+) -> int | None:
+    """Return the other robot whose parameters explain an unusual period, if there is one.
+
+    They have to explain most of the squared residual above its usual size, all joint
+    equations over their usual residual.
+
+    Args:
+        histories: The robots.
+        robot: The robot under which the period is filed.
+        period: The period.
+        collected: Statistics of all logs.
+    """
+    paths = histories[robot].logs[period]
+    keys = {path: collected.keys[path] for path in paths}
+    statistics = replace(collected, keys=keys).merged().statistics
+    usual = np.median([np.median(history.residual, axis=0) for history in histories], axis=0)
+    squares = np.empty(len(histories))
+    for k, history in enumerate(histories):
+        rms = statistics.residual_statistics(history.estimate.values).rms
+        squares[k] = float(((rms / np.maximum(usual, TINY)) ** 2).sum())
+    best = int(np.argmin(squares))
+    above_usual = squares[robot] - len(usual)
+    if squares[robot] - squares[best] < OWNER_FRACTION * above_usual or best == robot:
+        return None
+    return best
