@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.core.errors import GoughError, InvalidInput
+from gough.core.errors import GoughError, InvalidInput, StorageFault
 
 MAX_UNPACKED_BYTES = 2 * 2**30  # of files that are read whole
 # A file may always unpack to this; beyond it, to so many times its length. Recorded numbers
@@ -125,7 +125,7 @@ def reading(
     """Turn every error of a library that reads a damaged file into one that names it."""
     try:
         yield
-    except error:
+    except (error, StorageFault):
         raise
     except Exception as reason:
         cause = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__

@@ -74,6 +74,10 @@ class InvalidStudy(GoughError):
     """A study file cannot be run."""
 
 
+class StorageFault(GoughError):
+    """A store of files failed while it was read; says nothing about the files."""
+
+
 class OutputError(GoughError):
     """A result could not be written."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gough.core.errors import GoughError, InvalidInput, InvalidRecording
+from gough.core.errors import GoughError, InvalidInput, InvalidRecording, StorageFault
 from gough.core.executors import WorkSettings
 from gough.core.options import Settings, nested, option
 from gough.engine import Model, base_parameters
@@ -74,6 +74,8 @@ def sample_of(
             log = read_beginning(paths[k])
             in_robot_order(log, model)
             sample[k] = log
+        except StorageFault:
+            raise
         except (GoughError, OSError) as error:
             first_error = first_error or str(error)
         if len(sample) == min(count, len(paths)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,18 @@ def arrow_blocks(path: Path, size: int, description: Description | None = None) 
     parquet = import_optional("pyarrow.parquet", "parquet")
     start = 0
     budget = log_budget(path, streamed=True)
-    with reading(path.name, "Parquet or Feather", InvalidRecording), open(path, "rb") as handle:
+    with reading(path.name, "Parquet or Feather", InvalidRecording), path.open("rb") as handle:
         if handle.read(5) == b"ARROW":
             reader = ipc.open_file(handle)
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
         else:
             handle.seek(0)
             file = parquet.ParquetFile(handle)
-            check_parquet(file.metadata, budget)
-            batches = file.iter_batches(batch_size=size)
+            groups = list(getattr(path, "row_groups", None) or range(file.num_row_groups))
+            if groups and groups[-1] >= file.num_row_groups:
+                raise ValueError(f"it has {file.num_row_groups} row groups")
+            check_parquet(file.metadata, budget, groups)
+            batches = file.iter_batches(batch_size=size, row_groups=groups)
         for batch in batches:
             batch.validate(full=True)
             budget.columns_left = MAX_COLUMNS
@@ -48,9 +51,9 @@ def arrow_blocks(path: Path, size: int, description: Description | None = None) 
         raise refused(path.name, "there are no samples")
 
 
-def check_parquet(metadata: Any, budget: Budget) -> None:
-    """Take from a budget what the metadata of a Parquet file announce."""
-    for group in range(metadata.num_row_groups):
+def check_parquet(metadata: Any, budget: Budget, groups: Sequence[int] | None = None) -> None:
+    """Take from a budget what the metadata of a Parquet file announce, of some row groups."""
+    for group in range(metadata.num_row_groups) if groups is None else groups:
         row_group = metadata.row_group(group)
         for k in range(row_group.num_columns):
             column = row_group.column(k)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from typing import cast
 
 from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.storage import StoredFile
 from gough.logs.arrow import arrow_blocks
 from gough.logs.description import Description
 from gough.logs.hdf5 import read_hdf5
@@ -54,6 +56,10 @@ LOG_FORMATS: dict[str, LogReader] = {
 }
 
 
+STREAMING_READERS: tuple[LogReader, ...] = (arrow_blocks, npz_blocks)
+"""Readers that open a file once and read it from there; text files are read so too."""
+
+
 def log_formats_text() -> str:
     """Return which files are read as logs, for help."""
     return (
@@ -78,14 +84,16 @@ def register_log_format(suffix: str, reader: LogReader) -> LogReader:
     return reader
 
 
-def is_folder(path: Path) -> bool:
+def is_folder(path: Path | StoredFile) -> bool:
     """Return True for a folder of files; a ROS 2 bag and a dataset are folders too, but logs."""
-    if not path.is_dir() or is_dataset(path):
+    if isinstance(path, StoredFile) or not path.is_dir() or is_dataset(path):
         return False
     return not (path / "metadata.yaml").is_file()
 
 
-def table_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
+def table_blocks(
+    path: Path | StoredFile, size: int, description: Description | None
+) -> Iterator[Table]:
     """Yield the tables of a file of any format."""
     try:
         status = path.stat()
@@ -93,11 +101,35 @@ def table_blocks(path: Path, size: int, description: Description | None) -> Iter
         raise InvalidRecording(f"there is no file '{path}'", source=path.name) from None
     if not S_ISREG(status.st_mode) and not S_ISDIR(status.st_mode):
         raise InvalidRecording(f"'{path}' is a device or a pipe, expected a file", source=path.name)
+    if isinstance(path, StoredFile):
+        return _stored_blocks(path, size, description)
     if is_dataset(path):
         return lerobot_blocks(path, size, description)
     reader = LOG_FORMATS.get(".bag" if path.is_dir() else path.suffix.lower())
     if reader is not None:
         return reader(path, size, description)
+    return _text_blocks(path, size, description)
+
+
+def _stored_blocks(
+    stored: StoredFile, size: int, description: Description | None
+) -> Iterator[Table]:
+    """Yield the tables of a file at an address, by the readers that need no file on a disk."""
+    path = cast(Path, stored)  # they open it, and ask for its name and size
+    reader = LOG_FORMATS.get(stored.suffix.lower())
+    if reader is None:
+        return _text_blocks(path, size, description)
+    if reader not in STREAMING_READERS:
+        raise InvalidRecording(
+            f"'{stored}': files of this format are read from a disk, not from an address; store "
+            "logs as Parquet, NPZ or text",
+            source=stored.name,
+        )
+    return reader(path, size, description)
+
+
+def _text_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
+    """Yield the tables of a text file."""
     if description is None:
         return text_blocks(path, size)
     return text_blocks(

@@ -16,7 +16,6 @@ from gough.core.budget import (
     MAX_UNPACKED_BYTES,
     check_archive,
     load_arrays,
-    read_bytes,
     reading,
 )
 from gough.core.documents import parse_json
@@ -40,13 +39,15 @@ def npz_blocks(path: Path, size: int, description: Description | None = None) ->
             InvalidRecording,
             "; expected a file numpy.savez wrote, without objects",
         ),
-        zipfile.ZipFile(path) as archive,
+        path.open("rb") as stream,
+        zipfile.ZipFile(stream) as archive,
         ExitStack() as stack,
     ):
         ours = "facts.npy" in archive.namelist()
         budget = log_budget(path)
         if not ours:
-            content = read_bytes(path, MAX_UNPACKED_BYTES, InvalidRecording)
+            stream.seek(0)
+            content = stream.read(MAX_UNPACKED_BYTES)
             yield from cut(array_table(source, load_arrays(content, budget), budget), size)
             return
         check_archive(archive, budget, stored_too=False)

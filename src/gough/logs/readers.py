@@ -17,6 +17,7 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.display import check_type
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.notices import Notice
+from gough.core.storage import StoredFile, place_of
 from gough.logs.array_tables import array_table
 from gough.logs.checks import (
     check_gaps,
@@ -55,7 +56,7 @@ MAX_PERIOD_ERROR = 0.1  # samples by which a stated period may be off at the end
 
 
 def read_recording(
-    path: str | Path,
+    path: str | Path | StoredFile,
     description: Described | None = None,
     joints: Sequence[str] | None = None,
 ) -> Recording:
@@ -68,20 +69,26 @@ def read_recording(
     be guessed is an `InvalidRecording` that names file, column and sample.
 
     Args:
-        path: File, or folder of several files, each with its own clock.
+        path: File, folder of several files, each with its own clock, or address of a file
+            (`s3://bucket/log.parquet`).
         description: Which column is which; a TOML file, its keys, or what
             `load_description` returned.
         joints: The joints expected, in this order; e.g. those of the robot file.
     """
     check_type(
         path,
-        (str, Path),
+        (str, Path, StoredFile),
         "the log",
         "the path of a file; for tables and arrays there are Recording.from_dataframe and "
         "from_arrays",
     )
-    path = Path(path)
+    place = place_of(path)
     described = _loaded(description)
+    if isinstance(place, StoredFile):
+        tables = {"": joined(table_blocks(place, READ_BLOCK, described))}
+        recording = recorded(tables, described, place.name, joints)
+        return replace(recording, digest=place.identity())
+    path = place
     if not is_folder(path):
         tables = {"": joined(table_blocks(path, READ_BLOCK, described))}
     elif described is None:
@@ -551,7 +558,7 @@ class RecordingSource:
     period_samples: int | None  # samples of a period; None without one
     payload: str | None  # name of the payload that is carried
     source: str  # name of the file
-    path: Path  # of the file
+    path: Path | StoredFile  # of the file
     description: Description  # how the file is read
 
     @cached_property
@@ -615,7 +622,7 @@ def _streamed(table: Table, description: Description, origin: float) -> list[_Sa
 
 
 def open_recording(
-    path: str | Path,
+    path: str | Path | StoredFile,
     description: Described | None = None,
     joints: Sequence[str] | None = None,
 ) -> RecordingSource:
@@ -624,17 +631,17 @@ def open_recording(
     Text, Parquet and Gough's NPZ files are streamed. Logs that need resampling are refused:
     they are read whole.
     """
-    path = Path(path)
+    place = place_of(path)
     given = _loaded(description)
-    if is_folder(path) or (given is not None and _needs_resampling(given)):
+    if is_folder(place) or (given is not None and _needs_resampling(given)):
         raise InvalidRecording(
-            f"'{path.name}' needs resampling onto one clock or cutting (several files, rate, "
+            f"'{place.name}' needs resampling onto one clock or cutting (several files, rate, "
             "start, stop or period in seconds), which cannot be done in blocks: use read_recording",
-            source=path.name,
+            source=place.name,
         )
-    table = next(table_blocks(path, HEAD_SAMPLES, given), None)
+    table = next(table_blocks(place, HEAD_SAMPLES, given), None)
     if table is None:
-        raise refused(path.name, "there are no samples")
+        raise refused(place.name, "there are no samples")
     resolved = _resolved(table, given, joints)
     _streamed(table, resolved, _origin({"": table}, resolved))  # raises if that is not possible
     return RecordingSource(
@@ -642,8 +649,8 @@ def open_recording(
         position_units=tuple(signal.unit for signal in resolved.of("position")),
         payload=resolved.payload,
         period_samples=resolved.period_samples,
-        source=path.name,
-        path=path,
+        source=place.name,
+        path=place,
         description=resolved,
     )
 
@@ -657,7 +664,7 @@ def _needs_resampling(description: Description) -> bool:
 
 def describe_log(path: str | Path) -> Description:
     """Return how a file that describes itself is read."""
-    head = next(table_blocks(Path(path), HEAD_SAMPLES, None))
+    head = next(table_blocks(place_of(path), HEAD_SAMPLES, None))
     return replace(_resolved(head, None, None), ignored=(), absolute=False)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -200,8 +202,7 @@ def text_blocks(
     source = path.name
     notices: list[Notice] = []
     try:
-        opened: Any = gzip.open if source.lower().endswith(".gz") else open
-        with opened(path, "rb") as raw:
+        with _opened(path) as raw:
             encoding = text_encoding(raw.read1(2**16))
         budget = Budget(source, path.stat().st_size, InvalidRecording, streamed=True)
         if encoding == "cp1252":
@@ -212,12 +213,8 @@ def text_blocks(
                     "the text is not UTF-8 and was read as Windows text (CP 1252)",
                 )
             )
-        with opened(
-            path,
-            "rt",
-            encoding=encoding,
-            errors="replace" if encoding == "cp1252" else "strict",
-        ) as handle:
+        errors = "replace" if encoding == "cp1252" else "strict"
+        with _opened(path) as raw, io.TextIOWrapper(raw, encoding, errors) as handle:
             lines = islice(_numbered(handle, budget, notices), skip, None)
             yield from line_blocks(lines, budget, size, notices, decimal, thousands)
     except UnicodeError as error:
@@ -235,6 +232,17 @@ def text_blocks(
         raise InvalidRecording(
             f"cannot read '{path}': {error.strerror or error}", source=source
         ) from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file for reading bytes, unpacked if it is a gzip file."""
+    with path.open("rb") as stream:
+        if not path.name.lower().endswith(".gz"):
+            yield stream
+            return
+        with gzip.GzipFile(fileobj=stream) as unpacked:
+            yield unpacked
 
 
 def line_blocks(

@@ -16,12 +16,13 @@ import numpy as np
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.documents import parse_json
-from gough.core.errors import GoughError, InvalidInput, InvalidRecording
+from gough.core.errors import GoughError, InvalidInput, InvalidRecording, StorageFault
 from gough.core.executors import Executor, WorkerFault, WorkersLost, other_code
 from gough.core.notices import Notice
 from gough.core.options import merge_settings
 from gough.core.parameters import BaseParameters
 from gough.core.source_hash import source_hash
+from gough.core.storage import StoredFile, is_address, place_of
 from gough.engine import Model, base_parameters
 from gough.fitting.log_statistics import (
     LogStatistics,
@@ -47,7 +48,7 @@ from gough.processing.settings import PERIODIC, Processing
 MAX_WHOLE_BYTES = 2**25
 FILES_PER_MERGE = 64  # statistics files that a worker merges at a time; a power of two
 # Errors that say nothing about the log of a task.
-NOT_THE_LOG = (WorkerFault, WorkersLost)
+NOT_THE_LOG = (WorkerFault, WorkersLost, StorageFault)
 HASHED_BYTES = 2**20  # of a file read at once
 Bad = Literal["refuse", "skip"]
 
@@ -189,6 +190,9 @@ def log_hash(log: str) -> str:
     """
     digest = hashlib.sha256()
     for name, file in _files_of_log(log):
+        if isinstance(file, StoredFile):
+            digest.update(file.identity().encode())
+            continue
         digest.update(f"{name}\n".encode("utf-8", "surrogateescape"))
         with open(file, "rb") as stream:
             while block := stream.read(HASHED_BYTES):
@@ -196,13 +200,13 @@ def log_hash(log: str) -> str:
     return digest.hexdigest()
 
 
-def _files_of_log(log: str) -> Iterator[tuple[str, Path]]:
+def _files_of_log(log: str) -> Iterator[tuple[str, Path | StoredFile]]:
     """Yield the files of a log and its description, with their names inside of a folder."""
     for name in log_and_description(log):
         if not name:
             continue
-        path = Path(name)
-        if not path.is_dir():
+        path = place_of(name)
+        if isinstance(path, StoredFile) or not path.is_dir():
             yield "", path
             continue
         for file in sorted(path.rglob("*")):
@@ -222,7 +226,7 @@ def open_log(log: str, *, averaged: bool = False) -> Recording | RecordingSource
         averaged: Periods are averaged, for which the log is read whole.
     """
     file, description = log_and_description(log)
-    path = Path(file)
+    path = place_of(file)
     if not averaged and path.is_file() and path.stat().st_size > MAX_WHOLE_BYTES:
         try:
             return open_recording(file, description)
@@ -272,6 +276,9 @@ def log_task(log: str) -> LogTask:
     path = absolute_log(log)
     n_bytes = 0
     for _, file in _files_of_log(path):
+        if isinstance(file, StoredFile):
+            n_bytes += file.stat().st_size
+            continue
         with open(file, "rb"):
             n_bytes += os.stat(file).st_size
     return LogTask(path, n_bytes)
@@ -280,8 +287,13 @@ def log_task(log: str) -> LogTask:
 def absolute_log(log: str) -> str:
     """Return a log with absolute paths, of its description too."""
     file, description = log_and_description(log)
-    path = os.path.abspath(file)
-    return f"{path}@{os.path.abspath(description)}" if description else path
+    path = _absolute(file)
+    return f"{path}@{_absolute(description)}" if description else path
+
+
+def _absolute(path: str) -> str:
+    """Return an absolute path; an address is one."""
+    return path if is_address(path) else os.path.abspath(path)
 
 
 def _sources_of_log(job: Job, log: str) -> Sequence[Recording | RecordingSource]:
@@ -312,8 +324,17 @@ def statistics_of_log(job: Job, task: LogTask) -> bytes:
     """Compute the sufficient statistics of one log; returns the content of their file.
 
     Raises:
-        WorkerFault: This process is not fit for the job; says nothing about the log.
+        WorkerFault: This process is not fit for the job, or the store of the log failed; says
+            nothing about the log.
     """
+    try:
+        return _reduced(job, task)
+    except StorageFault as error:
+        raise WorkerFault(str(error)) from None
+
+
+def _reduced(job: Job, task: LogTask) -> bytes:
+    """Return the content of the statistics file of a log."""
     model, base = robot_of(job)
     log = task.log
     try:
@@ -522,7 +543,9 @@ def _stamp(log: str) -> str:
     """Return sizes and times of change of a log and its description; empty for a folder."""
     stamps = []
     for name in log_and_description(log):
-        if name:
+        if name and is_address(name):
+            stamps.append(StoredFile(name).identity())
+        elif name:
             if not Path(name).is_file():
                 return ""
             status = os.stat(name)

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -18,8 +18,10 @@ from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
 from gough.core.files import text_encoding
 from gough.core.notices import Notice
 from gough.core.options import merge_settings, options_of
+from gough.core.storage import is_address
 from gough.fleets.fleet import FleetSettings
 from gough.fleets.history import FleetLog
+from gough.logs.datasets import dataset_parts
 from gough.logs.readers import log_and_description, log_with_description
 
 
@@ -36,7 +38,8 @@ class _Header(NamedTuple):
     """The fleet file without its table."""
 
     robot: str
-    table: Path  # of logs
+    table: Path | None  # of logs; None with a dataset
+    dataset: str | None  # folder or address of a Parquet dataset robot=.../day=...
     zone: ZoneInfo | None  # time zone of the robots; a line of the table may name another
     description: str | None  # of logs without their own
     settings: FleetSettings
@@ -53,6 +56,9 @@ def read_fleet_file(file: str, settings: FleetSettings) -> FleetFile:
         InvalidRecording: Some lines of the table cannot be used, and are not to be skipped.
     """
     header = _read_header(file, settings)
+    if header.dataset is not None:
+        logs = _dataset_logs(header.dataset, header.zone)
+        return FleetFile(header.robot, tuple(logs), header.settings, ())
     logs, problems = _read_table(header)
     if problems and header.settings.many.bad == "refuse":
         lines = [f"{place}: {problem}" for place, problem in problems.items()]
@@ -81,13 +87,19 @@ def _read_header(file: str, settings: FleetSettings) -> _Header:
         if content.pop("format", None) != STUDY_FORMAT:
             raise InvalidInput(f"expected 'format = {STUDY_FORMAT}'")
         robot = str(content.pop("robot"))
-        table = folder / str(content.pop("logs"))
+        table = None
+        dataset = content.pop("dataset", None)
+        if dataset is None:
+            table = folder / str(content.pop("logs"))
+        elif not is_address(str(dataset)):
+            dataset = str(folder / str(dataset))
         zone = _zone(content.pop("zone", None))
         description = content.pop("description", None)
         merged = _merge(settings, content, folder)
     except KeyError as error:
         raise InvalidStudy(
-            f'{file}: {error} is needed: robot = "robot.toml", logs = "logs.csv"'
+            f'{file}: {error} is needed: robot = "robot.toml", and logs = "logs.csv" or '
+            'dataset = "folder"'
         ) from None
     except InvalidInput as error:
         raise InvalidStudy(f"{file}: {error}") from None
@@ -96,6 +108,7 @@ def _read_header(file: str, settings: FleetSettings) -> _Header:
     return _Header(
         robot=robot,
         table=table,
+        dataset=dataset,
         zone=zone,
         description=str(description) if description else None,
         settings=merged,
@@ -124,9 +137,28 @@ def _merge(settings: FleetSettings, content: Mapping[str, Any], folder: Path) ->
     return merge_settings(FleetSettings, None, options)
 
 
+def _dataset_logs(dataset: str, zone: ZoneInfo | None) -> list[FleetLog]:
+    """Return the parts of a dataset as logs, in the days that its folders name."""
+    logs = []
+    for part in dataset_parts(dataset):
+        midnight = datetime.combine(part.day, time(), zone or UTC)
+        offset = midnight.utcoffset()
+        assert offset is not None
+        logs.append(
+            FleetLog(
+                path=part.log,
+                robot=part.robot,
+                time=midnight.timestamp(),
+                utc_offset=offset.total_seconds(),
+            )
+        )
+    return logs
+
+
 def _read_table(header: _Header) -> tuple[list[FleetLog], dict[str, str]]:
     """Return the logs of a table, each once, and the problems of other lines by place."""
     table = header.table
+    assert table is not None
     content = read_bytes(table, MAX_TABLE_BYTES, InvalidStudy)
     with reading(f"the table of logs '{table}'", "CSV", InvalidStudy):
         text = content.decode(text_encoding(content))
@@ -144,19 +176,20 @@ def _read_table(header: _Header) -> tuple[list[FleetLog], dict[str, str]]:
 
 
 def _read_line(line: Mapping[str, str], header: _Header) -> FleetLog:
+    assert header.table is not None
     folder = header.table.parent
-    time = datetime.fromisoformat(line["time"])
+    moment = datetime.fromisoformat(line["time"])
     zone = _zone(line.get("zone") or None) or header.zone
-    if time.tzinfo is None:
+    if moment.tzinfo is None:
         if zone is None:
             raise InvalidInput(
                 f"time {line['time']} has no zone; write {line['time']}+01:00, or name one for all "
                 'in the fleet file: zone = "Europe/Berlin"'
             )
-        time = time.replace(tzinfo=zone)
+        moment = moment.replace(tzinfo=zone)
     if zone is not None:
-        time = time.astimezone(zone)
-    offset = time.utcoffset()
+        moment = moment.astimezone(zone)
+    offset = moment.utcoffset()
     assert offset is not None
     log, description = log_and_description(line["log"])
     if description is None:
@@ -164,9 +197,9 @@ def _read_line(line: Mapping[str, str], header: _Header) -> FleetLog:
     if description:
         description = str(folder / description)
     return FleetLog(
-        path=log_with_description(folder / log, description or None),
+        path=log_with_description(log if is_address(log) else folder / log, description or None),
         robot=line["robot"],
-        time=time.timestamp(),
+        time=moment.timestamp(),
         temperature=float(line.get("temperature") or "nan"),
         utc_offset=offset.total_seconds(),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.files import locate_written
 from gough.core.progress import tracked
+from gough.core.storage import is_address, matching_files
 from gough.engine import Model, as_model
 from gough.identification.result import Identification, load_identification
 from gough.logs.readers import log_and_description, log_with_description, read_recording
@@ -52,7 +53,10 @@ def expand_patterns(paths: Sequence[str], description: str | None) -> list[str]:
         pattern, own_description = log_and_description(path)
         matches = [pattern]
         if not os.path.lexists(pattern) and set(pattern) & set("*?["):
-            matches = sorted(glob(pattern, recursive=True))
+            if is_address(pattern):
+                matches = matching_files(pattern)
+            else:
+                matches = sorted(glob(pattern, recursive=True))
             if not matches:
                 raise InvalidRecording(
                     f"no file is called '{pattern}'; check the folder and the pattern"

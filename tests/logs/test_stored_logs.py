@@ -1,0 +1,300 @@
+"""Logs by address and Parquet datasets: the same samples as from a disk, failures kept apart."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gough.app.studies.fleet_file import read_fleet_file
+from gough.core.errors import InvalidRecording, StorageFault
+from gough.core.executors import InProcess, WorkerFault
+from gough.core.storage import StoredFile, is_address, matching_files
+from gough.engine import Model
+from gough.fleets.fleet import FleetSettings
+from gough.fleets.history import date_of
+from gough.identification.many_logs import frozen_job, sample_of
+from gough.logs.datasets import dataset_parts
+from gough.logs.readers import open_recording, read_recording
+from gough.logs.recording import Recording
+from gough.processing import Processing
+from gough.processing.many_logs import Job, collect, log_hash, log_task, statistics_of_log
+from gough.virtual.fleet_logs import VirtualFleet
+
+fsspec = pytest.importorskip("fsspec")
+memory = pytest.importorskip("fsspec.implementations.memory")
+parquet = pytest.importorskip("pyarrow.parquet")
+pyarrow_csv = pytest.importorskip("pyarrow.csv")
+
+
+@pytest.fixture(scope="module")
+def recording(five_bar: Model) -> Recording:
+    return VirtualFleet(model=five_bar, seed=1, seconds=3.0).record(0, 0)
+
+
+@pytest.fixture(scope="module")
+def files(recording: Recording, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the same log in three formats."""
+    folder = tmp_path_factory.mktemp("files")
+    for suffix in ("npz", "csv"):
+        recording.save(folder / f"log.{suffix}")
+    text = (folder / "log.csv").read_bytes()
+    lines = [line for line in text.splitlines(keepends=True) if not line.startswith(b"#")]
+    table = pyarrow_csv.read_csv(io.BytesIO(b"".join(lines)))
+    parquet.write_table(table, folder / "log.parquet")
+    return folder
+
+
+def equal(one: Recording, other: Recording) -> bool:
+    same_effort = one.effort is not None and np.array_equal(one.effort, other.effort)
+    return same_effort and np.array_equal(one.time, other.time)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
+@pytest.mark.parametrize("protocol", ["memory", "file"])
+def test_a_log_at_an_address_is_the_log_on_the_disk(
+    files: Path, suffix: str, protocol: str
+) -> None:
+    path = files / f"log.{suffix}"
+    address = path.as_uri()
+    if protocol == "memory":
+        address = f"memory://store/log.{suffix}"
+        with fsspec.open(address, "wb") as stream:
+            stream.write(path.read_bytes())
+    assert equal(read_recording(address), read_recording(path))
+    blocks = list(open_recording(address).blocks(300))
+    assert np.array_equal(
+        np.concatenate([block.time for block in blocks]), read_recording(path).time
+    )
+
+
+def test_patterns_match_addresses(files: Path) -> None:
+    matches = matching_files(f"{files.as_uri()}/log.*")
+    assert [Path(match).suffix for match in matches] == [".csv", ".npz", ".parquet"]
+    assert all(map(is_address, matches))
+
+
+def test_a_log_that_is_not_there_is_no_failure_of_the_store() -> None:
+    with pytest.raises(InvalidRecording, match="there is no file 'memory://nowhere"):
+        read_recording("memory://nowhere/log.npz")
+
+
+def test_formats_that_need_a_disk_say_so(files: Path) -> None:
+    (files / "log.mat").write_bytes(b"MATLAB")
+    with pytest.raises(InvalidRecording, match="store logs as Parquet, NPZ or text"):
+        read_recording((files / "log.mat").as_uri())
+
+
+def test_the_same_content_has_the_same_identity_in_another_place(files: Path) -> None:
+    for name in ("one", "two"):
+        with fsspec.open(f"memory://{name}/log.npz", "wb") as stream:
+            stream.write((files / "log.npz").read_bytes())
+    assert log_hash("memory://one/log.npz") == log_hash("memory://two/log.npz")
+    whole = StoredFile("memory://one/log.parquet")
+    part = StoredFile("memory://one/log.parquet#row_groups=2:5")
+    assert part.row_groups == range(2, 5)
+    assert part.suffix == whole.suffix == ".parquet"
+
+
+@pytest.fixture
+def dataset(files: Path, tmp_path: Path) -> Path:
+    """A dataset of two robots and two days, fifteen row groups a file."""
+    table = parquet.read_table(files / "log.parquet")
+    for robot in ("r1", "r2"):
+        for day in ("2026-03-02", "2026-03-03"):
+            folder = tmp_path / "data" / f"robot={robot}" / f"day={day}"
+            folder.mkdir(parents=True)
+            parquet.write_table(table, folder / "part.parquet", row_group_size=80)
+    return tmp_path / "data"
+
+
+def test_a_dataset_is_divided_into_ranges_of_row_groups(files: Path, dataset: Path) -> None:
+    parts = dataset_parts(str(dataset), rows=300)
+    assert len(parts) == 4 * 5
+    assert {part.robot for part in parts} == {"r1", "r2"}
+    assert {str(part.day) for part in parts} == {"2026-03-02", "2026-03-03"}
+    times = [read_recording(part.log).time for part in parts[:5]]
+    assert max(map(len, times)) <= 300
+    assert np.array_equal(np.concatenate(times), read_recording(files / "log.parquet").time)
+
+
+def test_a_dataset_without_robots_and_days_is_refused(files: Path, tmp_path: Path) -> None:
+    (tmp_path / "log.parquet").write_bytes((files / "log.parquet").read_bytes())
+    with pytest.raises(InvalidRecording, match="robot=NAME/day="):
+        dataset_parts(str(tmp_path))
+
+
+class FailingStore(memory.MemoryFileSystem):
+    """A store in memory that fails once more bytes were read than it may give."""
+
+    protocol = "failing"
+    remaining = 10**9
+
+    def _open(self, path: str, mode: str = "rb", **options: object) -> object:
+        stream = super()._open(path, mode, **options)
+        if mode != "rb":
+            return stream
+        return FailingStream(stream.getvalue())
+
+
+class FailingStream(memory.MemoryFile):
+    """A stream of the failing store."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(data=content)
+
+    def read(self, count: int = -1) -> bytes:
+        content = super().read(count)
+        FailingStore.remaining -= len(content)
+        if FailingStore.remaining < 0:
+            raise OSError("connection reset by peer")
+        return content
+
+
+@pytest.fixture
+def stored(files: Path) -> Iterator[list[str]]:
+    """Two different logs in the failing store."""
+    fsspec.register_implementation("failing", FailingStore, clobber=True)
+    FailingStore.remaining = 10**9
+    content = (files / "log.npz").read_bytes()
+    other = (files / "log.csv").read_bytes()
+    addresses = {"failing://store/a.npz": content, "failing://store/b.csv": other}
+    for address, there in addresses.items():
+        with fsspec.open(address, "wb") as stream:
+            stream.write(there)
+    yield list(addresses)
+    FailingStore.remaining = 10**9
+
+
+@pytest.fixture(scope="module")
+def job(files: Path, five_bar: Model) -> Job:
+    sample = sample_of(five_bar, [str(files / "log.npz")])
+    return frozen_job("five_bar", five_bar, sample, Processing())
+
+
+def test_a_store_that_fails_in_the_middle_is_not_a_bad_log(
+    stored: list[str], job: Job, tmp_path: Path
+) -> None:
+    expected = {log: statistics_of_log(job, log_task(log)) for log in stored}
+    FailingStore.remaining = 400_000  # the first log is read, the second only in part
+    with pytest.raises(WorkerFault, match="connection reset by peer"):
+        collect(job, stored, tmp_path, InProcess(), bad="skip")
+    FailingStore.remaining = 10**9
+    done = collect(job, stored, tmp_path, InProcess())
+    assert len(done.keys) == 2
+    for log, content in expected.items():
+        assert (tmp_path / f"{done.keys[log]}.npz").read_bytes() == content
+
+
+def test_a_store_that_fails_while_a_log_is_read_raises_a_fault_of_the_store(
+    stored: list[str],
+) -> None:
+    FailingStore.remaining = 1000
+    for log in stored:
+        with pytest.raises(StorageFault, match="what is done is kept"):
+            read_recording(log)
+
+
+@dataclass
+class Server:
+    """A local S3 server in a process of its own."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    def stop(self) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def start_server(port: int) -> Server:
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(600):
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                return Server(port, process)
+        time.sleep(0.1)
+    process.kill()
+    raise TimeoutError("the S3 server did not start")
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
+    pytest.importorskip("s3fs")
+    pytest.importorskip("moto.server")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    server = start_server(port)
+    yield server
+    if server.process.poll() is None:
+        server.stop()
+
+
+def upload(files: Path, names: list[str]) -> list[str]:
+    """Put logs into a bucket, and return their addresses."""
+    import s3fs
+
+    system = s3fs.S3FileSystem(skip_instance_cache=True)
+    system.mkdir("logs")
+    addresses = []
+    for name in names:
+        system.pipe_file(f"logs/{name}", (files / name).read_bytes())
+        addresses.append(f"s3://logs/{name}")
+    return addresses
+
+
+@pytest.mark.slow
+def test_an_object_store_that_is_killed_in_the_middle_loses_nothing(
+    s3: Server, files: Path, job: Job, tmp_path: Path
+) -> None:
+    import s3fs
+
+    logs = upload(files, ["log.npz", "log.parquet"])
+    assert equal(read_recording(logs[1]), read_recording(files / "log.parquet"))
+    assert "ETag" in StoredFile(logs[0]).facts
+    expected = {log: statistics_of_log(job, log_task(log)) for log in logs}
+
+    def kill_after_the_first(fraction: float) -> None:
+        s3.stop()
+
+    with pytest.raises(WorkerFault, match="s3://logs/log"):
+        collect(job, logs, tmp_path, InProcess(), bad="skip", progress=kill_after_the_first)
+    again = start_server(s3.port)
+    try:
+        s3fs.S3FileSystem.clear_instance_cache()
+        upload(files, ["log.npz", "log.parquet"])
+        done = collect(job, logs, tmp_path, InProcess())
+        assert done.skipped == 1
+        for log, content in expected.items():
+            assert (tmp_path / f"{done.keys[log]}.npz").read_bytes() == content
+    finally:
+        again.stop()
+
+
+def test_a_fleet_file_names_a_dataset(dataset: Path) -> None:
+    text = 'format = 1\nrobot = "five_bar"\ndataset = "data"\nzone = "Asia/Tokyo"\n'
+    (dataset.parent / "fleet.toml").write_text(text, encoding="utf-8")
+    logs = read_fleet_file(str(dataset.parent / "fleet.toml"), FleetSettings()).logs
+    assert {log.robot for log in logs} == {"r1", "r2"}
+    assert {date_of(log.local_time) for log in logs} == {
+        "2026-03-02T00:00:00",
+        "2026-03-03T00:00:00",
+    }
+    assert all("#row_groups=0:15" in log.path for log in logs)
