@@ -17,7 +17,7 @@ from gough.engine import Model
 from gough.fitting.load_fit import LoadProblem
 from gough.fitting.regression import Regression
 from gough.identification import Identification
-from gough.identification.experiment import with_measured_payload
+from gough.identification.measured_payload import with_measured_payload
 from gough.identification.payload import _physically_consistent, _Unknowns, payload
 from gough.identification.stated_values import contradiction, stated_payload_notices
 from gough.logs.recording import Channels, Recording

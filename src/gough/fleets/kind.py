@@ -15,9 +15,9 @@ from gough.core.names import Parameter
 from gough.core.notices import Notice
 from gough.fitting.estimate import Estimate
 from gough.fleets.history import RobotHistory, spread_logs
-from gough.identification.experiment import attenuation_bias
 from gough.identification.fit import FittedLogs, fit_logs
 from gough.identification.many_logs import read_beginning
+from gough.identification.position_noise import attenuation_bias
 from gough.identification.settings import IdentifySettings
 from gough.logs.recording import Recording
 from gough.processing.many_logs import Carrying, Job, divide_log, robot_of

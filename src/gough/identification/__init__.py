@@ -1,16 +1,12 @@
 """From recordings to a validated model."""
 
+from gough.identification.currents import currents_problem
 from gough.identification.estimators import (
     ESTIMATORS,
     feasible,
     register_estimator,
 )
-from gough.identification.experiment import (
-    Experiment,
-    currents_problem,
-    drive_gains,
-    prepare,
-)
+from gough.identification.experiment import Experiment, drive_gains, prepare
 from gough.identification.fit import FittedLogs, fit_logs
 from gough.identification.result import Fit, Identification, load_identification
 from gough.identification.settings import IdentifySettings

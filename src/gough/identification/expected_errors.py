@@ -20,7 +20,8 @@ from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.regression import Regression
 from gough.fitting.selection import WeakDirection, weak_directions
 from gough.identification.diagnosis import Limit, limits_table
-from gough.identification.experiment import Experiment, perturbed_pairs, prepare
+from gough.identification.experiment import Experiment, prepare
+from gough.identification.position_noise import perturbed_pairs
 from gough.identification.validation import WEAK_CONDITION, noise_variance
 from gough.logs.readers import Log, as_recordings
 from gough.processing import Processing, regression

@@ -31,6 +31,7 @@ from gough.fitting.problem import (
 from gough.fitting.regression import concatenate
 from gough.fitting.selection import Elimination, essential_parameters
 from gough.identification.constants import FittedConstants, with_constants
+from gough.identification.currents import gain_units
 from gough.identification.estimator_choice import choose_estimator
 from gough.identification.estimators import (
     ALL,
@@ -42,19 +43,15 @@ from gough.identification.estimators import (
     select_estimators,
     selection_estimator,
 )
-from gough.identification.experiment import (
-    Experiment,
-    add_position_noise_effects,
-    gain_units,
-    prepare_held_out,
-    with_measured_payload,
-)
+from gough.identification.experiment import Experiment, prepare_held_out
 from gough.identification.likelihood import averaged_period
+from gough.identification.measured_payload import with_measured_payload
 from gough.identification.parameter_constraints import (
     ConstrainedEstimate,
     constrained,
     no_parameters,
 )
+from gough.identification.position_noise import add_position_noise_effects
 from gough.identification.prepare_problem import (
     IdentificationLogs,
     PreparedProblem,

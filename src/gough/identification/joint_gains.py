@@ -31,7 +31,8 @@ from gough.core.notices import Notice
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression, concatenate
-from gough.identification.experiment import Experiment, gain_units, rebuilt_with
+from gough.identification.currents import gain_units
+from gough.identification.experiment import Experiment, rebuilt_with
 from gough.logs.recording import Recording
 
 MAX_GAIN_STEPS = 100

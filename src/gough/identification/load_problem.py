@@ -16,11 +16,8 @@ from gough.engine.columns import column_names
 from gough.fitting.estimate import Estimate
 from gough.fitting.load_fit import LoadProblem
 from gough.fitting.regression import Regression, concatenate
-from gough.identification.experiment import (
-    N_PERTURBATIONS,
-    in_efforts,
-    perturbed_pairs,
-)
+from gough.identification.experiment import in_efforts
+from gough.identification.position_noise import N_PERTURBATIONS, perturbed_pairs
 from gough.identification.result import Identification
 from gough.processing import MatchedLog, ProcessedLog, Processing, regression
 from gough.processing.likelihood_models import period_motions

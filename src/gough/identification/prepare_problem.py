@@ -17,22 +17,19 @@ from gough.fitting.gain_problem import GainProblem
 from gough.fitting.problem import needed_problem
 from gough.identification.added_terms import AddedTerms, added_terms
 from gough.identification.constants import fit_constants
-from gough.identification.experiment import (
+from gough.identification.currents import (
     CurrentsProblem,
-    Experiment,
     check_currents,
     currents_problem,
-    known_payload,
     match_currents,
-    payload_of,
-    prepare,
-    rebuilt_with,
 )
+from gough.identification.experiment import Experiment, prepare, rebuilt_with
 from gough.identification.joint_gains import JointGains, find_gains
 from gough.identification.load_friction import (
     linearise_load_friction,
     refuse_load_friction,
 )
+from gough.identification.measured_payload import known_payload, payload_of
 from gough.identification.settings import IdentifySettings
 from gough.identification.term_choice import choose_terms
 from gough.logs.carrying import divide_by_signal

@@ -10,7 +10,7 @@ from gough.core.notices import Notice
 from gough.core.statistics import student_tail
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
-from gough.identification.experiment import payload_of
+from gough.identification.measured_payload import payload_of
 from gough.logs.recording import Recording
 
 # A stated value is contradicted if its deviation has a probability below this and exceeds this
