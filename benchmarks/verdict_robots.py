@@ -240,14 +240,26 @@ ROBOTS = (
 
 
 def robot_file(name: str, seed: int) -> Mechanism:
-    """Return a bundled robot, or the random linkage of a seed."""
+    """Return a bundled robot, or the random linkage of a seed.
+
+    Without limits of efforts: a true robot that is heavier than the file may exceed them, and
+    the verdict rightly says so.
+    """
     if name not in RANDOM:
-        return load_robot(name)
+        return without_effort_limits(load_robot(name))
     rng = np.random.default_rng([seed, *name.encode()])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.toml"
         path.write_text(RANDOM[name](rng))
-        return load_robot(path)
+        return without_effort_limits(load_robot(path))
+
+
+def without_effort_limits(mechanism: Mechanism) -> Mechanism:
+    """Return a robot whose file gives no limits of efforts."""
+    joints = []
+    for joint in mechanism.joints:
+        joints.append(replace(joint, limits=replace(joint.limits, effort=None)))
+    return replace(mechanism, joints=tuple(joints))
 
 
 @cache

@@ -131,6 +131,25 @@ def test_a_ripple_of_the_feed_rate_is_motion_and_not_time() -> None:
     assert with_true_instants(recording) is recording
 
 
+def test_joints_that_start_and_stop_together_are_not_late() -> None:
+    """Fast moves between rests at 100 Hz: a smoothing of nine rows does not follow them."""
+    rng = np.random.default_rng(0)
+    time = np.arange(475) * 0.01
+    places = np.cumsum(rng.uniform(-1, 1, (8, 3)), axis=0)
+    position = np.zeros((len(time), 3))
+    for k in range(7):
+        u = np.clip((time - 0.1 - 0.65 * k) / 0.25, 0, 1)
+        position += (u**3 * (10 - 15 * u + 6 * u**2))[:, None] * (places[k + 1] - places[k])
+    recording = Recording(
+        joints=("a", "b", "c"),
+        time=time,
+        position=position + 1e-5 * rng.standard_normal(position.shape),
+        position_units=("rad",) * 3,
+        effort=np.sin(position),
+    )
+    assert rules(with_true_instants(recording)) == []
+
+
 def test_a_robot_at_rest_repeats_no_rows() -> None:
     time = np.arange(2000) * STEP
     held = np.minimum(time, 1.0)

@@ -193,7 +193,8 @@ def _sampling_jitter(position: FloatArray, time: FloatArray) -> FloatArray | Non
     A row that is late by e lies v e ahead of the smooth motion in every joint, v being its
     velocity. The lateness that all joints but one show must explain most of the deviation of
     that one, `SMOOTHER_RATIO`; it must be more than an even clock may have, and look like
-    noise: a motion that is not smooth has tones or is slow.
+    noise: a motion that is not smooth has tones or is slow. And positions have to be smoother
+    at these instants: where all joints start together, a fast motion looks late as well.
     """
     step = float(np.median(np.diff(time)))
     n_even = round((time[-1] - time[0]) / step) + 1
@@ -209,7 +210,8 @@ def _sampling_jitter(position: FloatArray, time: FloatArray) -> FloatArray | Non
         if iteration == 0 and not _is_shared(deviation, velocity, step):
             return None
         lateness = lateness + _common_lateness(deviation, velocity, step)
-    return lateness
+    smoother = _smoothness_ratio(position, _increasing(time + lateness), time)
+    return lateness if smoother < SMOOTHER_RATIO else None
 
 
 def _off_smooth_motion(
