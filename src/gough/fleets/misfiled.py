@@ -37,7 +37,9 @@ def shared_files(logs: Sequence[FleetLog], copies: Mapping[str, str]) -> list[li
 
 def without_logs(collected: Collected, groups: Sequence[Sequence[FleetLog]]) -> Collected:
     """Return the statistics without some logs."""
-    left_out = {log.path for group in groups for log in group}
+    left_out: set[str] = set()
+    for group in groups:
+        left_out.update(log.path for log in group)
     keys = {path: key for path, key in collected.keys.items() if path not in left_out}
     copies = {path: first for path, first in collected.copies.items() if path not in left_out}
     return replace(collected, keys=keys, copies=copies)

@@ -348,7 +348,7 @@ def check_even(recording: Recording, first: int = 0) -> float:
 # Over this many samples on both sides a joint has to travel by more than so many steps of its
 # encoder and standard deviations of its noise, to move and not to be at rest with a noisy encoder.
 TRAVEL_REACH = 10
-TRAVEL_STEPS = 2.5
+TRAVEL_RESOLUTION_STEPS = 2.5
 TRAVEL_DEVIATIONS = 6.0
 
 
@@ -366,7 +366,9 @@ def travelling(position: FloatArray) -> BoolArray:
     last = np.minimum(sample + TRAVEL_REACH, len(sample) - 1)
     first = np.maximum(sample - TRAVEL_REACH, 0)
     travel = np.minimum(np.abs(position[last] - position), np.abs(position - position[first]))
-    return np.asarray(travel > np.maximum(TRAVEL_STEPS * steps, TRAVEL_DEVIATIONS * noise))
+    return np.asarray(
+        travel > np.maximum(TRAVEL_RESOLUTION_STEPS * steps, TRAVEL_DEVIATIONS * noise)
+    )
 
 
 def moving_joints(position: FloatArray, reach: int = 2) -> BoolArray:

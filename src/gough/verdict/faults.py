@@ -68,7 +68,7 @@ class Fault:
     undo: Undo | None = None  # the signals without a fault of some size
     columns: Columns | None = None  # derivative of the recorded effort by the size, (t, r[, k])
     n_sizes: int = 1  # numbers in a size of `undo`
-    scopes: tuple[Scope, ...] = ("all logs", "one log")
+    scopes: tuple[Scope, ...] = ("all logs", "one log")  # where it is tried
     n_decisive: int | None = None  # first numbers of a size, one of which has to be determined
     positive: bool = False  # no robot has a size below zero
     min_samples: float = 0.0  # smaller sizes, in samples, look the same as other faults
