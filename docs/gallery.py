@@ -7,6 +7,7 @@ place only.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -144,9 +145,8 @@ def circling(model: Model, radius: float) -> FloatArray:
     return model.kinematics.motion(time, position, still, still, "task").q
 
 
-def draw(name: str, title: str) -> str:
-    """Return the picture of a bundled robot in its reference configuration."""
-    model = Model(load_robot(name))
+def draw(model: Model, title: str) -> str:
+    """Return the picture of a robot in its reference configuration."""
     drawn = skeleton(model.kinematics, model.load_body, model.home[None])
     return picture(drawn, tuple(model.mechanism.gravity), title)
 
@@ -192,6 +192,20 @@ def page(text: str) -> str:
     return f"{text[:start]}{BEGIN}\n" + "\n".join(sections) + f"\n{text[end:]}"
 
 
+def draw_measured_robots() -> None:
+    """Draw the robots of real logs that are not bundled: their files are with the tests."""
+    tests = FOLDER.parent / "tests"
+    sys.path += [str(tests), str(tests / "real")]
+    import machines
+
+    for model, title in (
+        (machines.pendulum(), "Double pendulum"),
+        (machines.emps(), "EMPS, a linear axis"),
+    ):
+        path = PICTURES / f"{model.mechanism.name}.svg"
+        path.write_text(draw(model, title), encoding="utf-8")
+
+
 def draw_front_page() -> None:
     """Draw the moving robot of the front page."""
     model = Model(load_robot("palida"))
@@ -204,5 +218,7 @@ if __name__ == "__main__":
     PICTURES.mkdir(parents=True, exist_ok=True)
     draw_front_page()
     for robot, about in bundled_robots():
-        (PICTURES / f"{robot}.svg").write_text(draw(robot, about), encoding="utf-8")
+        svg = draw(Model(load_robot(robot)), about)
+        (PICTURES / f"{robot}.svg").write_text(svg, encoding="utf-8")
+    draw_measured_robots()
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

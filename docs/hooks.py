@@ -112,7 +112,10 @@ def mathml(match: re.Match[str]) -> str:
     latex = html.unescape(match["latex"]).strip()
     display = "block" if match["open"] == "[" else "inline"
     element = convert(latex, display=display)
-    return element.replace("<math ", f'<math aria-label="{html.escape(latex)}" ', 1)
+    element = element.replace("<math ", f'<math aria-label="{html.escape(latex)}" ', 1)
+    if display == "block":
+        return f'<span class="formula">{element}</span>'  # scrolls where it is too wide
+    return element
 
 
 def targets(file: File) -> Iterator[Path]:
