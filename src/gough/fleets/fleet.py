@@ -345,11 +345,11 @@ def fleet(
 
 
 def negative_friction(model: Model, estimate: Estimate, common: Hierarchy) -> tuple[Notice, ...]:
-    """Warn of coefficients of the kind that no joint can have: friction that drives it."""
+    """Warn of coefficients of the kind that no joint can have; combinations may be negative."""
     nonnegative = {kind for kind, term in model.mechanism.terms.items() if term.nonnegative}
     notices = []
     for k, name in enumerate(estimate.parameters):
-        if name.kind not in nonnegative or not common.common[k] < 0:
+        if name.regrouped or name.kind not in nonnegative or not common.common[k] < 0:
             continue
         notices.append(
             Notice(
