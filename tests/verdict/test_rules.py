@@ -14,7 +14,7 @@ from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.regression import Regression
 from gough.identification.validation import Validation, is_well_conditioned
 from gough.logs.recording import Recording
-from gough.verdict.judge import prediction_variance
+from gough.verdict.judge import prediction_variance, rounding_inflation
 from gough.verdict.noise import NoisePower, mean_noise_power, noise_power, without_peaks
 from gough.verdict.rules import (
     Misfit,
@@ -219,6 +219,24 @@ def test_the_variance_of_a_prediction_is_that_of_noise_alone() -> None:
     )
     widened = replace(estimate, uncertainty="logs", sources=(narrow,))
     np.testing.assert_allclose(prediction_variance([regression], widened), expected / 9)
+    # rounding that repeats allows for twice the noise; no more than was widened
+    np.testing.assert_allclose(prediction_variance([regression], widened, 2.0), expected * 4 / 9)
+    np.testing.assert_allclose(prediction_variance([regression], widened, 5.0), expected)
+
+
+def test_rounding_that_repeats_inflates_the_noise() -> None:
+    rng = np.random.default_rng(0)
+    each = rng.standard_normal((10, 500, 2))
+    regression = replace(with_covariance(np.eye(2)), mask=None)
+    regression = replace(
+        regression,
+        regressor=np.ones((500, 2, 1)),
+        effort=each.mean(axis=0),
+        replicates=each,
+        covariance=np.diag([1.6, 0.1]),
+    )
+    assert rounding_inflation([regression]) == pytest.approx(4.0, rel=0.05)
+    assert rounding_inflation([with_covariance(np.eye(2))]) == 1.0
 
 
 def test_without_held_out_logs_nothing_was_predicted() -> None:

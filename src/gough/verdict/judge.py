@@ -20,7 +20,7 @@ from gough.fitting.regression import Regression
 from gough.identification.diagnosis import Diagnosis, NamedFault
 from gough.identification.experiment import Experiment
 from gough.identification.fit import FittedLogs
-from gough.identification.validation import Validation
+from gough.identification.validation import Validation, noise_variance
 from gough.processing import ProcessedLog
 from gough.verdict import rules
 from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
@@ -36,7 +36,7 @@ from gough.verdict.fitted_log import (
     sample_numbers,
 )
 from gough.verdict.naming import name_fault
-from gough.verdict.noise import mean_noise_power
+from gough.verdict.noise import mean_noise_power, scatter_of_mean
 from gough.verdict.odd_logs import log_errors, odd_logs
 from gough.verdict.robot_file import (
     file_ratios,
@@ -232,7 +232,7 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
         return [*notices, *rules.warn_if_badly_predicted(validation, None)]
     held_out = fitted.held_out.regressions
     noise = mean_noise_power(held_out, [estimate.predict(each) for each in held_out])
-    variance = prediction_variance(held_out, estimate)
+    variance = prediction_variance(held_out, estimate, rounding_inflation(regressions))
     notices += rules.warn_if_badly_predicted(validation, noise, variance)
     averaged = regressions[0].covariance is not None
     if noise is None and averaged:  # single samples are noisier than the mean of periods
@@ -271,15 +271,37 @@ def validation_at_speed(
     return replace(validation, rms=rms, relative=relative)
 
 
-def prediction_variance(regressions: Sequence[Regression], estimate: Estimate) -> FloatArray:
+def rounding_inflation(regressions: Sequence[Regression]) -> float:
+    """Return how much larger the noise of averaged periods may be than their scatter shows.
+
+    Rounding that is the same in all periods is noise, but does not scatter. One without it.
+    """
+    largest = 1.0
+    for regression in regressions:
+        known = noise_variance(regression)
+        scatter = scatter_of_mean(regression, known)
+        ratio = np.divide(known, scatter, out=np.ones_like(known), where=scatter > 0)
+        largest = max(largest, float(np.sqrt(ratio.max())))
+    return largest
+
+
+def prediction_variance(
+    regressions: Sequence[Regression], estimate: Estimate, inflation: float = 1.0
+) -> FloatArray:
     """Return the variance of predicting some logs, (r,). [row unit squared]
 
     mean_t w_t^T C w_t, C the covariance of the estimate that noise causes, w the equation of
     a joint: a motion that moves what the identification hardly excited is predicted worse,
     and that is no fault of model or machine. Standard errors that were widened because the
     model is wrong must not explain that it predicts badly.
+
+    Args:
+        regressions: Of the logs.
+        estimate: With standard errors of noise, and those widened by errors of the model.
+        inflation: Of the standard errors of noise, as far as they were widened.
     """
     widening = estimate.std / np.maximum(estimate.noise_std, TINY)
+    widening = np.where(widening > 1, widening / np.minimum(widening, inflation), widening)
     noise_covariance = estimate.covariance / np.outer(widening, widening)
     variance = np.zeros(len(regressions[0].rows))
     n_valid = np.zeros(len(regressions[0].rows))
