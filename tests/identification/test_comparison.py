@@ -63,7 +63,7 @@ def test_the_friction_that_changed_is_named_first(
     assert sum(d.differs for d in found.differences) <= 2
     assert found.passed
     n_different = sum(d.differs for d in found.differences)
-    expected = f"{n_different} parameters differ beyond chance ({len(found.differences)} compared)"
+    expected = f"{n_different} parameters differ significantly ({len(found.differences)} compared)"
     assert found.headline == f"{expected}: before / after"
     assert found.level == "warning"
     header = next(line for line in found.summary().splitlines() if line.startswith("parameter"))

@@ -263,7 +263,7 @@ class _Checker:
         _require(len(set(names)) == len(names), "an equation is listed twice")
         _require(
             self.outliers == proof["outliers"] >= 0,
-            "the number of outliers is none",
+            "the number of outliers is not that of the settings",
         )
         for bound, low, high, _ in zip(self.bound, self.lower, self.upper, names, strict=True):
             ordered = all(a <= b for a, b in zip(low, high, strict=True))
@@ -352,7 +352,7 @@ class _Checker:
             for proof in contradictions:
                 _require(
                     self.minimum(proof, nothing, box) > 0,
-                    "a contradiction is none",
+                    "a stated contradiction does not contradict the box",
                 )
             if len(contradictions) > self.outliers:
                 return None

@@ -49,7 +49,7 @@ class CompareSettings(Settings):
     )
     change: float | None = option(
         None,
-        "Fail where a parameter differs, beyond chance, by more than this part of the first value.",
+        "Fail where a parameter differs significantly and by more than this fraction of its value.",
         least=0,
     )
     error: float | None = option(
@@ -151,9 +151,9 @@ class Comparison(Record):
         """The answer in one sentence."""
         count = len(self.differences)
         n_different = sum(difference.differs for difference in self.differences)
-        answer = f"no parameter differs beyond chance ({count} compared"
+        answer = f"no parameter differs significantly ({count} compared"
         if n_different:
-            answer = f"{n_different} parameters differ beyond chance ({count} compared"
+            answer = f"{n_different} parameters differ significantly ({count} compared"
         if self.n_not_compared:
             answer += f", {self.n_not_compared} not comparable"
         answer += ")"
@@ -356,9 +356,9 @@ def _difference_notices(
         if p is not None:
             numbers["p_together"] = p
         if names:
-            text = f"{len(names)} parameters differ beyond chance: {join_names(names)}"
+            text = f"{len(names)} parameters differ significantly: {join_names(names)}"
         elif p is not None and p < false_alarms / len(together):
-            text = f"all parameters together differ beyond chance (p = {p:.2g}), no single one does"
+            text = f"all parameters together differ significantly (p = {p:.2g}), no single one does"
         else:
             continue
         notice = Notice(

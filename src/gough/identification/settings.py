@@ -55,8 +55,8 @@ class IdentifySettings(Settings):
     terms: str = option(
         GIVEN_TERMS,
         "Joint terms of the model. given: those of the robot file; auto: also those that predict "
-        "logs (of one log: parts of it) better that were left out, beyond chance and on every one "
-        "of them; the result and the robot file beside it then have them.",
+        "each left-out log (of one log: each left-out part) significantly better; they are added "
+        "to the result and to the robot file that is written with it.",
         choices=lambda: (GIVEN_TERMS, AUTO_TERMS),
     )
     total_mass: float | None = option(

@@ -373,7 +373,7 @@ def _with_platform(tree: RobotTree, link: str, description: Description, loops: 
     fastest = speed.max()
     if not fastest > MOVES_TOLERANCE:
         raise InvalidMechanism(
-            f"the link '{link}' stands still and cannot be the platform",
+            f"the link '{link}' does not move and cannot be the platform",
             link=link,
         )
     moving = [k for k in range(6) if speed[k] > MOVES_TOLERANCE * fastest]
