@@ -1,13 +1,14 @@
 """Quantiles, tail probabilities and tests.
 
-They use scipy.special, because importing scipy.stats takes half of the time of a start.
+They use scipy.special, because importing scipy.stats takes half of the time of a start. SciPy
+itself imports scipy.special when the first of them is called.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from gough.core.arrays import TINY, BoolArray, FloatArray
 
@@ -17,7 +18,7 @@ LJUNG_BOX_SAMPLES_PER_LAG = 5  # short logs have fewer lags
 
 def normal_quantile(probability: float) -> float:
     """Return the quantile of the standard normal distribution."""
-    return float(special.ndtri(probability))
+    return float(scipy.special.ndtri(probability))
 
 
 def robust_scale(values: FloatArray) -> FloatArray:
@@ -42,22 +43,22 @@ def robust_scores(values: FloatArray, least: ArrayLike = 1e-300) -> FloatArray:
 
 def student_quantile(probability: float, dof: ArrayLike) -> FloatArray:
     """Return the quantile of Student's t; Gaussian where the degrees of freedom are infinite."""
-    return np.asarray(special.stdtrit(dof, probability))
+    return np.asarray(scipy.special.stdtrit(dof, probability))
 
 
 def student_tail(value: ArrayLike, dof: ArrayLike) -> FloatArray:
     """Return P(t > value) of Student's t; Gaussian where `dof` is infinite."""
-    return np.asarray(special.stdtr(dof, -np.asarray(value)))
+    return np.asarray(scipy.special.stdtr(dof, -np.asarray(value)))
 
 
 def chi2_quantile(probability: float, dof: float) -> float:
     """Return the quantile of the chi-squared distribution."""
-    return float(special.chdtri(dof, 1 - probability))
+    return float(scipy.special.chdtri(dof, 1 - probability))
 
 
 def chi2_tail(value: ArrayLike, dof: ArrayLike) -> FloatArray:
     """Return the probability that chi-squared exceeds a value."""
-    return np.asarray(special.chdtrc(dof, value))
+    return np.asarray(scipy.special.chdtrc(dof, value))
 
 
 def f_tail(value: float, dof: float, denominator_dof: float) -> float:
@@ -71,7 +72,7 @@ def f_tail(value: float, dof: float, denominator_dof: float) -> float:
     """
     if not np.isfinite(denominator_dof):
         return float(chi2_tail(value * dof, dof))
-    return float(special.fdtrc(dof, denominator_dof, value))
+    return float(scipy.special.fdtrc(dof, denominator_dof, value))
 
 
 def holm(p: FloatArray) -> FloatArray:
