@@ -103,9 +103,12 @@ def test_a_log_of_another_robot_is_named_with_its_owner(
 def test_days_are_those_of_the_clock_at_the_robot(
     time: str, keys: str, column: str, day: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "logs.csv").write_text(f"log,robot,time,zone\na.npz,r0,{time},{column}\n")
+    (tmp_path / "logs.csv").write_text(
+        f"log,robot,time,zone\na.npz,r0,{time},{column}\n", encoding="utf-8"
+    )
     (tmp_path / "fleet.toml").write_text(
-        f'format = 1\nrobot = "five_bar"\nlogs = "logs.csv"\n{keys}\n'
+        f'format = 1\nrobot = "five_bar"\nlogs = "logs.csv"\n{keys}\n',
+        encoding="utf-8",
     )
     (log,) = read_fleet_file(str(tmp_path / "fleet.toml"), FleetSettings()).logs
     collected = Collected(folder=tmp_path, keys={log.path: "key"})

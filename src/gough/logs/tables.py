@@ -214,7 +214,10 @@ def text_blocks(
                 )
             )
         errors = "replace" if encoding == "cp1252" else "strict"
-        with _opened(path) as raw, io.TextIOWrapper(raw, encoding, errors) as handle:
+        with (
+            _opened(path) as raw,
+            io.TextIOWrapper(raw, encoding=encoding, errors=errors) as handle,
+        ):
             lines = islice(_numbered(handle, budget, notices), skip, None)
             yield from line_blocks(lines, budget, size, notices, decimal, thousands)
     except UnicodeError as error:
