@@ -16,7 +16,8 @@ from gough.formats.robot_file_writer import robot_file
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot
 from gough.processing import Processing, choose_processing, match_robot, regression
-from gough.processing.processed_log import process_log
+from gough.processing.friction_width import friction_widths, with_widths
+from gough.processing.processed_log import ProcessedLog, process_log
 from gough.virtual import simulate
 
 AXIS = """
@@ -70,43 +71,49 @@ def recorded(width: float, seed: int = 0) -> Recording:
     )
 
 
+def processed(axis: Model, log: Recording, settings: Processing) -> tuple[Processing, ProcessedLog]:
+    """Return complete settings, and the log processed with them."""
+    complete = choose_processing(axis, [log], None, settings).processing
+    return complete, process_log(axis, match_robot(axis, log), complete)
+
+
 @pytest.mark.parametrize("width", [0.1, 0.25])
 def test_the_width_of_friction_is_found_to_a_factor_of_two(axis: Model, width: float) -> None:
-    choice = choose_processing(axis, [recorded(width)], None, SETTINGS)
-    assert width / 2 < choice.friction_widths["slide"] < 2 * width
-    band = choice.processing.bands(("slide",))
-    assert band == [choice.friction_widths["slide"]]
-    assert "friction is incomplete below (m/s or rad/s): slide" in choice.summary()
+    settings, log = processed(axis, recorded(width), SETTINGS)
+    found = friction_widths(axis, [log], base_parameters(axis), settings)
+    assert width / 2 < found["slide"] < 2 * width
+    assert with_widths(settings, found).bands(("slide",)) == [found["slide"]]
 
 
 def test_friction_that_jumps_has_no_width(axis: Model) -> None:
     found = 0
     for seed in range(10):
-        choice = choose_processing(axis, [recorded(0.0, seed)], None, SETTINGS)
-        found += bool(choice.friction_widths)
+        settings, log = processed(axis, recorded(0.0, seed), SETTINGS)
+        found += bool(friction_widths(axis, [log], base_parameters(axis), settings))
     assert found <= 3  # of 10 by chance: 1 in 20 each
 
 
-def test_a_dead_band_that_is_given_is_kept(axis: Model) -> None:
-    choice = choose_processing(axis, [recorded(0.15)], None, replace(SETTINGS, dead_band=0.01))
-    assert choice.processing.dead_band == {"slide": 0.01}
-    assert not choice.friction_widths
+def test_motors_and_dead_bands_that_are_given_are_left_to_their_window(axis: Model) -> None:
+    assert not choose_processing(axis, [recorded(0.15)], None, SETTINGS).friction_widths
+    given = replace(SETTINGS, dead_band=0.01)
+    settings, log = processed(axis, recorded(0.15), given)
+    assert settings.dead_band == {"slide": 0.01}
+    assert not friction_widths(axis, [log], base_parameters(axis), settings, ("slide",))
 
 
-def estimated_friction(axis: Model, log: Recording, settings: Processing) -> tuple[float, float]:
+def friction(axis: Model, log: ProcessedLog) -> tuple[float, float]:
     """Return Coulomb friction and its standard error from a log. [N]"""
-    complete = choose_processing(axis, [log], None, settings).processing
-    processed = process_log(axis, match_robot(axis, log), complete)
-    estimate = WeightedLeastSquares().fit(regression(axis, processed, base_parameters(axis)))
+    estimate = WeightedLeastSquares().fit(regression(axis, log, base_parameters(axis)))
     return estimate["slide.fs"], estimate.select(["slide.fs"]).std[0]
 
 
 def test_coulomb_friction_is_biased_by_its_width_unless_the_width_is_found(axis: Model) -> None:
-    log = recorded(0.15)
-    friction, error = estimated_friction(axis, log, SETTINGS)
-    assert abs(friction - COULOMB) < 3 * error
-    friction, error = estimated_friction(axis, log, replace(SETTINGS, dead_band=1e-3))
-    assert friction < COULOMB - 6 * error
+    settings, log = processed(axis, recorded(0.15), SETTINGS)
+    value, error = friction(axis, log)
+    assert value < COULOMB - 6 * error
+    widths = friction_widths(axis, [log], base_parameters(axis), settings)
+    value, error = friction(axis, log.with_bands(with_widths(settings, widths)))
+    assert abs(value - COULOMB) < 3 * error
 
 
 def test_the_robot_file_states_a_width_that_logs_and_plant_use() -> None:
