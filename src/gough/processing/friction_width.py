@@ -55,10 +55,13 @@ class _SpeedRanges:
     joints: tuple[int, ...]  # coordinates with the same speed
     edges: FloatArray  # ends of the ranges, rising from zero, (ranges + 1,) [m/s or rad/s]
 
-    def columns(self, model: Model, log: ProcessedLog, samples: slice) -> FloatArray:
-        """Return the column of each range at some samples of a log, (t, r, ranges)."""
-        maps = model.kinematics.closure_map(log.motion.q[samples])
-        velocity = log.motion.qd[samples]
+    def columns(self, maps: FloatArray, velocity: FloatArray) -> FloatArray:
+        """Return the column of each range at some samples, (t, r, ranges).
+
+        Args:
+            maps: Velocities of the coordinates by those of the motors, (t, n, r).
+            velocity: Of the coordinates, (t, n).
+        """
         lever = np.zeros((len(maps), maps.shape[2]))
         for joint in self.joints:
             lever += maps[:, joint] * np.sign(velocity[:, joint, None])
@@ -192,7 +195,8 @@ def _extended_blocks(
     for block in blocks_of_regression(model, log, parameters, REGRESSOR_SAMPLES):
         samples = slice(start, start + len(block))
         start += len(block)
-        columns = [group.columns(model, log, samples) for group in groups]
+        maps = model.kinematics.closure_map(log.motion.q[samples])
+        columns = [group.columns(maps, log.motion.qd[samples]) for group in groups]
         yield replace(
             block,
             regressor=np.concatenate([block.regressor, *columns], axis=2),
