@@ -99,6 +99,17 @@ def test_a_log_as_slow_keeps_the_cut_off_and_a_wrong_model_does_not_raise_it(arm
     assert raised.cutoff in (10.0, 20.0, 40.0)
 
 
+def test_a_log_shorter_than_the_filter_of_the_others_is_predicted(arm: Model) -> None:
+    """Three seconds beside a cut-off of 1 Hz: the ends that the filter spoils are longer."""
+    result = identify(arm, log(arm, 1.0, 0))
+    values = dict(zip(result.estimate.parameters, result.estimate.values.tolist()))
+    settings = replace(result.processing, cutoff=1.0, decimation=None)
+    short = log(arm, 1.0, 1).take(slice(0, round(3 * RATE)))
+    held_out = prepare_with_settings(arm, [short], result.base, settings, values, None)
+    assert held_out.processing.cutoff >= 7.0
+    assert len(held_out.processed[0]) > 0.4 * len(short)
+
+
 def test_a_repeated_motion_keeps_its_own_harmonics(arm: Model) -> None:
     """Four periods of 4 s, then of 1 s: the slow log's highest harmonic lies below the fast one's
     second.

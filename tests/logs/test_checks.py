@@ -159,6 +159,15 @@ def test_turning_points_of_a_quantised_wave_are_not_saturation(step: float) -> N
     )
 
 
+def test_friction_of_a_slow_joint_behind_a_coarse_converter_is_not_saturation() -> None:
+    time = np.linspace(0, 20, 4000)
+    effort = 4.6 * np.sign(np.sin(time)) + 1.1 * np.sin(time)  # never above 5.7
+    assert "saturation" not in kinds(inspect_channel(np.round(effort), "a.effort", "N"))
+    swing = 20.0 * np.sin(time)
+    clipped = np.round(np.clip(swing, -6.0, 6.0))
+    assert kinds(inspect_channel(clipped, "a.effort", "N")).count("saturation") == 2
+
+
 def test_rest_is_not_saturation() -> None:
     position = np.concatenate([np.full(800, WAVE.min()), WAVE, np.full(800, WAVE.min())])
     recording = Recording(

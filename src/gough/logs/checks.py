@@ -135,7 +135,8 @@ def inspect_channel(
 
     A clipped signal spends more samples at its limit than in the band beside it, 2 % of the
     range or three quantisation steps; a smooth one spends about as long there as at its
-    turning point.
+    turning point. And it stays there longer than anywhere else: the friction of a slow joint
+    is constant for as long, and a coarse converter shows it as one value.
     """
     low = float(values.min())
     high = float(values.max())
@@ -160,13 +161,16 @@ def inspect_channel(
             range=high - low,
         )
     width = max(0.02 * (high - low), 3.5 * (step or 0.0))
+    between = (values > low) & (values < high) & moving
+    usual_run = _longest_run(values, between)
     for extreme, word in ((low, "smallest"), (high, "largest")):
         hit = (values == extreme) & moving
         count = int(hit.sum())
         beside = int(np.sum((np.abs(values - extreme) <= width) & moving)) - count
-        edges = np.flatnonzero(np.diff(np.concatenate([[0], hit.astype(np.int8), [0]])))
-        run = int((edges[1::2] - edges[::2]).max(initial=0))
-        if run >= SATURATED_RUN and count > SATURATED_RATIO * beside:
+        run = _longest_run(values, hit)
+        more_than_beside = count > SATURATED_RATIO * beside
+        longer_than_elsewhere = run > SATURATED_RATIO * usual_run
+        if run >= SATURATED_RUN and more_than_beside and longer_than_elsewhere:
             yield log_notice(
                 "saturation",
                 channel,
@@ -178,6 +182,12 @@ def inspect_channel(
                 count=count,
                 longest=run,
             )
+
+
+def _longest_run(values: FloatArray, chosen: BoolArray) -> int:
+    """Return the largest number of consecutive chosen samples with the same value."""
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
+    return int(np.add.reduceat(chosen.astype(int), starts).max(initial=0))
 
 
 # Fraction of its range that a joint has to travel while an effort is constant, for the effort to be

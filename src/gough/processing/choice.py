@@ -341,8 +341,9 @@ def raised_cutoff(
         return settings
     samples = _samples_of_logs(model, matched, settings)
     validation = CrossValidation(model, samples, parameters, gains)
-    start = min(settings.cutoff or np.inf, MAX_CUTOFF_RATIO * validation.rate)
-    if settings.decimation is None:
+    highest = MAX_CUTOFF_RATIO * validation.rate
+    start = min(max(settings.cutoff or np.inf, _lowest_cutoff(validation)), highest)
+    if settings.decimation is None or start > (settings.cutoff or np.inf):
         decimation = decimation_of(start, validation.rate)
         settings = replace(settings, cutoff=start, decimation=decimation)
     settings = _with_wider_bands(model, validation.candidates(settings), settings)
@@ -493,11 +494,17 @@ def _with_bands(model: Model, logs: Sequence[ProcessedLog], settings: Processing
     return replace(settings, joints_at_rest=tuple(at_rest))
 
 
+def _lowest_cutoff(validation: CrossValidation) -> float:
+    """Return the lowest cut-off whose filter leaves half of every log. [Hz]"""
+    shortest = min(len(log) / log.rate for log in validation.logs)
+    highest = MAX_CUTOFF_RATIO * validation.rate
+    return min(MIN_CUTOFF_PERIODS / shortest, highest / CUTOFF_RATIO)
+
+
 def _try_cutoffs(validation: CrossValidation, settings: Processing) -> tuple[Candidate, ...]:
     """Try cut-offs from the lowest that leaves half of every log upwards, then beside the best."""
     highest = MAX_CUTOFF_RATIO * validation.rate
-    shortest = min(len(log) / log.rate for log in validation.logs)
-    lowest = min(MIN_CUTOFF_PERIODS / shortest, highest / CUTOFF_RATIO)
+    lowest = _lowest_cutoff(validation)
     tried: dict[float, Candidate] = {}
 
     def error(cutoff: float) -> float:
