@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -27,9 +28,9 @@ def command(folder: Path, words: str) -> str:
 @pytest.mark.skipif(not MODEL.exists(), reason="the model is not here")
 def test_from_a_urdf_and_a_bag_to_a_report_without_a_line_by_hand(tmp_path: Path) -> None:
     pytest.importorskip("rosbags")
-    said = command(
-        tmp_path, f"import {MODEL}/robot.urdf --loops {MODEL}/robot.yaml --velocity 1 -o robot.toml"
-    )
+    urdf = quote(str(MODEL / "robot.urdf"))
+    loops = quote(str(MODEL / "robot.yaml"))
+    said = command(tmp_path, f"import {urdf} --loops {loops} --velocity 1 -o robot.toml")
     assert "ignored: effort 1, velocity 20 at every joint" in said
     for k, options in (
         (1, ""),
