@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -46,9 +47,15 @@ def npz_blocks(path: Path, size: int, description: Description | None = None) ->
         ours = "facts.npy" in archive.namelist()
         budget = log_budget(path)
         if not ours:
+            n_bytes = stream.seek(0, io.SEEK_END)
+            if n_bytes > MAX_UNPACKED_BYTES:
+                raise ValueError(
+                    f"it has {n_bytes / 1e6:.0f} MB, at most {MAX_UNPACKED_BYTES / 1e6:.0f} MB are "
+                    "read whole; divide the log"
+                )
             stream.seek(0)
-            content = stream.read(MAX_UNPACKED_BYTES)
-            yield from cut(array_table(source, load_arrays(content, budget), budget), size)
+            arrays_of_file = load_arrays(stream.read(), budget)
+            yield from cut(array_table(source, arrays_of_file, budget), size)
             return
         check_archive(archive, budget, stored_too=False)
         with archive.open("facts.npy") as handle:
