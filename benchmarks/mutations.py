@@ -572,7 +572,7 @@ def is_caught(mutation: Mutation) -> bool:
         done = subprocess.run(
             [*words, *shlex.split(mutation.tests)],
             cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": folder},
+            env=os.environ | {"PYTHONPATH": folder, "PYTEST_ADDOPTS": ""},
             capture_output=True,
             text=True,
             check=False,
