@@ -7,7 +7,6 @@ place only.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -192,20 +191,6 @@ def page(text: str) -> str:
     return f"{text[:start]}{BEGIN}\n" + "\n".join(sections) + f"\n{text[end:]}"
 
 
-def draw_measured_robots() -> None:
-    """Draw the robots of real logs that are not bundled: their files are with the tests."""
-    tests = FOLDER.parent / "tests"
-    sys.path += [str(tests), str(tests / "real")]
-    import machines
-
-    for model, title in (
-        (machines.pendulum(), "Double pendulum"),
-        (machines.emps(), "EMPS, a linear axis"),
-    ):
-        path = PICTURES / f"{model.mechanism.name}.svg"
-        path.write_text(draw(model, title), encoding="utf-8")
-
-
 def draw_front_page() -> None:
     """Draw the moving robot of the front page."""
     model = Model(load_robot("palida"))
@@ -220,5 +205,4 @@ if __name__ == "__main__":
     for robot, about in bundled_robots():
         svg = draw(Model(load_robot(robot)), about)
         (PICTURES / f"{robot}.svg").write_text(svg, encoding="utf-8")
-    draw_measured_robots()
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
