@@ -144,8 +144,9 @@ def circling(model: Model, radius: float) -> FloatArray:
     return model.kinematics.motion(time, position, still, still, "task").q
 
 
-def draw(model: Model, title: str) -> str:
-    """Return the picture of a robot in its reference configuration."""
+def draw(name: str, title: str) -> str:
+    """Return the picture of a bundled robot in its reference configuration."""
+    model = Model(load_robot(name))
     drawn = skeleton(model.kinematics, model.load_body, model.home[None])
     return picture(drawn, tuple(model.mechanism.gravity), title)
 
@@ -203,6 +204,5 @@ if __name__ == "__main__":
     PICTURES.mkdir(parents=True, exist_ok=True)
     draw_front_page()
     for robot, about in bundled_robots():
-        svg = draw(Model(load_robot(robot)), about)
-        (PICTURES / f"{robot}.svg").write_text(svg, encoding="utf-8")
+        (PICTURES / f"{robot}.svg").write_text(draw(robot, about), encoding="utf-8")
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

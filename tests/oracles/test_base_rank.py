@@ -179,7 +179,7 @@ def test_draws_that_disagree_are_not_believed(
 
     monkeypatch.setattr(engine_base._Draw, "regressor", blind)
     with pytest.raises(NotConverged, match=r"distinguish 16, 17, 17.*parameters") as caught:
-        base_parameters(five_bar)
+        base_parameters(Model(five_bar.mechanism))  # a model remembers its own
     assert caught.value.found == [16, 17, 17] * 3
     assert calls == [calls[0]] * 2 + [2 * calls[0]] * 2 + [4 * calls[0]] * 2
 

@@ -49,9 +49,10 @@ def npz_blocks(path: Path, size: int, description: Description | None = None) ->
         if not ours:
             n_bytes = stream.seek(0, io.SEEK_END)
             if n_bytes > MAX_UNPACKED_BYTES:
-                raise ValueError(
-                    f"it has {n_bytes / 1e6:.0f} MB, at most {MAX_UNPACKED_BYTES / 1e6:.0f} MB are "
-                    "read whole; divide the log"
+                raise InvalidRecording(
+                    f"'{source}' has {n_bytes / 1e6:.0f} MB, too large to be read whole (at most "
+                    f"{MAX_UNPACKED_BYTES / 1e6:.0f} MB); divide the log",
+                    source=source,
                 )
             stream.seek(0)
             arrays_of_file = load_arrays(stream.read(), budget)
