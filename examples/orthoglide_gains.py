@@ -51,7 +51,8 @@ from gough.fitting.gain_likelihood import MaximumLikelihoodGains
 from gough.fitting.gain_problem import GainProblem, current_maps
 from gough.fitting.selection import Elimination, essential_parameters
 from gough.fitting.total_least_squares import TotalLeastSquares
-from gough.identification.experiment import currents_problem, known_payload
+from gough.identification.currents import currents_problem
+from gough.identification.measured_payload import known_payload
 
 RUNS = ("loaded", "other", "second", "unloaded")
 PAYLOAD, SECOND = "calibration", "second"

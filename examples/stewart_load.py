@@ -48,7 +48,7 @@ from gough.core.arrays import FloatArray
 from gough.core.names import INERTIAL
 from gough.core.trajectory import Trajectory
 from gough.excitation.design import Run
-from gough.fitting.load_fit import seen
+from gough.fitting.load_fit import observe_load
 
 TRUTH = np.array(
     [0.3, 25.0, 25.0, 25.0]
@@ -185,7 +185,7 @@ def rates(simulation: Simulation, found: PayloadResult, samples: int = 2000) -> 
             / 5.0
         )
         gram = gram + rows.T @ rows
-        seen(gram, np.zeros((11, 11)), prior)
+        observe_load(gram, np.zeros((11, 11)), prior)
     return {
         "seven states": seven,
         "ten parameters, regressor included": samples / (time.perf_counter() - start),
