@@ -283,10 +283,15 @@ def _friction_widths(
 ) -> dict[str, float]:
     """Return up to which speed the friction of passive joints is incomplete. [m/s or rad/s]
 
-    What is excluded near reversals of motors is chosen by prediction, by the window: on real
-    logs of a cable-driven arm widths of motors made held-out errors larger by up to a fifth.
+    What is excluded near reversals of drives, that is of motors and of joints coupled to them
+    by gears, is chosen by prediction, by the window: on real logs of a cable-driven arm and of
+    a wrist with coupled gears, widths of drives made held-out errors larger by up to a fifth.
     """
-    fixed = (*fixed, *validation.model.mechanism.actuated)
+    mechanism = validation.model.mechanism
+    drives = set(mechanism.actuated)
+    for closure in mechanism.closures:
+        drives.update(closure.coefficients)
+    fixed = (*fixed, *drives)
     logs = []
     for log in validation.logs:
         logs.append(validation.in_efforts(process_log(validation.model, log, settings)))
