@@ -17,7 +17,7 @@ from gough.bounding.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedB
 from gough.bounding.verify import verify
 from gough.core.errors import InconsistentData
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

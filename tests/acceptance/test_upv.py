@@ -19,6 +19,7 @@ from gough.identification import feasible, prepare
 from tests_support import model_of
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.slow,
     pytest.mark.skipif(not example.DATA.exists(), reason="UPV logs are not here"),
 ]

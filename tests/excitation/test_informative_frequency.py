@@ -19,7 +19,7 @@ def mean_sigma(model: Model, plan: Design) -> float:
     return float(np.exp(np.mean(np.log(variances)) / 2))
 
 
-@pytest.mark.parametrize("name", ["five_bar", "serial6"])
+@pytest.mark.parametrize("name", ["five_bar", pytest.param("serial6", marks=pytest.mark.long)])
 def test_no_other_frequency_tells_much_more_in_the_same_time(name: str) -> None:
     model = model_of(name)
     chosen = design(model, starts=2, iterations=60)

@@ -24,6 +24,9 @@ def in_amperes(log: Recording) -> Recording:
     return replace(log, effort=None, current=log.effort / GAINS, current_units=("A",) * 3)
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def experiment() -> tuple[Model, list[Recording]]:
     """The robot with a disc to carry; logs of it without, with, and without on another motion."""

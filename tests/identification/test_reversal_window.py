@@ -86,6 +86,7 @@ def test_a_window_that_leaves_too_little_is_refused(
         identify(five_bar, [five_bar_log], window=10.0)
 
 
+@pytest.mark.long
 def test_motors_that_are_not_rows_have_a_window_too() -> None:
     """With more motors than degrees of freedom; without a window 57 % of the 95 % intervals held
     the truth.

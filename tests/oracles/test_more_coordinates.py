@@ -85,7 +85,8 @@ def test_singularity_margins_are_reported(model: Model) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["spatial_3rps", pytest.param("exechon", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["spatial_3rps", "exechon"])
 def test_it_can_be_designed_simulated_and_identified(name: str) -> None:
     model = model_of(FOLDER / f"{name}.toml")
     plan = design(model, frequency=0.5, harmonics=4, starts=1, seed=0, iterations=25)
