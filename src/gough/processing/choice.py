@@ -26,6 +26,7 @@ from gough.engine import Model, base_parameters
 from gough.logs.outliers import without_outliers
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
+from gough.mechanism.types import Mechanism
 from gough.processing.averaging import akaike_cutoff
 from gough.processing.cross_validation import (
     SAMPLES_PER_CUTOFF,
@@ -287,15 +288,24 @@ def _friction_widths(
     by gears, is chosen by prediction, by the window: on real logs of a cable-driven arm and of
     a wrist with coupled gears, widths of drives made held-out errors larger by up to a fifth.
     """
-    mechanism = validation.model.mechanism
-    drives = set(mechanism.actuated)
-    for closure in mechanism.closures:
-        drives.update(closure.coefficients)
-    fixed = (*fixed, *drives)
+    fixed = (*fixed, *_drives(validation.model.mechanism))
     logs = []
     for log in validation.logs:
         logs.append(validation.in_efforts(process_log(validation.model, log, settings)))
     return friction_widths(validation.model, logs, validation.parameters, settings, fixed)
+
+
+def _drives(mechanism: Mechanism) -> set[str]:
+    """Return the motors and the joints whose speed is a fixed combination of theirs."""
+    drives = set(mechanism.actuated)
+    n_known = 0
+    while n_known < len(drives):
+        n_known = len(drives)
+        for closure in mechanism.closures:
+            others = [name for name in closure.coefficients if name not in drives]
+            if len(others) == 1:
+                drives.add(others[0])
+    return drives
 
 
 def _best_cutoff(candidates: Sequence[Candidate]) -> float:

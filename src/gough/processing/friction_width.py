@@ -44,7 +44,7 @@ MISSING_FRICTION_DEVIATIONS = 1.64
 SAME_SPEED_RATIO = 1e-9  # joints whose speeds differ by less, relative to the largest, move alike
 # A column of which less than this fraction is independent of the regressor is not tested
 MIN_INDEPENDENT_FRACTION = 1e-3
-# Smallest fraction of the valid equations of a row that widths may leave
+# Smallest fraction of the samples in which a motor moves that widths and window may leave
 MIN_WIDTH_VALID_FRACTION = 0.5
 
 
@@ -159,11 +159,14 @@ def _move_alike(first: FloatArray, second: FloatArray) -> bool:
 def _leaves_enough(
     logs: Sequence[ProcessedLog], settings: Processing, widths: dict[str, float]
 ) -> bool:
-    """Tell whether enough equations of each row are valid with widths of friction."""
-    before = np.concatenate([log.valid for log in logs]).mean(axis=0)
+    """Tell whether enough of the samples in which a motor moves are valid with widths."""
+    model = logs[0].model
+    rows = [model.mechanism.coordinates.index(row) for row in model.rows]
+    band = settings.bands(model.mechanism.coordinates)[rows]
+    n_moving = np.sum([(np.abs(log.motion.qd[:, rows]) > band).sum(axis=0) for log in logs], axis=0)
     wider = with_widths(settings, widths)
-    after = np.concatenate([log.valid_at(wider) for log in logs]).mean(axis=0)
-    return bool((after >= MIN_WIDTH_VALID_FRACTION * before).all())
+    n_valid = np.sum([log.valid_at(wider).sum(axis=0) for log in logs], axis=0)
+    return bool((n_valid >= MIN_WIDTH_VALID_FRACTION * n_moving).all())
 
 
 def _with_range_columns(
