@@ -12,6 +12,7 @@ from gough.logs.checks import (
     inspect_clock,
     moving_joints,
     quantisation_step,
+    travelling,
 )
 from gough.logs.messages import log_notice
 from gough.logs.periods import even_times, interpolate, resample, resample_evenly
@@ -166,6 +167,11 @@ def test_friction_of_a_slow_joint_behind_a_coarse_converter_is_not_saturation() 
     swing = 20.0 * np.sin(time)
     clipped = np.round(np.clip(swing, -6.0, 6.0))
     assert kinds(inspect_channel(clipped, "a.effort", "N")).count("saturation") == 2
+
+
+def test_positions_of_a_damaged_file_overflow_without_a_word() -> None:
+    position = np.array([[1e308], [-1e308], [1e308], [-1e308], [0.0]])
+    assert travelling(position).shape == position.shape
 
 
 def test_rest_is_not_saturation() -> None:

@@ -370,6 +370,13 @@ def travelling(position: FloatArray) -> BoolArray:
     """
     if len(position) < 3:
         return np.zeros(position.shape, bool)
+    # damaged files hold numbers near the largest there are
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _travels(position)
+
+
+def _travels(position: FloatArray) -> BoolArray:
+    """Return the mask of `travelling` for at least three samples."""
     noise = robust_scale(np.diff(position, 2, axis=0)) / np.sqrt(6)
     steps = np.array([quantisation_step(column) or 0.0 for column in position.T])
     sample = np.arange(len(position))
