@@ -443,8 +443,8 @@ MUTATIONS = (
     ),
     Mutation(
         "identification/experiment.py",
-        "_least_valid_fraction(processed) < MIN_WINDOW_VALID_FRACTION:",
-        "_least_valid_fraction(processed) < 0.1 * MIN_WINDOW_VALID_FRACTION:",
+        "_least_valid_fraction(processed) < MIN_VALID_FRACTION:",
+        "_least_valid_fraction(processed) < 0.1 * MIN_VALID_FRACTION:",
         "tests/identification/test_faster_logs.py -k window",
         "more than half of a joint's equations",
     ),

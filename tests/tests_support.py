@@ -27,6 +27,25 @@ from gough.logs.formats import LOG_FORMATS
 from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS, load_robot
 
 T = TypeVar("T")
+AXIS_FILE = """
+format = 1
+name = "axis"
+[units]
+length = "m"
+angle = "rad"
+mass = "kg"
+[[body]]
+name = "car"
+parameters = ["m"]
+m = 10
+[[joint]]
+name = "slide"
+type = "prismatic"
+parent = "base"
+child = "car"
+rpy = [0, 1.5707963267948966, 0]
+actuated = true
+"""  # one horizontal slide, the joint's terms may follow
 
 
 @cache

@@ -55,6 +55,17 @@ def test_a_clock_that_speeds_up_drifts() -> None:
     assert found.numbers["largest"] == pytest.approx(2e-3 * 10 / 4 * 2 / 3, rel=0.01)
 
 
+def one_joint(position: np.ndarray, effort: np.ndarray) -> Recording:
+    """Return a log of one joint."""
+    return Recording(
+        joints=("a",),
+        time=TIME,
+        position=position[:, None],
+        position_units=("m",),
+        effort=effort[:, None],
+    )
+
+
 @pytest.mark.parametrize(("hold", "found"), [(1, True), (10, True), (100, False)])
 def test_an_effort_that_stands_still_for_a_part_of_the_log_is_found(hold: int, found: bool) -> None:
     """Each value may be held for some samples, as by a slower drive; standing still must then last
@@ -65,13 +76,7 @@ def test_an_effort_that_stands_still_for_a_part_of_the_log_is_found(hold: int, f
     stuck[3000:3800] = stuck[3000]
 
     def dead(position: np.ndarray, effort: np.ndarray) -> list[tuple[str, float]]:
-        log = Recording(
-            joints=("a",),
-            time=TIME,
-            position=position[:, None],
-            position_units=("m",),
-            effort=effort[:, None],
-        )
+        log = one_joint(position, effort)
         return [(f.where, f.numbers["sample"]) for f in inspect(log) if f.rule == "dead"]
 
     assert dead(WAVE, stuck) == ([("a.effort", 3000)] if found else [])
@@ -88,13 +93,7 @@ def test_a_coarse_effort_that_begins_with_a_jump_of_friction_is_not_dead(dead: b
     effort = 0.9 * np.sign(speed) + np.where(TIME > 6, 2 * np.sin(30 * TIME), 0.1 * (TIME > 4))
     if dead:
         effort[4000:4803] = effort[4000]
-    log = Recording(
-        joints=("a",),
-        time=TIME,
-        position=position[:, None],
-        position_units=("m",),
-        effort=(0.25 * np.round(effort / 0.25))[:, None],
-    )
+    log = one_joint(position, 0.25 * np.round(effort / 0.25))
     assert [notice.rule for notice in inspect(log) if notice.rule == "dead"] == ["dead"] * dead
 
 
@@ -107,13 +106,7 @@ def test_an_effort_that_is_largest_at_rest_is_not_clipped(clipped: bool) -> None
     effort = np.where(TIME < 1, 1.0, 0.9 * np.sin(7 * TIME) * np.sin(TIME))
     if clipped:
         effort = np.where(TIME < 1, 0.5, np.minimum(effort, 0.7))
-    log = Recording(
-        joints=("a",),
-        time=TIME,
-        position=position[:, None],
-        position_units=("m",),
-        effort=effort[:, None],
-    )
+    log = one_joint(position, effort)
     rules = [notice.rule for notice in inspect(log)]
     assert ("saturation" in rules) == clipped
 

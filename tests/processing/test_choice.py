@@ -22,27 +22,13 @@ from gough.processing.cross_validation import CrossValidation, prediction_errors
 from gough.processing.decimation import decimation_taps, lowpass
 from gough.processing.filters import differentiate
 from gough.processing.settings import decimation_of
+from tests_support import AXIS_FILE
 
-AXIS = """
-format = 1
-name = "axis"
-[units]
-length = "m"
-angle = "rad"
-mass = "kg"
-[[body]]
-name = "car"
-parameters = ["m"]
-m = 10
-[[joint]]
-name = "slide"
-type = "prismatic"
-parent = "base"
-child = "car"
-rpy = [0, 1.5707963267948966, 0]
-actuated = true
-terms = ["fv", "fs", "off"]
+AXIS = (
+    AXIS_FILE
+    + """terms = ["fv", "fs", "off"]
 """
+)
 RATE = 500.0
 
 

@@ -19,28 +19,14 @@ from gough.processing import Processing, choose_processing, match_robot, regress
 from gough.processing.friction_width import friction_widths, with_widths
 from gough.processing.processed_log import ProcessedLog, process_log
 from gough.virtual import simulate
+from tests_support import AXIS_FILE
 
-AXIS = """
-format = 1
-name = "axis"
-[units]
-length = "m"
-angle = "rad"
-mass = "kg"
-[[body]]
-name = "car"
-parameters = ["m"]
-m = 10
-[[joint]]
-name = "slide"
-type = "prismatic"
-parent = "base"
-child = "car"
-rpy = [0, 1.5707963267948966, 0]
-actuated = true
-terms = ["fv", "fs"]
+AXIS = (
+    AXIS_FILE
+    + """terms = ["fv", "fs"]
 values = { fv = 5, fs = 20 }
 """
+)
 RATE = 500.0
 SETTINGS = Processing(method="time", cutoff=10.0, decimation=20, window=0.02)
 COULOMB = 20.0  # [N]

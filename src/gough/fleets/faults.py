@@ -15,7 +15,7 @@ from gough.core.names import Parameter
 from gough.engine import Model
 from gough.identification.many_logs import read_beginning
 from gough.logs.recording import Recording
-from gough.processing.many_logs import Job, divide_log, robot_of
+from gough.processing.many_logs import Job, divide_logs, robot_of
 from gough.verdict.acceptance import jackknife_error
 from gough.verdict.blocks import (
     block_labels,
@@ -124,12 +124,9 @@ def _diagnosis_input(
     Of logs with a payload in parts of them, the parts without it are diagnosed.
     """
     model = robot_of(job)[0]
-    recordings = [read_beginning(log) for log in logs]
+    recordings = divide_logs([read_beginning(log) for log in logs], job.carrying)
     if job.carrying is not None:
-        segments = []
-        for recording in recordings:
-            segments += divide_log(recording, job.carrying)
-        recordings = [segment for segment in segments if segment.payload is None]
+        recordings = [segment for segment in recordings if segment.payload is None]
     settings = DiagnoseSettings(
         tie_legs=job.tie_legs,
         gains=parse_json(job.gains),

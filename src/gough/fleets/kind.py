@@ -19,8 +19,7 @@ from gough.identification.fit import FittedLogs, fit_logs
 from gough.identification.many_logs import read_beginning
 from gough.identification.position_noise import attenuation_bias
 from gough.identification.settings import IdentifySettings
-from gough.logs.recording import Recording
-from gough.processing.many_logs import Carrying, Job, divide_log, robot_of
+from gough.processing.many_logs import Job, divide_logs, robot_of
 from gough.verdict.judge import judge
 
 KIND_LOGS = 4  # logs of a robot on which the model of the kind is judged; the last is held out
@@ -52,11 +51,8 @@ def judge_kind(job: Job, typical: RobotHistory) -> KindVerdict:
     try:
         recordings = [read_beginning(log) for log in logs]
         n_fitted = max(len(recordings) - 1, 1)
-        fitted_logs = recordings[:n_fitted]
-        held_out = recordings[n_fitted:]
-        if job.carrying is not None:
-            fitted_logs = _divided(fitted_logs, job.carrying)
-            held_out = _divided(held_out, job.carrying)
+        fitted_logs = divide_logs(recordings[:n_fitted], job.carrying)
+        held_out = divide_logs(recordings[n_fitted:], job.carrying)
         fitted = fit_logs(model, fitted_logs, settings, held_out=held_out or None)
         rules, _ = judge(fitted)
     except GoughError as error:
@@ -73,14 +69,6 @@ def judge_kind(job: Job, typical: RobotHistory) -> KindVerdict:
             where = ": ".join(filter(None, (typical.robot, notice.where)))
             notices.append(replace(notice, where=where))
     return KindVerdict(tuple(notices), _attenuation(fitted, parameters))
-
-
-def _divided(recordings: Sequence[Recording], carrying: Carrying) -> list[Recording]:
-    """Return the segments of logs, those with the payload named."""
-    segments = []
-    for recording in recordings:
-        segments += divide_log(recording, carrying)
-    return segments
 
 
 def _summary(fitted: FittedLogs, robot: str, n_logs: int) -> list[Notice]:

@@ -26,9 +26,10 @@ from gough.processing import (
     raised_cutoff,
     regression,
 )
-from gough.processing.choice import MIN_WINDOW_VALID_FRACTION, ProcessingChoice
+from gough.processing.choice import ProcessingChoice
 from gough.processing.likelihood_models import with_position_noise
 from gough.processing.processed_log import nominal_gains, process_log
+from gough.processing.valid_equations import MIN_VALID_FRACTION
 
 # A log needs so many valid equations for each parameter where the user gives the window.
 MIN_EQUATIONS_PER_PARAMETER = 3
@@ -210,7 +211,7 @@ def process_with(
     """
     processed = [process_log(model, log, settings) for log in logs]
     slowest = min(log.rate for log in logs)
-    while settings.window and _least_valid_fraction(processed) < MIN_WINDOW_VALID_FRACTION:
+    while settings.window and _least_valid_fraction(processed) < MIN_VALID_FRACTION:
         window = settings.window / 2
         if window * slowest <= 1:
             window = 0.0

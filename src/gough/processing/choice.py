@@ -51,7 +51,7 @@ from gough.processing.settings import (
     Processing,
     decimation_of,
 )
-from gough.processing.valid_equations import dead_bands
+from gough.processing.valid_equations import MIN_VALID_FRACTION, dead_bands
 
 # Ratio of neighbouring candidates; the best is then refined by its root and fourth root on both
 # sides.
@@ -68,8 +68,6 @@ CUTOFF_PATIENCE = 3
 LONG_LOG = 300.0
 N_SAMPLE_BLOCKS = 6
 SAMPLE_BLOCK = 20.0
-# Smallest fraction of the equations of a row that an exclusion window may leave.
-MIN_WINDOW_VALID_FRACTION = 0.5
 MAX_WINDOWS = 9  # tried, each twice as wide as the last: from one sample to 128
 # Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual
 # robots. Cut-offs whose error is within this ratio of the best are taken as equal:
@@ -341,24 +339,25 @@ def raised_cutoff(
         free: Parameters of a load on all of them, which are not known but fitted at each
             cut-off.
     """
-    if settings.cutoff is None:
+    chosen_cutoff = settings.cutoff
+    if chosen_cutoff is None:
         return settings
     matched = [match_robot(model, log, settings.repeats) for log in logs]
     if settings.method == "explicit":
         periodic = [log for log in matched if log.average is not None]
         if periodic:
             cutoffs = [_pose_cutoff(model, log) for log in periodic]
-            return replace(settings, cutoff=max([settings.cutoff, *cutoffs]))
+            return replace(settings, cutoff=max([chosen_cutoff, *cutoffs]))
         # without periods: as such logs are filtered, and higher if they move faster
-        cutoff = NON_PERIODIC_CUTOFF_RATIO * settings.cutoff
-        settings = replace(settings, method="time", cutoff=cutoff, decimation=None)
+        chosen_cutoff = NON_PERIODIC_CUTOFF_RATIO * chosen_cutoff
+        settings = replace(settings, method="time", cutoff=chosen_cutoff, decimation=None)
     if settings.method != "time":
         return settings
     samples = _samples_of_logs(model, matched, settings)
     validation = CrossValidation(model, samples, parameters, gains)
     highest = MAX_CUTOFF_RATIO * validation.rate
-    start = min(max(settings.cutoff or np.inf, _lowest_cutoff(validation)), highest)
-    if settings.decimation is None or start > (settings.cutoff or np.inf):
+    start = min(max(chosen_cutoff, _lowest_cutoff(validation)), highest)
+    if settings.decimation is None or start > chosen_cutoff:
         decimation = decimation_of(start, validation.rate)
         settings = replace(settings, cutoff=start, decimation=decimation)
     settings = _with_wider_bands(model, validation.candidates(settings), settings)
@@ -620,7 +619,7 @@ def _masks_of_windows(
     for width in widths:
         valid = [log.valid_at(replace(settings, window=width)) for log in logs]
         fraction = np.concatenate(valid).mean(axis=0)
-        if (fraction < MIN_WINDOW_VALID_FRACTION * fraction_without).any():
+        if (fraction < MIN_VALID_FRACTION * fraction_without).any():
             break
         masks.append(valid)
     return masks

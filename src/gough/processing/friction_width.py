@@ -35,7 +35,11 @@ from gough.processing.decimation import decimated
 from gough.processing.processed_log import ProcessedLog
 from gough.processing.regressions import REGRESSOR_SAMPLES, blocks_of_regression
 from gough.processing.settings import Processing
-from gough.processing.valid_equations import joints_with_friction, rows_with_coulomb
+from gough.processing.valid_equations import (
+    MIN_VALID_FRACTION,
+    joints_with_friction,
+    rows_with_coulomb,
+)
 
 WIDTH_RANGES = 4  # tested, each twice as far as the last
 SAMPLES_PER_REVERSAL = 2  # in the lowest range
@@ -44,8 +48,6 @@ MISSING_FRICTION_DEVIATIONS = 1.64
 SAME_SPEED_RATIO = 1e-9  # joints whose speeds differ by less, relative to the largest, move alike
 # A column of which less than this fraction is independent of the regressor is not tested
 MIN_INDEPENDENT_FRACTION = 1e-3
-# Smallest fraction of the samples in which a motor moves that widths and window may leave
-MIN_WIDTH_VALID_FRACTION = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -160,13 +162,10 @@ def _leaves_enough(
     logs: Sequence[ProcessedLog], settings: Processing, widths: dict[str, float]
 ) -> bool:
     """Tell whether enough of the samples in which a motor moves are valid with widths."""
-    model = logs[0].model
-    rows = [model.mechanism.coordinates.index(row) for row in model.rows]
-    band = settings.bands(model.mechanism.coordinates)[rows]
-    n_moving = np.sum([(np.abs(log.motion.qd[:, rows]) > band).sum(axis=0) for log in logs], axis=0)
     wider = with_widths(settings, widths)
+    n_moving = np.sum([log.moving.sum(axis=0) for log in logs], axis=0)
     n_valid = np.sum([log.valid_at(wider).sum(axis=0) for log in logs], axis=0)
-    return bool((n_valid >= MIN_WIDTH_VALID_FRACTION * n_moving).all())
+    return bool((n_valid >= MIN_VALID_FRACTION * n_moving).all())
 
 
 def _with_range_columns(

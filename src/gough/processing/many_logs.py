@@ -311,6 +311,16 @@ def _sources_of_log(job: Job, log: str) -> Sequence[Recording | RecordingSource]
     return [source]
 
 
+def divide_logs(recordings: Sequence[Recording], carrying: Carrying | None) -> list[Recording]:
+    """Return the segments of logs by whether the payload is carried; whole logs without one."""
+    if carrying is None:
+        return list(recordings)
+    segments = []
+    for recording in recordings:
+        segments += divide_log(recording, carrying)
+    return segments
+
+
 def divide_log(recording: Recording, carrying: Carrying) -> list[Recording]:
     """Return the segments of a log, in time; those with the payload name it."""
     levels = (carrying.off, carrying.on)

@@ -100,6 +100,13 @@ class ProcessedLog(Record):
         """True if the samples are one averaged period."""
         return self.average is not None
 
+    @property
+    def moving(self) -> BoolArray:
+        """True where the joint of a row moves faster than its dead band, (t, r)."""
+        coordinates = self.model.mechanism.coordinates
+        columns = [coordinates.index(row) for row in self.model.rows]
+        return np.asarray(np.abs(self.motion.qd[:, columns]) > self.dead_band[columns])
+
     def at(self, settings: Processing) -> ProcessedLog:
         """Return the same log processed with other settings; Newton starts at the kept pose.
 

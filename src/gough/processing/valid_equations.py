@@ -32,6 +32,9 @@ MIN_LEVER_RATIO = 1e-9
 BAND_DEVIATIONS = 3.0
 # Least noise as a fraction of the position: the velocity of a joint at rest must have no sign.
 POSITION_ROUNDING = 1e-12
+# Smallest fraction of a row's equations, or of the samples in which its joint moves, that
+# exclusion windows and widths of friction may leave. With less they choose the data.
+MIN_VALID_FRACTION = 0.5
 MIN_NOISE_SAMPLES = 16  # to estimate noise from
 
 

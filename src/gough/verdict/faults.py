@@ -328,9 +328,11 @@ def common_drift(log: FittedLog, place: str) -> FloatArray:
     terms = model.mechanism.terms
     chi, _ = log.fitted.parameters(log.payload)
     names = model.mechanism.standard.names
-    rubs = [name.kind in terms and terms[name.kind].dissipative for name in names]
+    is_friction = [name.kind in terms and terms[name.kind].dissipative for name in names]
     load = np.zeros(len(model.load_columns))
-    friction = model.inverse_dynamics(log.motion, chi * rubs, load=load, dead_band=log.dead_band)
+    friction = model.inverse_dynamics(
+        log.motion, chi * is_friction, load=load, dead_band=log.dead_band
+    )
     fraction = fraction_of_log(log)
     shapes = np.stack([fraction, fraction**2, np.ones(len(fraction))], axis=1)
     return np.asarray(log.in_rows(friction)[:, :, None] * shapes[:, None, :])

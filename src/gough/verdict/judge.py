@@ -349,11 +349,8 @@ def data_notices(fitted: FittedLogs) -> list[Notice]:
 
 def moving_samples(experiment: Experiment) -> IntArray:
     """Return in how many samples of the regressions each row's joint moves, (r,)."""
-    model = experiment.model
-    n_moving = np.zeros(len(model.rows), np.int64)
+    n_moving = np.zeros(len(experiment.model.rows), np.int64)
     for log, regression in zip(experiment.processed, experiment.regressions):
-        columns = [model.mechanism.coordinates.index(row) for row in model.rows]
-        moving = np.abs(log.motion.qd[:, columns]) > log.dead_band[columns]
-        fraction = len(regression) / max(len(log.motion), 1)
-        n_moving += np.round(fraction * moving.sum(axis=0)).astype(np.int64)
+        fraction = len(regression) / max(len(log), 1)
+        n_moving += np.round(fraction * log.moving.sum(axis=0)).astype(np.int64)
     return n_moving

@@ -30,6 +30,7 @@ from gough.identification.validation import (
 )
 from gough.logs.checks import inspected
 from gough.logs.recording import Recording
+from gough.processing.valid_equations import MIN_VALID_FRACTION
 from gough.verdict.blocks import ERROR_FLOOR
 from gough.verdict.noise import NoisePower
 
@@ -42,9 +43,6 @@ PREDICTION_STANDARD_ERRORS = 2.0  # within which an error on held-out logs is on
 # standard errors.
 MISFIT_RATIO = 1.5
 FALSE_ALARM_CHANCE = 0.01  # of one rule on clean data, all joints or parameters together
-# Fraction of the samples in which a joint moves. With fewer valid ones the exclusion windows
-# choose the data.
-MIN_VALID_FRACTION = 0.5
 # Rules by which a model does not fit or predict, so that every fault is worth a trial.
 MISFIT_RULES = (
     "held-out error",
