@@ -9,17 +9,20 @@ import pytest
 from scipy.signal import lfilter
 
 from gough.core.signals import power_density
+from gough.engine.base import random_motion
 from gough.fitting.estimate import Estimate, UncertaintyComponent
 from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.regression import Regression
 from gough.identification.validation import Validation, is_well_conditioned
 from gough.logs.recording import Recording
+from gough.verdict.fitted_log import equations_at_speed
 from gough.verdict.judge import prediction_variance, rounding_inflation
 from gough.verdict.noise import NoisePower, mean_noise_power, noise_power, without_peaks
 from gough.verdict.rules import (
     Misfit,
     error_notices,
     misfit,
+    report_errors_at_low_speed,
     report_reused_logs,
     squared_memory,
     warn_about_broken_channels,
@@ -31,6 +34,7 @@ from gough.verdict.rules import (
     warn_if_poorly_conditioned,
     warn_if_residual_exceeds_noise,
 )
+from tests_support import model_of
 
 ROWS = ("a", "b")
 ROW_UNITS = ("N", "N")
@@ -237,6 +241,36 @@ def test_rounding_that_repeats_inflates_the_noise() -> None:
     )
     assert rounding_inflation([regression]) == pytest.approx(4.0, rel=0.05)
     assert rounding_inflation([with_covariance(np.eye(2))]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("everywhere", "at_speed", "reported"),
+    [(0.07, 0.02, True), (0.07, 0.06, False), (0.04, 0.02, False)],
+)
+def test_errors_that_arise_only_where_joints_creep_are_info(
+    everywhere: float, at_speed: float, reported: bool
+) -> None:
+    noise = known_noise([0.0, 0.0])
+    whole = made_validation((0.01, everywhere), rms=(0.1, 10 * everywhere))
+    faster = made_validation((0.01, at_speed), rms=(0.1, 10 * at_speed))
+    notices = report_errors_at_low_speed(whole, faster, noise)
+    assert [(notice.rule, notice.level, notice.where) for notice in notices] == [
+        ("low speed", "info", "b")
+    ] * reported
+
+
+def test_only_joints_with_coulomb_friction_are_near_a_reversal() -> None:
+    """The platform of a Delta moves along x only while its motors move all the time."""
+    model = model_of("delta")
+    motion = random_motion(model, 400, seed=1)
+    speed = np.linspace(0.5, 1.0, 400)[:, None] * np.ones(motion.qd.shape[1])
+    column = model.mechanism.coordinates.index
+    speed[:300, column("platform.y")] = 0.0
+    speed[:100, column("leg1.motor")] = 0.0
+    at_speed = equations_at_speed(model, replace(motion, qd=speed))
+    others = [row != "leg1.motor" for row in model.rows]
+    assert at_speed[:, others].all()
+    assert at_speed[:, model.rows.index("leg1.motor")].sum() == 300
 
 
 def test_without_held_out_logs_nothing_was_predicted() -> None:

@@ -32,7 +32,11 @@ from gough.processing import ProcessedLog, Processing
 from gough.processing.decimation import decimation_taps, lowpass
 from gough.processing.filters import differentiate, lowpass_periodic
 from gough.processing.regressions import without_absent_payloads
-from gough.processing.valid_equations import rows_with_coulomb, valid_equations
+from gough.processing.valid_equations import (
+    joints_with_friction,
+    rows_with_coulomb,
+    valid_equations,
+)
 from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.ripple import Ripple, strongest_ripple
 
@@ -519,9 +523,10 @@ def equations_at_speed(model: Model, motion: Motion) -> BoolArray:
 
     There the sign of a velocity is uncertain, and friction has not built up.
     """
-    top_speed = np.abs(motion.qd).max(axis=0)
-    slow = np.abs(motion.qd) < SLOW_FRACTION * np.maximum(top_speed, TINY)
-    return np.asarray(slow.astype(float) @ rows_with_coulomb(model) == 0)
+    joints = joints_with_friction(model, Processing())
+    speed = np.abs(motion.qd[:, joints])
+    slow = speed < SLOW_FRACTION * np.maximum(speed.max(axis=0, initial=0.0), TINY)
+    return np.asarray(slow.astype(float) @ rows_with_coulomb(model)[joints] == 0)
 
 
 def guarded(valid: BoolArray, mask: BoolArray) -> BoolArray:

@@ -233,7 +233,9 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
     held_out = fitted.held_out.regressions
     noise = mean_noise_power(held_out, [estimate.predict(each) for each in held_out])
     variance = prediction_variance(held_out, estimate, rounding_inflation(regressions))
-    notices += rules.warn_if_badly_predicted(validation, noise, variance)
+    at_speed = validation_at_speed(fitted.held_out, estimate, validation)
+    notices += rules.warn_if_badly_predicted(at_speed, noise, variance)
+    notices += rules.report_errors_at_low_speed(validation, at_speed, noise)
     averaged = regressions[0].covariance is not None
     if noise is None and averaged:  # single samples are noisier than the mean of periods
         return notices
@@ -241,7 +243,7 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
     if noise is not None:
         expected = expected + noise.most
     return notices + rules.warn_if_held_out_error_is_higher(
-        validation_at_speed(fitted.held_out, estimate, validation),
+        at_speed,
         fitted.estimate_same_filter,
         np.sqrt(expected),
     )

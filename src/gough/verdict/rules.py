@@ -32,6 +32,7 @@ from gough.logs.checks import inspected
 from gough.logs.recording import Recording
 from gough.processing.valid_equations import MIN_VALID_FRACTION
 from gough.verdict.blocks import ERROR_FLOOR
+from gough.verdict.fitted_log import SLOW_FRACTION
 from gough.verdict.noise import NoisePower
 
 # Error above noise, over the effort, from which a result is not `ok`, and from which it is wrong.
@@ -190,6 +191,36 @@ def warn_if_badly_predicted(
         noise,
         variance,
     )
+
+
+def report_errors_at_low_speed(
+    validation: Validation, at_speed: Validation, noise: NoisePower | None
+) -> list[Notice]:
+    """Report errors on held-out logs that would be too high, but arise only where joints creep.
+
+    Args:
+        validation: On all valid equations.
+        at_speed: On those in which no joint is near a velocity reversal.
+        noise: As of `error_notices`.
+    """
+    everywhere = error_notices(
+        "low speed", "{error}", validation.rows, validation.rms, validation.relative, noise
+    )
+    if not everywhere or warn_if_badly_predicted(at_speed, noise):
+        return []
+    worst = int(np.argmax(validation.relative))
+    notice = Notice(
+        rule="low speed",
+        level="info",
+        where=validation.rows[worst],
+        text=f"the held-out error is {100 * validation.relative[worst]:.1f} % of the effort, "
+        f"but {100 * at_speed.relative[worst]:.1f} % where no joint is slower than "
+        f"{100 * SLOW_FRACTION:.0f} % of its top speed: friction near zero speed is not "
+        "as modelled",
+        advice="do not rely on the model where joints creep",
+        numbers={"error": float(validation.relative[worst])},
+    )
+    return [notice]
 
 
 def warn_if_held_out_error_is_higher(
