@@ -10,11 +10,14 @@ import pytest
 from gough.engine import Model
 from gough.identification.diagnosis import Limit
 from gough.logs.recording import Recording
+from gough.mechanism import parse_robot
+from gough.verdict import faults
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.diagnose import DiagnoseSettings, evidence_from
 from gough.verdict.fitted_log import Evidence
 from gough.verdict.search import Search
 from gough.verdict.stage import Screen, Stage
+from tests_support import AXIS_FILE
 
 
 def limits_of(evidence: Evidence) -> dict[tuple[str, str], Limit]:
@@ -61,6 +64,30 @@ def test_a_fault_without_effect_has_no_limit(limits: dict[tuple[str, str], Limit
     assert limits["tilt", "base"].size == np.inf
     assert np.isfinite(limits["effort delay", "all motors"].size)
     assert np.isfinite(limits["payload", "log 0"].size)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_limit_of_a_tilt_is_that_about_the_axis_which_is_seen_worst(
+    order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slide along x shows a tilt about y and none about x, whichever comes first."""
+    axes = faults.tilt_axes
+    monkeypatch.setattr(faults, "tilt_axes", lambda gravity: axes(gravity)[::order])
+    slide = Model(parse_robot(AXIS_FILE + 'terms = ["fv", "fs"]\n', "axis"))
+    time = np.arange(10000) / 500.0
+    phase = np.outer(time, [1.6, 3.5, 5.7])
+    velocity = np.cos(phase) @ [1.6, 3.5, 5.7]
+    acceleration = -np.sin(phase) @ [2.56, 12.25, 32.5]
+    noise = np.random.default_rng(0).standard_normal(len(time))
+    log = Recording(
+        joints=("slide",),
+        time=time,
+        position=np.sin(phase).sum(axis=1)[:, None],
+        position_units=("m",),
+        effort=(10 * acceleration + 5 * velocity + 20 * np.sign(velocity) + noise)[:, None],
+    )
+    evidence = evidence_from(slide, [log], (), DiagnoseSettings())[0]
+    assert limits_of(evidence)["tilt", "base"].size == np.inf
 
 
 def test_the_notice_names_the_place_where_a_fault_is_worst_seen() -> None:

@@ -44,15 +44,25 @@ def smallest_noticed(
     A fault of size s adds s S to the recorded effort. The model with the fault predicts the
     blocks as well as before; the error of the model without it is a known quadratic in s.
     The size is the smallest whose gain passes the acceptance rule with the margin of a
-    normal deviate of 95 %.
+    normal deviate of 95 %; of a fault with several sizes, as a tilt about two axes, that of
+    the size which is seen worst.
 
     Returns:
         The size, infinite if the parameters absorb the fault, and the change of the
         parameters by a unit of it, (p,).
     """
     n_model = sums.n_columns - len(candidate.columns)
-    column = n_model  # the first size stands for the others
-    model = list(range(n_model))
+    limits = []
+    for column in range(n_model, n_model + candidate.fault.n_sizes):
+        limits.append(_smallest_of_column(stage, candidate, sums, trials, column))
+    return max(limits, key=lambda limit: limit[0])
+
+
+def _smallest_of_column(
+    stage: Stage, candidate: Candidate, sums: BlockSums, trials: int, column: int
+) -> tuple[float, FloatArray]:
+    """Return the smallest noticed size whose effect is a column, and what absorbs it."""
+    model = list(range(sums.n_columns - len(candidate.columns)))
     scope = stage.scope(candidate.logs)
     before = stage.baseline.validation()
     after = cross_validate(sums, range(sums.n_columns), weights=before.weights)
