@@ -79,7 +79,7 @@ def white(*std):
 def test_summary_shows_white_standard_deviations_beside_others():
     sources = (white(0.0123, 1.0, 2.0), replace(white(0.2, 0.2, 0.2), kind="hac"))
     text = make_estimate(uncertainty="hac", sources=sources).summary()
-    assert "white std" in text
+    assert "(white)" in text
     assert "hac std" not in text
     assert "0.0123" in text
 

@@ -18,6 +18,7 @@ from gough.fitting.pseudo_inertia import (
     possible_body,
     prior_body,
     pseudo_inertia,
+    usual_size,
 )
 from gough.fitting.regression import Regression
 
@@ -490,6 +491,18 @@ def test_priors_that_cannot_exist_are_thickened_and_others_stay():
             changed[[4, 6, 9]], 2 * 2 * thickness**2 * impossible[0] / 2, rtol=1e-9
         )
     assert possible_body(rod)[1] < 0.01  # [m]
+
+
+def test_a_body_of_unknown_inertia_is_as_large_as_the_others():
+    names = ("arm.m", "arm.mx", "tool.m", "tool.Izz")
+    values = np.array([0.5, 0.06, 1.2, 0.0])
+    bodies = group_bodies(names)
+    radius = usual_size(bodies, values)
+    assert radius == pytest.approx(0.12)  # where the arm's centre of mass is
+    tool = np.zeros(10)
+    tool[0] = 1.2
+    spread = possible_body(tool, radius)[0]
+    np.testing.assert_allclose(spread[[4, 6, 9]], 2 / 3 * 1.2 * radius**2)
 
 
 @pytest.mark.parametrize("kind", ["rod", "point", "impossible"])

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.errors import InvalidInput, InvalidRecording, SingularConfiguration
 from gough.engine import Model, base_parameters
 from gough.logs.readers import open_recording
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot
-from gough.processing import Processing, choose_processing, match_robot
+from gough.processing import Processing, choice, choose_processing, match_robot
 from gough.processing.cross_validation import CrossValidation, prediction_errors
 from gough.processing.decimation import decimation_taps, lowpass
 from gough.processing.filters import differentiate
@@ -265,6 +265,28 @@ def test_the_choice_is_told_and_stored_as_plain_values(axis: Model) -> None:
     stored = json.loads(json.dumps(choice.to_dict()))
     assert [c["cutoff"] for c in stored["cutoffs"]] == [c.cutoff for c in choice.cutoffs]
     assert len(stored["cutoffs"][0]["errors"]) == 1
+
+
+def test_a_cut_off_that_bends_the_path_into_a_singularity_is_left_out(
+    axis: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = choose_processing(axis, [run()]).processing.cutoff
+    assert expected is not None
+    tried_cutoff = choice._tried_cutoff
+    impossible_below = [expected / 3]
+
+    def some_impossible(validation, settings, cutoff, margin):  # type: ignore[no-untyped-def]
+        if cutoff < impossible_below[0]:
+            raise SingularConfiguration(f"singular at {cutoff:.3g} Hz")
+        return tried_cutoff(validation, settings, cutoff, margin)
+
+    monkeypatch.setattr(choice, "_tried_cutoff", some_impossible)
+    chosen = choose_processing(axis, [run()])
+    assert chosen.processing.cutoff == expected
+    assert all(one.cutoff is not None and one.cutoff > expected / 3 for one in chosen.cutoffs)
+    impossible_below[0] = np.inf
+    with pytest.raises(SingularConfiguration, match="singular at"):
+        choose_processing(axis, [run()])
 
 
 def test_there_must_be_a_log(axis: Model) -> None:

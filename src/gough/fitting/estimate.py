@@ -341,8 +341,8 @@ class Estimate(StoredRecord):
         freedom = _range_text(self.degrees_of_freedom)
         lines = [
             f"{self.method}: {len(self)} parameters from {self.samples} samples of "
-            f"{len(self.rows)} rows",
-            f"standard deviations: {self.uncertainty}, {freedom} degrees of freedom",
+            f"{len(self.rows)} joint equations",
+            f"standard errors: {self.uncertainty}, {freedom} degrees of freedom",
             f"condition number {self.condition_number:.4g}, of the correlation matrix "
             f"{self.correlation_condition:.4g}",
             "",
@@ -356,13 +356,13 @@ class Estimate(StoredRecord):
 
     def _parameter_table(self) -> str:
         """Return values and standard errors as a text table."""
-        header = ["parameter", "value", "std", "std/|value|", "unit"]
+        header = ["parameter", "value", "std. error", "relative", "unit"]
         lines = []
         for name, value, std, unit in zip(self.parameters, self.values, self.std, self.units):
             lines.append([name, *rounded(value, std), relative(value, std), unit])
         for source in self.sources:
             if source.kind != self.uncertainty:
-                header.append(f"{source.kind} std")
+                header.append(f"({source.kind})")
                 for line, std in zip(lines, source.std):
                     line.append(f"{std:.3g}")
         if self.information is not None and self.information.min() < PLENTIFUL_INFORMATION:
@@ -372,7 +372,7 @@ class Estimate(StoredRecord):
         return text_table(header, lines)
 
     def _residual_table(self) -> str:
-        """Return the residual of each row as a text table."""
+        """Return the residual of each joint equation as a text table."""
         lines = []
         for j, row in enumerate(self.rows):
             valid_fraction = self.n_valid[j] / max(self.samples, 1)
@@ -388,7 +388,7 @@ class Estimate(StoredRecord):
                 ]
             )
         header = [
-            "row",
+            "joint",
             "rms residual",
             "of effort",
             "mean",

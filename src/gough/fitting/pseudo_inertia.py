@@ -102,14 +102,21 @@ def group_bodies(names: Sequence[str]) -> tuple[Body, ...]:
 
 
 def usual_size(bodies: Sequence[Body], values: FloatArray) -> float:
-    """Return the median radius of gyration about the frames of bodies that have one. [m]"""
+    """Return the median radius of gyration about the frames of bodies that have one. [m]
+
+    Of a body without inertia it is at least the distance of its centre of mass.
+    """
     radii = []
     for body in bodies:
         ten = body.of(values)
         mass = ten[0]
+        if not mass > 0:
+            continue
         second_moment = ten[list(_MOMENTS)].sum() / 2
-        if mass > 0 and second_moment / mass > 0:
-            radii.append(np.sqrt(second_moment / mass))
+        centre = float(np.linalg.norm(ten[1:4])) / mass
+        squared = second_moment / mass if second_moment > 0 else centre**2
+        if squared > 0:
+            radii.append(np.sqrt(squared))
     if not radii:
         return _DEFAULT_GYRATION_RADIUS
     return float(np.median(radii))
@@ -147,17 +154,19 @@ def possible_body(
     physical consistency, and misprints beyond it. With S_c = S - h h^T / m the second
     moment of mass about its centre, S_c + a 1 has on no axis less than `_MIN_AXIS_FRACTION`
     of the sum. Mass, centre and products of inertia remain, and 2 a is added to the moments
-    of inertia. The thickness is the root of a / m; zero if the prior is consistent.
+    of inertia. The thickness is the root of a / m; zero if the prior is consistent. A body
+    whose inertia is not known gets that of a ball with the usual radius of gyration.
     """
     J = pseudo_inertia(prior)
     mass = prior[0]
     first_moment = J[:3, 3]
     total_moment = float(np.trace(J[:3, :3]))
+    least_moment = _MIN_AXIS_FRACTION * total_moment
     if total_moment < mass * (_POINT_MASS_RATIO * size) ** 2:
-        total_moment = mass * size**2
+        least_moment = mass * size**2 / 3
     central = J[:3, :3] - np.outer(first_moment, first_moment) / mass
     smallest_moment = float(np.linalg.eigvalsh(central)[0])
-    added = max(_MIN_AXIS_FRACTION * total_moment - smallest_moment, 0.0)
+    added = max(least_moment - smallest_moment, 0.0)
     is_moment = np.isin(np.arange(10), _MOMENTS)
     return prior + 2 * added * is_moment, float(np.sqrt(added / mass))
 

@@ -245,8 +245,8 @@ class RowNoise:
         count = int(used.sum())
         if count > 1 and mean_freedom < MIN_FREEDOM_PER_ROW * count:
             raise _Singular(
-                f"{mean_freedom:.0f} degrees of freedom a row are too few for correlations between "
-                f"{count} rows"
+                f"{mean_freedom:.0f} degrees of freedom per joint equation are too few for "
+                f"correlations between {count} of them"
             )
 
     def residual_covariance(self) -> FloatArray:

@@ -227,10 +227,10 @@ class Diagnosis(Record):
         for limit in self.invisible:
             hidden.setdefault(limit.name, []).append(limit.place)
         if hidden:
-            lines += ["", "Cannot be seen in these logs:"]
+            lines += ["", "Not detectable in these logs:"]
         for name, places in hidden.items():
             more = " ..." if len(places) > MAX_LISTED_PLACES else ""
-            lines.append(f"  {name} of {', '.join(places[:MAX_LISTED_PLACES])}{more}")
+            lines.append(f"  {name} ({', '.join(places[:MAX_LISTED_PLACES])}{more})")
         return "\n".join(lines)
 
     def _fault_table(self) -> str:

@@ -128,7 +128,7 @@ class Validation(Record):
     def summary(self, *, notices: bool = True) -> str:
         """Return the validation as plain text, with its notices if wanted."""
         header = [
-            "row",
+            "joint",
             "rms error",
             "of effort",
             "of all samples",

@@ -19,7 +19,13 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray
 from gough.core.blas import one_blas_thread
-from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.errors import (
+    GoughError,
+    InvalidInput,
+    InvalidRecording,
+    LoopNotClosed,
+    SingularConfiguration,
+)
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
@@ -516,13 +522,24 @@ def _lowest_cutoff(validation: CrossValidation) -> float:
 
 
 def _try_cutoffs(validation: CrossValidation, settings: Processing) -> tuple[Candidate, ...]:
-    """Try cut-offs from the lowest that leaves half of every log upwards, then beside the best."""
+    """Try cut-offs from the lowest that leaves half of every log upwards, then beside the best.
+
+    Cut-offs with which the loops do not close are left out. If all of them are, the error of the
+    highest is raised: the positions as recorded do not fit the robot.
+    """
     highest = MAX_CUTOFF_RATIO * validation.rate
     lowest = _lowest_cutoff(validation)
+    margin = FILTER_EDGE_PERIODS / lowest
     tried: dict[float, Candidate] = {}
+    failures: list[GoughError] = []
 
     def error(cutoff: float) -> float:
-        tried[cutoff] = _tried_cutoff(validation, settings, cutoff, FILTER_EDGE_PERIODS / lowest)
+        try:
+            tried[cutoff] = _tried_cutoff(validation, settings, cutoff, margin)
+        except (LoopNotClosed, SingularConfiguration) as failure:
+            # A low cut-off bends the path: what the motors did together may not be possible then.
+            failures.append(failure)
+            return np.inf
         return tried[cutoff].error
 
     best = np.inf
@@ -533,6 +550,8 @@ def _try_cutoffs(validation: CrossValidation, settings: Processing) -> tuple[Can
         n_hopeless = n_hopeless + 1 if next_error > HOPELESS_RATIO * best else 0
         best = min(best, next_error)
         cutoff *= CUTOFF_RATIO
+    if not tried:
+        raise failures[-1]
     for step in (CUTOFF_RATIO**0.5, CUTOFF_RATIO**0.25):
         top = min(tried, key=lambda f: tried[f].error)
         for beside in (top / step, top * step):
