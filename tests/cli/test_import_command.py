@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_file_starts_closed_and_notes_what_was_assumed(folder: Path) -> None:
     out = succeed("gough import bars.urdf --loops loops.yaml -o robot.toml", folder)
-    assert "1 degrees of freedom, 3 joints, 1 loops" in out
+    assert "1 degrees of freedom, 3 joints, 1 loop" in out
     assert "gravity 9.81" in out
     text = (folder / "robot.toml").read_text()
     assert text.startswith("# imported from bars.urdf\n# assumed: gravity 9.81")

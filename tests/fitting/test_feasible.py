@@ -505,6 +505,18 @@ def test_a_body_of_unknown_inertia_is_as_large_as_the_others():
     np.testing.assert_allclose(spread[[4, 6, 9]], 2 / 3 * 1.2 * radius**2)
 
 
+def test_unknown_friction_of_any_size_is_left_to_the_data():
+    reg, model, truth = robot(bodies=2, seen=18, noise=0.5, seed=4)
+    unknown = np.array([name.kind in ("fv", "fs") for name in model.standard])
+    large = np.where(unknown, 1e3 * truth, truth)
+    effort = reg.effort + reg.regressor @ (model.matrix @ (large - truth))
+    reg = replace(reg, effort=effort)
+    base = WeightedLeastSquares().fit(reg)
+    prior = table(model.standard, np.where(unknown, 0.0, spoilt(model, truth).values))
+    found = Feasible(nonnegative=("fv", "fs")).fit(reg, base, model=model, prior=prior)
+    assert found.misfit < len(base)  # a prior of the size 1 would miss by 1e6
+
+
 @pytest.mark.parametrize("kind", ["rod", "point", "impossible"])
 def test_a_prior_on_or_beyond_the_limit_of_the_possible_is_no_obstacle(kind):
     reg, model, truth = robot(bodies=3, seen=25, noise=0.5, seed=3)

@@ -203,6 +203,9 @@ def test_an_identification_divides_combinations_by_stated_members(tmp_path: Path
     assert {"tool.m", "left.distal.Izz", "right.distal.Izz"} == set(found.derived.names)
     params = found.params
     assert params["right.motor.fv"] == pytest.approx(params["left.motor.fv"])
+    pairs = [notice.where for notice in found.estimate.parameter_notices]
+    assert not any("left.motor.fv and right.motor.fv" in pair for pair in pairs)
+    assert found.estimate.correlation_condition < 1e9
     assert found.derived["tool.m"] == pytest.approx(params["tool.mR"] - 0.03 / 0.35)
     assert found.to_dict()["derived"]["tool.m"]["unit"] == "kg"
     standard = dict(zip(model.mechanism.standard.names, found.standard(model)))

@@ -128,6 +128,12 @@ def test_quantisation_under_printed_digits_is_found_within_two_percent() -> None
     assert quantisation_step(printed) == pytest.approx(2.325e-6, rel=0.02)
 
 
+def test_rounding_of_a_signal_that_settles_is_no_quantisation() -> None:
+    motion = np.linspace(0.0, 1.0, 300) ** 1.7
+    settled = 1.0 - 1e-12 * np.arange(300) % 40e-12
+    assert quantisation_step(np.concatenate([motion, settled])) is None
+
+
 def test_continuous_signals_have_no_quantisation_step() -> None:
     rng = np.random.default_rng(0)
     assert quantisation_step(rng.normal(size=5000)) is None

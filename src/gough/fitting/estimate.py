@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import (
+    BoolArray,
     FloatArray,
     IntArray,
     check_finite,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from gough.fitting.problem import Problem
 
 STRONG_CORRELATION = 0.95  # of two estimates, above which a notice names them
+TIED_CORRELATION = 1 - 1e-9  # of two estimates, above which one is a multiple of the other: tied
 PLENTIFUL_INFORMATION = 1000.0  # over noise; beyond, noise changes no estimate by 0.1 %
 
 
@@ -243,11 +245,20 @@ class Estimate(StoredRecord):
         return frozen(matrix)
 
     @cached_property
+    def hardly_distinguishable(self) -> BoolArray:
+        """Pairs of strongly correlated parameters, except those that were tied, (p, p)."""
+        magnitude = np.abs(self.correlation)
+        pairs = (magnitude > STRONG_CORRELATION) & (magnitude < TIED_CORRELATION)
+        np.fill_diagonal(pairs, False)
+        return pairs
+
+    @cached_property
     def correlation_condition(self) -> float:
         """Condition number of the correlation matrix, AH09's measure of a supported structure."""
         if not len(self):
             return 1.0
-        return float(np.linalg.cond(self.correlation))
+        tied = np.triu(np.abs(self.correlation) >= TIED_CORRELATION, 1).any(axis=0)
+        return float(np.linalg.cond(self.correlation[np.ix_(~tied, ~tied)]))
 
     @cached_property
     def parameter_notices(self) -> tuple[Notice, ...]:
@@ -277,8 +288,7 @@ class Estimate(StoredRecord):
     def _correlation_notices(self) -> list[Notice]:
         """Return a notice for each pair of strongly correlated parameters."""
         notices = []
-        strong = np.triu(np.abs(self.correlation), 1) > STRONG_CORRELATION
-        for i, j in np.argwhere(strong):
+        for i, j in np.argwhere(np.triu(self.hardly_distinguishable)):
             correlation = float(self.correlation[i, j])
             notices.append(
                 Notice(

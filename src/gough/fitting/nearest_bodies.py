@@ -73,6 +73,8 @@ class NearestBodies:
         relative: How far each may be off, as a fraction of its value, (p,).
         nonnegative: Kinds of parameters that cannot be negative besides masses.
         boxes: Box in its own frame that holds all mass of a body, by body.
+        scales: Usual size of each parameter, (p,), for those that are not inertial and have no
+            prior value; 1 by default.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class NearestBodies:
         relative: FloatArray,
         nonnegative: Sequence[str] = (),
         boxes: Mapping[str, Box] | None = None,
+        scales: FloatArray | None = None,
     ) -> None:
         self.names = tuple(names)
         self.values = values.copy()
@@ -102,7 +105,7 @@ class NearestBodies:
             step = self._add_body(k, body, size)
             structural_zeros.append(step[list(body.zeros)])
             self._body_weight[k] = 1 / np.mean(relative[list(body.standard)] ** 2)
-        self._set_scales(relative, nonnegative)
+        self._set_scales(relative, nonnegative, np.ones(len(names)) if scales is None else scales)
         self._free = _null_space(np.vstack(structural_zeros))
         self._box_rows, self._box_slack = self._add_boxes(boxes or {})
 
@@ -124,19 +127,13 @@ class NearestBodies:
         self.map[list(body.standard)] = step[list(body.present)]
         return step
 
-    def _set_scales(self, relative: FloatArray, nonnegative: Sequence[str]) -> None:
+    def _set_scales(
+        self, relative: FloatArray, nonnegative: Sequence[str], usual: FloatArray
+    ) -> None:
         """Set scale, weight and sign of the parameters that are not inertial."""
-        scale = np.ones(len(self.others))
+        known = np.abs(self.values[self.others])
+        scale = np.where(known > 0, known, usual[self.others])
         for j, i in enumerate(self.others):
-            kind = self.names[i].kind
-            nonzero = []
-            for other in self.others:
-                if self.names[other].kind == kind and self.values[other] != 0:
-                    nonzero.append(abs(self.values[other]))
-            if self.values[i] != 0:
-                scale[j] = abs(self.values[i])
-            elif nonzero:
-                scale[j] = np.median(nonzero)
             self.map[i, self._ten + j] = scale[j]
         self._prior_ratio = self.values[self.others] / scale
         self._weight = 1 / relative[self.others] ** 2

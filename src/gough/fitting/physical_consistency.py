@@ -122,6 +122,7 @@ class Feasible:
             self._relative(model, prior, values),
             self.nonnegative or (),
             self.boxes,
+            _usual_sizes(model, prior, base, matrix),
         )
         design = R @ matrix
         offset = R @ base.values
@@ -184,6 +185,34 @@ class Feasible:
             )
         sigma = _TOTAL_MASS_ERROR * self.total_mass
         return row[None] / sigma, np.array([self.total_mass / sigma])
+
+
+def _usual_sizes(
+    model: BaseParameters, prior: ParameterTable, base: Estimate, matrix: FloatArray
+) -> FloatArray:
+    """Return the usual size of each standard parameter, for those without a prior value, (p,).
+
+    A value that is not known must not hold the estimate back. So the size is the largest that
+    the estimated combinations, or their standard errors, give it alone, but at least the median
+    of the known values of its kind and unit.
+    """
+    estimated = np.maximum(np.abs(base.values), np.nan_to_num(base.std))
+    known: dict[tuple[str, str], list[float]] = {}
+    kinds = []
+    for name in model.standard:
+        kind = (name.kind, prior.units[prior.index(name)])
+        kinds.append(kind)
+        if prior[name] != 0:
+            known.setdefault(kind, []).append(abs(prior[name]))
+    sizes = np.ones(len(model.standard))
+    for i, kind in enumerate(kinds):
+        usual = float(np.median(known.get(kind, [0.0])))
+        for value, coefficient in zip(estimated, matrix[:, i]):
+            if coefficient != 0:
+                usual = max(usual, float(value / abs(coefficient)))
+        if usual > 0:
+            sizes[i] = usual
+    return sizes
 
 
 def _inverse_root(statistics: BlockStatistics, base: Estimate) -> FloatArray:

@@ -271,6 +271,7 @@ def _is_dead(values: FloatArray, first: int, position: FloatArray) -> bool:
 MIN_LATTICE_LEVELS = 20
 MAX_LATTICE_DIVISOR = 8
 MIN_LATTICE_STEP = 1e-7  # of the range: finer steps are digits of a file
+MIN_SPACING = 1e-10  # of the range: levels are rounded to 1e-12 of it
 LATTICE_TOLERANCE = 0.1  # of a step, by which any level may be off
 
 
@@ -292,7 +293,7 @@ def quantisation_step(values: FloatArray) -> float | None:
         spacing = np.diff(levels)
         near = spacing[spacing <= 1.6 * np.quantile(spacing, 0.05)]
         mean = float(near.mean())
-        if near.std() < 0.3 * mean:
+        if near.std() < 0.3 * mean and mean > MIN_SPACING:
             return mean * (high - low)
     step = _lattice_step(levels)
     return None if step is None else step * (high - low)

@@ -219,7 +219,6 @@ def _verdict(result: Identification) -> dict[str, Any]:
     worst = int(np.argmax(validation.relative))
     good = "good" if result.level == "ok" else "open"  # nothing is green beside a warning
     colours = {"good": good, "fair": "warn", "poor": "bad"}
-    correlation = np.triu(np.abs(estimate.correlation), 1)
     return {
         "prediction": PREDICTION_HEADLINES[validation.predicts],
         "prediction_colour": colours.get(validation.predicts, "open"),
@@ -231,7 +230,7 @@ def _verdict(result: Identification) -> dict[str, Any]:
         "numerics_colour": good if validation.numerics else "bad",
         "condition": number(estimate.condition_number, 3),
         "poor": int((estimate.relative_std > POORLY_KNOWN_RATIO).sum()),
-        "pairs": int((correlation > tables.HIGH_CORRELATION).sum()),
+        "pairs": int(np.triu(estimate.hardly_distinguishable).sum()),
     }
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from gough.app.report.numbers import number, percent, unit, with_std
-from gough.core.arrays import BoolArray
 from gough.core.display import POORLY_KNOWN_RATIO, SIGNIFICANT_T, join_names
 from gough.core.names import Parameter
 from gough.engine import Model
@@ -18,7 +17,6 @@ from gough.fitting.selection import compare
 from gough.identification import Identification
 from gough.mechanism.types import Joint
 
-HIGH_CORRELATION = 0.95  # above, two parameters are hardly distinguishable
 LISTED_CORRELATION = 0.8  # smallest correlation in the list of pairs
 LISTED_PAIRS = 12  # most pairs in that list
 PRIOR_ROUNDING = 1e-12  # of the sum of its terms, below which a prior value is zero
@@ -37,7 +35,6 @@ def parameter_rows(model: Model, identification: Identification) -> list[dict[st
     estimate = identification.estimate
     prior = _prior(model, identification)
     formulas = dict(regroupings(identification))
-    correlated = np.abs(estimate.correlation) > HIGH_CORRELATION
     rows = []
     for i, name in enumerate(estimate.parameters):
         value = float(estimate.values[i])
@@ -57,7 +54,7 @@ def parameter_rows(model: Model, identification: Identification) -> list[dict[st
                 "known": known,
                 "bounds": tuple(_answer(box, name) for box in boxes),
                 "prior": prior.get(name, ""),
-                "notices": _parameter_notices(identification, i, correlated[i]),
+                "notices": _parameter_notices(identification, i),
                 "formula": formulas.get(name, ""),
                 "information": number(information, 2) if np.isfinite(information) else "",
             }
@@ -70,14 +67,8 @@ def _information(estimate: Estimate, i: int) -> float:
     return np.nan if estimate.information is None else float(estimate.information[i])
 
 
-def _parameter_notices(identification: Identification, i: int, correlated: BoolArray) -> list[str]:
-    """Return why the estimate of parameter i is doubtful.
-
-    Args:
-        identification: The result.
-        i: Position of the parameter in the estimate.
-        correlated: Parameters with which it has a high correlation, itself included, (p,).
-    """
+def _parameter_notices(identification: Identification, i: int) -> list[str]:
+    """Return why the estimate of parameter i, its position in the estimate, is doubtful."""
     estimate = identification.estimate
     name = estimate.parameters[i]
     value = float(estimate.values[i])
@@ -89,7 +80,8 @@ def _parameter_notices(identification: Identification, i: int, correlated: BoolA
         may_be_zero = abs(value) < SIGNIFICANT_T * float(estimate.std[i])
         words = "not significantly different from zero" if may_be_zero else "poorly known"
         notices.append(f"{words}, 95\u00a0%: {number(low, 2)} to {number(high, 2)}")
-    others = [estimate.parameters[j] for j in np.flatnonzero(correlated) if j != i]
+    correlated = np.flatnonzero(estimate.hardly_distinguishable[i])
+    others = [estimate.parameters[j] for j in correlated]
     if others:
         notices.append(f"hardly distinguishable from {join_names(others, 3)}")
     for label, box in identification.enclosures.items():
@@ -187,7 +179,7 @@ def strongest_pairs(estimate: Estimate) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "names": (estimate.parameters[i], estimate.parameters[j]),
-                    "doubtful": magnitude[i, j] > HIGH_CORRELATION,
+                    "doubtful": bool(estimate.hardly_distinguishable[i, j]),
                     "value": f"{estimate.correlation[i, j]:+.3f}".replace("-", "−"),
                 }
             )

@@ -58,7 +58,7 @@ class ImportStep(Step):
         }
         lines = [
             f"{mechanism.name}: {loops.degrees_of_freedom} degrees of freedom, {n_joints} joints, "
-            f"{n_loops} loops",
+            f"{n_loops} {'loop' if n_loops == 1 else 'loops'}",
             f"  motors     {', '.join(mechanism.actuated)}",
             f"  assembled  {loops.assembly}",
             *(f"  {note}" for note in description.notes),
