@@ -9,6 +9,7 @@ import pytest
 from scipy.signal import lfilter
 
 from gough.core.signals import power_density
+from gough.core.statistics import squared_memory
 from gough.engine.base import random_motion
 from gough.fitting.estimate import Estimate, UncertaintyComponent
 from gough.fitting.least_squares import GaussMarkov
@@ -24,7 +25,6 @@ from gough.verdict.rules import (
     misfit,
     report_errors_at_low_speed,
     report_reused_logs,
-    squared_memory,
     warn_about_broken_channels,
     warn_if_badly_fitted,
     warn_if_badly_predicted,

@@ -14,6 +14,7 @@ from gough.core.arrays import TINY, BoolArray, FloatArray
 
 LJUNG_BOX_LAGS = 20  # most lags; the usual choice for logs of a few hundred samples or more
 LJUNG_BOX_SAMPLES_PER_LAG = 5  # short logs have fewer lags
+MAX_CORRELATION_LAGS = 200  # samples
 
 
 def normal_quantile(probability: float) -> float:
@@ -73,6 +74,28 @@ def f_tail(value: float, dof: float, denominator_dof: float) -> float:
     if not np.isfinite(denominator_dof):
         return float(chi2_tail(value * dof, dof))
     return float(scipy.special.fdtrc(dof, denominator_dof, value))
+
+
+def f_quantile(probability: float, dof: float, denominator_dof: float) -> float:
+    """Return the quantile of the F distribution."""
+    return float(scipy.special.fdtri(dof, denominator_dof, probability))
+
+
+def squared_memory(deviation: FloatArray, lags: int = MAX_CORRELATION_LAGS) -> float:
+    """Return 1 + 2 sum_l rho_l^2 of noise, (k, t).
+
+    So many samples determine a mean square as well as one independent sample.
+    """
+    power = float((deviation**2).sum())
+    if power <= 0:
+        return 1.0
+    chance_correlation = 1 / np.sqrt(deviation.size)  # of white noise
+    memory = 1.0
+    for lag in range(1, min(lags, deviation.shape[1] // 4) + 1):
+        rho = float((deviation[:, lag:] * deviation[:, :-lag]).sum()) / power
+        if abs(rho) > 2 * chance_correlation:
+            memory += 2.0 * rho**2
+    return memory
 
 
 def holm(p: FloatArray) -> FloatArray:

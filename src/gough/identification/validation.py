@@ -21,7 +21,7 @@ from gough.core.notices import (
     ordered,
 )
 from gough.core.record import Columns, Record
-from gough.core.statistics import ljung_box
+from gough.core.statistics import f_quantile, ljung_box, squared_memory
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
@@ -48,6 +48,7 @@ HELD_OUT_ERROR_RATIO = 1.5
 # Errors and faults below this fraction of the effort do not matter to a prediction.
 VISIBLE_FRACTION = 0.01
 MIN_EFFORT_DIVISOR = 1e-300  # where a joint has no effort
+NOISE_CHANCE = 0.001  # of noise alone having more power in held-out logs than is allowed for it
 HIGHER_ERROR_RULE = "held-out error"  # of notices on an error above that of the fit
 WEAK_CONDITION = 1e4  # condition number above which digits are in doubt
 
@@ -198,6 +199,34 @@ def noise_variance(block: Regression) -> FloatArray:
     return np.asarray(diagonal)
 
 
+def noise_excess(blocks: Sequence[Regression]) -> FloatArray:
+    """Return the ratio of residual power to noise power that noise alone rarely exceeds, (r,).
+
+    The scatter of k repetitions of n samples gives the noise of their mean with n (k - 1)
+    degrees of freedom, and the residual of the mean has n of them: the ratio is distributed
+    by F. Autocorrelated samples count as fewer, see `squared_memory`.
+
+    Args:
+        blocks: Regressions of the logs. Without repetitions the ratio is 1.
+    """
+    n_rows = len(blocks[0].rows)
+    dof = np.zeros(n_rows)
+    noise_dof = np.zeros(n_rows)
+    for block in blocks:
+        replicates = block.replicates
+        if replicates is None or len(replicates) < 2:
+            return np.ones(n_rows)
+        deviation = np.where(block.valid, replicates - replicates.mean(axis=0), 0.0)
+        for row in range(n_rows):
+            samples = block.n_valid[row] / squared_memory(deviation[:, :, row])
+            dof[row] += samples
+            noise_dof[row] += samples * (len(replicates) - 1)
+    quantiles = []
+    for numerator, denominator in zip(dof, noise_dof):
+        quantiles.append(f_quantile(1 - NOISE_CHANCE, max(numerator, 1.0), max(denominator, 1.0)))
+    return np.array(quantiles)
+
+
 def validate(
     estimate: Estimate, held_out: Sequence[Regression] = (), *, source: str = ""
 ) -> Validation:
@@ -229,6 +258,7 @@ def validate(
         whiteness.append(ljung_box(block_residual, block.mask))
     # Held-out data averaged over fewer periods are noisier: that noise is no error of the model.
     noise = np.mean([noise_variance(block) for block in held_out], axis=0)
+    noise *= noise_excess(held_out)
     higher = rows_with_higher_error(estimate, rows, rms, relative, noise)
     notices = [higher_error_notice(row, ratio, "info") for row, ratio in higher.items()]
     return Validation(

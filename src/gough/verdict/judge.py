@@ -20,7 +20,7 @@ from gough.fitting.regression import Regression
 from gough.identification.diagnosis import Diagnosis, NamedFault
 from gough.identification.experiment import Experiment
 from gough.identification.fit import FittedLogs
-from gough.identification.validation import Validation, noise_variance
+from gough.identification.validation import Validation, noise_excess, noise_variance
 from gough.processing import ProcessedLog
 from gough.verdict import rules
 from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
@@ -241,7 +241,7 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
         return notices
     expected = rules.PREDICTION_STANDARD_ERRORS**2 * variance
     if noise is not None:
-        expected = expected + noise.most
+        expected = expected + noise_excess(held_out) * noise.most
     return notices + rules.warn_if_held_out_error_is_higher(
         at_speed,
         fitted.estimate_same_filter,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.display import join_names
 from gough.core.notices import Level, Notice, of_log, ordered
-from gough.core.statistics import f_tail
+from gough.core.statistics import f_tail, squared_memory
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.identification.validation import (
@@ -57,7 +57,6 @@ BROKEN_CHANNEL_RULES = ("dead", "saturation", "duplicated")  # of channels that 
 # Fraction of the samples of a held-out log that are also in an identification log: noise never
 # repeats.
 SAME_LOG_FRACTION = 0.5
-MAX_CORRELATION_LAGS = 200  # samples
 
 
 def warn_if_poorly_conditioned(estimate: Estimate) -> list[Notice]:
@@ -306,23 +305,6 @@ def misfit(regression: Regression, estimate: Estimate) -> Misfit | None:
     repeats = systematic / np.maximum(systematic + k * noise, 1e-300)
     relative = np.sqrt(systematic / np.maximum(effort_power, 1e-300))
     return Misfit(ratio=ratio, chance=chance, repeats=repeats, relative=relative)
-
-
-def squared_memory(deviation: FloatArray, lags: int = MAX_CORRELATION_LAGS) -> float:
-    """Return 1 + 2 sum_l rho_l^2 of noise, (k, t).
-
-    So many samples determine a mean square as well as one independent sample.
-    """
-    power = float((deviation**2).sum())
-    if power <= 0:
-        return 1.0
-    chance_correlation = 1 / np.sqrt(deviation.size)  # of white noise
-    memory = 1.0
-    for lag in range(1, min(lags, deviation.shape[1] // 4) + 1):
-        rho = float((deviation[:, lag:] * deviation[:, :-lag]).sum()) / power
-        if abs(rho) > 2 * chance_correlation:
-            memory += 2.0 * rho**2
-    return memory
 
 
 def warn_if_residual_exceeds_noise(misfits: Sequence[Misfit], rows: Sequence[str]) -> list[Notice]:

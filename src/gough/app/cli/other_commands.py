@@ -316,7 +316,10 @@ def _print_identification(rows: list[TrueAndEstimated], identification: Any) -> 
             cells.append([row.name, true, estimate, error, "yes" if row.within else "no"])
     table(["parameter", "true", "estimated", "std. error", "within?"], cells)
     n_within = sum(row.within for row in rows)
-    say(f"{n_within} of {len(rows)} intervals contain the true value")
+    say(
+        f"{n_within} of {len(rows)} intervals contain the true value, with this noise; other "
+        f"noises: gough trials {identification.robot}"
+    )
     say(identification.headline)
 
 
