@@ -17,7 +17,11 @@ from gough.fitting.regression import Regression
 from gough.identification.validation import Validation, is_well_conditioned
 from gough.logs.recording import Recording
 from gough.verdict.fitted_log import equations_at_speed
-from gough.verdict.judge import prediction_variance, rounding_inflation
+from gough.verdict.judge import (
+    explained_by_standard_errors,
+    prediction_variance,
+    rounding_inflation,
+)
 from gough.verdict.noise import NoisePower, mean_noise_power, noise_power, without_peaks
 from gough.verdict.rules import (
     Misfit,
@@ -189,32 +193,36 @@ def test_a_prediction_is_judged_by_the_worst_joint(
 
 
 @pytest.mark.parametrize(
-    ("deviation", "rule"),
-    [(0.0, "held-out error"), (0.2, "held-out error"), (0.5, "not determined")],
+    ("explained", "rule"),
+    [(0.0, "held-out error"), (0.85, "held-out error"), (0.88, "not determined")],
 )
-def test_an_error_within_two_standard_errors_of_the_prediction_is_one_of_the_parameters(
-    deviation: float, rule: str
+def test_an_error_that_standard_errors_explain_is_one_of_the_parameters(
+    explained: float, rule: str
 ) -> None:
     """Efforts of 10: an error of 1, of which 0.866 is above 5 % of the effort."""
     validation = made_validation((0.1, 0.01), (1.0, 0.1))
-    variance = np.array([deviation**2, 0.0])
+    squares = np.array([explained**2, 0.0])
     noise = known_noise([0.0, 0.0])
-    (notice,) = warn_if_badly_predicted(validation, noise, variance)
+    (notice,) = warn_if_badly_predicted(validation, noise, squares)
     assert (notice.rule, notice.level, notice.where) == (rule, "warning", "a")
 
 
-def test_the_variance_of_a_prediction_is_that_of_noise_alone() -> None:
-    """Standard errors that errors of the model have widened explain no error of the model."""
-    estimate = made_estimate([1.0, 2.0], [0.1, 0.2])
-    rng = np.random.default_rng(0)
-    regression = Regression(
-        regressor=rng.standard_normal((50, 2, 2)),
+def random_regression(estimate: Estimate) -> Regression:
+    """Return a regression with the parameters of an estimate."""
+    return Regression(
+        regressor=np.random.default_rng(0).standard_normal((50, 2, 2)),
         effort=np.zeros((50, 2)),
         parameters=estimate.parameters,
         units=estimate.units,
         rows=ROWS,
         row_units=ROW_UNITS,
     )
+
+
+def test_the_variance_of_a_prediction_is_that_of_noise_alone() -> None:
+    """Standard errors that errors of the model have widened explain no error of the model."""
+    estimate = made_estimate([1.0, 2.0], [0.1, 0.2])
+    regression = random_regression(estimate)
     W = regression.regressor
     expected = ((W * np.array([0.1, 0.2])) ** 2).sum(axis=2).mean(axis=0)
     np.testing.assert_allclose(prediction_variance([regression], estimate), expected)
@@ -226,6 +234,17 @@ def test_the_variance_of_a_prediction_is_that_of_noise_alone() -> None:
     # rounding that repeats allows for twice the noise; no more than was widened
     np.testing.assert_allclose(prediction_variance([regression], widened, 2.0), expected * 4 / 9)
     np.testing.assert_allclose(prediction_variance([regression], widened, 5.0), expected)
+
+
+@pytest.mark.parametrize(("freedom", "quantile"), [(8.0, 3.8325), (1e9, 2.8070)])
+def test_standard_errors_from_few_repetitions_explain_more(freedom: float, quantile: float) -> None:
+    """Student's quantiles of 1 - 0.01 / 2 / 2, for two rows."""
+    estimate = made_estimate([1.0, 2.0], [0.1, 0.2])
+    estimate = replace(estimate, degrees_of_freedom=np.array([freedom, 2 * freedom]))
+    regressions = [random_regression(estimate)]
+    variance = prediction_variance(regressions, estimate)
+    explained = explained_by_standard_errors(regressions, estimate)
+    np.testing.assert_allclose(np.sqrt(explained / variance), quantile, rtol=1e-4)
 
 
 def test_rounding_that_repeats_inflates_the_noise() -> None:

@@ -12,6 +12,7 @@ from gough.engine import Model
 from gough.identification.diagnosis import Diagnosis
 from gough.logs.jumps import Jump, find_jumps
 from gough.logs.recording import Recording
+from gough.verdict.blocks import block_labels
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from
 from gough.verdict.judge import diagnose_evidence
 from gough.verdict.stage import Stage
@@ -89,6 +90,8 @@ def test_the_blocks_of_a_part_of_a_log_are_those_mostly_inside(
     five_bar: Model, without_periods: Logs
 ) -> None:
     evidence, _ = evidence_from(five_bar, without_periods, (), DiagnoseSettings())
+    logs = tuple(replace(log, period=None) for log in evidence.logs)
+    evidence = replace(evidence, logs=logs)
     lengths = [len(log.regression) for log in evidence.logs]
     labels = [np.arange(n) * 10 // n for n in lengths]
     labels[1] = labels[1] + 10
@@ -100,3 +103,27 @@ def test_the_blocks_of_a_part_of_a_log_are_those_mostly_inside(
     inside = stage.scope((1,), (1, third, seventh))
     assert np.flatnonzero(inside).tolist() == [13, 14, 15, 16]
     assert np.flatnonzero(stage.scope((1,))).tolist() == list(range(10, 20))
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_blocks_of_a_motion_that_repeats_are_intervals_of_its_phase(
+    stated: bool, five_bar: Model, logs: Logs, without_periods: Logs
+) -> None:
+    """Also where periods are not averaged, because another log has none or none is stated."""
+    first = logs[0] if stated else without_periods[0]
+    single = without_periods[1].take(slice(0, logs[1].period_samples))
+    evidence, _ = evidence_from(five_bar, [first, single], (), DiagnoseSettings())
+    log = evidence.logs[0]
+    assert logs[0].period_samples is not None
+    period = logs[0].period_samples / logs[0].rate
+    assert log.period == pytest.approx(period, rel=1e-3)
+    assert evidence.logs[1].period is None
+    labels = block_labels(evidence.logs)
+    time = np.asarray(log.motion.time)[log.sample_numbers]
+    for number in np.unique(labels[0]):
+        phase = (time[labels[0] == number] - log.motion.time[0]) % period
+        assert np.ptp(phase) < 1.1 * period / len(np.unique(labels[0]))
+        assert np.ptp(time[labels[0] == number]) > 2 * period
+    assert labels[1].min() == labels[0].max() + 1
+    everywhere = Stage(evidence, labels).scope((0,), (0, 0.0, period))
+    assert np.array_equal(np.flatnonzero(everywhere), np.unique(labels[0]))

@@ -27,6 +27,7 @@ from gough.mechanism import Mechanism
 from gough.mechanism.types import Transmission
 from gough.processing.settings import Repeats
 
+PERIOD_RULE = "period"  # of the notice on a motion that repeats although no period is stated
 # A motion repeats if positions one period apart differ by less than this fraction of their
 # standard deviation.
 REPETITION_TOLERANCE = 0.05
@@ -182,7 +183,7 @@ def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Record
         return resample_to_period(recording, estimate_period(recording, seconds))
     return _with_notice(
         recording,
-        "period",
+        PERIOD_RULE,
         f"the motion repeats every {seconds:.4g} s although no period is stated",
         f'write period = "{seconds:.4g} s" into the description of the log, or use '
         "`repeats='found'`: periods are then averaged, and noise is separated from motion",

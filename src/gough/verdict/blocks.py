@@ -45,20 +45,28 @@ def correlation_time(log: FittedLog) -> float:
 def block_labels(logs: Sequence[FittedLog]) -> list[IntArray]:
     """Return the block of each sample of the regressions, numbered over all logs, (t,) each.
 
-    Samples of a periodic log are one averaged period, so a block is an interval of its
-    phase, over all periods together.
+    Where a motion repeats, errors of model and rounding repeat as well, and blocks of
+    different periods would be the same data. A block is then an interval of the phase, over
+    all periods together, whether they were averaged or not.
     """
     most = max(2, min(MAX_BLOCKS_PER_LOG, MAX_VERDICT_BLOCKS // len(logs)))
     labels = []
     first = 0
     for log in logs:
-        duration = float(log.motion.time[-1] - log.motion.time[0])
-        shortest = BLOCK_CORRELATION_TIMES * correlation_time(log)
         n = len(log.regression)
+        time = np.asarray(log.motion.time)
+        duration = log.period or float(time[-1] - time[0])
+        shortest = BLOCK_CORRELATION_TIMES * correlation_time(log)
         most_here = max(2, min(most, n // MIN_BLOCK_EQUATIONS))
         count = int(np.clip(duration / shortest, 2, most_here))
-        labels.append(first + np.arange(n) * count // max(n, 1))
-        first += count
+        if log.period is None:
+            interval = np.arange(n) * count // max(n, 1)
+        else:
+            phase = (time[log.sample_numbers] - time[0]) / log.period % 1.0
+            interval = (phase * count).astype(np.int64)
+        label = np.unique(interval, return_inverse=True)[1]
+        labels.append(first + label)
+        first += int(label.max(initial=-1)) + 1
     return labels
 
 

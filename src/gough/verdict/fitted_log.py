@@ -31,6 +31,7 @@ from gough.mechanism.terms import JointState
 from gough.processing import ProcessedLog, Processing
 from gough.processing.decimation import decimation_taps, lowpass
 from gough.processing.filters import differentiate, lowpass_periodic
+from gough.processing.matching import PERIOD_RULE
 from gough.processing.regressions import without_absent_payloads
 from gough.processing.valid_equations import (
     joints_with_friction,
@@ -149,6 +150,7 @@ class FittedLog:
     deviations: FloatArray | None = None
     decimation: int = 1  # of the regression
     periodic: bool = False  # the samples are one averaged period
+    period: float | None = None  # with which the motion repeats, periods not averaged [s]
     payload: str | None = None  # that the robot carries
     gravity: FloatArray | None = None  # instead of the robot file's [m/s2]
     lag: FloatArray | None = None  # of efforts, (a,) [s]
@@ -613,6 +615,19 @@ def sample_numbers(log: ProcessedLog, regression: Regression) -> IntArray:
     return np.asarray(regression.sample - log.sample[0])
 
 
+def repeated_period(log: ProcessedLog) -> float | None:
+    """Return the period of a motion that repeats and was not averaged, stated or found. [s]"""
+    if log.periodic or log.matched is None:
+        return None
+    recording = log.matched.recording
+    if recording.period_samples is not None:
+        return recording.period_samples / recording.rate if log.periods >= 2 else None
+    for notice in recording.notices:
+        if notice.rule == PERIOD_RULE:
+            return notice.numbers["seconds"]
+    return None
+
+
 def evidence_of(
     fitted: FittedModel,
     processed: Sequence[ProcessedLog],
@@ -645,6 +660,7 @@ def evidence_of(
             deviations=deviations,
             decimation=log.decimation,
             periodic=log.periodic,
+            period=repeated_period(log),
             payload=log.payload,
             cutoff=log.cutoff,
             jumps=() if log.matched is None else log.matched.jumps,

@@ -15,6 +15,7 @@ from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.errors import GoughError
 from gough.core.notices import Notice
 from gough.core.progress import portion
+from gough.core.statistics import student_quantile
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.identification.diagnosis import Diagnosis, NamedFault
@@ -232,14 +233,14 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
         return [*notices, *rules.warn_if_badly_predicted(validation, None)]
     held_out = fitted.held_out.regressions
     noise = mean_noise_power(held_out, [estimate.predict(each) for each in held_out])
-    variance = prediction_variance(held_out, estimate, rounding_inflation(regressions))
+    explained = explained_by_standard_errors(held_out, estimate, rounding_inflation(regressions))
     at_speed = validation_at_speed(fitted.held_out, estimate, validation)
-    notices += rules.warn_if_badly_predicted(at_speed, noise, variance)
+    notices += rules.warn_if_badly_predicted(at_speed, noise, explained)
     notices += rules.report_errors_at_low_speed(validation, at_speed, noise)
     averaged = regressions[0].covariance is not None
     if noise is None and averaged:  # single samples are noisier than the mean of periods
         return notices
-    expected = rules.PREDICTION_STANDARD_ERRORS**2 * variance
+    expected = explained
     if noise is not None:
         expected = expected + noise_excess(held_out) * noise.most
     return notices + rules.warn_if_held_out_error_is_higher(
@@ -285,6 +286,25 @@ def rounding_inflation(regressions: Sequence[Regression]) -> float:
         ratio = np.divide(known, scatter, out=np.ones_like(known), where=scatter > 0)
         largest = max(largest, float(np.sqrt(ratio.max())))
     return largest
+
+
+def explained_by_standard_errors(
+    regressions: Sequence[Regression], estimate: Estimate, inflation: float = 1.0
+) -> FloatArray:
+    """Return the largest mean square error that standard errors explain, (r,). [row unit squared]
+
+    As if one combination of parameters caused all of it: Student's quantile for the false
+    alarms of all rows, times the standard error of the prediction. Standard errors from few
+    repetitions explain more.
+
+    Args:
+        regressions: Of the logs that are predicted.
+        estimate: With standard errors and their degrees of freedom.
+        inflation: As of `prediction_variance`.
+    """
+    chance = rules.FALSE_ALARM_CHANCE / len(regressions[0].rows)
+    quantile = student_quantile(1 - chance / 2, estimate.degrees_of_freedom.min())
+    return np.asarray(quantile**2 * prediction_variance(regressions, estimate, inflation))
 
 
 def prediction_variance(

@@ -39,7 +39,6 @@ from gough.verdict.noise import NoisePower
 # Where the noise is not known, the first one is twice as high.
 UNEXPLAINED_WARNING = 0.05
 UNEXPLAINED_ERROR = 0.25
-PREDICTION_STANDARD_ERRORS = 2.0  # within which an error on held-out logs is one of the parameters
 # Residual power over noise power. Beyond, errors of the model change parameters by about their
 # standard errors.
 MISFIT_RATIO = 1.5
@@ -102,13 +101,13 @@ def error_notices(
     rms: FloatArray,
     relative: FloatArray,
     noise: NoisePower | None,
-    variance: FloatArray | None = None,
+    explained: FloatArray | None = None,
 ) -> list[Notice]:
     """Warn if an error above noise exceeds 5 % of the effort; it is an error above 25 %.
 
     Noise is no fault of the model: sqrt(rms^2 - noise^2) is compared with the effort, with
-    the most that the noise can be. An error within two standard errors of the prediction is
-    no fault of the model either: the parameters are not determined.
+    the most that the noise can be. An error that the standard errors of the parameters
+    explain is no fault of the model either: the parameters are not determined.
 
     Args:
         rule: Of the notices.
@@ -117,7 +116,7 @@ def error_notices(
         rms: Of the error, (r,). [row unit]
         relative: The same over the rms effort, (r,).
         noise: Least and most noise power; None if unknown. [row unit squared]
-        variance: Of the prediction, by the covariance of the estimate, (r,).
+        explained: Largest mean square that standard errors explain, (r,). [row unit squared]
     """
     effort = np.maximum(rms / np.maximum(relative, 1e-300), 1e-300)
     limit = UNEXPLAINED_WARNING
@@ -128,7 +127,7 @@ def error_notices(
     worst = int(np.argmax(error))
     if error[worst] >= limit:
         excess = np.maximum(error**2 - limit**2, 0.0) * effort**2
-        if variance is not None and (excess <= PREDICTION_STANDARD_ERRORS**2 * variance).all():
+        if explained is not None and (excess <= explained).all():
             return [_not_determined_notice(rows[worst], error[worst], limit)]
         level: Level = "error" if error[worst] >= UNEXPLAINED_ERROR else "warning"
         message = text.format(error=f"{100 * error[worst]:.1f} %")
@@ -170,7 +169,7 @@ def _not_determined_notice(joint: str, error: float, limit: float) -> Notice:
 
 
 def warn_if_badly_predicted(
-    validation: Validation, noise: NoisePower | None, variance: FloatArray | None = None
+    validation: Validation, noise: NoisePower | None, explained: FloatArray | None = None
 ) -> list[Notice]:
     """Warn if held-out logs are predicted badly (see `error_notices`), or if there is none."""
     if validation.predicts == "not tested":
@@ -188,7 +187,7 @@ def warn_if_badly_predicted(
         validation.rms,
         validation.relative,
         noise,
-        variance,
+        explained,
     )
 
 
