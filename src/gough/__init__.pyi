@@ -108,8 +108,8 @@ def check(
     model: Robot, settings: CheckSettings | None = None, *, tie_legs: bool = False
 ) -> Check: ...
 def compare(
-    results: Sequence[tuple[Model, Identification]],
-    recordings: Sequence[Recording] = (),
+    results: Sequence[tuple[Robot, Identification]],
+    recordings: Log | Sequence[Log] = (),
     settings: CompareSettings | None = None,
     *,
     labels: Sequence[str] | None = None,

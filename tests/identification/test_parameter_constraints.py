@@ -177,13 +177,20 @@ def test_constraints_that_make_no_sense_are_refused(fixed, bounds, message) -> N
 
 def test_an_identification_keeps_fixed_and_bounded_parameters() -> None:
     plan = gough.design("five_bar", frequency=0.5, starts=1, iterations=5, harmonics=2)
-    log = gough.record(gough.simulate("five_bar", plan, periods=3), seed=1)
+    run = gough.simulate("five_bar", plan, periods=3)
+    log = gough.record(run, seed=1)
     free = gough.identify("five_bar", log)
     name = next(str(name) for name in free.params if name.endswith(".fv"))
     other = next(str(name) for name in free.params if name.endswith(".fs"))
     low = free.params[other] + 2 * free.bse[other]
     value = free.params[name] + 3 * free.bse[name]
-    found = gough.identify("five_bar", log, fixed={name: value}, bounds={other: (low, np.inf)})
+    found = gough.identify(
+        "five_bar",
+        log,
+        held_out=gough.record(run, seed=2),
+        fixed={name: value},
+        bounds={other: (low, np.inf)},
+    )
     assert found.params[name] == pytest.approx(value)
     assert found.bse[name] == 0.0
     assert found.params[other] >= low * (1 - 1e-9)

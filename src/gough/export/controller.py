@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidInput
-from gough.engine import Model
+from gough.engine import Model, Robot, as_model
 from gough.engine.stepping import controller_graphs
 from gough.export.registry import Export, identifier, register_export
 from gough.identification import Identification
@@ -69,7 +69,7 @@ SINGLE_PRECISION = _Precision("float", "f", "uint32_t", "f", "I", 2e-6, 2e-5)
 
 
 def controller_code(
-    model: Model,
+    model: Robot,
     values: ArrayLike | None = None,
     *,
     load: ArrayLike | None = None,
@@ -90,7 +90,7 @@ def controller_code(
     too long for that, as near a singularity.
 
     Args:
-        model: The robot.
+        model: The robot, also by name or path.
         values: Standard parameters, (p,); a priori by default. Base estimates: see
             `Identification.standard`.
         load: Ten inertial parameters of a payload.
@@ -102,6 +102,7 @@ def controller_code(
         single: Compute with float, not with double: for processors without double, with
             efforts to about four digits.
     """
+    model = as_model(model)
     mechanism = model.mechanism
     name = identifier(name)
     period = 1.0 / mechanism.noise.rate if period is None else float(period)

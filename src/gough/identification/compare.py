@@ -16,11 +16,11 @@ from gough.core.notices import Notice, ResultLevel, level_of, notice_lines, orde
 from gough.core.options import Settings, merge_settings, option, with_settings
 from gough.core.record import Columns, Record
 from gough.core.statistics import f_tail, holm, student_tail
-from gough.engine import Model
+from gough.engine import Robot, as_model
 from gough.identification.combinations import CommonParameters, common_parameters
 from gough.identification.result import Identification
 from gough.identification.validation import validate_result
-from gough.logs.recording import Recording
+from gough.logs.readers import Log, as_recordings
 
 MAX_PRINTED_DIFFERENCES = 40  # rows of the printed table; JSON and page have all
 THRESHOLD_RULE = "beyond threshold"  # of notices on `change` and `error`
@@ -233,8 +233,8 @@ class Comparison(Record):
 
 @with_settings(CompareSettings)
 def compare(
-    results: Sequence[tuple[Model, Identification]],
-    recordings: Sequence[Recording] = (),
+    results: Sequence[tuple[Robot, Identification]],
+    recordings: Log | Sequence[Log] = (),
     settings: CompareSettings | None = None,
     *,
     labels: Sequence[str] | None = None,
@@ -255,7 +255,8 @@ def compare(
     (C_a + C_b + C_m)^-1 d.
 
     Args:
-        results: Robot and identification of each, of robots with the same structure.
+        results: Robot (also by name or path) and identification of each, of robots with the same
+            structure.
         recordings: Logs that each model is to predict, processed as its own were.
         settings: Thresholds; single options may be given by name instead.
         labels: Of the results; their numbers by default.
@@ -269,14 +270,16 @@ def compare(
             f"{len(results)} results with labels {', '.join(labels)}: expected two or more, each "
             "with a label of its own"
         )
-    first_model, first = results[0]
+    compared = [(as_model(robot), result) for robot, result in results]
+    held_out = as_recordings(recordings)
+    first_model, first = compared[0]
     notices = []
     for label, (_, result) in zip(labels, results):
         notices += _level_notices(label, result)
     differences: list[Difference] = []
     together = {}
     n_not_compared = 0
-    for label, (model, other) in zip(labels[1:], results[1:]):
+    for label, (model, other) in zip(labels[1:], compared[1:]):
         common = common_parameters(first_model, first, model, other)
         if not common.names:
             raise InvalidInput(
@@ -291,9 +294,9 @@ def compare(
     for k, p in enumerate(corrected):
         differences[k] = replace(differences[k], p_corrected=p, differs=p < settings.false_alarms)
     errors: dict[str, dict[str, float]] = {}
-    for label, (model, result) in zip(labels, results):
+    for label, (model, result) in zip(labels, compared):
         errors[label] = {}
-        for log in recordings:
+        for log in held_out:
             validation = validate_result(model, result, [log])
             errors[label][log.source] = float(validation.relative.max())
     notices += _difference_notices(differences, together, settings.false_alarms)

@@ -328,13 +328,14 @@ class Identification(Record):
             return model
         return model.with_transmitted_effort(self.standard(model))
 
-    def standard(self, model: Model) -> FloatArray:
+    def standard(self, model: Robot) -> FloatArray:
         """Return standard parameters with the same efforts as the estimate, (p,).
 
         Each base value is given to the standard parameter of its column. They are not
         physically consistent body by body (use the `feasible` estimate for that), but give
         exactly the model's efforts. Parameters that were fixed or tied by name are as stated.
         """
+        model = as_model(model)
         names = []
         values = []
         for name, estimated in zip(self.estimate.parameters, self.estimate.values):

@@ -323,6 +323,7 @@ def prediction_variance(
         inflation: Of the standard errors of noise, as far as they were widened.
     """
     widening = estimate.std / np.maximum(estimate.noise_std, TINY)
+    widening = np.where(estimate.std > 0, widening, 1.0)  # not of parameters with a stated value
     widening = np.where(widening > 1, widening / np.minimum(widening, inflation), widening)
     noise_covariance = estimate.covariance / np.outer(widening, widening)
     variance = np.zeros(len(regressions[0].rows))
