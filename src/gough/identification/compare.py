@@ -54,7 +54,7 @@ class CompareSettings(Settings):
     )
     error: float | None = option(
         None,
-        "Fail where a model predicts a log worse than this part of the effort.",
+        "Fail where a model predicts a log worse than this fraction of the effort.",
         above=0,
     )
 

@@ -267,8 +267,8 @@ class PayloadSettings(Settings):
     )
     forgetting: float | None = option(
         None,
-        "Memory: what is older counts 1 / e. By default all that was recorded since the load last "
-        "changed counts alike.",
+        "Time after which samples weigh only 1 / e. By default all that were recorded since the "
+        "load last changed weigh the same.",
         unit="s",
         above=0,
     )

@@ -133,5 +133,5 @@ def fail_on_option() -> Any:
     """Declare from which level of the result on the command fails."""
     return option(
         None,
-        "End with exit code 3, and a study here, if the level of the result is this or worse.",
+        "End with exit code 3 if the level of the result is this or worse; a study stops there.",
     )
