@@ -29,8 +29,8 @@ class FactorSettings(Settings):
 
     factors: str | None = option(
         None,
-        "Folder that keeps the sufficient statistics of logs for the next start; in the user's cache "
-        "by default.",
+        "Folder that keeps the sufficient statistics of logs for the next start; in the user's "
+        "cache by default.",
         file=True,
     )
     bad: Bad = option(
