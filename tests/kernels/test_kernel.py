@@ -21,7 +21,7 @@ from hypothesis import given, settings, strategies as st
 
 from gough.core.errors import GoughError, InvalidInput
 from gough.kernels import cache, codegen
-from gough.kernels.kernel import Kernel, compiler
+from gough.kernels.kernel import Kernel, compiler, run_in_turns
 from gough.kernels.tape import UnsupportedOperation
 
 RNG_SEED = 20240607
@@ -689,6 +689,24 @@ def test_a_bound_kernel_steps_through_time_in_its_own_memory() -> None:
     for t in range(steps):
         expected = 1.1 * expected + push[t]
     np.testing.assert_allclose(state[-1], expected, rtol=1e-13)
+
+
+def test_two_kernels_take_turns_as_in_a_loop() -> None:
+    """u = -x every third step, x_(t+1) = 0.9 x_t + u in between, against a loop in NumPy."""
+    x, u = ca.SX.sym("x"), ca.SX.sym("u")
+    law = Kernel(ca.Function("law", [ca.vertcat(x, u)], [ca.vertcat(x, -x)]), lanes=1)
+    step = Kernel(ca.Function("step", [ca.vertcat(x, u)], [ca.vertcat(0.9 * x + u, u)]), lanes=1)
+    states = np.zeros((13, 2))
+    states[0, 0] = 1.7
+    control = law.bind([states[:-1]], [states[:-1]])
+    move = step.bind([states[:-1]], [states[1:]])
+    run_in_turns(control, move, 1, 3, 12)
+    position, effort = 1.7, 0.0
+    for t in range(12):
+        if t % 3 == 0:
+            effort = -position
+        position = 0.9 * position + effort
+        assert states[t + 1, 0] == pytest.approx(position, rel=1e-14)
 
 
 def test_a_kernel_is_bound_to_contiguous_arrays_of_its_shapes_only() -> None:

@@ -24,6 +24,7 @@ import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.engine.coulomb import RubbingJoints
 from gough.engine.elimination import cholesky_solve
 from gough.engine.loops import LoopExpressions, Loops
 from gough.engine.model import Model
@@ -185,17 +186,19 @@ def _runge_kutta(
     Args:
         tau: Motor efforts at the start, middle and end of the step, (a, 3).
     """
-    stage = _stage(model)
-    q, v, _, band, chi, load = stage.sx_in()  # v: velocities, then lags
+    dynamics = _StageDynamics(model)
+    stage = dynamics.stage()
+    q, v, _, band, chi, load = dynamics.inputs  # v: velocities, then lags
     given = (band, chi, load)
     h = ca.SX.sym("h")
-    start, qd1, a1, check = stage(q, v, tau[:, 0], *given)
-    _, qd2, a2, _ = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *given)
-    _, qd3, a3, _ = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *given)
-    _, qd4, a4, _ = stage(start + h * qd3, v + h * a3, tau[:, 2], *given)
+    mean_tau = tau[:, 0] + ((tau[:, 2] - tau[:, 0]) + 4 * (tau[:, 1] - tau[:, 0])) / 6
+    start, acceleration, sign, check = dynamics.sample()(q, v, tau[:, 0], *given, mean_tau, h)
+    _, qd1, a1 = stage(q, v, tau[:, 0], *given, sign)
+    _, qd2, a2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *given, sign)
+    _, qd3, a3 = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *given, sign)
+    _, qd4, a4 = stage(start + h * qd3, v + h * a3, tau[:, 2], *given, sign)
     q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
     v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
-    acceleration = a1[: model.degrees_of_freedom]
     return (
         ca.vertcat(q, v),
         ca.vertcat(h, *given),
@@ -223,33 +226,89 @@ def closing_kernel(model: Model) -> ca.Function:
     return ca.Function("closing", [q, v, a], [ca.densify(output) for output in outputs])
 
 
-def _stage(model: Model) -> ca.Function:
-    """Return (q, [v, w], tau, band, chi, load) -> closed q, qd, [vd, wd], check.
+class _StageDynamics:
+    """The closed chain as expressions of q, [v, w], tau, band, chi, load and held signs.
 
-    v are velocities of the rows, w lags.
+    v are velocities of the rows, w lags. The held signs are those of joints with Coulomb
+    friction; see `coulomb`.
+
+    Attributes:
+        inputs: Symbols of all but the held signs.
     """
-    mechanism = model.mechanism
-    n = len(mechanism.joints)
-    m = model.degrees_of_freedom
-    q, v, qdd, w, band = _symbols("state", n, m, n, len(mechanism.internal_states), n)
-    chi = ca.SX.sym("given", len(mechanism.standard))
-    load = ca.SX.sym("given", len(model.load_columns))
-    tau = ca.SX.sym("given", len(model.actuated))
-    closure = LoopExpressions(model.loops, model.loops.dynamic, q)
-    qd, bias_acceleration = closure.rates(v, ca.SX.zeros(m))
-    channels = ca.SX(ca.DM(list(mechanism.channels.values())))
-    tree = TreeEfforts(mechanism, q, qd, qdd, ca.vertcat(band, w, channels))
-    applied = closure.closure_map[model.actuated, :].T @ tau
-    rows = model.generalised_efforts(tree, closure.closure_map, chi, load, applied)
-    bias = ca.substitute(rows, qdd, bias_acceleration)
-    mass = model.mass_expressions(tree, closure.closure_map, chi, load)
-    acceleration = cholesky_solve(mass, applied - bias)
-    followed, rates = tree.state_derivatives()
-    derivative = ca.vertcat(acceleration, rates * (followed - w))
-    inputs = [q, ca.vertcat(v, w), tau, band, chi, load]
-    dynamics = ca.Function("at", inputs, [qd, derivative, closure.check])
-    closed = q + closure.newton_step()
-    return ca.Function("stage", inputs, [closed, *dynamics(closed, *inputs[1:])])
+
+    def __init__(self, model: Model) -> None:
+        mechanism = model.mechanism
+        n = len(mechanism.joints)
+        m = model.degrees_of_freedom
+        q, v, qdd, w, band = _symbols("state", n, m, n, len(mechanism.internal_states), n)
+        chi = ca.SX.sym("given", len(mechanism.standard))
+        load = ca.SX.sym("given", len(model.load_columns))
+        tau = ca.SX.sym("given", len(model.actuated))
+        self.inputs = [q, ca.vertcat(v, w), tau, band, chi, load]
+        self._closure = LoopExpressions(model.loops, model.loops.dynamic, q)
+        closure_map = self._closure.closure_map
+        self._qd, self._bias_acceleration = self._closure.rates(v, ca.SX.zeros(m))
+        channels = ca.SX(ca.DM(list(mechanism.channels.values())))
+        context = ca.vertcat(band, w, channels)
+        self._sign = ca.SX.sym("sign", n)
+        tree = TreeEfforts(mechanism, q, self._qd, qdd, context, sign=self._sign)
+        self._sign_now = TreeEfforts(mechanism, q, self._qd, qdd, context).sign
+        self._applied = closure_map[model.actuated, :].T
+        applied = self._applied @ tau
+        rows = model.generalised_efforts(tree, closure_map, chi, load, applied)
+        efforts = tree.total(model.parameter_lookup(chi, load))
+        friction = ca.jacobian(efforts, self._sign)
+        self._rubbing = [i for i in range(n) if friction[i, i].nnz()]
+        self._friction = ca.fmax(ca.diag(friction)[self._rubbing], 0.0)
+        self._force = applied - ca.substitute(rows, qdd, self._bias_acceleration)
+        self._mass = model.mass_expressions(tree, closure_map, chi, load)
+        followed, rates = tree.state_derivatives()
+        self._lag_rates = rates * (followed - w)
+
+    def stage(self) -> ca.Function:
+        """Return (inputs, held signs) -> closed q, qd, [vd, wd]."""
+        held = ca.SX.sym("held", len(self._rubbing))
+        acceleration = cholesky_solve(self._mass, self._force)
+        derivative = ca.vertcat(acceleration, self._lag_rates)
+        sign = ca.SX(self._sign_now)
+        sign[self._rubbing] = held
+        outputs = ca.substitute([self._qd, derivative], [self._sign], [sign])
+        inputs = [*self.inputs, held]
+        return self._at_closed_loops("stage", inputs, outputs)
+
+    def sample(self) -> ca.Function:
+        """Return (inputs, mean tau, h) -> closed q, vd, signs to hold over the step, check.
+
+        The acceleration is that at the start, with the signs of the velocities there.
+        """
+        mean_tau = ca.SX.sym("mean_tau", self.inputs[2].shape[0])
+        h = ca.SX.sym("h")
+        force, friction = ca.substitute(
+            [self._force, self._friction], [self._sign], [self._sign_now]
+        )
+        acceleration = cholesky_solve(self._mass, force)
+        joints = RubbingJoints(
+            closure_map=self._closure.closure_map[self._rubbing, :],
+            bias_acceleration=self._bias_acceleration[self._rubbing],
+            velocity=self._qd[self._rubbing],
+            band=self.inputs[3][self._rubbing],
+            friction=friction,
+            sign=self._sign_now[self._rubbing],
+        )
+        mean_force = force + self._applied @ (mean_tau - self.inputs[2])
+        held = ca.SX(0, 1)
+        if self._rubbing:
+            held = joints.held_sign(self._mass, mean_force, h)
+        inputs = [*self.inputs, mean_tau, h]
+        outputs = [acceleration, held, self._closure.check]
+        return self._at_closed_loops("sample", inputs, outputs)
+
+    def _at_closed_loops(self, name: str, inputs: list[ca.SX], outputs: list[ca.SX]) -> ca.Function:
+        """Return a function of inputs that closes the loops of q first and returns it, too."""
+        at_q = ca.Function("at", inputs, outputs)
+        q = inputs[0]
+        closed = q + self._closure.newton_step()
+        return ca.Function(name, inputs, [closed, *at_q.call([closed, *inputs[1:]])])
 
 
 def controller_graphs(

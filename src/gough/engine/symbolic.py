@@ -132,6 +132,7 @@ class TreeEfforts:
             states have settled. [m/s or rad/s]
         smooth: Use tanh for the sign (optimisation); else it is linear inside the dead
             band, +-1 outside.
+        sign: Signs of the velocities to use instead, (n,).
 
     Attributes:
         transmitted: Transmitted efforts by joint, for load-dependent friction; from
@@ -147,6 +148,7 @@ class TreeEfforts:
         qdd: ca.SX,
         dead_band: ca.SX,
         smooth: bool = False,
+        sign: ca.SX | None = None,
     ) -> None:
         self.mechanism = mechanism
         self.q = q
@@ -156,6 +158,8 @@ class TreeEfforts:
         band = ca.fmax(dead_band[:n], 1e-300)  # a band of zero gives the sign with sign(0) = 0
         scaled = qd / band
         self.sign = ca.tanh(scaled) if smooth else ca.fmax(ca.fmin(scaled, 1.0), -1.0)
+        if sign is not None:
+            self.sign = sign
         self._lags: ca.SX | None = None
         self._channels: dict[str, ca.SX] = {}
         self.transmitted: dict[int, ca.SX] = {}

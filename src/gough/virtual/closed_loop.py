@@ -188,14 +188,19 @@ def simulate(
     every = _recorded_every(rate, chosen.sampling or rate)
     payloads, load, parameters = _variants(model, chosen.payload, values)
     motion, lead, period = build_reference(model, path, rate, chosen.periods, chosen.lead_in)
-    dead_band, fastest = _dead_band(model, motion, chosen.dead_band, parameters, load)
+    poses = motion.q[:: max(1, len(motion) // FRICTION_RATE_POSES)]
+    dead_band = _dead_band(model, motion, chosen.dead_band, parameters, load, poses)
+    factory, plant_name = _plant_factory(chosen.plant)
+    implicit = bool(getattr(factory, "implicit_friction", False))
+    explicit_rate = friction_rate(model, parameters, load, dead_band, poses, coulomb=not implicit)
+    fewest = 1 if implicit and actuator is None else 2
     plant_settings = PlantSettings(
         model=model,
         values=parameters,
         load=load,
         dead_band=dead_band,
         period=1 / rate,
-        substeps=chosen.substeps or count_substeps(fastest, 1 / rate),
+        substeps=chosen.substeps or count_substeps(explicit_rate, 1 / rate, fewest),
     )
     law = chosen.controller
     if isinstance(law, str):
@@ -205,11 +210,10 @@ def simulate(
         ratio=_effort_ratio(model, true_gains, believed_gains),
         limit=_effort_limits(model),
     )
-    plant, plant_name = _build_plant(chosen.plant, plant_settings)
     samples = _run(
         plant_settings,
         motion,
-        plant,
+        factory(plant_settings),
         law,
         actuator or IdealDrive(),
         drives,
@@ -381,8 +385,9 @@ def _dead_band(
     given: ArrayLike | None,
     values: FloatArray,
     load: FloatArray,
-) -> tuple[FloatArray, float]:
-    """Return the velocity band of Coulomb friction, (n,), and the rate of friction inside it.
+    poses: FloatArray,
+) -> FloatArray:
+    """Return the velocity band of Coulomb friction, (n,).
 
     By default that of the robot file, else a fraction of the largest speed of each joint
     along the reference; slow joints get at least a tenth of that of the fastest joint of
@@ -391,11 +396,10 @@ def _dead_band(
     Args:
         motion: The reference.
         given: Band asked for, of all or of each joint.
+        poses: Some configurations of the reference, (s, n).
     """
-    poses = motion.q[:: max(1, len(motion) // FRICTION_RATE_POSES)]
     if given is not None:
-        band = model._band(given)
-        return band, friction_rate(model, values, load, band, poses)
+        return model._band(given)
     speed: FloatArray = np.abs(motion.qd).max(axis=0)
     revolute = np.array([joint.kind == "revolute" for joint in model.mechanism.joints])
     band = np.empty_like(speed)
@@ -407,10 +411,7 @@ def _dead_band(
     band = np.where(known > 0, known, band)
     rate = friction_rate(model, values, load, band, poses)
     widening = max(1.0, rate / (FRICTION_STEP_LIMIT * MAX_STEPS_PER_SECOND))
-    if (known > 0).any() and widening > 1:
-        band = np.where(known > 0, band, widening * band)
-        return band, friction_rate(model, values, load, band, poses)
-    return widening * band, rate / widening
+    return np.where(known > 0, band, widening * band)
 
 
 def _true_gains(model: Model, gains: ArrayLike | None) -> FloatArray | None:
@@ -456,10 +457,10 @@ def _check_gains(model: Model, gains: ArrayLike) -> FloatArray:
     return checked
 
 
-def _build_plant(plant: str | PlantFactory, settings: PlantSettings) -> tuple[Plant, str]:
-    """Return a plant, given by name or by its factory, and its name."""
+def _plant_factory(plant: str | PlantFactory) -> tuple[PlantFactory, str]:
+    """Return the factory of a plant, given by name or itself, and the plant's name."""
     if not isinstance(plant, str):
-        return plant(settings), getattr(plant, "__name__", "own")
+        return plant, getattr(plant, "__name__", "own")
     module, name = PLANTS[plant]
     try:
         factory: PlantFactory = getattr(import_module(module), name)
@@ -469,4 +470,4 @@ def _build_plant(plant: str | PlantFactory, settings: PlantSettings) -> tuple[Pl
             "pip install 'gough[plant]'",
             name=plant,
         ) from error
-    return factory(settings), plant
+    return factory, plant

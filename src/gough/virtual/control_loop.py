@@ -12,6 +12,7 @@ from gough.core.errors import SimulationFailed
 from gough.core.motion import Motion
 from gough.engine.model import Model
 from gough.engine.stepping import held_step_kernel
+from gough.kernels.kernel import run_in_turns
 from gough.mechanism.types import Joint
 from gough.virtual.controllers import CompiledLaw, Controller, ControlSetup
 from gough.virtual.plant import Actuator, Plant, PlantSettings
@@ -104,9 +105,7 @@ def run_compiled(
         block_reference = law.reference[first : first + block_samples]
         end = len(block_reference) * substeps
         reference[:end:substeps] = block_reference[:, None]
-        for row in range(0, end * lanes, substeps * lanes):
-            control(row, row + lanes)
-            move(row, row + substeps * lanes)
+        run_in_turns(control, move, lanes, substeps * lanes, end * lanes)
         sample_states = state[:end:substeps, :k]
         sample_outputs = outputs[:end:substeps, :k]
         checks = outputs[:end, :k, -1].reshape(len(block_reference), substeps, k)

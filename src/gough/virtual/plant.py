@@ -17,6 +17,7 @@ from gough.engine.stepping import runge_kutta_kernel
 # Friction rate times integrator step; the classical Runge-Kutta method is stable below 2.78.
 FRICTION_STEP_LIMIT = 1.2
 MAX_INTEGRATOR_STEP = 1e-3  # resolves motion and closures [s]
+ENDLESS_BAND = 1e12  # dead band in which Coulomb friction does not change [m/s or rad/s]
 MIN_INTEGRATOR_STEP = 2e-5  # a smaller one is refused as too expensive [s]
 
 
@@ -131,10 +132,14 @@ class GoughPlant:
     The integrated coordinates are the independent ones. Loops are closed by a Newton step
     at every evaluation, so they do not drift. Coulomb friction is fs sign(qd) with the sign
     linear inside the dead band: a robot "at rest" creeps at most at the band, and samples
-    of the motion obey the inverse dynamics with that dead band exactly.
+    of the motion obey the inverse dynamics with that dead band exactly. Over a step signs
+    are held at means that depend on its end (`engine.coulomb`): the step need not resolve
+    the band.
 
     The state is [q, v, w], (k, n + m + x), with the internal states w of joint terms.
     """
+
+    implicit_friction = True  # the step need not resolve the dead band
 
     def __init__(self, settings: PlantSettings) -> None:
         self._model = settings.model
@@ -182,6 +187,7 @@ def friction_rate(
     load: FloatArray,
     dead_band: FloatArray,
     q: FloatArray,
+    coulomb: bool = True,
 ) -> float:
     """Return the fastest rate of friction inside its dead band. [1/s]
 
@@ -193,39 +199,44 @@ def friction_rate(
         load: Payload of each variant, (k, 10 l).
         dead_band: (n,). [m/s or rad/s]
         q: Configurations, (s, n).
+        coulomb: Take Coulomb friction into account, fs / band.
     """
     velocity_step = 1e-3 * float(dead_band.min())
+    if not coulomb:
+        dead_band = np.full_like(dead_band, ENDLESS_BAND)
+    m = model.degrees_of_freedom
+    poses = np.tile(q, (m, 1))
+    velocities = np.repeat(velocity_step * np.eye(m), len(q), axis=0)
     fastest = 0.0
     variants = {(tuple(v), tuple(w)): (v, w) for v, w in zip(values, load)}
     for parameters, payload in variants.values():
         mass = model.mass_matrix(q, parameters, load=payload)
-        if np.linalg.matrix_rank(mass[0]) < model.degrees_of_freedom:
+        if np.linalg.matrix_rank(mass[0]) < m:
             raise InvalidInput(
                 f"'{model.mechanism.name}' moves no mass in some direction, so that no "
                 "acceleration answers a force there; give bodies masses, or motors a rotor inertia "
                 "(ia)"
             )
-        damping = np.empty_like(mass)
-        for j, direction in enumerate(np.eye(model.degrees_of_freedom)):
-            velocity = np.tile(velocity_step * direction, (len(q), 1))
-            ahead = model.bias(q, velocity, parameters, load=payload, dead_band=dead_band)
-            back = model.bias(q, -velocity, parameters, load=payload, dead_band=dead_band)
-            damping[:, :, j] = (ahead - back) / (2 * velocity_step)
+        ahead = model.bias(poses, velocities, parameters, load=payload, dead_band=dead_band)
+        back = model.bias(poses, -velocities, parameters, load=payload, dead_band=dead_band)
+        slope = (ahead - back) / (2 * velocity_step)
+        damping = np.moveaxis(slope.reshape(m, len(q), m), 0, -1)
         rates = np.linalg.eigvals(np.linalg.solve(mass, damping))
         fastest = max(fastest, float(np.abs(rates).max()))
     return fastest
 
 
-def count_substeps(rate: float, period: float) -> int:
+def count_substeps(rate: float, period: float, fewest: int = 2) -> int:
     """Return how many integrator steps a controller period needs.
 
     Args:
-        rate: Of friction inside its dead band. [1/s]
+        rate: Of the friction that the integrator treats explicitly. [1/s]
         period: Of the controller. [s]
+        fewest: Least number of steps.
     """
     for_motion = int(np.ceil(period / MAX_INTEGRATOR_STEP - 1e-9))
     for_friction = int(np.ceil(rate * period / FRICTION_STEP_LIMIT))
-    count = max(2, for_motion, for_friction)
+    count = max(fewest, for_motion, for_friction)
     if count > max(2.0, period / MIN_INTEGRATOR_STEP):
         raise InvalidInput(
             f"the dead band of friction is too narrow: its rate of {rate:.3g} 1/s needs {count} "
