@@ -25,6 +25,7 @@ from gough.kernels.tape import (
 )
 from gough.kernels.vectormath import VECTORISED, Lines, sincos
 
+ZERO_NODE = (CONST, 0, -1)  # the constant 0.0 on a tape
 PART_LENGTH = 500  # operations in one function; longer ones compile more slowly and run no faster
 _SIN_OPCODE = casadi.OP_SIN
 _COS_OPCODE = casadi.OP_COS
@@ -38,7 +39,8 @@ def generate(tape: Tape, width: int) -> tuple[str, int]:
     stride counts doubles between samples, 0 for an input shared by all samples. Samples
     behind `stop` that fill up the last group repeat the last sample, so every lane always
     runs the same instructions. The scratch block must be zero before its first use:
-    structural zeros of the outputs are never written.
+    zeros of the outputs are never written. Stores of a thousand zeros in a dense Jacobian
+    took LLVM longer than its operations.
     """
     parts = _Parts(tape, width)
     v = f"<{width} x double>"
@@ -280,6 +282,8 @@ class _Parts:
         # Inputs and constants that are results themselves are stored by the last part.
         self.results: list[dict[int, list[int]]] = [defaultdict(list) for _ in self.parts]
         for v, array, position in tape.results:
+            if tape.nodes[v] == ZERO_NODE:
+                continue  # the scratch block is zero there, and stays so
             self.results[self.part_of.get(v, -1)][v].append(self.outputs[array] + position)
 
     def _starts(self, shapes: tuple[Shape, ...], first: int) -> list[int]:
