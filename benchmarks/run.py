@@ -29,6 +29,7 @@ ALL = (
     "uncertain_positions",
     "controller",
     "startup",
+    "growth",
     "house",
     "terms",
 )

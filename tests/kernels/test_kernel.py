@@ -22,7 +22,7 @@ from hypothesis import given, settings, strategies as st
 from gough.core.errors import GoughError, InvalidInput
 from gough.kernels import cache, codegen
 from gough.kernels.kernel import Kernel, compiler, run_in_turns
-from gough.kernels.tape import UnsupportedOperation
+from gough.kernels.tape import UnsupportedOperation, read_tape
 
 RNG_SEED = 20240607
 
@@ -689,6 +689,19 @@ def test_a_bound_kernel_steps_through_time_in_its_own_memory() -> None:
     for t in range(steps):
         expected = 1.1 * expected + push[t]
     np.testing.assert_allclose(state[-1], expected, rtol=1e-13)
+
+
+def test_zeros_of_a_dense_output_are_not_stored() -> None:
+    """A dense diagonal has as many stores as its diagonal, and zeros elsewhere, also when repeated."""
+    x = ca.SX.sym("x", 6)
+    function = ca.Function("diagonal", [x], [ca.densify(ca.diag(2 * x))])
+    text, _ = codegen.generate(read_tape(function), 1)
+    part = text[: text.index("declare")]
+    assert part.count("store") == 6
+    kernel = Kernel(function)
+    samples = np.random.default_rng(0).standard_normal((20, 6))
+    for _ in range(2):
+        np.testing.assert_array_equal(kernel(samples)[0], [np.diag(2 * row) for row in samples])
 
 
 def test_two_kernels_take_turns_as_in_a_loop() -> None:
