@@ -40,7 +40,7 @@ NARROWEST_BAND = 1e-9  # narrower ones are widened to this [m/s or rad/s]
 
 
 @dataclass(frozen=True)
-class RubbingJoints:
+class CoulombJoints:
     """Joints with Coulomb friction at the start of a step, as expressions."""
 
     closure_map: ca.SX  # E, velocities of these joints by those of the rows, (f, m)

@@ -24,7 +24,7 @@ import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.engine.coulomb import RubbingJoints
+from gough.engine.coulomb import CoulombJoints
 from gough.engine.elimination import cholesky_solve
 from gough.engine.loops import LoopExpressions, Loops
 from gough.engine.model import Model
@@ -258,8 +258,8 @@ class _StageDynamics:
         rows = model.generalised_efforts(tree, closure_map, chi, load, applied)
         efforts = tree.total(model.parameter_lookup(chi, load))
         friction = ca.jacobian(efforts, self._sign)
-        self._rubbing = [i for i in range(n) if friction[i, i].nnz()]
-        self._friction = ca.fmax(ca.diag(friction)[self._rubbing], 0.0)
+        self._coulomb_joints = [i for i in range(n) if friction[i, i].nnz()]
+        self._friction = ca.fmax(ca.diag(friction)[self._coulomb_joints], 0.0)
         self._force = applied - ca.substitute(rows, qdd, self._bias_acceleration)
         self._mass = model.mass_expressions(tree, closure_map, chi, load)
         followed, rates = tree.state_derivatives()
@@ -267,11 +267,11 @@ class _StageDynamics:
 
     def stage(self) -> ca.Function:
         """Return (inputs, held signs) -> closed q, qd, [vd, wd]."""
-        held = ca.SX.sym("held", len(self._rubbing))
+        held = ca.SX.sym("held", len(self._coulomb_joints))
         acceleration = cholesky_solve(self._mass, self._force)
         derivative = ca.vertcat(acceleration, self._lag_rates)
         sign = ca.SX(self._sign_now)
-        sign[self._rubbing] = held
+        sign[self._coulomb_joints] = held
         outputs = ca.substitute([self._qd, derivative], [self._sign], [sign])
         inputs = [*self.inputs, held]
         return self._at_closed_loops("stage", inputs, outputs)
@@ -287,17 +287,17 @@ class _StageDynamics:
             [self._force, self._friction], [self._sign], [self._sign_now]
         )
         acceleration = cholesky_solve(self._mass, force)
-        joints = RubbingJoints(
-            closure_map=self._closure.closure_map[self._rubbing, :],
-            bias_acceleration=self._bias_acceleration[self._rubbing],
-            velocity=self._qd[self._rubbing],
-            band=self.inputs[3][self._rubbing],
+        joints = CoulombJoints(
+            closure_map=self._closure.closure_map[self._coulomb_joints, :],
+            bias_acceleration=self._bias_acceleration[self._coulomb_joints],
+            velocity=self._qd[self._coulomb_joints],
+            band=self.inputs[3][self._coulomb_joints],
             friction=friction,
-            sign=self._sign_now[self._rubbing],
+            sign=self._sign_now[self._coulomb_joints],
         )
         mean_force = force + self._applied @ (mean_tau - self.inputs[2])
         held = ca.SX(0, 1)
-        if self._rubbing:
+        if self._coulomb_joints:
             held = joints.held_sign(self._mass, mean_force, h)
         inputs = [*self.inputs, mean_tau, h]
         outputs = [acceleration, held, self._closure.check]
