@@ -376,7 +376,7 @@ class Estimate(StoredRecord):
                 for line, std in zip(lines, source.std):
                     line.append(f"{std:.3g}")
         if self.information is not None and self.information.min() < PLENTIFUL_INFORMATION:
-            header.append("over noise")
+            header.append("signal/noise")
             for line, ratio in zip(lines, self.information):
                 line.append(f"{ratio:.2g}")
         return text_table(header, lines)

@@ -472,7 +472,7 @@ def _repetition_covariance(
     if few:
         text = (
             f"standard errors from the differences between {count_text} repetitions, "
-            f"autocorrelation allowed for ({lags} lags after prewhitening)"
+            f"autocorrelation up to lag {lags} allowed for, after prewhitening"
         )
         notices: tuple[Notice, ...] = (_standard_errors(text),)
     else:
@@ -575,7 +575,7 @@ def _autocorrelated_covariance(influence: Influence, problem: Regression) -> Est
     if labels:
         group = np.unique(np.stack(labels), axis=1, return_inverse=True)[1].reshape(-1)
     covariance, lags, freedom = long_run_covariance(shifts, group)
-    text = f"standard errors allow for autocorrelated noise, {lags} lags after prewhitening"
+    text = f"standard errors allow for autocorrelated noise, up to lag {lags} after prewhitening"
     return EstimateCovariance(
         covariance=covariance,
         degrees_of_freedom=freedom,

@@ -222,7 +222,9 @@ class FittedConstants:
                     self.units[name],
                 ]
             )
-        return "Constants of joint terms\n" + text_table(["constant", "value", "std", "unit"], rows)
+        return "Constants of joint terms\n" + text_table(
+            ["constant", "value", "std. error", "unit"], rows
+        )
 
 
 class ConstantSearch:

@@ -217,7 +217,7 @@ class PayloadResult(Record):
             self.headline,
             f"load about the platform frame, from {self.estimate.samples} samples",
             text_table(
-                ["parameter", "value", "std", "unit", "seen?", "over noise"],
+                ["parameter", "value", "std. error", "unit", "observed?", "signal/noise"],
                 rows,
             ),
         ]
