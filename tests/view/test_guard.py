@@ -30,6 +30,13 @@ def open_socket(address: str, origin: str | None) -> None:
     client.connect(url, origin=origin, subprotocols=["viser-v0"], proxy=None).close()
 
 
+def test_no_address_without_the_token_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    window = Window(Posture(load_robot("five_bar")), port=8660)
+    printed = capsys.readouterr().out
+    window._server.stop()
+    assert printed == ""
+
+
 def test_the_page_and_its_files_are_served_below_the_token(window: Window) -> None:
     with urllib.request.urlopen(window.address) as response:
         assert b"<html" in response.read(2000).lower()

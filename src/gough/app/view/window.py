@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from threading import RLock
 from time import monotonic, sleep
 from typing import Any
@@ -77,7 +79,8 @@ class Window:
         mechanism = posture.chain.loops.mechanism
         viser = import_optional("viser", "view")
         token = new_token()
-        with guarded_server(token):
+        # viser prints its address without the token, which opens nothing
+        with guarded_server(token), redirect_stdout(io.StringIO()):
             self._server = viser.ViserServer(
                 host=host, port=port, label=mechanism.name, verbose=False
             )
