@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
+from functools import cache
 from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -58,11 +59,10 @@ class Record:
         return f"<{type(self).__name__}: {_cut(text, REPR_CHARACTERS)}>"
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            content = getattr(self, field.name)
+        for name, kind in _read_only_fields(type(self)):
+            content = getattr(self, name)
             if content is not None:
-                read_only = _read_only(content, str(field.type))
-                object.__setattr__(self, field.name, read_only)
+                object.__setattr__(self, name, _read_only(content, kind))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for pickle and copy, which cannot handle read-only mappings."""
@@ -150,16 +150,24 @@ class StoredRecord(Record):
         return record
 
 
-def _read_only(content: Any, annotation: str) -> Any:
-    """Return a read-only copy of an array, tuple or mapping; anything else as it is."""
-    kind = annotation.partition("[")[0].removesuffix(" | None")
+@cache
+def _read_only_fields(record: type[Record]) -> tuple[tuple[str, str], ...]:
+    """Return names and kinds of the fields of a record that hold arrays, tuples or mappings."""
+    chosen = []
+    for field in fields(record):
+        kind = str(field.type).partition("[")[0].removesuffix(" | None")
+        if kind in _DTYPES or kind in ("tuple", "Mapping"):
+            chosen.append((field.name, kind))
+    return tuple(chosen)
+
+
+def _read_only(content: Any, kind: str) -> Any:
+    """Return a read-only copy of an array, tuple or mapping."""
     if kind in _DTYPES:
         return frozen(content, _DTYPES[kind])
     if kind == "tuple":
         return tuple(content)
-    if kind == "Mapping":
-        return MappingProxyType(dict(content))
-    return content
+    return MappingProxyType(dict(content))
 
 
 def _brief(content: Any) -> str:

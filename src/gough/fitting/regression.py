@@ -166,6 +166,8 @@ class Regression(Record):
 
     def select(self, parameters: Sequence[str]) -> Regression:
         """Keep some parameters, in the given order; the others are taken as zero."""
+        if tuple(parameters) == self.parameters:
+            return self
         columns = [index_of(self.parameters, name) for name in parameters]
         return replace(
             self,

@@ -213,6 +213,7 @@ class Baseline:
         trials: int,
         *,
         effort_scale: FloatArray | None = None,
+        validation: CrossValidation | None = None,
     ) -> Gain:
         """Return the gain of an explanation.
 
@@ -224,18 +225,22 @@ class Baseline:
             effort_scale: Factor from the effort after undoing the explanation to the
                 recorded one, by block and row, (b, r): errors are compared in the unit of the
                 latter.
+            validation: Cross-validation of the sums over single blocks, if it is known.
         """
         scale = np.ones(sums.n_valid.shape) if effort_scale is None else effort_scale
         log = self.sums.log
         before = self.validation()
-        after = _rescaled(cross_validate(sums, columns), scale)
+        if validation is None:
+            validation = cross_validate(sums, columns)
+        after = _rescaled(validation, scale)
         gains = log_gain(before, after, self.sums.floor)
         mean, t, limit = self._tested(gains, scope, trials)
         folds = log_folds(log, scope)
         whole_before = self.validation(folds)
         fold_scale = np.ones((int(folds.max()) + 1, scale.shape[1]))
         fold_scale[folds] = scale  # the same in all blocks of a fold
-        whole_after = _rescaled(cross_validate(sums, columns, folds=folds), fold_scale)
+        of_folds = cross_validate(sums, columns, folds=folds, weights=validation.weights)
+        whole_after = _rescaled(of_folds, fold_scale)
         by_log = log_gain(whole_before, whole_after, fold_floor(self.sums.floor, folds))
         inside = by_log[: len(by_log) - int((~scope).any())]
         outside = gains[~scope]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -99,6 +99,16 @@ class BlockSums:
         """Squared error that is rounding, by block and row, (b, r)."""
         return np.asarray(ERROR_FLOOR**2 * self.effort_power * self.n_valid)
 
+    def with_logs(self, changed: Mapping[int, BlockSums]) -> BlockSums:
+        """Return the sums with those of some logs, by number, in the place of their blocks."""
+        grams = self.grams.copy()
+        n_valid = self.n_valid.copy()
+        for number, sums in changed.items():
+            blocks = self.log == number
+            grams[blocks] = sums.grams
+            n_valid[blocks] = sums.n_valid
+        return replace(self, grams=grams, n_valid=n_valid)
+
     def squares(self, vectors: FloatArray) -> FloatArray:
         """Return v^T G v by block and row for a vector of each block, (b, c) -> (b, r)."""
         products = np.einsum("brcd,bd->brc", self.grams, vectors, optimize=True)
@@ -116,7 +126,7 @@ def block_sums(
 
     Args:
         logs: The logs.
-        labels: Block of each sample, (t,) of each log.
+        labels: Block of each sample, never falling, (t,) of each log.
         columns: Columns of faults at the samples of the regressions, (t, r, k) of each log.
     """
     n_blocks = max(int(label.max()) for label in labels) + 1
@@ -135,11 +145,13 @@ def block_sums(
         if grams is None:
             width = stacked.shape[2]
             grams = np.zeros((n_blocks, stacked.shape[1], width, width))
-        for block in np.unique(label):
-            samples = label == block
-            by_row = np.ascontiguousarray(stacked[samples].transpose(1, 0, 2))
-            grams[block] = by_row.transpose(0, 2, 1) @ by_row
-            n_valid[block] = regression.valid[samples].sum(axis=0)
+        by_row = np.ascontiguousarray(stacked.transpose(1, 0, 2))
+        borders = np.flatnonzero(np.diff(label)) + 1  # blocks are contiguous
+        for start, stop in zip([0, *borders], [*borders, len(label)]):
+            block = label[start]
+            rows = by_row[:, start:stop]
+            grams[block] = rows.transpose(0, 2, 1) @ rows
+            n_valid[block] = regression.valid[start:stop].sum(axis=0)
             log_of_block[block] = k
     assert grams is not None
     return BlockSums(grams=grams, n_valid=n_valid, log=log_of_block, n_parameters=len(names))
@@ -190,7 +202,7 @@ def row_weights(sums: BlockSums, columns: Sequence[int]) -> tuple[FloatArray, Fl
     for _ in range(WEIGHT_ITERATIONS):
         coefficients = solve_normal_equations(np.tensordot(weights, total, axes=1))
         vector = np.append(-coefficients, 1.0)
-        power = np.maximum(np.einsum("i,rij,j->r", vector, total, vector), 0.0) / count
+        power = np.maximum(total @ vector @ vector, 0.0) / count
         weights = has_effort / np.maximum(power, floor)
     return weights, coefficients
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray, frozen
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.motion import Motion
 from gough.core.names import Parameter
@@ -131,6 +132,15 @@ class FittedModel:
         if not names:
             return np.zeros(shape)
         return np.asarray(gravity_regressor(self.model, tuple(names))(q)[0].reshape(shape))
+
+
+class _Equations(NamedTuple):
+    """What the equations of a log are apart from the recorded efforts."""
+
+    motion: Motion  # of all coordinates, loops closed
+    regressor: FloatArray  # at the samples of the regression, (n, r, p)
+    # of measured payloads, and of parameters that only another gravity shows, (t, r)
+    known_effort: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -298,6 +308,8 @@ class FittedLog:
 
     def resampled(self, columns: FloatArray) -> FloatArray:
         """Filter and thin columns (t, r, k) at the samples of the motion as the regression was."""
+        if self.decimation == 1:
+            return columns[self.sample_numbers]
         half = len(decimation_taps(self.decimation)) // 2
         if self.periodic and half:  # windows reach around the ends
             columns = np.concatenate([columns[-half:], columns, columns[:half]])
@@ -314,19 +326,15 @@ class FittedLog:
 
     def with_signals(self, signals: MotorSignals) -> FittedLog | None:
         """Return the log with other motor signals, loops closed; None if they do not close."""
-        motion = self._closed_motion(signals)
-        if motion is None:
+        if signals.same_model_as(self.signals):
+            equations = self._equations
+        else:
+            equations = self._equations_of(signals)
+        if equations is None:
             return None
-        model = self.model
+        motion = equations.motion
         base = self.fitted.base
-        whole = model.regression(motion, signals.effort, base, dead_band=self.dead_band)
-        whole = self._with_gravity(whole, motion, signals)
-        whole = without_absent_payloads(whole, self.payload)
-        effort = whole.effort
-        known = self.fitted.known_of(self.payload)
-        if known:
-            payload_columns = model.regressor(motion, tuple(known))
-            effort = effort - payload_columns @ np.array(list(known.values()))
+        effort = self.model.project_to_rows(motion.q, signals.effort) - equations.known_effort
         changed = replace(
             self,
             motion=motion,
@@ -335,23 +343,48 @@ class FittedLog:
             lag=signals.lag,
             deviations=signals.deviations if len(signals.deviations) else None,
         )
-        columns = [signals.low_passed(whole.regressor), effort[:, :, None]]
+        columns = [effort[:, :, None]]
         for deviation in signals.deviations:
-            columns.append(model.project_to_rows(motion.q, deviation)[:, :, None])
-        stacked = changed.resampled(np.concatenate(columns, axis=2))
-        p = len(base)
+            columns.append(self.model.project_to_rows(motion.q, deviation)[:, :, None])
+        efforts = changed.resampled(np.concatenate(columns, axis=2))
         replicates = None
         if len(signals.deviations):
-            replicates = stacked[:, :, p + 1 :].transpose(2, 0, 1) + stacked[:, :, p]
+            replicates = efforts[:, :, 1:].transpose(2, 0, 1) + efforts[:, :, 0]
         regression = replace(
             self.regression,
-            regressor=stacked[:, :, :p],
-            effort=stacked[:, :, p],
+            regressor=equations.regressor,
+            effort=efforts[:, :, 0],
             parameters=base.names,
             units=base.units,
             replicates=replicates,
         )
         return replace(changed, regression=regression)
+
+    @cached_property
+    def _equations(self) -> _Equations | None:
+        """The model along the motion as it is."""
+        return self._equations_of(self.signals)
+
+    def _equations_of(self, signals: MotorSignals) -> _Equations | None:
+        """Return the model along the motion of some signals; None if loops do not close."""
+        motion = self._closed_motion(signals)
+        if motion is None:
+            return None
+        model = self.model
+        no_effort = np.zeros(signals.effort.shape)
+        whole = model.regression(motion, no_effort, self.fitted.base, dead_band=self.dead_band)
+        whole = self._with_gravity(whole, motion, signals)
+        whole = without_absent_payloads(whole, self.payload)
+        known_effort = -whole.effort
+        known = self.fitted.known_of(self.payload)
+        if known:
+            payload_columns = model.regressor(motion, tuple(known))
+            known_effort = known_effort + payload_columns @ np.array(list(known.values()))
+        return _Equations(
+            motion=motion,
+            regressor=frozen(self.resampled(signals.low_passed(whole.regressor))),
+            known_effort=known_effort,
+        )
 
     def _with_gravity(
         self, regression: Regression, motion: Motion, signals: MotorSignals

@@ -56,6 +56,11 @@ class MotorSignals(Record):
             acceleration=self.acceleration * factor**2,
         )
 
+    def same_model_as(self, other: MotorSignals) -> bool:
+        """Return whether at most the efforts differ, so that the regressor is the same."""
+        names = ("time", "position", "velocity", "acceleration", "gravity", "lag")
+        return all(getattr(self, name) is getattr(other, name) for name in names)
+
     @property
     def step(self) -> float:
         """Time between samples. [s]"""

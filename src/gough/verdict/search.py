@@ -311,10 +311,11 @@ class Search:
         """Return a candidate with its size to first order, if it predicts better."""
         columns = range(sums.n_columns)
         scope = stage.scope(candidate.logs, candidate.fault.segment)
-        gain = stage.baseline.gain(sums, columns, scope, self._trials_of(candidate.fault))
+        validation = cross_validate(sums, columns)
+        trials = self._trials_of(candidate.fault)
+        gain = stage.baseline.gain(sums, columns, scope, trials, validation=validation)
         if not gain.better:
             return None
-        validation = cross_validate(sums, columns)
         k = len(candidate.columns)
         size = validation.whole[-k:]
         std = jackknife_error(validation.coefficients[scope][:, -k:])
@@ -406,14 +407,15 @@ class Search:
                 each[:, :, following.n_added :] = 0.0
         sums = block_sums(following.evidence.logs, self.labels, columns)
         scope = stage.scope(trial.logs, trial.segment)
+        validation = cross_validate(sums, range(sums.n_columns))
         gain = stage.baseline.gain(
             sums,
             range(sums.n_columns),
             scope,
             self._trials_of(trial.fault),
             effort_scale=effort_scale(stage.evidence, trial, stage.block_log),
+            validation=validation,
         )
-        validation = cross_validate(sums, range(sums.n_columns))
         k = columns[0].shape[2] - following.n_added
         return replace(
             trial,
@@ -492,48 +494,81 @@ class Search:
         for fault in self.discrete:
             if any(each.fault is fault for each in stage.accepted):
                 continue
+            changes = _DiscreteChanges(base, fault)
             for scope in scopes:
-                explanation = self._discrete_gain(base, fault, scope)
+                explanation = self._discrete_gain(changes, scope)
                 if explanation is not None:
                     explanations.append(explanation)
         return explanations
 
     def _discrete_gain(
-        self, base: Stage, fault: DiscreteFault, scope: tuple[int, ...]
+        self, changes: _DiscreteChanges, scope: tuple[int, ...]
     ) -> Explanation | None:
         """Return a discrete fault if it predicts better."""
-        logs = []
-        for number, log in enumerate(base.evidence.logs):
-            if number not in scope:
-                logs.append(log)
-                continue
-            signals = fault.undo(log.signals)
-            if not within_limits(log.model, signals.position, log.signals.position):
-                return None
-            if not within_speed_limits(log.model, signals.velocity, log.signals.velocity):
-                return None
-            changed = log.with_signals(signals)
-            if changed is None:
-                return None
-            logs.append(changed.away_from_reversals_of(log))
-        evidence = replace(base.evidence, logs=tuple(logs))
-        sums = block_sums(evidence.logs, base.labels)
-        masked = []
-        for log, changed in zip(base.evidence.logs, evidence.logs):
-            regression = replace(log.regression, mask=changed.regression.mask)
-            masked.append(replace(log, regression=regression))
-        before = block_sums(masked, base.labels)
-        if fitted_error(sums) >= fitted_error(before):
+        both = changes.sums(scope)
+        if both is None:
+            return None
+        before, after = both
+        if fitted_error(after) >= fitted_error(before):
             return None
         gain = Baseline(before, range(before.n_columns)).gain(
-            sums, range(sums.n_columns), base.scope(scope), self.trials
+            after, range(after.n_columns), changes.base.scope(scope), self.trials
         )
         if not gain.better or np.isfinite(gain.blocks[gain.scope]).sum() < MIN_DISCRETE_BLOCKS:
             return None
+        fault = changes.fault
         size = np.zeros(0) if fault.size is None else np.array([fault.size])
         return Explanation(
             fault=fault, place=fault.place, logs=scope, size=size, std=0 * size, gain=gain
         )
+
+
+class _DiscreteChanges:
+    """Logs with a discrete fault undone, one by one; scopes are made of them.
+
+    Attributes:
+        base: The logs with the fault.
+        fault: The fault.
+    """
+
+    def __init__(self, base: Stage, fault: DiscreteFault) -> None:
+        self.base = base
+        self.fault = fault
+        self._of_log: dict[int, tuple[BlockSums, BlockSums] | None] = {}
+
+    def sums(self, scope: Sequence[int]) -> tuple[BlockSums, BlockSums] | None:
+        """Return the sums of all logs with the fault and without it, on the same equations.
+
+        None if the signals without it are impossible.
+        """
+        before: dict[int, BlockSums] = {}
+        after: dict[int, BlockSums] = {}
+        for number in scope:
+            if number not in self._of_log:
+                self._of_log[number] = self._changed(number)
+            both = self._of_log[number]
+            if both is None:
+                return None
+            before[number], after[number] = both
+        sums = self.base.baseline.sums
+        return sums.with_logs(before), sums.with_logs(after)
+
+    def _changed(self, number: int) -> tuple[BlockSums, BlockSums] | None:
+        """Return the sums of one log with the fault and without it."""
+        log = self.base.evidence.logs[number]
+        signals = self.fault.undo(log.signals)
+        if not within_limits(log.model, signals.position, log.signals.position):
+            return None
+        if not within_speed_limits(log.model, signals.velocity, log.signals.velocity):
+            return None
+        changed = log.with_signals(signals)
+        if changed is None:
+            return None
+        changed = changed.away_from_reversals_of(log)
+        regression = replace(log.regression, mask=changed.regression.mask)
+        masked = replace(log, regression=regression)
+        label = self.base.labels[number] - self.base.labels[number][0]
+        return block_sums([masked], [label]), block_sums([changed], [label])
 
 
 def _guessed(
