@@ -59,6 +59,10 @@ def check_shape(array: NDArray[Any], shape: tuple[int | None, ...], name: str) -
 
 def check_finite(array: FloatArray, name: str) -> None:
     """Raise `InvalidInput` naming the first entry that is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = array.sum()
+    if np.isfinite(total):  # most arrays: one pass without a copy
+        return
     bad = ~np.isfinite(array)
     if not bad.any():
         return

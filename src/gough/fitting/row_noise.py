@@ -170,7 +170,7 @@ class RowNoise:
         for group in self.row_groups:
             rows = group.valid_rows
             names = tuple(self.statistics.rows[row] for row in rows)
-            roots.append(inverse_root(self.covariance[np.ix_(rows, rows)], names))
+            roots.append(inverse_root(self.covariance[rows[:, None], rows], names))
         return roots
 
     @cached_property
@@ -232,7 +232,8 @@ class RowNoise:
         """Degrees of freedom of a covariance, n_ij sqrt(f_i f_j / (n_i n_j)), (r, r)."""
         pairs = np.zeros_like(self.covariance)
         for group in self.row_groups:
-            pairs[np.ix_(group.valid_rows, group.valid_rows)] += group.samples
+            rows = group.valid_rows
+            pairs[rows[:, None], rows] += group.samples
         known = np.isfinite(self.row_freedom)
         fraction = np.where(known, self.row_freedom, 1.0) / np.maximum(np.diag(pairs), 1)
         freedom = pairs * np.sqrt(np.outer(fraction, fraction))
@@ -256,8 +257,9 @@ class RowNoise:
         """
         products = np.zeros_like(self.covariance)
         for group in self.row_groups:
+            rows = group.valid_rows
             residual = group.stacked @ self.solution.extended
-            products[np.ix_(group.valid_rows, group.valid_rows)] += residual.T @ residual
+            products[rows[:, None], rows] += residual.T @ residual
         covariance = products / self.pair_freedom
         floor = self.rounding**2
         variance = np.diag(covariance)

@@ -58,6 +58,8 @@ def inverse_root(covariance: FloatArray, rows: tuple[str, ...]) -> FloatArray:
             row=bad,
         )
     std = np.sqrt(variance)
+    if len(rows) == 1:
+        return np.asarray(1 / std[..., None])
     correlation = covariance / (std[..., :, None] * std[..., None, :])
     transposed = np.swapaxes(correlation, -1, -2)
     if not np.allclose(correlation, transposed, rtol=0, atol=SYMMETRY_TOLERANCE):

@@ -74,11 +74,16 @@ def _candidates(values: FloatArray, time: FloatArray, least: FloatArray) -> Bool
         OUTLIER_RATIO * usual_size(_off_cubic(channels, time)), least[:, columns]
     )
     far_off_line = off_line[:, columns] > threshold
+    far_first, far_column = np.nonzero(far_off_line)
     for length in range(1, MAX_OUTLIER_RUN + 1):
-        first, column = np.nonzero(far_off_line)
-        inside = (first >= 2) & (first + length + 1 < len(values))
-        first = first[inside]
-        column = column[inside]
+        inside = (far_first >= 2) & (far_first + length + 1 < len(values))
+        first = far_first[inside]
+        column = far_column[inside]
+        around = first + np.array([[-2], [-1], [length], [length + 1]])
+        off_cubic = np.abs(_off_polynomial(channels, time, around, first, column))
+        far = off_cubic > threshold[first, column]
+        first = first[far]
+        column = column[far]
         distance = _run_distance(channels, time, first, column, length)
         far = distance > threshold[first, column]
         first = first[far]
@@ -143,13 +148,25 @@ def _run_distance(
     for k in range(length):
         sample = begin + k
         for points in (before, after, before + after):
-            around = np.array(points)
-            weights = _lagrange_weights(time, around, sample)
-            off = values[sample, column] - (weights * values[around, column]).sum(axis=0)
+            off = _off_polynomial(values, time, np.array(points), sample, column)
             smallest = np.minimum(smallest, np.abs(off))
             signs += np.sign(off)
     one_side = np.abs(signs) == 3 * length
     return np.where(inside & one_side, smallest, 0.0)
+
+
+def _off_polynomial(
+    values: FloatArray, time: FloatArray, around: IntArray, sample: IntArray, column: IntArray
+) -> FloatArray:
+    """Return the distance of samples from the polynomials through others of their columns, (n,).
+
+    Args:
+        around: Samples that the polynomials pass, (p, n).
+        sample: Those whose distance is returned, (n,).
+        column: Of each of them, (n,).
+    """
+    weights = _lagrange_weights(time, around, sample)
+    return np.asarray(values[sample, column] - (weights * values[around, column]).sum(axis=0))
 
 
 def _lagrange_weights(time: FloatArray, around: IntArray, sample: IntArray) -> FloatArray:
@@ -160,10 +177,12 @@ def _lagrange_weights(time: FloatArray, around: IntArray, sample: IntArray) -> F
         sample: Where it is evaluated, (n,).
     """
     weights = np.ones(around.shape)
+    instant = time[sample]
+    others = time[around]
     for i, weight in enumerate(weights):
         for k in range(len(around)):
             if k != i:
-                weight *= (time[sample] - time[around[k]]) / (time[around[i]] - time[around[k]])
+                weight *= (instant - others[k]) / (others[i] - others[k])
     return weights
 
 

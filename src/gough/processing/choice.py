@@ -69,11 +69,13 @@ MIN_CUTOFF_PERIODS = 21.0
 # `HOPELESS_RATIO` times the best.
 HOPELESS_RATIO = 1.1
 CUTOFF_PATIENCE = 3
-# Of a log longer than `LONG_LOG` seconds, `N_SAMPLE_BLOCKS` blocks of `SAMPLE_BLOCK` seconds are
-# enough to choose.
-LONG_LOG = 300.0
+# Of a log that is `LONG_LOG_RATIO` times as long as they are together, `N_SAMPLE_BLOCKS` blocks are
+# enough to choose. The lowest cut-off that is tried needs long ones; if the cut-off is given, what
+# is chosen needs a few reversals.
 N_SAMPLE_BLOCKS = 6
-SAMPLE_BLOCK = 20.0
+LONG_LOG_RATIO = 2.5
+SAMPLE_BLOCK = 20.0  # [s]
+SAMPLE_BLOCK_OF_CUTOFF = 5.0  # if the cut-off is given [s]
 MAX_WINDOWS = 9  # tried, each twice as wide as the last: from one sample to 128
 # Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual
 # robots. Cut-offs whose error is within this ratio of the best are taken as equal:
@@ -448,33 +450,36 @@ def _samples_of_logs(
     samples: list[MatchedLog] = []
     for log in logs:
         if isinstance(log, RecordingSource):
-            samples += _sample_blocks_of_source(model, log)
+            samples += _sample_blocks_of_source(model, log, settings)
         else:
             matched = match_robot(model, log, settings.repeats)
             averaged = settings.method_for(matched.recording) in PERIODIC
-            if averaged or len(matched) <= LONG_LOG * matched.rate:
+            starts, length = _block_starts(len(matched), matched.rate, settings)
+            if averaged or len(starts) == 1:
                 samples.append(matched)
                 continue
-            starts, length = _block_starts(len(matched), matched.rate)
             for start in starts:
                 block = matched.block(slice(start, start + length))
                 samples.append(block.without_period())
     return samples
 
 
-def _block_starts(n_samples: int, rate: float) -> tuple[list[int], int]:
+def _block_starts(n_samples: int, rate: float, settings: Processing) -> tuple[list[int], int]:
     """Return first samples and length of the blocks that a log is judged by."""
-    if n_samples <= LONG_LOG * rate:
+    seconds = SAMPLE_BLOCK if settings.cutoff is None else SAMPLE_BLOCK_OF_CUTOFF
+    length = round(seconds * rate)
+    if n_samples <= LONG_LOG_RATIO * N_SAMPLE_BLOCKS * length:
         return [0], n_samples
-    length = round(SAMPLE_BLOCK * rate)
     starts = np.round(np.linspace(0, n_samples - length, N_SAMPLE_BLOCKS))
     return starts.astype(int).tolist(), length
 
 
-def _sample_blocks_of_source(model: Model, source: RecordingSource) -> list[MatchedLog]:
+def _sample_blocks_of_source(
+    model: Model, source: RecordingSource, settings: Processing
+) -> list[MatchedLog]:
     """Return blocks spread over a log that stays in its file."""
     rate = next(iter(source.blocks(4096))).rate
-    starts, length = _block_starts(source.samples, rate)
+    starts, length = _block_starts(source.samples, rate, settings)
     blocks: dict[int, Recording] = {}
     first = 0
     for recording in source.blocks():
