@@ -59,7 +59,7 @@ class Record:
         return f"<{type(self).__name__}: {_cut(text, REPR_CHARACTERS)}>"
 
     def __post_init__(self) -> None:
-        for name, kind in _read_only_fields(type(self)):
+        for name, kind in _read_only_fields(type(self)):  # type: ignore[arg-type]
             content = getattr(self, name)
             if content is not None:
                 object.__setattr__(self, name, _read_only(content, kind))
@@ -151,7 +151,7 @@ class StoredRecord(Record):
 
 
 @cache
-def _read_only_fields(record: type[Record]) -> tuple[tuple[str, str], ...]:
+def _read_only_fields(record: type[Any]) -> tuple[tuple[str, str], ...]:
     """Return names and kinds of the fields of a record that hold arrays, tuples or mappings."""
     chosen = []
     for field in fields(record):

@@ -69,13 +69,14 @@ MIN_CUTOFF_PERIODS = 21.0
 # `HOPELESS_RATIO` times the best.
 HOPELESS_RATIO = 1.1
 CUTOFF_PATIENCE = 3
-# Of a log that is `LONG_LOG_RATIO` times as long as they are together, `N_SAMPLE_BLOCKS` blocks are
-# enough to choose. The lowest cut-off that is tried needs long ones; if the cut-off is given, what
-# is chosen needs a few reversals.
-N_SAMPLE_BLOCKS = 6
+# Blocks spread over a log are enough to choose, if it is `LONG_LOG_RATIO` times as long as they are
+# together. The lowest cut-offs that are tried need long ones. Where the cut-off is given, more and
+# shorter ones hold as many parts of the motion; the filter leaves half of the shortest.
 LONG_LOG_RATIO = 2.5
+N_SAMPLE_BLOCKS = 6
 SAMPLE_BLOCK = 20.0  # [s]
-SAMPLE_BLOCK_OF_CUTOFF = 5.0  # if the cut-off is given [s]
+N_SHORT_SAMPLE_BLOCKS = 12
+SHORT_SAMPLE_BLOCK = 2.5  # [s]
 MAX_WINDOWS = 9  # tried, each twice as wide as the last: from one sample to 128
 # Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual
 # robots. Cut-offs whose error is within this ratio of the best are taken as equal:
@@ -466,11 +467,15 @@ def _samples_of_logs(
 
 def _block_starts(n_samples: int, rate: float, settings: Processing) -> tuple[list[int], int]:
     """Return first samples and length of the blocks that a log is judged by."""
-    seconds = SAMPLE_BLOCK if settings.cutoff is None else SAMPLE_BLOCK_OF_CUTOFF
+    n_blocks = N_SAMPLE_BLOCKS
+    seconds = SAMPLE_BLOCK
+    if settings.cutoff is not None:
+        n_blocks = N_SHORT_SAMPLE_BLOCKS
+        seconds = max(SHORT_SAMPLE_BLOCK, MIN_CUTOFF_PERIODS / settings.cutoff)
     length = round(seconds * rate)
-    if n_samples <= LONG_LOG_RATIO * N_SAMPLE_BLOCKS * length:
+    if n_samples <= LONG_LOG_RATIO * n_blocks * length:
         return [0], n_samples
-    starts = np.round(np.linspace(0, n_samples - length, N_SAMPLE_BLOCKS))
+    starts = np.round(np.linspace(0, n_samples - length, n_blocks))
     return starts.astype(int).tolist(), length
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy.ndimage import correlate1d
@@ -53,14 +54,21 @@ def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
             f"{len(values)} samples are too few to filter; more than {3 * FILTER_ORDER} are needed",
             samples=len(values),
         )
-    from scipy.signal import (
-        butter,
-        sosfiltfilt,
-    )  # here: it takes long to import
+    from scipy.signal import sosfiltfilt  # here: it takes long to import
 
-    sections = butter(FILTER_ORDER, cutoff, fs=rate, output="sos")
     reach = min(edge_samples(rate, cutoff), len(values) - 1)
+    sections = _sections(rate, cutoff).copy()  # SciPy takes no read-only array
     return np.asarray(sosfiltfilt(sections, values, axis=0, padlen=reach))
+
+
+@lru_cache(maxsize=64)
+def _sections(rate: float, cutoff: float) -> FloatArray:
+    """Return the second-order sections of the Butterworth filter, (s, 6)."""
+    from scipy.signal import butter
+
+    sections = np.asarray(butter(FILTER_ORDER, cutoff, fs=rate, output="sos"))
+    sections.flags.writeable = False  # every caller gets the same array
+    return sections
 
 
 def derivative(values: FloatArray, rate: float) -> FloatArray:

@@ -99,6 +99,13 @@ class BlockSums:
         """Squared error that is rounding, by block and row, (b, r)."""
         return np.asarray(ERROR_FLOOR**2 * self.effort_power * self.n_valid)
 
+    def chosen(self, columns: Sequence[int]) -> FloatArray:
+        """Return the Gram matrices of some columns and the effort, (b, r, k + 1, k + 1)."""
+        if list(columns) == list(range(self.n_columns)):
+            return self.grams
+        chosen = [*columns, self.n_columns]
+        return self.grams[:, :, chosen][:, :, :, chosen]
+
     def with_logs(self, changed: Mapping[int, BlockSums]) -> BlockSums:
         """Return the sums with those of some logs, by number, in the place of their blocks."""
         grams = self.grams.copy()
@@ -232,9 +239,13 @@ def cross_validate(
     else:
         total = sums.total[:, chosen][:, :, chosen]
         whole = solve_normal_equations(np.tensordot(weights, total, axes=1))
-    weighted = np.einsum("r,brij->bij", weights, sums.grams[:, :, chosen][:, :, :, chosen])
-    by_fold = np.zeros((n_folds, *weighted.shape[1:]))
-    np.add.at(by_fold, folds, weighted)
+    grams = sums.chosen(columns)
+    n_rows = grams.shape[1]
+    weighted = (weights @ grams.reshape(n_blocks, n_rows, -1)).reshape(n_blocks, *grams.shape[2:])
+    by_fold = weighted
+    if not np.array_equal(folds, np.arange(n_blocks)):
+        by_fold = np.zeros((n_folds, *weighted.shape[1:]))
+        np.add.at(by_fold, folds, weighted)
     coefficients = solve_normal_equations(by_fold.sum(axis=0) - by_fold)
     vectors = np.zeros((n_blocks, sums.n_columns + 1))
     vectors[:, list(columns)] = -coefficients[folds]

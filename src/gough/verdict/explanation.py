@@ -89,12 +89,23 @@ class Candidate:
         return False
 
 
-def corrected(evidence: Evidence, explanations: Sequence[Explanation]) -> Evidence | None:
-    """Return the logs with faults undone, fitted again; None if loops do not close."""
+def corrected(
+    evidence: Evidence, explanations: Sequence[Explanation], before: Evidence | None = None
+) -> Evidence | None:
+    """Return the logs with faults undone, fitted again; None if loops do not close.
+
+    Args:
+        evidence: The logs as they were.
+        explanations: The faults.
+        before: The logs with all faults but the last undone, if they are known.
+    """
     if not any(each.can_be_undone for each in explanations):
         return evidence
     logs = []
     for number, log in enumerate(evidence.logs):
+        if before is not None and number not in explanations[-1].logs:
+            logs.append(before.logs[number])
+            continue
         signals = log.signals
         for each in explanations:
             signals = each.undone(number, log, signals)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -70,21 +70,13 @@ class FittedModel:
     # measured payload parameters, by full name; their effort was subtracted from the regression
     known: Mapping[str, float] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def without_effect(self) -> FloatArray:
         """Standard parameters of the robot file that cause no effort, (p,).
 
         Under another gravity they do.
         """
-        table = self.model.mechanism.standard
-        base = self.base.select([name for name in self.base.names if name.payload is None])
-        standard = dict(zip(table.names, table.values.tolist()))
-        values = np.zeros(len(base.standard))
-        for k, name in enumerate(base.standard):
-            if name.payload is None:
-                values[k] = np.mean([standard[member] for member in self.model.resolve(name)])
-        visible = standard_from_base(self.model, base, base.values(values))[0]
-        return np.asarray(table.values - visible)
+        return _parameters_without_effect(self.model, self.base)
 
     def known_of(self, payload: str | None) -> dict[str, float]:
         """Return the measured parameters of a payload."""
@@ -96,6 +88,16 @@ class FittedModel:
 
     def parameters(self, payload: str | None) -> tuple[FloatArray, FloatArray]:
         """Return standard parameters (p,) and the load (10 l,) of a robot with a payload."""
+        if payload not in self._parameters:
+            self._parameters[payload] = self._parameters_with(payload)
+        return self._parameters[payload]
+
+    @cached_property
+    def _parameters(self) -> dict[str | None, tuple[FloatArray, FloatArray]]:
+        """Parameters that were asked for, by payload."""
+        return {}
+
+    def _parameters_with(self, payload: str | None) -> tuple[FloatArray, FloatArray]:
         carried = []
         for k, name in enumerate(self.base.names):
             if name.payload is None or name.payload == payload:
@@ -132,6 +134,20 @@ class FittedModel:
         if not names:
             return np.zeros(shape)
         return np.asarray(gravity_regressor(self.model, tuple(names))(q)[0].reshape(shape))
+
+
+@lru_cache(maxsize=16)
+def _parameters_without_effect(model: Model, base: BaseParameters) -> FloatArray:
+    """Return the standard parameters of the robot file that cause no effort, (p,)."""
+    table = model.mechanism.standard
+    base = base.select([name for name in base.names if name.payload is None])
+    standard = dict(zip(table.names, table.values.tolist()))
+    values = np.zeros(len(base.standard))
+    for k, name in enumerate(base.standard):
+        if name.payload is None:
+            values[k] = np.mean([standard[member] for member in model.resolve(name)])
+    visible = standard_from_base(model, base, base.values(values))[0]
+    return frozen(table.values - visible)
 
 
 class _Equations(NamedTuple):

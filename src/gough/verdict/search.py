@@ -142,8 +142,12 @@ class Search:
         every = tuple(range(len(self.evidence.logs)))
         return [every, *((k,) for k in self.single_logs)]
 
-    def _stage_with(self, explanations: Sequence[Explanation]) -> Stage | None:
-        evidence = corrected(self.evidence, explanations)
+    def _stage_with(
+        self, explanations: Sequence[Explanation], before: Stage | None = None
+    ) -> Stage | None:
+        """Return the stage with some explanations; `before` is that without the last of them."""
+        known = None if before is None else before.evidence
+        evidence = corrected(self.evidence, explanations, known)
         if evidence is None:
             return None
         return Stage(self.evidence, self.labels, explanations, evidence)
@@ -264,7 +268,7 @@ class Search:
             return list(group)
         possible = []
         for each in group:
-            following = self._stage_with([*stage.accepted, each])
+            following = self._stage_with([*stage.accepted, each], stage)
             if following is not None and not self._has_negative_values(following):
                 possible.append(each)
         significant = any(each.gain.significant for each in possible)
@@ -396,15 +400,11 @@ class Search:
 
     def _undone(self, stage: Stage, trial: Explanation) -> Explanation | None:
         """Undo a fault of some size; return what remains of it, and the gain."""
-        explanations = [*stage.accepted, trial]
-        following = self._stage_with(explanations)
+        following = self._stage_with([*stage.accepted, trial], stage)
         if following is None:
             return None
         assert isinstance(trial.fault, Fault)
-        columns = following.columns([(trial.fault, trial.place)])
-        for number, each in enumerate(columns):
-            if number not in trial.logs:
-                each[:, :, following.n_added :] = 0.0
+        columns = following.columns_with(trial)
         sums = block_sums(following.evidence.logs, self.labels, columns)
         scope = stage.scope(trial.logs, trial.segment)
         validation = cross_validate(sums, range(sums.n_columns))
@@ -428,7 +428,7 @@ class Search:
         self, without: Stage, explanations: Sequence[Explanation], last: Explanation
     ) -> Gain | None:
         """Return the gain of one explanation over a stage that lacks only it."""
-        following = self._stage_with(explanations)
+        following = self._stage_with(explanations, without)
         if following is None:
             return None
         sums = following.baseline.sums

@@ -136,9 +136,7 @@ class Stage:
         """Return the columns of accepted explanations at the samples of a regression."""
         columns = [np.zeros((len(log.regression), len(log.model.rows), 0))]
         for each in self.added:
-            assert isinstance(each.fault, Fault)
-            shape = log.resampled(each.fault.sensitivity(log, each.place))
-            columns.append(shape * (number in each.logs))
+            columns.append(_sensitivity(each, log, number))
         return np.concatenate(columns, axis=2)
 
     def columns(self, faults: Sequence[tuple[Fault, str]]) -> list[FloatArray]:
@@ -148,6 +146,14 @@ class Stage:
             columns = [self.added_columns(log, number)]
             for fault, place in faults:
                 columns.append(log.resampled(fault.sensitivity(log, place)))
+            stacked.append(np.concatenate(columns, axis=2))
+        return stacked
+
+    def columns_with(self, trial: Explanation) -> list[FloatArray]:
+        """Return accepted columns, then those of an explanation in its logs, (t, r, k) of each."""
+        stacked = []
+        for number, log in enumerate(self.evidence.logs):
+            columns = [self.added_columns(log, number), _sensitivity(trial, log, number)]
             stacked.append(np.concatenate(columns, axis=2))
         return stacked
 
@@ -161,6 +167,20 @@ class Stage:
         """The model with what was accepted so far."""
         sums = block_sums(self.evidence.logs, self.labels, self.columns([]))
         return Baseline(sums, range(sums.n_columns))
+
+
+def _sensitivity(explanation: Explanation, log: FittedLog, number: int) -> FloatArray:
+    """Return the columns of a fault at the samples of a regression, zero in other logs, (t, r, k).
+
+    Args:
+        explanation: The fault.
+        log: The log.
+        number: Of the log.
+    """
+    if number not in explanation.logs:
+        return np.zeros((len(log.regression), len(log.model.rows), len(explanation.size)))
+    assert isinstance(explanation.fault, Fault)
+    return log.resampled(explanation.fault.sensitivity(log, explanation.place))
 
 
 class Screen:
