@@ -18,6 +18,7 @@ from gough.logs.readers import open_recording
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot
 from gough.processing import Processing, choice, choose_processing, match_robot
+from gough.processing.choice import _samples_of_logs
 from gough.processing.cross_validation import CrossValidation, prediction_errors
 from gough.processing.decimation import decimation_taps, lowpass
 from gough.processing.filters import differentiate
@@ -253,6 +254,29 @@ def test_a_long_log_is_chosen_from_by_stretches_of_it(axis: Model, tmp_path: Pat
     assert memory.window == file.window
     assert memory.dead_band == pytest.approx(file.dead_band, rel=1e-6)
     assert 2.5 <= memory.cutoff <= 12.0
+
+
+def test_what_is_chosen_from_does_not_grow_with_the_log(axis: Model) -> None:
+    """With a given cut-off twelve blocks of 2.5 s, or as long as its filter needs."""
+    logs = [run(seconds, noise=1e-4) for seconds in (60.0, 200.0, 400.0)]
+    for cutoff, seconds in ((20.0, 12 * 2.5), (3.0, 12 * 7.0)):
+        settings = Processing(method="time", cutoff=cutoff)
+        short, *long = [_samples_of_logs(axis, [log], settings) for log in logs]
+        assert [len(log) for log in short] == [len(logs[0])]
+        if cutoff == 3.0:
+            long = long[1:]
+        for blocks in long:
+            assert len(blocks) == 12
+            total = sum(len(block) for block in blocks)
+            assert total == pytest.approx(seconds * logs[0].rate, rel=0.01)
+
+
+def test_a_given_cutoff_is_completed_alike_from_a_part_of_a_long_log(axis: Model) -> None:
+    settings = Processing(method="time", cutoff=20.0, decimation=1)
+    short = choose_processing(axis, [run(60.0, noise=1e-4)], settings=settings).processing
+    long = choose_processing(axis, [run(240.0, noise=1e-4)], settings=settings).processing
+    assert long.dead_band == pytest.approx(short.dead_band, rel=0.1)
+    assert 0.5 <= long.window / short.window <= 2.0
 
 
 def test_the_choice_is_told_and_stored_as_plain_values(axis: Model) -> None:

@@ -12,7 +12,7 @@ from gough.core.names import LOAD_PARAMETERS
 from gough.engine import Model, base_parameters
 from gough.mechanism import load_robot
 from gough.mechanism.terms import TERMS
-from gough.verdict.blocks import BlockSums
+from gough.verdict.blocks import BlockSums, block_labels, block_sums
 from gough.verdict.discrete_faults import discrete_faults, within_limits
 from gough.verdict.faults import (
     ALL_MOTORS,
@@ -30,7 +30,8 @@ from gough.verdict.faults import (
 from gough.verdict.fitted_log import Evidence, FittedLog, FittedModel
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.motor_signals import MotorSignals
-from gough.verdict.search import effort_factor
+from gough.verdict.search import Search, _DiscreteChanges, _guessed, effort_factor
+from gough.verdict.stage import Stage
 from tests_support import model_of
 
 RELATIVE = ("effort scale", "encoder scale", "clock")
@@ -353,3 +354,65 @@ def test_the_factor_on_one_row_is_found_with_its_sign(factor: float) -> None:
     )
     estimate = effort_factor(sums, 1, np.ones(10, bool))
     assert estimate == pytest.approx(factor, rel=5e-3)
+
+
+def test_where_only_efforts_change_the_equations_are_those_of_all_signals_anew(
+    evidence: Evidence,
+) -> None:
+    (log,) = evidence.logs
+    halved = replace(log.signals, effort=log.signals.effort / 2)
+    anew = replace(halved, position=log.signals.position + 0.0)  # a copy: nothing is reused
+    assert halved.same_model_as(log.signals)
+    assert not anew.same_model_as(log.signals)
+    fast = log.with_signals(halved)
+    slow = log.with_signals(anew)
+    assert fast is not None
+    assert slow is not None
+    assert np.array_equal(fast.regression.regressor, slow.regression.regressor)
+    assert np.array_equal(fast.regression.effort, slow.regression.effort)
+    assert fast.regression.effort == pytest.approx(log.regression.effort / 2, rel=1e-12)
+
+
+def test_a_discrete_fault_of_some_logs_has_the_sums_of_these_logs_changed() -> None:
+    evidence = made_evidence(model_of("five_bar"), n_logs=3)
+    labels = block_labels(evidence.logs)
+    base = Stage(evidence, labels)
+    fault = next(f for f in discrete_faults(evidence.model.mechanism) if f.name == "no gravity")
+    changes = _DiscreteChanges(base, fault)
+    for scope in ((0, 1, 2), (1,)):
+        both = changes.sums(scope)
+        assert both is not None
+        logs = list(evidence.logs)
+        masks = [log.regression.valid for log in logs]
+        for number in scope:
+            changed = logs[number].with_signals(fault.undo(logs[number].signals))
+            assert changed is not None
+            logs[number] = changed.away_from_reversals_of(logs[number])
+            masks[number] = logs[number].regression.valid
+        with_masks = []
+        for log, mask in zip(evidence.logs, masks):
+            with_masks.append(replace(log, regression=replace(log.regression, mask=mask)))
+        for sums, written_out in zip(both, (with_masks, logs)):
+            whole = block_sums(written_out, labels)
+            assert np.array_equal(sums.n_valid, whole.n_valid)
+            assert sums.grams == pytest.approx(whole.grams, rel=1e-12)
+    assert not np.allclose(both[0].grams, both[1].grams)
+
+
+def test_undoing_a_fault_of_one_log_leaves_the_others_as_they_are() -> None:
+    evidence = made_evidence(model_of("five_bar"), n_logs=2)
+    search = Search(evidence, with_discrete=False)
+    stage = Stage(evidence, search.labels)
+    scale = next(fault for fault in search.faults if fault.name == "effort scale")
+    place = scale.places(evidence)[0]
+    guess = _guessed(stage, scale, place, (1,), np.array([0.5]))
+    fast = search._stage_with([guess], stage)
+    slow = search._stage_with([guess])
+    assert fast is not None
+    assert slow is not None
+    for one, two in zip(fast.evidence.logs, slow.evidence.logs):
+        assert np.array_equal(one.regression.effort, two.regression.effort)
+    columns = fast.columns_with(guess)
+    assert not columns[0].any()
+    assert columns[1].any()
+    assert np.array_equal(columns[1], fast.columns([(scale, place)])[1])
