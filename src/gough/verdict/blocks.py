@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gough.core.arrays import TINY, FloatArray, IntArray
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.verdict.fitted_log import FittedLog
 
@@ -115,6 +115,13 @@ class BlockSums:
             grams[blocks] = sums.grams
             n_valid[blocks] = sums.n_valid
         return replace(self, grams=grams, n_valid=n_valid)
+
+    def with_scaled_effort(self, row: int, blocks: BoolArray, factor: float) -> BlockSums:
+        """Return the sums with the effort of a row multiplied by a factor in some blocks, (b,)."""
+        grams = self.grams.copy()
+        grams[blocks, row, -1, :] *= factor
+        grams[blocks, row, :, -1] *= factor
+        return replace(self, grams=grams)
 
     def squares(self, vectors: FloatArray) -> FloatArray:
         """Return v^T G v by block and row for a vector of each block, (b, c) -> (b, r)."""

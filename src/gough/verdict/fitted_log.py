@@ -150,6 +150,13 @@ def _parameters_without_effect(model: Model, base: BaseParameters) -> FloatArray
     return frozen(table.values - visible)
 
 
+def _along_gravity(change: FloatArray, derivative: FloatArray) -> FloatArray:
+    """Return the effect of a change of gravity (3,) by a derivative (t, 3, ...)."""
+    n_samples = len(derivative)
+    effect = change @ derivative.reshape(n_samples, 3, -1)
+    return np.asarray(effect.reshape(n_samples, *derivative.shape[2:]))
+
+
 class _Equations(NamedTuple):
     """What the equations of a log are apart from the recorded efforts."""
 
@@ -409,18 +416,33 @@ class FittedLog:
         change = self.gravity_change(signals)
         if not change.any():
             return regression
-        fitted = self.fitted
-        base = fitted.base
-        by_gravity = fitted.gravity_columns(motion.q, [base.standard[i] for i in base.independent])
-        names = self.model.mechanism.standard.names
-        hidden = [k for k in np.flatnonzero(fitted.without_effect) if names[k].inertial]
-        columns = fitted.gravity_columns(motion.q, [names[k] for k in hidden])
-        hidden_effort = np.einsum("k,tkrp,p->tr", change, columns, fitted.without_effect[hidden])
+        if motion.q is self.motion.q:
+            by_gravity, hidden_by_gravity = self._gravity_effects
+        else:
+            by_gravity, hidden_by_gravity = self._gravity_effects_at(motion.q)
         return replace(
             regression,
-            regressor=regression.regressor + np.einsum("k,tkrp->trp", change, by_gravity),
-            effort=regression.effort - hidden_effort,
+            regressor=regression.regressor + _along_gravity(change, by_gravity),
+            effort=regression.effort - _along_gravity(change, hidden_by_gravity),
         )
+
+    @cached_property
+    def _gravity_effects(self) -> tuple[FloatArray, FloatArray]:
+        """Effects of gravity at the positions of the log; see `_gravity_effects_at`."""
+        return self._gravity_effects_at(self.motion.q)
+
+    def _gravity_effects_at(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the derivatives of regressor and effort by gravity, (t, 3, r, p) and (t, 3, r).
+
+        The effort is that of parameters which only another gravity shows.
+        """
+        fitted = self.fitted
+        base = fitted.base
+        names = self.model.mechanism.standard.names
+        by_gravity = fitted.gravity_columns(q, [base.standard[i] for i in base.independent])
+        hidden = [k for k in np.flatnonzero(fitted.without_effect) if names[k].inertial]
+        columns = fitted.gravity_columns(q, [names[k] for k in hidden])
+        return by_gravity, np.asarray(columns @ fitted.without_effect[hidden])
 
     def _closed_motion(self, signals: MotorSignals) -> Motion | None:
         """Return the motion of all coordinates; None if the loops do not close.

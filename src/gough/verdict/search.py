@@ -455,10 +455,27 @@ class Search:
                 continue
             if any(each.same_as(guess) for each in stage.accepted):
                 continue
+            if not self._predicts_better(stage, guess):
+                continue
             better = self.refined(stage, guess)
             if better is not None:
                 explanations.append(better)
         return explanations
+
+    def _predicts_better(self, stage: Stage, guess: Explanation) -> bool:
+        """Return whether an effort divided by the guessed factor predicts better.
+
+        The sums tell, without undoing it on the logs: refining the size costs a hundred times as
+        much, and of guesses that do not predict better none did with a refined size.
+        """
+        row = stage.evidence.model.rows.index(guess.place)
+        factor = float(1 + guess.size[0])
+        scope = stage.scope(guess.logs)
+        scale = np.ones((len(scope), len(stage.evidence.model.rows)))
+        scale[scope, row] = abs(factor)
+        sums = stage.baseline.sums.with_scaled_effort(row, scope, 1 / factor)
+        columns = range(sums.n_columns)
+        return stage.baseline.gain(sums, columns, scope, self.trials, effort_scale=scale).better
 
     def _small_factors(self, stage: Stage, screen: Screen) -> list[Explanation]:
         """Return factors of efforts by first order, where they lower the squared error."""
