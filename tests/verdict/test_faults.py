@@ -416,3 +416,16 @@ def test_undoing_a_fault_of_one_log_leaves_the_others_as_they_are() -> None:
     assert not columns[0].any()
     assert columns[1].any()
     assert np.array_equal(columns[1], fast.columns([(scale, place)])[1])
+
+
+def test_a_block_may_come_back_in_a_log() -> None:
+    """A block of a repeated motion is an interval of its phase, in every period."""
+    evidence = made_evidence(model_of("five_bar"))
+    (log,) = evidence.logs
+    label = np.arange(len(log.regression)) // 10 % 4
+    sums = block_sums([log], [label])
+    stacked = log.regression.stacked()
+    for block in range(4):
+        rows = stacked[label == block]
+        assert sums.grams[block] == pytest.approx(np.einsum("tri,trj->rij", rows, rows), rel=1e-12)
+        assert (sums.n_valid[block] == len(rows)).all()

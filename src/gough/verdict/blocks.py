@@ -106,14 +106,19 @@ class BlockSums:
         chosen = [*columns, self.n_columns]
         return self.grams[:, :, chosen][:, :, :, chosen]
 
-    def with_logs(self, changed: Mapping[int, BlockSums]) -> BlockSums:
-        """Return the sums with those of some logs, by number, in the place of their blocks."""
+    def with_logs(self, changed: Mapping[int, BlockSums], labels: Sequence[IntArray]) -> BlockSums:
+        """Return the sums with those of some logs, by number, in the place of their blocks.
+
+        Args:
+            changed: Sums of single logs, whose blocks have the same numbers.
+            labels: Block of each sample, (t,) of each log.
+        """
         grams = self.grams.copy()
         n_valid = self.n_valid.copy()
         for number, sums in changed.items():
-            blocks = self.log == number
-            grams[blocks] = sums.grams
-            n_valid[blocks] = sums.n_valid
+            blocks = np.unique(labels[number])
+            grams[blocks] = sums.grams[blocks]
+            n_valid[blocks] = sums.n_valid[blocks]
         return replace(self, grams=grams, n_valid=n_valid)
 
     def with_scaled_effort(self, row: int, blocks: BoolArray, factor: float) -> BlockSums:
@@ -140,7 +145,7 @@ def block_sums(
 
     Args:
         logs: The logs.
-        labels: Block of each sample, never falling, (t,) of each log.
+        labels: Block of each sample, (t,) of each log; those of a log are in no other.
         columns: Columns of faults at the samples of the regressions, (t, r, k) of each log.
     """
     n_blocks = max(int(label.max()) for label in labels) + 1
@@ -160,12 +165,12 @@ def block_sums(
             width = stacked.shape[2]
             grams = np.zeros((n_blocks, stacked.shape[1], width, width))
         by_row = np.ascontiguousarray(stacked.transpose(1, 0, 2))
-        borders = np.flatnonzero(np.diff(label)) + 1  # blocks are contiguous
+        borders = np.flatnonzero(np.diff(label)) + 1
         for start, stop in zip([0, *borders], [*borders, len(label)]):
             block = label[start]
             rows = by_row[:, start:stop]
-            grams[block] = rows.transpose(0, 2, 1) @ rows
-            n_valid[block] = regression.valid[start:stop].sum(axis=0)
+            grams[block] += rows.transpose(0, 2, 1) @ rows
+            n_valid[block] += regression.valid[start:stop].sum(axis=0)
             log_of_block[block] = k
     assert grams is not None
     return BlockSums(grams=grams, n_valid=n_valid, log=log_of_block, n_parameters=len(names))

@@ -568,7 +568,8 @@ class _DiscreteChanges:
                 return None
             before[number], after[number] = both
         sums = self.base.baseline.sums
-        return sums.with_logs(before), sums.with_logs(after)
+        labels = self.base.labels
+        return sums.with_logs(before, labels), sums.with_logs(after, labels)
 
     def _changed(self, number: int) -> tuple[BlockSums, BlockSums] | None:
         """Return the sums of one log with the fault and without it."""
@@ -584,7 +585,7 @@ class _DiscreteChanges:
         changed = changed.away_from_reversals_of(log)
         regression = replace(log.regression, mask=changed.regression.mask)
         masked = replace(log, regression=regression)
-        label = self.base.labels[number] - self.base.labels[number][0]
+        label = self.base.labels[number]
         return block_sums([masked], [label]), block_sums([changed], [label])
 
 
