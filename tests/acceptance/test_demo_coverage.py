@@ -28,6 +28,8 @@ pytest.importorskip("pinocchio")
 NOISES = {"five_bar": 40, "h4": 40, "palida": 20, "orthoglide": 20}
 LEAST, MOST = 0.90, 0.99  # fraction of 95 % intervals that hold
 LEAST_OF_ORTHOGLIDE = 0.94  # friction of passive joints, whose width is found from the data
+# Fraction of verdicts that are `ok`: each rule warns of one correct log in a hundred by chance
+LEAST_CORRECT = 0.95
 PARAMETERS = {"five_bar": 17, "h4": 14, "palida": 24, "orthoglide": 64}
 STEWART_SEEDS = 10
 # Parameters of the load about the centre of the platform: 500 kg, 0.3 m above it
@@ -100,13 +102,16 @@ def test_intervals_and_headlines_of_a_demo_hold_with_many_noises(name: str, tmp_
     runs = [(first, record(held_out, seed=seed))]
     runs += other_noises(name, steps, folder, first.estimator)
     within = []
+    correct = []
     error_over_noise = []
     for identification, recording in runs:
         rows = truth_table(name, identification.estimate, bool(options.get("tie_legs")))
         assert len(rows) == PARAMETERS[name]
         within += [row.within for row in rows]
-        assert identification.level == "ok"
+        correct.append(identification.level == "ok")
         error_over_noise.append(identification.validation.rms / noise_rms(held_out, recording))
+    assert correct[0]
+    assert np.mean(correct) >= LEAST_CORRECT
     np.testing.assert_allclose(error_over_noise, 1.0, atol=0.15)
     least = LEAST_OF_ORTHOGLIDE if name == "orthoglide" else LEAST
     assert least <= np.mean(within) <= MOST
