@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput
+from gough.fitting import uncertainty
 from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
 from gough.fitting.regression import Regression, block_statistics, concatenate
 from gough.fitting.uncertainty import JACKKNIFE_BLOCKS, POOLED_FREEDOM
@@ -298,3 +299,19 @@ def test_repetitions_of_several_recordings_are_scattered_recording_by_recording(
     assert (found.degrees_of_freedom > 8).all()
     assert (found.degrees_of_freedom <= 17 + 1e-9).all()
     assert "6+5+9 repetitions" in str(found.notices[0])
+
+
+def test_few_logs_that_are_said_to_disagree_widen_standard_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What widens all parameters by one factor is not decided by a single one."""
+    monkeypatch.setattr(uncertainty, "SURPLUS_PROBABILITY", 0.3)
+    factors = []
+    for seed in range(60):
+        logs = [make(seed, t=400, motion=k) for k in range(3)]
+        estimate = WeightedLeastSquares().fit(concatenate(logs))
+        if estimate.uncertainty == "logs":
+            noise = next(source for source in estimate.sources if source.kind == "blocks")
+            factors.append(float((estimate.std / noise.std).max()))
+    assert len(factors) > 3
+    assert min(factors) > 1.05

@@ -148,8 +148,8 @@ def estimate_covariance(
     one alone), the surplus is added to the variances: each parameter's own and that of all,
     weighted by their degrees of freedom. With several logs a jackknife over logs widens all
     standard errors by one factor, whether chance could explain it or not: a few logs cannot
-    show that an experiment repeats. From `MIN_LOGS_BY_PARAMETER` logs on parameters differ,
-    as over blocks.
+    show that an experiment repeats. All parameters together decide whether chance does. From
+    `MIN_LOGS_BY_PARAMETER` logs on parameters differ, as over blocks.
 
     Args:
         influence: Linearised estimator.
@@ -374,7 +374,8 @@ def _jackknife_covariance(
     inflation = 1 + np.maximum(pooled, 0.0)
     degrees_of_freedom = freedom + POOLED_FREEDOM
     pooled_freedom = scatter.pooled_freedom(freedom / np.where(known, expected, 1.0))
-    if kind == "logs" and count < MIN_LOGS_BY_PARAMETER:
+    one_factor = kind == "logs" and count < MIN_LOGS_BY_PARAMETER
+    if one_factor:
         inflation = np.full(len(freedom), 1 + mean_surplus)
         # both the variance of the noise and the factor are estimates
         degrees_of_freedom = 1 / (1 / noise.degrees_of_freedom + 1 / pooled_freedom)
@@ -398,18 +399,21 @@ def _jackknife_covariance(
         notices=(_standard_errors(text),),
     )
     excess = ratio[known] / expected[known]
-    probability = _probability_of_noise(noise, known, excess, freedom[known], pooled_freedom)
-    return widened, probability
+    together, single = _probabilities_of_noise(noise, known, excess, freedom[known], pooled_freedom)
+    # what is applied to all parameters is tested for all together
+    return widened, together if one_factor else min(together, single)
 
 
-def _probability_of_noise(
+def _probabilities_of_noise(
     noise: EstimateCovariance,
     known: BoolArray,
     excess: FloatArray,
     freedom: FloatArray,
     pooled_freedom: float,
-) -> float:
-    """Return the probability that noise alone gives a jackknife variance as large.
+) -> tuple[float, float]:
+    """Return the probability that noise alone gives jackknife variances as large.
+
+    First that of all parameters together, then that of any single one.
 
     Args:
         noise: Covariance due to noise.
@@ -430,7 +434,7 @@ def _probability_of_noise(
     mean_excess = float(freedom @ excess / freedom.sum())
     together = f_tail(mean_excess, pooled_freedom, pooled_noise_freedom)
     single = [f_tail(*numbers) for numbers in zip(excess, freedom, noise_freedom)]
-    return min(together, min(single) * len(single))
+    return together, min(single) * len(single)
 
 
 def _repetition_covariance(
