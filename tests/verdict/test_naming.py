@@ -237,7 +237,7 @@ def test_a_diagnosis_comes_back_from_json() -> None:
     )
     assert diagnosis.level == "warning"
     assert diagnosis.invisible == (hidden,)
-    assert "tilt of base" in diagnosis.summary()
+    assert "tilt (base)" in diagnosis.summary()
     assert "0.573 deg" in limits_table(limits)
     assert "cannot be seen" in limits_table(limits)
     document = diagnosis.to_dict()["faults"][0]
