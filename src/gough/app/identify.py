@@ -161,8 +161,8 @@ def _identify_by_statistics(
     used = Notice(
         rule="many logs",
         level="info",
-        text=f"{len(collected.keys)} logs by sufficient statistics; notices of rules, figures and "
-        f"signal-to-noise ratios are those of {len(sample)} of them",
+        text=f"{len(collected.keys)} logs by sufficient statistics; the verdict, the figures "
+        f"and the signal-to-noise ratios are from {len(sample)} of them",
     )
     notices = (used, _whiteness_notice(merged, result), *collected.notices, *result.notices)
     names = tuple(name_of(key) for key in collected.keys)

@@ -57,7 +57,7 @@ class Check(Record):
             level="warning",
             text=f"their number is not clear: the last kept singular value is only "
             f"{self.base.gap:.3g} times the first dropped one, expected {RANK_GAP_RATIO:g}; "
-            f"{len(self.base)} are kept, the widest gap is behind {self.base.clear_count}",
+            f"{len(self.base)} are kept, the widest gap is after the first {self.base.clear_count}",
             advice="give lengths and angles in the robot file with more digits",
             numbers={"gap": self.base.gap, "clear_count": self.base.clear_count},
         )

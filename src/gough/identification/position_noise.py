@@ -125,8 +125,8 @@ def _widened_by(estimate: Estimate, bias: FloatArray) -> Estimate:
             rule="attenuation",
             level="info",
             where=estimate.parameters[worst],
-            text=f"position noise lowers it, and others, by about {bias[worst]:.2g}: more than "
-            "the standard error, which is widened by that",
+            text=f"position noise biases it towards zero by about {bias[worst]:.2g}, more "
+            "than the standard error from noise; the standard errors that are stated include it",
             advice="a lower cut-off or repetitions help",
         )
         notices = (*notices, notice)

@@ -119,7 +119,7 @@ def _check_joints(recording: Recording, mechanism: Mechanism) -> None:
             raise InvalidRecording(
                 f"{source}: no column for the actuated joint '{name}' of '{mechanism.name}'"
                 f"{nearest(name, recording.joints)}; the log is of another robot, or its columns "
-                "want renaming",
+                "have to be renamed",
                 source=source,
                 joint=name,
             )

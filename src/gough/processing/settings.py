@@ -51,7 +51,7 @@ class Processing(Settings):
     )
     decimation: int | None = option(
         None,
-        "Keep one of so many samples; follows the cut-off by default.",
+        "Keep every n-th sample; n follows the cut-off by default.",
         least=1,
     )
     dead_band: float | Mapping[str, float] | None = option(

@@ -187,7 +187,7 @@ def _partial_notice(
         rule="unexplained",
         level="info",
         where=best.place,
-        text="no known fault explains the error of the model; most like it, but not enough: "
+        text="no known fault explains the error of the model; the nearest explains too little: "
         f"{best.text} (error {100 * before:.3g} to {100 * after:.3g} % of the effort)",
         advice="look for what the model lacks there",
         numbers={"before": before, "after": after},

@@ -169,7 +169,7 @@ def _read_table(header: _Header) -> tuple[list[FleetLog], dict[str, str]]:
         try:
             log = _read_line(line, header)
             if logs.setdefault(log.path, log) != log:
-                raise InvalidInput(f"'{line['log']}' stands in the table twice, and not alike")
+                raise InvalidInput(f"'{line['log']}' is in the table twice, with different entries")
         except (InvalidInput, ValueError, KeyError, OverflowError) as error:
             problems[f"{table.name} line {number}"] = str(error)
     return list(logs.values()), problems

@@ -46,7 +46,8 @@ def write_virtual_fleet(
     """
     if drifting + N_FAULTY > robots:
         raise InvalidInput(
-            f"{drifting} drifting robots and three more that are wrong do not fit among {robots}"
+            f"{drifting} drifting robots and {N_FAULTY} with other faults are more than the "
+            f"{robots} robots of the fleet"
         )
     model = as_model(robot)
     faults = _choose_faults(model.mechanism, robots, days, drifting)

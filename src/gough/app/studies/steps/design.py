@@ -39,11 +39,13 @@ class DesignStep(Step):
     output: str | None = output_option("Write the trajectory (.json).")
     csv: str | None = option(
         None,
-        "Write it as a machine runs it: at the controller's rate, from rest to rest, motors too "
-        "(.csv).",
+        "Write the trajectory as a table for the controller: at its rate, from rest to rest, with "
+        "the positions of the motors (.csv).",
         file=True,
     )
-    periods: int = option(10, "Whole periods at full pace in that table.", least=1)
+    periods: int = option(
+        10, "Whole periods in that table, between speeding up and slowing down.", least=1
+    )
     resume: str | None = option(
         None,
         "Go on from this trajectory (.json); it may be the one to write.",
