@@ -27,9 +27,13 @@ from gough.logs.formats import LOG_FORMATS
 from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS, load_robot
 
 T = TypeVar("T")
-AXIS_FILE = """
+
+
+def axis_file(terms: str, *, name: str = "axis", joint: str = "slide", mass: float = 10) -> str:
+    """Return the robot file of one horizontal slide; `terms` are the last lines of its joint."""
+    return f"""
 format = 1
-name = "axis"
+name = "{name}"
 [units]
 length = "m"
 angle = "rad"
@@ -37,15 +41,15 @@ mass = "kg"
 [[body]]
 name = "car"
 parameters = ["m"]
-m = 10
+m = {mass}
 [[joint]]
-name = "slide"
+name = "{joint}"
 type = "prismatic"
 parent = "base"
 child = "car"
 rpy = [0, 1.5707963267948966, 0]
 actuated = true
-"""  # one horizontal slide, the joint's terms may follow
+{terms}"""
 
 
 @cache

@@ -23,13 +23,10 @@ from gough.processing.cross_validation import CrossValidation, prediction_errors
 from gough.processing.decimation import decimation_taps, lowpass
 from gough.processing.filters import differentiate
 from gough.processing.settings import decimation_of
-from tests_support import AXIS_FILE
+from tests_support import axis_file
 
-AXIS = (
-    AXIS_FILE
-    + """terms = ["fv", "fs", "off"]
-"""
-)
+AXIS = axis_file("""terms = ["fv", "fs", "off"]
+""")
 RATE = 500.0
 
 

@@ -19,14 +19,11 @@ from gough.processing import Processing, choose_processing, match_robot, regress
 from gough.processing.friction_width import friction_widths, with_widths
 from gough.processing.processed_log import ProcessedLog, process_log
 from gough.virtual import simulate
-from tests_support import AXIS_FILE
+from tests_support import axis_file
 
-AXIS = (
-    AXIS_FILE
-    + """terms = ["fv", "fs"]
+AXIS = axis_file("""terms = ["fv", "fs"]
 values = { fv = 5, fs = 20 }
-"""
-)
+""")
 RATE = 500.0
 SETTINGS = Processing(method="time", cutoff=10.0, decimation=20, window=0.02)
 COULOMB = 20.0  # [N]

@@ -19,7 +19,7 @@ from gough.engine import Model
 from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot
-from tests_support import model_of
+from tests_support import axis_file, model_of
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -195,26 +195,7 @@ def pendulum_log(name: str) -> Recording:
     )
 
 
-EMPS = """
-format = 1
-name = "emps"
-[units]
-length = "m"
-angle = "rad"
-mass = "kg"
-[[body]]
-name = "car"
-parameters = ["m"]
-m = 95
-[[joint]]
-name = "slider"
-type = "prismatic"
-parent = "base"
-child = "car"
-rpy = [0, 1.5707963267948966, 0]
-actuated = true
-terms = ["fv", "fs", "off"]
-"""
+EMPS = axis_file('terms = ["fv", "fs", "off"]', name="emps", joint="slider", mass=95)
 
 
 def emps() -> Model:

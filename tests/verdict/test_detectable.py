@@ -17,7 +17,7 @@ from gough.verdict.diagnose import DiagnoseSettings, evidence_from
 from gough.verdict.fitted_log import Evidence
 from gough.verdict.search import Search
 from gough.verdict.stage import Screen, Stage
-from tests_support import AXIS_FILE
+from tests_support import axis_file
 
 
 def limits_of(evidence: Evidence) -> dict[tuple[str, str], Limit]:
@@ -73,7 +73,7 @@ def test_the_limit_of_a_tilt_is_that_about_the_axis_which_is_seen_worst(
     """A slide along x shows a tilt about y and none about x, whichever comes first."""
     axes = faults.tilt_axes
     monkeypatch.setattr(faults, "tilt_axes", lambda gravity: axes(gravity)[::order])
-    slide = Model(parse_robot(AXIS_FILE + 'terms = ["fv", "fs"]\n', "axis"))
+    slide = Model(parse_robot(axis_file('terms = ["fv", "fs"]'), "axis"))
     time = np.arange(10000) / 500.0
     phase = np.outer(time, [1.6, 3.5, 5.7])
     velocity = np.cos(phase) @ [1.6, 3.5, 5.7]

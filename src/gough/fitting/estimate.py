@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from gough.fitting.problem import Problem
 
 STRONG_CORRELATION = 0.95  # of two estimates, above which a notice names them
-TIED_CORRELATION = 1 - 1e-9  # of two estimates, above which one is a multiple of the other: tied
+# Of two estimates, above which one is a multiple of the other but for rounding: they were tied.
+TIED_CORRELATION = 1 - 1e-13
 PLENTIFUL_INFORMATION = 1000.0  # over noise; beyond, noise changes no estimate by 0.1 %
 
 

@@ -201,10 +201,9 @@ def report_errors_at_low_speed(
         at_speed: On those in which no joint is near a velocity reversal.
         noise: As of `error_notices`.
     """
-    everywhere = error_notices(
-        "low speed", "{error}", validation.rows, validation.rms, validation.relative, noise
-    )
-    if not everywhere or warn_if_badly_predicted(at_speed, noise):
+    bad_everywhere = bool(warn_if_badly_predicted(validation, noise))
+    bad_at_speed = bool(warn_if_badly_predicted(at_speed, noise))
+    if bad_at_speed or not bad_everywhere:
         return []
     worst = int(np.argmax(validation.relative))
     notice = Notice(
