@@ -638,6 +638,18 @@ def test_the_oldest_files_leave_a_full_cache(own_cache, monkeypatch):
     assert cache.read("d") == bytes(900)
 
 
+@pytest.mark.parametrize(("drawn", "looks"), [(0.5, 0), (0.0, 3)])
+def test_a_cache_with_room_is_not_looked_through_at_each_write(
+    own_cache, monkeypatch, drawn, looks
+):
+    seen = []
+    monkeypatch.setattr(cache.random, "random", lambda: drawn)
+    monkeypatch.setattr(cache, "_delete_oldest", seen.append)
+    for key in ("a", "b", "c"):
+        cache.write(key, bytes(900))
+    assert seen == [own_cache] * looks
+
+
 def test_what_a_killed_process_left_leaves_a_full_cache_too(own_cache, monkeypatch):
     monkeypatch.setattr(cache, "CACHE_BYTES", 2500)
     cache.write("a", bytes(900))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,7 @@ else:
 
 MAGIC = b"gough object 2\n"
 CACHE_BYTES = 500_000_000  # largest size of the directory
+CLEARED_SHARE = 0.01  # share of it that may be written between two looks at its size
 # Longest wait for another process that compiles the same; the largest kernel takes 4 s. [s]
 LOCK_TIMEOUT = 30.0
 
@@ -76,7 +78,9 @@ def read(key: str) -> bytes | None:
 def write(key: str, code: bytes) -> None:
     """Store object code under its key, completely or not at all.
 
-    Files that have not been used for longest are deleted if the directory is full.
+    A full directory is cleared now and then, not at each call: looking at all of its files
+    can take longer than compiling. On average this happens once for every `CLEARED_SHARE` of
+    the largest size that is written, by whatever processes.
     """
     directory = cache_directory()
     if directory is None:
@@ -84,14 +88,22 @@ def write(key: str, code: bytes) -> None:
     with contextlib.suppress(OSError, OutputError):
         with replace_atomically(directory / f"{key}.o") as file:
             file.write(_header(key, code) + code)
-        # temporary files of a killed process match the pattern too
-        status = {path: path.stat() for path in directory.glob("*.o*")}
-        total = sum(each.st_size for each in status.values())
-        for path in sorted(status, key=lambda path: status[path].st_mtime):
-            if total <= CACHE_BYTES:
-                break
-            path.unlink(missing_ok=True)  # another process may delete the same file
-            total -= status[path].st_size
+        if random.random() * CLEARED_SHARE * CACHE_BYTES < len(code):
+            _delete_oldest(directory)
+
+
+def _delete_oldest(directory: Path) -> None:
+    """Delete the files that have not been used for longest if the directory is too large."""
+    # temporary files of a killed process are named after the object file and count too
+    with os.scandir(directory) as entries:
+        status = {entry.path: entry.stat() for entry in entries if ".o" in entry.name}
+    total = sum(each.st_size for each in status.values())
+    for path in sorted(status, key=lambda path: status[path].st_mtime):
+        if total <= CACHE_BYTES:
+            return
+        with contextlib.suppress(FileNotFoundError):  # another process may delete the same
+            os.unlink(path)
+        total -= status[path].st_size
 
 
 @contextlib.contextmanager
