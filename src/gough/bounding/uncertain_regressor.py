@@ -25,7 +25,6 @@ from gough.engine.columns import column_names
 from gough.engine.enclosure import closed_box, regressor_box
 from gough.processing import ProcessedLog
 from gough.processing.averaging import pose_coordinates
-from gough.processing.likelihood_models import mean_pose_of
 
 # rounding of sines and cosines of up to some hundred harmonics, phases included
 _HARMONIC_ROUNDING = 1e-14
@@ -102,7 +101,7 @@ def enclose_regressor(
             "cut-off, of a robot with as many motors as degrees of freedom"
         )
     by = pose_coordinates(model)
-    q = mean_pose_of(processed)
+    q = processed.whole_log.mean_pose
     motor_columns = list(model.loops.partitions["actuated"].independent)
     pose_columns = list(model.loops.partitions[by].independent)
     motors = Interval.around(q[:, motor_columns], position_error)

@@ -38,9 +38,8 @@ class CurrentsProblem(NamedTuple):
 
     model: Model
     base: BaseParameters
-    recordings: list[Recording]  # unloaded logs, then loaded ones
     choice: ProcessingChoice
-    processed: list[ProcessedLog]
+    processed: list[ProcessedLog]  # unloaded logs, then loaded ones
     problem: GainProblem
     known: Mapping[str, float]  # measured payload parameters, by full name
 
@@ -52,7 +51,6 @@ class CurrentsProblem(NamedTuple):
                 gains[name.owner] = gain
         return build_experiment(
             self.model,
-            self.recordings,
             self.processed,
             self.base,
             self.choice,
@@ -86,7 +84,8 @@ def match_currents(
 ) -> list[MatchedLog]:
     """Match recordings to the robot, with their currents and not their efforts."""
     currents = [replace(recording, effort=None) for recording in recordings]
-    return match_logs(model, currents, processing)
+    matched = match_logs(model, currents, processing)
+    return [replace(log, recorded=recorded) for log, recorded in zip(matched, recordings)]
 
 
 def currents_problem(
@@ -113,10 +112,9 @@ def currents_problem(
         processing: Settings; what they leave open is chosen.
         matched: Unloaded and loaded logs as `match_currents` matched them before.
     """
-    all_recordings = [*recordings, *loaded]
     logs = matched
     if logs is None:
-        logs = match_currents(model, all_recordings, processing)
+        logs = match_currents(model, [*recordings, *loaded], processing)
     choice = choose_processing(model, logs, base, processing)
     processed = [process_log(model, log, choice.processing) for log in logs]
     redundant = model.loops.redundant
@@ -147,7 +145,7 @@ def currents_problem(
         )
     else:
         problem = gain_problem(unloaded, mounted, mounted_known, effort_units=model.row_units)
-    return CurrentsProblem(model, base, all_recordings, choice, processed, problem, known)
+    return CurrentsProblem(model, base, choice, processed, problem, known)
 
 
 def gain_units(model: Model, recordings: Sequence[Recording]) -> dict[str, str]:

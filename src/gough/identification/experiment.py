@@ -41,7 +41,6 @@ class Experiment:
 
     model: Model  # the robot
     base: BaseParameters  # base parameters of the experiment
-    recordings: tuple[Recording, ...]  # the logs
     choice: ProcessingChoice  # the processing of all logs, and the candidates it was chosen from
     processed: tuple[ProcessedLog, ...]  # the logs, processed alike
     # of each log, with its valid mask; the effort of `known` parameters is subtracted
@@ -51,6 +50,16 @@ class Experiment:
     gains: Mapping[str, float]
     # measured payload parameters, by full name
     known: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def matched(self) -> tuple[MatchedLog, ...]:
+        """The logs matched to the robot, before they were processed."""
+        return tuple(log.whole_log for log in self.processed)
+
+    @property
+    def recordings(self) -> tuple[Recording, ...]:
+        """The logs as they were read."""
+        return tuple(log.recorded for log in self.matched)
 
     @property
     def processing(self) -> Processing:
@@ -76,7 +85,7 @@ def prepare(
     report(0.6)
     with portion(0.6, 0.8):
         processed = [process_log(model, log, choice.processing) for log in tracked(logs)]
-    experiment = build_experiment(model, recordings, processed, base, choice, gains=gains)
+    experiment = build_experiment(model, processed, base, choice, gains=gains)
     if processing is not None and processing.window:
         _check_window(experiment, processing.window)
     return experiment
@@ -111,32 +120,29 @@ def rebuilt_with(
     experiment: Experiment,
     *,
     model: Model | None = None,
+    processed: Sequence[ProcessedLog] | None = None,
     gains: Mapping[str, float] | None = None,
 ) -> Experiment:
-    """Return the experiment with another model or other gains, processed as before.
+    """Return the experiment with another model, another processing or other gains.
 
     Args:
         experiment: The logs and how they were processed.
         model: Another model of the same geometry; the same by default.
+        processed: The same logs processed otherwise; as before by default.
         gains: Other drive gains of logs with currents; the same by default.
     """
     model = model or experiment.model
-    logs = matched_logs(experiment)
-    processed = [process_log(model, log, experiment.processing) for log in logs]
+    if processed is None:
+        settings = experiment.processing
+        processed = [process_log(model, log, settings) for log in experiment.matched]
     return build_experiment(
         model,
-        experiment.recordings,
         processed,
         experiment.base,
         experiment.choice,
         gains=gains or experiment.gains or None,
         known=experiment.known,
     )
-
-
-def matched_logs(experiment: Experiment) -> list[MatchedLog]:
-    """Return the logs that an experiment was processed from."""
-    return [log.matched for log in experiment.processed if log.matched is not None]
 
 
 def prepare_held_out(
@@ -198,7 +204,7 @@ def prepare_with_settings(
         processing = raised_cutoff(model, logs, base, processing, values, gains=gains)
     processed = process_with(model, logs, processing)
     choice = ProcessingChoice(processing=processed[0].settings, rows=model.rows)
-    return build_experiment(model, recordings, processed, base, choice, gains=gains, known=known)
+    return build_experiment(model, processed, base, choice, gains=gains, known=known)
 
 
 def process_with(
@@ -227,7 +233,6 @@ def _least_valid_fraction(processed: Sequence[ProcessedLog]) -> float:
 
 def build_experiment(
     model: Model,
-    recordings: Sequence[Recording],
     processed: Sequence[ProcessedLog],
     base: BaseParameters,
     choice: ProcessingChoice,
@@ -252,7 +257,6 @@ def build_experiment(
     return Experiment(
         model=model,
         base=base,
-        recordings=tuple(recordings),
         choice=choice,
         processed=logs,
         regressions=tuple(regressions),

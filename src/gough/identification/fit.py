@@ -526,8 +526,8 @@ def _data_quality(
     window = experiments[0].processing.window or 0.0
     quality: dict[str, dict[str, float]] = {}
     for experiment in experiments:
-        for recording, log in zip(experiment.recordings, experiment.processed):
-            figures = {"rate [Hz]": recording.rate, **log.quality}
+        for log in experiment.processed:
+            figures = {"rate [Hz]": log.whole_log.recorded.rate, **log.quality}
             figures["cut-off [Hz]"] = log.cutoff or 0.0
             figures["decimation"] = float(log.decimation)
             figures["periods"] = float(log.periods)

@@ -90,7 +90,7 @@ def _linearise_at(experiment: Experiment, values: FloatArray) -> tuple[Experimen
             payload=log.payload,
         )
         logs.append(replace(log, model=model, motion=motion))
-    rebuilt = build_experiment(model, experiment.recordings, logs, base, experiment.choice)
+    rebuilt = build_experiment(model, logs, base, experiment.choice)
     problem = _linear_problem(rebuilt, values)
     squares = (problem.residual(values) ** 2 * problem.valid).sum(axis=0)
     effort_squares = (problem.effort**2 * problem.valid).sum(axis=0)

@@ -148,8 +148,7 @@ def perturbed_pairs(
 
     A log that is short or averaged over its periods is one block, perturbed several times.
     """
-    matched = log.matched
-    assert matched is not None
+    matched = log.whole_log
     if log.periodic or len(matched) <= PERTURBED_SAMPLES:
         for _ in range(N_PERTURBATIONS):
             yield log, log.perturbed(rng)

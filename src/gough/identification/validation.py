@@ -27,10 +27,9 @@ from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.identification.experiment import (
     Experiment,
-    build_experiment,
-    matched_logs,
     prepare_with_settings,
     process_with,
+    rebuilt_with,
 )
 from gough.identification.validity import beyond_validity
 from gough.logs.recording import Recording
@@ -374,7 +373,7 @@ def validate_on(held_out: Experiment, estimate: Estimate, fitted_with: Processin
         estimate: The estimate.
         fitted_with: Processing of the identification logs.
     """
-    source = ", ".join(log.source for log in held_out.recordings)
+    source = ", ".join(log.source for log in held_out.processed)
     validation = validate(estimate, held_out.regressions, source=source)
     beyond = beyond_validity(held_out.model, held_out.processed)
     if beyond:
@@ -455,17 +454,8 @@ def with_same_filter(experiment: Experiment, held_out: Experiment, estimate: Est
     """Return the estimate with the residual of its own logs at the filter of the held-out logs."""
     if held_out.processing.cutoff == experiment.processing.cutoff:
         return estimate
-    model = experiment.model
-    processed = process_with(model, matched_logs(experiment), held_out.processing)
-    refiltered = build_experiment(
-        model,
-        experiment.recordings,
-        processed,
-        experiment.base,
-        experiment.choice,
-        gains=experiment.gains or None,
-        known=experiment.known,
-    )
+    processed = process_with(experiment.model, experiment.matched, held_out.processing)
+    refiltered = rebuilt_with(experiment, processed=processed)
     residual = [block.effort - estimate.predict(block) for block in refiltered.regressions]
     valid = [block.valid for block in refiltered.regressions]
     rms = _valid_rms(np.concatenate(residual), np.concatenate(valid))

@@ -498,8 +498,9 @@ def _sample_blocks_of_source(
     matched = []
     for start in starts:
         recording = without_outliers(blocks[start])
-        matched.append(MatchedLog(recording=recording, kinematics=model.kinematics))
-    return [log.without_period() for log in matched]
+        log = MatchedLog(recorded=recording, recording=recording, kinematics=model.kinematics)
+        matched.append(log.without_period())
+    return matched
 
 
 def _with_bands(model: Model, logs: Sequence[ProcessedLog], settings: Processing) -> Processing:

@@ -15,7 +15,6 @@ from gough.fitting.block_builder import LabelledBlocks
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.cross_validation import values_without
 from gough.fitting.regression import Regression
-from gough.logs.recording import Recording
 from gough.processing.decimation import Decimator
 from gough.processing.matched_log import MatchedLog
 from gough.processing.matching import signal_of
@@ -108,7 +107,7 @@ class CrossValidation:
         """Return the efforts of a candidate as recorded, not low-passed, (t, a)."""
         if log.periodic:
             return log.effort
-        recording = recording_of(log)
+        recording = log.whole_log.recording
         signal: FloatArray = getattr(recording, signal_of(recording))[log.sample]
         return signal * self._gains if recording.effort is None else signal
 
@@ -125,15 +124,9 @@ class CrossValidation:
         return without_absent_payloads(regression, log.payload)
 
 
-def recording_of(log: ProcessedLog) -> Recording:
-    """Return the recording that a candidate was made from."""
-    assert log.matched is not None
-    return log.matched.recording
-
-
 def time_span(log: ProcessedLog) -> tuple[float, float]:
     """Return first and last time of a log. [s]"""
-    time = log.motion.time if log.periodic else recording_of(log).time
+    time = log.motion.time if log.periodic else log.whole_log.recording.time
     return float(time[0]), float(time[-1])
 
 

@@ -40,12 +40,6 @@ from gough.processing.valid_equations import rows_with_coulomb
 MAX_CORRELATION_CONDITION = 1e12
 
 
-def mean_pose_of(processed: ProcessedLog) -> FloatArray:
-    """Return all coordinates of an averaged period, unfiltered, (N, n). [m or rad]"""
-    assert processed.matched is not None
-    return processed.matched.mean_pose
-
-
 def period_motions(
     model: Model, processed: ProcessedLog, positions: FloatArray | None = None
 ) -> Iterator[Motion]:
@@ -60,7 +54,7 @@ def period_motions(
     assert cutoff is not None
     if positions is None:
         positions = average.position_periods
-    q = mean_pose_of(processed)
+    q = processed.whole_log.mean_pose
     pose = pose_of(model, q)
     by = pose_coordinates(model)
     motors = independent_motor_columns(model)
@@ -211,7 +205,7 @@ class AveragedPeriod:
     @cached_property
     def pose(self) -> FloatArray:
         """These coordinates from the averaged positions, unfiltered, (N, m). [m or rad]"""
-        return pose_of(self.model, mean_pose_of(self.processed))
+        return pose_of(self.model, self.processed.whole_log.mean_pose)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

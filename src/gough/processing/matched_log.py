@@ -32,6 +32,7 @@ class MatchedLog(Record):
     `origin`.
     """
 
+    recorded: Recording  # the whole log as it was read
     recording: Recording  # joints in the robot's order, even clock
     kinematics: ClosedChain  # of the robot
     origin: MatchedLog | None = None  # the log whose poses are near those of this one
@@ -175,4 +176,9 @@ def match_robot(
     jumps = find_jumps(rows)
     rows = replace(rows, notices=(*rows.notices, *jump_notices(jumps)))
     recording = on_even_clock(rows, repeats)
-    return MatchedLog(recording=recording, kinematics=model.kinematics, jumps=jumps)
+    return MatchedLog(
+        recorded=log,
+        recording=recording,
+        kinematics=model.kinematics,
+        jumps=jumps,
+    )

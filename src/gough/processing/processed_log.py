@@ -112,15 +112,16 @@ class ProcessedLog(Record):
 
         Drive gains that were applied are not applied again.
         """
-        return process_log(self.model, self._log, settings)
+        return process_log(self.model, self.whole_log, settings)
 
     def perturbed(self, rng: np.random.Generator) -> ProcessedLog:
         """Return the same log with the noise of its positions added once more."""
-        log = self._log.settled if self.periodic else self._log
+        log = self.whole_log.settled if self.periodic else self.whole_log
         return process_log(self.model, log.perturbed(rng), self.settings)
 
     @property
-    def _log(self) -> MatchedLog:
+    def whole_log(self) -> MatchedLog:
+        """The log that was processed; an error for a block of one that stays in its file."""
         if self.matched is None:
             raise InvalidInput(f"{self.source}: a block of a log cannot be processed again")
         return self.matched
@@ -175,8 +176,8 @@ class ProcessedLog(Record):
             deviation = np.sqrt(self.average.mean_position_variance)
             rate = self.average.rate
         else:
-            deviation = self._log.position_noise
-            rate = self._log.rate
+            deviation = self.whole_log.position_noise
+            rate = self.whole_log.rate
         highest = MAX_CUTOFF_RATIO * rate
         cutoff = highest if self.cutoff is None else min(self.cutoff, highest)
         return velocity_noise(deviation, rate, cutoff)
