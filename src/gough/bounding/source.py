@@ -9,9 +9,9 @@ from typing import Any
 from gough import __version__
 from gough.core.documents import content_digest, plain
 from gough.engine import Model
-from gough.identification.experiment import drive_gains
 from gough.logs.recording import Recording
 from gough.mechanism.types import Mechanism
+from gough.processing.drive_gains import drive_gains
 
 # Fields of a mechanism that do not affect its equations.
 _TEXT_FIELDS = ("title", "reference", "source")

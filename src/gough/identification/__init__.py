@@ -6,7 +6,7 @@ from gough.identification.estimators import (
     feasible,
     register_estimator,
 )
-from gough.identification.experiment import Experiment, drive_gains, prepare
+from gough.identification.experiment import Experiment, prepare
 from gough.identification.fit import FittedLogs, fit_logs
 from gough.identification.result import Fit, Identification, load_identification
 from gough.identification.settings import IdentifySettings
@@ -19,7 +19,6 @@ __all__ = [
     "Identification",
     "IdentifySettings",
     "currents_problem",
-    "drive_gains",
     "feasible",
     "fit_logs",
     "load_identification",

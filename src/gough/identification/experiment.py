@@ -9,7 +9,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
-from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.core.progress import portion, report, tracked
@@ -27,8 +27,9 @@ from gough.processing import (
     regression,
 )
 from gough.processing.choice import ProcessingChoice
+from gough.processing.drive_gains import drive_gains
 from gough.processing.likelihood_models import with_position_noise
-from gough.processing.processed_log import nominal_gains, process_log
+from gough.processing.processed_log import process_log
 from gough.processing.valid_equations import MIN_VALID_FRACTION
 
 # A log needs so many valid equations for each parameter where the user gives the window.
@@ -286,30 +287,3 @@ def in_efforts(
         used_gains = drive_gains(model, gains)
     gain_vector = np.array([used_gains.get(name, 1.0) for name in model.mechanism.actuated])
     return tuple(log.with_gains(gain_vector) for log in processed), used_gains
-
-
-def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return the drive gain of every motor: the given one, else that of the robot file.
-
-    Raises:
-        InvalidInput: A gain is not positive, or given for a joint that is no motor.
-        InvalidRecording: The gain of a motor is not known.
-    """
-    motors = model.mechanism.actuated
-    gain_by_motor = nominal_gains(model, gains)
-    for name in gains or {}:
-        if name not in motors:
-            raise InvalidInput(f"drive gain for '{name}', which is no motor{nearest(name, motors)}")
-    for name in motors:
-        if name not in gain_by_motor:
-            raise InvalidRecording(
-                f"the log holds currents but the drive gain of '{name}' is not known; give 'gain' "
-                "in the robot file, or identify the gains from an unloaded log and one with a "
-                "weighed payload; if the column is a fraction of the rated torque (% or ‰), rename "
-                "its table in the description to [effort] and add `rated` and `ratio`"
-            )
-        if not gain_by_motor[name] > 0:
-            raise InvalidInput(
-                f"the drive gain of '{name}' is {gain_by_motor[name]}, expected a positive number"
-            )
-    return gain_by_motor

@@ -77,7 +77,7 @@ from gough.identification.validation import (
     with_same_filter,
 )
 from gough.logs.readers import Log
-from gough.processing.processed_log import nominal_gains
+from gough.processing.drive_gains import known_gains
 
 Problem = LinearProblem | GainProblem
 
@@ -123,7 +123,7 @@ def fit_logs(
     asked = settings.to_dict()
     model = with_measured_payload(as_model(model), settings.payload)
     logs = read_logs(model, settings, recordings, loaded, held_out)
-    gains = nominal_gains(model, settings.gains)
+    gains = known_gains(model, settings.gains)
     estimators = select_estimators(settings.estimator, gains, with_currents=logs.with_currents)
     if settings.fixed or settings.tied or settings.bounds:
         _check_constrainable(estimators, whole)

@@ -37,7 +37,7 @@ from gough.logs.checks import inspected
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.mechanism.added_terms import with_term_text
-from gough.processing.processed_log import nominal_gains
+from gough.processing.drive_gains import known_gains
 
 MAX_CONSTANT_ROUNDS = 8  # of drive gains and constants found in turn
 CONSTANT_TOLERANCE = 1e-4  # relative change of the constants that ends them
@@ -199,7 +199,7 @@ def _prepare_currents(
         if turn == MAX_CONSTANT_ROUNDS or not any(one.fit for one in before.values()):
             break
         estimate = estimator.fit(currents.problem)
-        efforts = currents.in_efforts(estimate, nominal_gains(model, settings.gains))
+        efforts = currents.in_efforts(estimate, known_gains(model, settings.gains))
         constants = fit_constants(efforts)
         changes = []
         for name, new in constants.items():

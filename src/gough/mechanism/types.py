@@ -402,6 +402,11 @@ class Mechanism(Record):
         return tuple(joint.name for joint in self.joints if joint.actuated)
 
     @cached_property
+    def drive_gains(self) -> Mapping[str, float]:
+        """Effort per recorded current or voltage, by motor, where the robot file states it."""
+        return {joint.name: joint.gain for joint in self.joints if joint.gain is not None}
+
+    @cached_property
     def task(self) -> tuple[str, ...]:
         """Names of the task coordinates of the platform (empty for serial robots)."""
         return tuple(joint.name for joint in self.joints if joint.virtual)

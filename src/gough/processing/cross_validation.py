@@ -16,11 +16,11 @@ from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.cross_validation import values_without
 from gough.fitting.regression import Regression
 from gough.processing.decimation import Decimator
+from gough.processing.drive_gains import known_gains
 from gough.processing.matched_log import MatchedLog
 from gough.processing.matching import signal_of
 from gough.processing.processed_log import (
     ProcessedLog,
-    nominal_gains,
     process_log,
 )
 from gough.processing.regressions import without_absent_payloads
@@ -61,7 +61,7 @@ class CrossValidation:
         self.logs = logs
         self.parameters = parameters
         motors = model.mechanism.actuated
-        known = nominal_gains(model, gains)
+        known = known_gains(model, gains)
         holds_currents = [log.recording.effort is None for log in logs]
         self.by_row = any(holds_currents) and len(known) < len(motors)
         if self.by_row and not all(holds_currents):

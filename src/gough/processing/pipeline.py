@@ -20,11 +20,11 @@ from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
 from gough.processing.decimation import decimated
+from gough.processing.drive_gains import known_gains
 from gough.processing.matched_log import MatchedLog, match_robot
 from gough.processing.processed_log import (
     ProcessedLog,
     log_length,
-    nominal_gains,
     process_blocks,
     process_log,
 )
@@ -94,7 +94,7 @@ def regression_blocks(
     if isinstance(log, Recording):
         log = match_robot(model, log, (settings or Processing()).repeats)
     chosen = complete(model, [log], settings, parameters)
-    factors = nominal_gains(model, gains)
+    factors = known_gains(model, gains)
     known = len(factors) == len(model.mechanism.actuated)
     vector = np.array([*factors.values()])
 

@@ -500,16 +500,6 @@ def _mean_period(signal: FloatArray, count: int) -> FloatArray:
     return np.asarray(signal.reshape(count, -1).mean(axis=0))
 
 
-def nominal_gains(model: Model, given: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the drive gains that are known by motor: given ones, else the robot file's."""
-    gains = {}
-    for name in model.mechanism.actuated:
-        gain = (given or {}).get(name, model.mechanism.joint(name).gain)
-        if gain is not None:
-            gains[name] = float(gain)
-    return gains
-
-
 def log_length(source: Recording | MatchedLog | RecordingSource) -> int:
     """Return how many samples a log has."""
     if isinstance(source, RecordingSource):

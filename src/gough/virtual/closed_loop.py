@@ -418,13 +418,10 @@ def _true_gains(model: Model, gains: ArrayLike | None) -> FloatArray | None:
     """Return the true drive gains, (a,), those of the robot file by default; None without any."""
     if gains is not None:
         return _check_gains(model, gains)
-    in_file = []
-    for joint in model.mechanism.joints:
-        if joint.actuated and joint.gain is not None:
-            in_file.append(joint.gain)
+    in_file = model.mechanism.drive_gains
     if len(in_file) < len(model.actuated):
         return None
-    return _check_gains(model, in_file)
+    return _check_gains(model, list(in_file.values()))
 
 
 def _effort_ratio(

@@ -140,8 +140,7 @@ def _fact(fact: Any) -> str:
 
 def gain_rows(model: Model, identification: Identification) -> list[dict[str, str]]:
     """Return drive gains: identified ones with their standard error, or those of the robot file."""
-    gains = {joint: {"value": gain} for joint, gain in identification.nominal_gains.items()}
-    gains |= identification.drive_gains
+    gains = identification.drive_gains
     rows = []
     for name in model.mechanism.actuated:
         if name in gains:

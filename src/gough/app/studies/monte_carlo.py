@@ -118,9 +118,8 @@ def truth_table(robot: str, estimate: Estimate, tie_legs: bool) -> list[TrueAndE
     payloads = dict.fromkeys(n.payload for n in estimate.parameters if n.payload is not None)
     base = base_parameters(model, tie_legs=tie_legs, payloads=tuple(payloads))
     true: dict[str, float] = dict(zip(base.names, base.values(model.values(base.standard))))
-    for joint in model.mechanism.joints:
-        if joint.gain is not None:
-            true[Parameter.gain(joint.name)] = joint.gain
+    for motor, gain in model.mechanism.drive_gains.items():
+        true[Parameter.gain(motor)] = gain
     table = []
     for k, (low, high) in enumerate(estimate.interval(0.95)):
         name = estimate.parameters[k]

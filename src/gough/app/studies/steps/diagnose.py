@@ -26,6 +26,7 @@ from gough.identification.diagnosis import Diagnosis, limits_table
 from gough.logs.description import load_description
 from gough.logs.readers import describe_log, log_and_description
 from gough.mechanism import robot_text
+from gough.processing.drive_gains import known_gains
 from gough.verdict.corrections import (
     corrected_description,
     corrected_robot,
@@ -75,11 +76,7 @@ class DiagnoseStep(Step):
         text, corrected_faults = corrected_robot(robot_text(self.robot)[0], model, diagnosis.faults)
         if corrected_faults:
             corrected[_corrected_path(self.robot)] = text
-        gains = {}
-        for joint in model.mechanism.joints:
-            if joint.gain is not None:
-                gains[joint.name] = joint.gain
-        gains |= self.settings.gains or {}
+        gains = known_gains(model, self.settings.gains)
         for path in (*self.logs, *self.validate):
             log, own_description = log_and_description(path)
             file = own_description or self.description
