@@ -134,6 +134,19 @@ def test_tied_members_of_a_combination_follow_from_it() -> None:
     assert found.derived["a.arm.Izz"] == pytest.approx(0.15 * mass)
 
 
+def test_a_stated_equation_of_three_parameters_leaves_the_correlation_of_the_others() -> None:
+    regression = problem()
+    tied = {"a.arm.m": "2 * a.arm.mx", "a.arm.Izz": "-0.1 * a.motor.fv"}
+    found = constrained(white(regression), regression, base(), {}, {}, tied).estimate
+    assert len(found.dependent) == 1
+    others = [name for name in NAMES if name not in found.dependent]
+    alone = found.select(others)
+    expected = np.linalg.cond(alone.correlation)
+    assert found.correlation_condition == pytest.approx(expected, rel=1e-9)
+    assert expected < 100
+    assert not alone.dependent
+
+
 def test_a_member_of_a_combination_is_bounded_once_the_others_are_fixed() -> None:
     regression = problem()
     limit = TRUTH[1] - 0.25 * 1.2 + 0.1  # above the estimate

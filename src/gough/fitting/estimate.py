@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from gough.fitting.problem import Problem
 
 STRONG_CORRELATION = 0.95  # of two estimates, above which a notice names them
-# Of two estimates, above which one is a multiple of the other but for rounding: they were tied.
-TIED_CORRELATION = 1 - 1e-13
 PLENTIFUL_INFORMATION = 1000.0  # over noise; beyond, noise changes no estimate by 0.1 %
 
 
@@ -130,6 +128,7 @@ class Estimate(StoredRecord):
     # Signal-to-noise ratio of the regressor columns under position noise, or None if it was not
     # computed; not a number for drive gains, (p,) [1]
     information: FloatArray | None = None
+    dependent: tuple[str, ...] = ()  # parameters that stated equations express by the others
 
     def __post_init__(self) -> None:
         self._fill_defaults()
@@ -247,19 +246,23 @@ class Estimate(StoredRecord):
 
     @cached_property
     def hardly_distinguishable(self) -> BoolArray:
-        """Pairs of strongly correlated parameters, except those that were tied, (p, p)."""
-        magnitude = np.abs(self.correlation)
-        pairs = (magnitude > STRONG_CORRELATION) & (magnitude < TIED_CORRELATION)
+        """Pairs of strongly correlated parameters; dependent ones are in none, (p, p)."""
+        pairs = np.abs(self.correlation) > STRONG_CORRELATION
         np.fill_diagonal(pairs, False)
-        return pairs
+        return pairs & np.outer(self._is_independent, self._is_independent)
+
+    @property
+    def _is_independent(self) -> BoolArray:
+        """False for parameters that stated equations express by the others, (p,)."""
+        return np.array([name not in self.dependent for name in self.parameters], bool)
 
     @cached_property
     def correlation_condition(self) -> float:
         """Condition number of the correlation matrix, AH09's measure of a supported structure."""
-        if not len(self):
+        if not self._is_independent.any():
             return 1.0
-        tied = np.triu(np.abs(self.correlation) >= TIED_CORRELATION, 1).any(axis=0)
-        return float(np.linalg.cond(self.correlation[np.ix_(~tied, ~tied)]))
+        independent = self._is_independent
+        return float(np.linalg.cond(self.correlation[np.ix_(independent, independent)]))
 
     @cached_property
     def parameter_notices(self) -> tuple[Notice, ...]:
@@ -331,6 +334,7 @@ class Estimate(StoredRecord):
             degrees_of_freedom=self.degrees_of_freedom[keep],
             sources=tuple(sources),
             information=information,
+            dependent=tuple(name for name in self.dependent if name in parameters),
         )
 
     def predict(self, regression: Regression) -> FloatArray:

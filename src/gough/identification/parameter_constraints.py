@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.linalg import qr
 
 from gough.core.arrays import FloatArray
 from gough.core.display import join_names
@@ -249,15 +250,16 @@ def constrained(
     rows, targets = space.implied()
     names = [equation.name for equation in stated]
     values, covariance = _conditioned(estimate.values, estimate.covariance, rows, targets, names)
-    reached: list[str] = []
+    reached: dict[str, FloatArray] = {}
     if bounds:
         values, covariance, reached = _bounded(space, values, covariance, bounds)
+    kept_equations = np.vstack([rows, *reached.values()])
     derived = space.derived(values, covariance)
     residual = problem.select(estimate.parameters).residual_statistics(values)
     std = np.sqrt(np.diag(covariance))
     ratio = np.divide(std, estimate.std, out=np.ones(len(std)), where=estimate.std > 0)
     sources = [replace(source, std=source.std * ratio) for source in estimate.sources]
-    notices = [*_notices(estimate, values, names, reached), *_derived_notices(derived)]
+    notices = [*_notices(estimate, values, names, list(reached)), *_derived_notices(derived)]
     changed = replace(
         estimate,
         values=values,
@@ -267,8 +269,19 @@ def constrained(
         residual_relative=residual.relative,
         residual_mean=residual.mean,
         notices=(*estimate.notices, *notices),
+        dependent=_dependent(estimate, kept_equations),
     )
     return ConstrainedEstimate(estimate=changed, stated=stated, derived=derived)
+
+
+def _dependent(estimate: Estimate, rows: FloatArray) -> tuple[str, ...]:
+    """Return the parameters that equations, (k, p), express by the others: one for each."""
+    if not len(rows):
+        return ()
+    triangle, pivots = qr(rows * estimate.std, mode="r", pivoting=True)
+    pivot_sizes = np.abs(np.diag(triangle))
+    rank = int((pivot_sizes > COMBINATION_ROUNDING * pivot_sizes[0]).sum())
+    return tuple(str(estimate.parameters[k]) for k in pivots[:rank])
 
 
 def split_combinations(
@@ -343,8 +356,11 @@ def _conditioned(
 
 def _bounded(
     space: _Space, values: FloatArray, covariance: FloatArray, bounds: Bounds
-) -> tuple[FloatArray, FloatArray, list[str]]:
-    """Return values and covariance inside of bounds, and the names of bounds that are reached."""
+) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    """Return values and covariance inside of bounds, and the bounds that are reached.
+
+    These are rows of the estimated parameters, (p,), by the name of what is bounded.
+    """
     from scipy.optimize import lsq_linear  # here, because it takes long to import
 
     names = list(bounds)
@@ -372,8 +388,8 @@ def _bounded(
     at_high = high - point < REACHED_RATIO * scale
     at_bound = at_low | at_high
     target = np.where(at_low, low, high)[at_bound]
-    reached = [name for name, is_reached in zip(names, at_bound) if is_reached]
-    values, covariance = _conditioned(values, covariance, rows[at_bound], target, reached)
+    reached = {names[k]: rows[k] for k in np.flatnonzero(at_bound)}
+    values, covariance = _conditioned(values, covariance, rows[at_bound], target, list(reached))
     return values, covariance, reached
 
 
