@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from gough.fitting.acceptance import FAMILY_WISE_ERROR
+from gough.fitting.cross_validation import solve_normal_equations
 from gough.verdict.acceptance import (
     EQUAL_GAIN,
     MIN_BLOCKS,
@@ -31,7 +32,6 @@ from gough.verdict.blocks import (
     CrossValidation,
     cross_validate,
     row_weights,
-    solve_normal_equations,
 )
 
 N_BLOCKS = 12

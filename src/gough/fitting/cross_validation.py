@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from gough.core.arrays import TINY, FloatArray
-from gough.fitting.block_statistics import BlockStatistics, factors_of_grams
+from gough.core.arrays import FloatArray
+from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.row_noise import estimate_row_noise
-from gough.fitting.solve import solve
 
 # Enough to choose by: the weights of the rows then change by less than a thousandth.
 WEIGHT_PASSES = 20
 WEIGHT_TOLERANCE = 1e-3
-# Ridge on unit columns where candidate columns are compared with fixed weights: columns that are
-# nearly combinations of others share their coefficients.
-CANDIDATE_RIDGE = 1e-9
-MIN_UNIT_DIAGONAL = 1e-5  # of a unit column's factor; below it columns are nearly dependent
+# On unit columns of normal equations: columns that are nearly combinations of others share their
+# coefficients.
+UNIT_COLUMN_RIDGE = 1e-9
 
 
 class WeightedFit(NamedTuple):
@@ -44,30 +41,32 @@ def weighted_fit(statistics: BlockStatistics, weights: FloatArray | None = None)
         return WeightedFit(noise.solution.values, 1 / np.diag(noise.covariance))
     row_grams = statistics.grams.sum(axis=0)
     total = np.tensordot(weights, row_grams, axes=1)
-    return WeightedFit(values_of_gram(total, statistics.parameters), weights)
+    return WeightedFit(solve_normal_equations(total), weights)
 
 
-def values_of_gram(gram: FloatArray, parameters: tuple[str, ...]) -> FloatArray:
-    """Return the values of a Gram matrix of [W y], with a small ridge on unit columns, (p,)."""
-    return _solve_factor(factors_of_grams(gram, CANDIDATE_RIDGE), parameters)
+def solve_normal_equations(normal: FloatArray) -> FloatArray:
+    """Return the least-squares coefficients of Gram matrices of [X y], (..., k + 1, k + 1).
 
-
-def _solve_factor(factor: FloatArray, parameters: tuple[str, ...]) -> FloatArray:
-    """Return the least-squares values of a triangular factor of [W y], (p,)."""
-    p = len(parameters)
-    triangle = factor[:p, :p]
-    column_norm = np.linalg.norm(triangle, axis=0)
-    diagonal = np.abs(np.diag(triangle))
-    if p and (diagonal > MIN_UNIT_DIAGONAL * column_norm).all():
-        return np.asarray(solve_triangular(triangle, factor[:p, p]))
-    return solve(factor, parameters, deficient=True).values
+    Columns without power have the coefficient zero.
+    """
+    k = normal.shape[-1] - 1
+    if k == 0:
+        return np.zeros((*normal.shape[:-2], 0))
+    matrix = normal[..., :k, :k]
+    scale = np.sqrt(np.maximum(np.diagonal(matrix, axis1=-2, axis2=-1), 0.0))
+    empty = scale <= 0
+    scale = np.where(empty, 1.0, scale)
+    unit = matrix / (scale[..., :, None] * scale[..., None, :])
+    diagonal = np.arange(k)
+    unit[..., diagonal, diagonal] += UNIT_COLUMN_RIDGE + empty
+    target = normal[..., :k, k] / scale
+    return np.asarray(np.linalg.solve(unit, target[..., None])[..., 0] / scale)
 
 
 def values_without(
     statistics: BlockStatistics,
     left_out: Sequence[Sequence[int]],
     *,
-    weights: FloatArray | None = None,
     by_row: bool = False,
 ) -> FloatArray:
     """Return the values of fits without some blocks, for each row, (folds, r, p).
@@ -75,7 +74,6 @@ def values_without(
     Args:
         statistics: Blocks that are fitted.
         left_out: Blocks that each fit leaves out.
-        weights: Fixed weights of the rows, (r,); found from each fit by default.
         by_row: Fit every row by itself, e.g. where the scales of the efforts are not known.
     """
     n_rows = len(statistics.rows)
@@ -86,40 +84,5 @@ def values_without(
             for row in range(n_rows):
                 values[k, row] = weighted_fit(fitted.row(row)).values
         else:
-            values[k] = weighted_fit(fitted, weights).values
+            values[k] = weighted_fit(fitted).values
     return values
-
-
-def cross_validate(
-    statistics: BlockStatistics,
-    folds: Sequence[Sequence[int]],
-    *,
-    left_out: Sequence[Sequence[int]] | None = None,
-    scored: BlockStatistics | None = None,
-    weights: FloatArray | None = None,
-) -> FloatArray:
-    """Return the squared errors of predicting each fold from the others, by block and row, (b, r).
-
-    Args:
-        statistics: Blocks that are fitted.
-        folds: Blocks that are predicted together.
-        left_out: For each fold all blocks that its fit leaves out, e.g. also those beside
-            it; the fold itself by default.
-        scored: Statistics whose blocks are predicted, numbered as the folds say; the fitted
-            ones by default.
-        weights: Fixed weights of the rows, (r,); found from each fit by default.
-    """
-    scored = statistics if scored is None else scored
-    values = values_without(statistics, folds if left_out is None else left_out, weights=weights)
-    squares = np.zeros((len(scored), len(scored.rows)))
-    for k, fold in enumerate(folds):
-        blocks = list(fold)
-        squares[blocks] = scored.only(blocks).squared_residuals(values[k, 0])
-    return squares
-
-
-def relative_errors(squares: FloatArray, scored: BlockStatistics) -> FloatArray:
-    """Return rms error over rms effort of each row, from squared errors by block and row, (r,)."""
-    effort_squares = scored.squared_residuals(np.zeros(len(scored.parameters)))
-    total = np.maximum(effort_squares.sum(axis=0), TINY)
-    return np.asarray(np.sqrt(squares.sum(axis=0) / total))

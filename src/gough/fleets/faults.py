@@ -13,6 +13,7 @@ from gough.core.documents import parse_json
 from gough.core.errors import GoughError
 from gough.core.names import Parameter
 from gough.engine import Model
+from gough.fitting.cross_validation import solve_normal_equations
 from gough.identification.many_logs import read_beginning
 from gough.logs.recording import Recording
 from gough.processing.many_logs import Job, divide_logs, robot_of
@@ -21,7 +22,6 @@ from gough.verdict.blocks import (
     block_labels,
     block_sums,
     row_weights,
-    solve_normal_equations,
 )
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from
 from gough.verdict.explanation import Explanation, corrected

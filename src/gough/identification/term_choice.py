@@ -27,7 +27,7 @@ from gough.engine.base import standard_from_base
 from gough.fitting.acceptance import GainTest, gain_test
 from gough.fitting.block_builder import statistics_by_label
 from gough.fitting.cross_validation import (
-    values_of_gram,
+    solve_normal_equations,
     weighted_fit,
 )
 from gough.fitting.regression import Regression
@@ -302,8 +302,7 @@ class _TermComparison:
     def _values(self, gram: FloatArray, columns: Sequence[int]) -> FloatArray:
         """Return the coefficients of some columns, (k,)."""
         kept = np.array([*columns, len(self._parameters)])
-        names = tuple(self._parameters[column] for column in columns)
-        return values_of_gram(gram[kept[:, None], kept], names)
+        return solve_normal_equations(gram[kept[:, None], kept])
 
     def squares(self, columns: Sequence[int]) -> FloatArray:
         """Return weighted squared errors of recorded efforts by block and row, (b, r)."""

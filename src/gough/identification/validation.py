@@ -47,7 +47,9 @@ HELD_OUT_ERROR_RATIO = 1.5
 # Errors and faults below this fraction of the effort do not matter to a prediction.
 VISIBLE_FRACTION = 0.01
 MIN_EFFORT_DIVISOR = 1e-300  # where a joint has no effort
-NOISE_CHANCE = 0.001  # of noise alone having more power in held-out logs than is allowed for it
+# Chance that noise alone has more power in the held-out logs of one joint than is allowed for it.
+# Ten joints have together that of one rule, `gough.verdict.rules.FALSE_ALARM_CHANCE`.
+JOINT_NOISE_CHANCE = 0.001
 HIGHER_ERROR_RULE = "held-out error"  # of notices on an error above that of the fit
 WEAK_CONDITION = 1e4  # condition number above which digits are in doubt
 
@@ -222,7 +224,9 @@ def noise_excess(blocks: Sequence[Regression]) -> FloatArray:
             noise_dof[row] += samples * (len(replicates) - 1)
     quantiles = []
     for numerator, denominator in zip(dof, noise_dof):
-        quantiles.append(f_quantile(1 - NOISE_CHANCE, max(numerator, 1.0), max(denominator, 1.0)))
+        quantiles.append(
+            f_quantile(1 - JOINT_NOISE_CHANCE, max(numerator, 1.0), max(denominator, 1.0))
+        )
     return np.array(quantiles)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
+from gough.fitting.cross_validation import solve_normal_equations
 from gough.verdict.fitted_log import FittedLog
 
 # A block is at least so many correlation times of the gain long. Measured on a Delta and a five-bar
@@ -21,7 +22,6 @@ MAX_VERDICT_BLOCKS = 48  # of all logs together
 MIN_BLOCK_EQUATIONS = 5  # of a row, for its error in a block to count
 # Errors below this fraction of a row's rms effort are rounding: no explanation improves on them.
 ERROR_FLOOR = 1e-4
-UNIT_RIDGE = 1e-9  # on unit columns: columns that are nearly combinations of others share
 WEIGHT_ITERATIONS = 3  # of the row weights
 
 
@@ -72,7 +72,11 @@ def block_labels(logs: Sequence[FittedLog]) -> list[IntArray]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BlockSums:
-    """Gram matrices of [W S y] by block and row: parameters, columns of faults, effort."""
+    """Gram matrices of [W S y] by block and row: parameters, columns of faults, effort.
+
+    Columns have numbers and no names, unlike those of `BlockStatistics`; see
+    docs/decisions/008-sums-of-faults.md.
+    """
 
     grams: FloatArray  # (b, r, c, c)
     n_valid: IntArray  # valid equations, (b, r)
@@ -185,25 +189,6 @@ class CrossValidation:
     coefficients: FloatArray  # of the chosen columns, fitted without each fold, (f, k)
     whole: FloatArray  # of the chosen columns, fitted to all blocks, (k,)
     weights: FloatArray  # of the rows, (r,)
-
-
-def solve_normal_equations(normal: FloatArray) -> FloatArray:
-    """Return the least-squares coefficients of Gram matrices of [X y], (..., k + 1, k + 1).
-
-    Columns without power have the coefficient zero.
-    """
-    k = normal.shape[-1] - 1
-    if k == 0:
-        return np.zeros((*normal.shape[:-2], 0))
-    matrix = normal[..., :k, :k]
-    scale = np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
-    empty = scale <= 0
-    scale = np.where(empty, 1.0, scale)
-    unit = matrix / (scale[..., :, None] * scale[..., None, :])
-    diagonal = np.arange(k)
-    unit[..., diagonal, diagonal] += UNIT_RIDGE + empty
-    target = normal[..., :k, k] / scale
-    return np.asarray(np.linalg.solve(unit, target[..., None])[..., 0] / scale)
 
 
 def row_weights(sums: BlockSums, columns: Sequence[int]) -> tuple[FloatArray, FloatArray]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
-from gough.verdict.blocks import BlockSums, solve_normal_equations
+from gough.fitting.cross_validation import solve_normal_equations
+from gough.verdict.blocks import BlockSums
 
 # An effort scale is searched between these factors, of either sign.
 FACTOR_RANGE = (1e-4, 1e4)

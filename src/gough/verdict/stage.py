@@ -11,8 +11,9 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.progress import tracked
+from gough.fitting.cross_validation import UNIT_COLUMN_RIDGE, solve_normal_equations
 from gough.verdict.acceptance import Baseline
-from gough.verdict.blocks import UNIT_RIDGE, BlockSums, block_sums, solve_normal_equations
+from gough.verdict.blocks import BlockSums, block_sums
 from gough.verdict.explanation import Candidate, Explanation, corrected
 from gough.verdict.faults import PAYLOAD_FAULT, Fault
 from gough.verdict.fitted_log import Evidence, FittedLog
@@ -125,7 +126,7 @@ class Stage:
         n_model = sums.n_columns
         model = total[:n_model, :n_model]
         scale = np.sqrt(np.maximum(np.diag(model), TINY))
-        unit = model / np.outer(scale, scale) + UNIT_RIDGE * np.eye(n_model)
+        unit = model / np.outer(scale, scale) + UNIT_COLUMN_RIDGE * np.eye(n_model)
         return WholeFit(
             residual=np.append(-solve_normal_equations(total), 1.0),
             scale=scale,
