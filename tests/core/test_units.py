@@ -51,3 +51,11 @@ def test_a_prefix_multiplies_the_unit_behind_it(unit: str) -> None:
 def test_all_other_units_are_those_of_the_system() -> None:
     others = set(KNOWN_UNITS) - set(COMPOSED) - set(WITH_PREFIX) - {"mV"}
     assert {unit for unit in others if conversion(unit) != 1.0} == set()
+
+
+@pytest.mark.parametrize(
+    ("word", "unit"),
+    [("Degrees", "deg"), ("sec", "s"), ("N-m", "Nm"), ("U/min", "rpm"), ("deg/sec", "deg/s")],
+)
+def test_words_of_other_programs_are_units(word: str, unit: str) -> None:
+    assert conversion(word) == conversion(unit)

@@ -12,6 +12,7 @@ from gough.logs.checks import (
     inspect_clock,
     moving_joints,
     quantisation_step,
+    spread_equal_stamps,
     travelling,
 )
 from gough.logs.messages import log_notice
@@ -289,3 +290,34 @@ def test_few_visited_levels_of_a_short_motion_are_still_multiples_of_the_step() 
     values = 0.3 + 2e-5 * counts
     assert quantisation_step(values) == pytest.approx(2e-5, rel=1e-6)
     assert quantisation_step(values + 1e-5 * rng.random(60)) is None
+
+
+def test_equal_stamps_are_spread_unless_the_clock_hung() -> None:
+    time = np.arange(400) * 4e-3
+    coarse = np.floor(time / 0.0156) * 0.0156  # as a clock of Windows
+    spread, count = spread_equal_stamps(coarse)
+    assert count == len(time) - len(np.unique(coarse))
+    assert np.abs(spread - time - np.median(spread - time)).max() < 0.0156
+    assert (np.diff(spread) > 0).all()
+    hung = time.copy()
+    hung[100:150] = hung[100]
+    assert spread_equal_stamps(hung) == (hung, 0)
+    assert spread_equal_stamps(time) == (time, 0)
+
+
+@pytest.mark.parametrize(("factor", "warned"), [(1.05, False), (57.3, True), (-1.0, True)])
+def test_velocities_that_contradict_the_positions_are_found(factor: float, warned: bool) -> None:
+    time = np.arange(2000) * 2e-3
+    position = np.column_stack([np.sin(3 * time), np.cos(2 * time)])
+    velocity = np.column_stack([3 * np.cos(3 * time), -2 * np.sin(2 * time)])
+    recording = Recording(
+        joints=("a", "b"),
+        time=time,
+        position=position,
+        position_units=("rad", "rad"),
+        velocity=factor * velocity,
+    )
+    notices = [notice for notice in inspect(recording) if notice.rule == "velocity"]
+    assert len(notices) == (2 if warned else 0)
+    for notice in notices:
+        assert notice.numbers["ratio"] == pytest.approx(factor, rel=0.02)

@@ -101,6 +101,15 @@ def test_rows_repeated_or_lost_behind_even_stamps_are_found() -> None:
     assert np.allclose(treated.time - treated.time[0], expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("host_rate", [1041.0, 963.0])
+def test_the_cycle_of_a_controller_read_at_another_even_rate_is_found(host_rate: float) -> None:
+    stamps = np.arange(4000) / host_rate
+    sampled = np.floor(stamps / STEP) * STEP
+    treated = with_true_instants(log(sampled, stamps, noise=0.0))
+    (notice,) = [notice for notice in treated.notices if notice.rule == "controller time"]
+    assert notice.numbers["period"] == pytest.approx(STEP, rel=2e-4)
+
+
 def test_rows_sampled_early_and_late_are_put_at_the_instants_the_motion_shows() -> None:
     rng = np.random.default_rng(3)
     stamps = np.arange(3000) * 5e-3

@@ -253,3 +253,35 @@ units = ["s"]
     path = table(tmp_path, "t,q1,q2,u,m1,m2", TIME, *POSITION.T, TIME + late, *EFFORT.T)
     rules = [notice.rule for notice in read_recording(path, described(tmp_path, text)).notices]
     assert ("overlap" in rules) == (late > 0)
+
+
+def test_an_index_without_a_name_is_no_clock(tmp_path) -> None:
+    """As pandas writes it: the rows are counted before a column of time."""
+    path = table(
+        tmp_path, ",timestamp,q1,q2,tau1,tau2", np.arange(len(TIME)), TIME, *POSITION.T, *EFFORT.T
+    )
+    found = survey(path, MOTORS)
+    assert found.column("q1").clock == "timestamp"
+    is_the_run(read_recording(path, described(tmp_path, found.description()), JOINTS))
+
+
+@pytest.mark.parametrize(("scale", "unit"), [(1.0, "rad/s"), (180 / np.pi, "deg/s"), (7.0, "?")])
+def test_the_unit_of_velocities_is_that_of_the_derivative(tmp_path, scale, unit: str) -> None:
+    velocity = scale * np.gradient(POSITION, TIME, axis=0)
+    path = table(tmp_path, "t,q1,q2,qd1,qd2,tau1,tau2", TIME, *POSITION.T, *velocity.T, *EFFORT.T)
+    found = survey(path, MOTORS)
+    assert [found.column(name).unit for name in ("qd1", "qd2")] == [unit, unit]
+    assert ("velocity" in found.objections) == (unit == "?")
+
+
+def test_a_rate_that_the_log_states_is_proposed(tmp_path) -> None:
+    np.savez(tmp_path / "run.npz", q=POSITION, tau=EFFORT, Ts=np.diff(TIME)[0])
+    text = survey(tmp_path / "run.npz", MOTORS).description()
+    assert "rate = \"100 Hz\"  # a guess, from 'Ts'" in text
+    is_the_run(read_recording(tmp_path / "run.npz", described(tmp_path, text), JOINTS))
+
+
+def test_a_log_without_positions_is_told_so(tmp_path) -> None:
+    found = survey(table(tmp_path, "t,vel1,vel2,trq1,trq2", TIME, *POSITION.T, *EFFORT.T), MOTORS)
+    assert "no columns look like the positions" in found.summary()
+    assert 'columns = ["t"]' in found.description()

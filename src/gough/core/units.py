@@ -86,13 +86,44 @@ _SPELLINGS = str.maketrans(
         ".": "",
     }
 )
+# Words and spellings that headers of other programs have, in lower case.
+_UNIT_WORDS = {
+    "degree": "deg",
+    "degrees": "deg",
+    "radian": "rad",
+    "radians": "rad",
+    "meters": "m",
+    "sec": "s",
+    "seconds": "s",
+    "msec": "ms",
+    "usec": "us",
+    "nsec": "ns",
+    "n-m": "Nm",
+    "n_m": "Nm",
+    "amp": "A",
+    "amps": "A",
+    "ampere": "A",
+    "volt": "V",
+    "volts": "V",
+    "percent": "%",
+    "deg/sec": "deg/s",
+    "rad/sec": "rad/s",
+    "m/sec": "m/s",
+    "mm/sec": "mm/s",
+    "1/min": "rpm",
+    "u/min": "rpm",
+    "r/min": "rpm",
+    "rev/min": "rpm",
+    "min-1": "rpm",
+}
 # The number takes all its digits: "1.27" has no unit 7.
 _QUANTITY = re.compile(r"^\s*([-+]?(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++)?+)\s*(\S.*?)\s*$")
 
 
 def canonical(unit: str) -> str:
-    """Return the spelling of a unit in `KNOWN_UNITS`: 'Nm' for 'N m' and 'N.m'."""
-    return unit.translate(_SPELLINGS)
+    """Return the spelling of a unit in `KNOWN_UNITS`: 'Nm' for 'N m' and 'N-m', 's' for 'sec'."""
+    spelled = unit.translate(_SPELLINGS)
+    return _UNIT_WORDS.get(spelled.lower(), spelled)
 
 
 def conversion(unit: str, dimension: str | None = None) -> float:

@@ -12,6 +12,7 @@ from gough.core.notices import Notice
 from gough.core.statistics import robust_scale
 from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Channels, Recording
+from gough.logs.velocities import inspect_velocities
 
 JITTER_RATIO = 0.01  # of a sampling step; smaller deviations count as an even clock
 GAP_STEPS = 1.5  # sampling steps; after a longer one samples are missing
@@ -21,6 +22,8 @@ MAX_CONSTANT_RUN = 20
 SATURATED_RUN = 5  # consecutive samples at the extreme
 SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the values next to it
 EVEN_CLOCK_RATIO = 0.05  # of a sampling step; filters need steps that differ by less
+# Times as many samples as usual that may have one time stamp: more, and the clock hung.
+MAX_EQUAL_STAMPS_RATIO = 4.0
 
 
 def inspect(recording: Recording) -> tuple[Notice, ...]:
@@ -29,6 +32,7 @@ def inspect(recording: Recording) -> tuple[Notice, ...]:
     notices = [*inspect_clock(recording.time, "time")]
     for kind, channels in recording.groups():
         notices += inspect_group(kind, channels, moving, recording.position)
+    notices += inspect_velocities(recording)
     return tuple(notices)
 
 
@@ -126,6 +130,28 @@ def inspect_clock(time: FloatArray, channel: str) -> Iterator[Notice]:
                 f"({drift / step:.1f} samples) off a steady rate",
                 largest=drift,
             )
+
+
+def spread_equal_stamps(time: FloatArray) -> tuple[FloatArray, int]:
+    """Return time stamps of which equal ones are put evenly before the next, and their number.
+
+    The clocks of some programs are coarser than their samples, and some write a sample twice.
+    Stamps that go backwards, or of which far more than usual are equal, are returned as they
+    are.
+    """
+    steps = np.diff(time)
+    if not (np.isfinite(steps).all() and (steps >= 0).all()) or (steps > 0).all():
+        return time, 0
+    starts = np.concatenate([[0], np.flatnonzero(steps) + 1])
+    lengths = np.diff(np.append(starts, len(time)))
+    if len(starts) < 3 or lengths.max() > MAX_EQUAL_STAMPS_RATIO * np.median(lengths):
+        return time, 0
+    stamps = time[starts]
+    usual = float(np.median(np.diff(stamps)))
+    until_next = np.minimum(np.append(np.diff(stamps), usual), usual)
+    place = np.arange(len(time)) - np.repeat(starts, lengths)
+    spread = np.repeat(stamps, lengths) + place * np.repeat(until_next / lengths, lengths)
+    return spread, len(time) - len(starts)
 
 
 def inspect_channel(

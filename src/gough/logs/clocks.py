@@ -34,6 +34,10 @@ MAX_REPEATED_RUN = 10  # rows; longer ones are taken as rest
 # Positions on controller time have to be so much smoother than on stamps to replace these:
 # below both noise and rounding decide.
 SMOOTHER_RATIO = 0.8
+# Rows repeated or lost, and cycles between stamps and controller time at most, from which even
+# stamps are those of a program that reads the controller at a rate of its own.
+MIN_BEAT_ROWS = 10
+MAX_BEAT_CYCLES = 1.5
 MIN_STEP_RATIO = 0.05  # of a usual step: the least between two rows
 REST_DEVIATION_RATIO = 1e-6  # of the largest deviation from a smooth motion: less is rest
 MAX_LATENESS = 0.3  # of a step: standard deviation expected where the motion shows nothing
@@ -298,17 +302,25 @@ def _is_shared(deviation: FloatArray, velocity: FloatArray, step: float) -> bool
 def _controller_ticks(time: FloatArray, steps: RowSteps) -> tuple[FloatArray, float]:
     """Return the number of the controller's cycle of each row, (t,), and its length. [s]
 
-    Where the motion does not show how many cycles passed between two rows, the stamps do.
+    Where the motion does not show how many cycles passed between two rows, the stamps do. Even
+    stamps with lost or repeated rows may count rows; then a row takes one cycle. Or a program
+    reads the newest sample at a rate of its own: then rows are repeated or lost so regularly that
+    the stamps never get away from the cycles.
     """
     interval = np.diff(time)
-    period = float(np.median(interval))
-    if is_even(time):
-        return _tick_numbers(time, steps, period), period
+    nominal = float(np.median(interval))
+    period = nominal
     for _ in range(3):
         ticks = _tick_numbers(time, steps, period)
         centred = ticks - ticks.mean()
         period = float(centred @ (time - time.mean()) / (centred @ centred))
-    return _tick_numbers(time, steps, period), period
+    ticks = _tick_numbers(time, steps, period)
+    if not is_even(time):
+        return ticks, period
+    n_irregular = int((steps.known & (steps.count != 1)).sum())
+    if n_irregular >= MIN_BEAT_ROWS and np.ptp(time - ticks * period) < MAX_BEAT_CYCLES * period:
+        return ticks, period
+    return _tick_numbers(time, steps, nominal), nominal
 
 
 def _tick_numbers(time: FloatArray, steps: RowSteps, period: float) -> FloatArray:

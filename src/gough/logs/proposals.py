@@ -21,8 +21,8 @@ SIGNAL_PATTERNS = {
     "extra": r"temp\w*|volt\w*|humid\w*|ext|extern\w*|error|err|fehler|tcp|pose|cart\w*|flange"
     r"|seq\w*|index",
     "velocity": r"vel\w*|speed|qd|dq|qp|rpm|geschw\w*|drehzahl|omega",
-    "current": r"cur\w*|amps?|i[aq]?|drv\w*|strom\w*",
-    "effort": r"eff\w*|torques?|trq\w*|tau|forces?|frc\w*|moments?|mom|drehmoment\w*"
+    "current": r"cur\w*|amps?|i[aq]?|drv\w*|strom\w*|u",
+    "effort": r"eff\w*|tor|torques?|trq\w*|tau|forces?|frc\w*|moments?|mom|drehmoment\w*"
     r"|kraft",
     "position": r"pos\w*|q|angles?|enc\w*|theta|lage\w*|winkel\w*|joints?|axis|achse",
 }

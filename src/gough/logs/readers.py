@@ -24,6 +24,7 @@ from gough.logs.checks import (
     inspect_clock,
     inspect_group,
     moving_joints,
+    spread_equal_stamps,
 )
 from gough.logs.description import (
     Description,
@@ -44,6 +45,7 @@ from gough.logs.recording import (
     check_time,
 )
 from gough.logs.tables import Table, joined, numbered
+from gough.logs.velocities import inspect_velocities
 
 Described = str | Path | Mapping[str, Any] | Description
 """A description: its file, its keys, or what `load_description` returned."""
@@ -171,6 +173,7 @@ def recorded(
         notices=tuple(notices),
         inspected=True,
     )
+    recording = replace(recording, notices=(*notices, *inspect_velocities(recording)))
     recording = _cut_to_description(recording, description)
     period = _period(recording, description)
     if period == recording.period_samples:
@@ -217,7 +220,10 @@ def _clock_notices(sampled: Sequence[_Sampled], source: str) -> list[Notice]:
     clocks = _distinct_clocks(sampled)
     notices: list[Notice] = []
     for signal in clocks:
-        notices += inspect_clock(signal.clock, "time" if len(clocks) == 1 else signal.source)
+        clock_name = "time" if len(clocks) == 1 else signal.source
+        notices += inspect_clock(signal.clock, clock_name)
+        if signal.equal_stamps:
+            notices.append(_equal_stamps_notice(signal, clock_name))
         if not np.array_equal(signal.clock, position_clock):
             late = float(signal.clock[0] - position_clock[0])
             ratio = _rate(signal.clock) / _rate(position_clock) - 1.0
@@ -248,6 +254,17 @@ def _clock_notices(sampled: Sequence[_Sampled], source: str) -> list[Notice]:
             )
         )
     return notices
+
+
+def _equal_stamps_notice(signal: _Sampled, clock_name: str) -> Notice:
+    """Return the notice on time stamps that are those of the sample before."""
+    return log_notice(
+        "equal stamps",
+        clock_name,
+        f"{signal.equal_stamps} of {len(signal.clock)} samples have the time stamp of the sample "
+        "before them; they were put evenly before the next stamp",
+        count=signal.equal_stamps,
+    )
 
 
 def _cut_to_description(recording: Recording, description: Description) -> Recording:
@@ -342,6 +359,7 @@ class _Sampled(NamedTuple):
     clock: FloatArray  # (t,), one object for the signals that share it [s after the origin]
     values: FloatArray  # (t,)
     interpolation: str
+    equal_stamps: int  # of its clock, that were put between others
 
 
 def _of(tables: Mapping[str, Table], file: str) -> Table:
@@ -378,6 +396,7 @@ def _sampled(
         streamed: The tables are a block of a log; blank cells are then refused.
     """
     clocks: dict[tuple[object, ...], FloatArray] = {}
+    equal_stamps: dict[tuple[object, ...], int] = {}
     signals = []
     for signal in description.signals:
         table = _of(tables, signal.file)
@@ -406,11 +425,18 @@ def _sampled(
                     column=signal.column,
                 )
             clocks[key] = stamps[known]
+            equal_stamps[key] = 0
+            if not streamed:
+                clocks[key], equal_stamps[key] = spread_equal_stamps(stamps[known])
             clock_name = " + ".join(signal.clock.columns) or "rate"
             check_time(clocks[key], timed.source, clock_name, first=timed.first)
         clock = clocks[key]
         values = _in_units(signal, column[known], clock)
-        signals.append(_Sampled(signal.kind, timed.source, clock, values, signal.interpolation))
+        signals.append(
+            _Sampled(
+                signal.kind, timed.source, clock, values, signal.interpolation, equal_stamps[key]
+            )
+        )
     return signals
 
 

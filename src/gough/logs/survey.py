@@ -36,11 +36,16 @@ from gough.logs.proposals import (
 )
 from gough.logs.recording import JOINT_SIGNAL_UNITS
 from gough.logs.tables import NUMBER_SIGNS, Table, joined
+from gough.logs.velocities import VELOCITY_UNITS, common_velocity_unit, velocity_ratio
 
 SURVEY_SAMPLES = 65536  # in a block
 SURVEY_BLOCKS = 8  # of a file that are read
 UNKNOWN_UNIT = "?"  # to be filled in; reading refuses it
+NO_POSITIONS = "no columns look like the positions of all motors: name them, one for each joint"
 TIME_PATTERN = r"time\w*|stamps?|timestamps?|t|clock|secs?|seconds|zeit\w*"
+# Words of single numbers that state the time step, or the rate, of all samples.
+STEP_PATTERN = r"ts|dt|tsample|sampletime"
+RATE_PATTERN = r"fs|rate|freq|frequency|hz"
 # Words of columns that count samples: they run in even steps and are no clocks.
 COUNTER_PATTERN = r"seq\w*|index|idx|counter|frames?|rows?|nr|no|id"
 # Fraction of a step by which steps of a clock may differ if its name does not identify it.
@@ -174,6 +179,8 @@ class Survey(Record):
             for j, (column, why) in enumerate(assignment):
                 text.append(f"  {self.joints[j]}: '{column}' ({self._reason(kind, j, why)})")
         text.append("")
+        if not self.proposal and not self.plain:
+            text.append(NO_POSITIONS)
         if self.plain:
             text.append("The headers are sufficient: the log can be read without a description.")
         else:
@@ -203,7 +210,16 @@ class Survey(Record):
             clocks[kind] = self.column(assignment[0][0]).clock
         used.update(clocks.values())
         main_clock = clocks.get("position", "")
-        lines += ["", *self._clock("[time]", main_clock)]
+        if not self.proposal:
+            main_clock = next((column.name for column in self.columns if column.kind == "time"), "")
+            used.add(main_clock)
+        stated_rate = "" if main_clock else self._stated_rate()
+        if stated_rate:
+            lines.append(stated_rate)
+        else:
+            lines += ["", *self._clock("[time]", main_clock)]
+        if not self.proposal:
+            lines += ["", f"# {NO_POSITIONS}", "[position]", f'columns = ["{UNKNOWN_UNIT}"]']
         for kind, assignment in self.proposal.items():
             lines += ["", *self._signal_lines(kind, assignment)]
             if clocks[kind] != main_clock:
@@ -241,6 +257,18 @@ class Survey(Record):
             lines.append("# rated torque, rename the table [effort] and add, for each motor,")
             lines.append('# rated = ["1.27 N m", ...] and the gear ratio = [100.0, ...]')
         return lines
+
+    def _stated_rate(self) -> str:
+        """Return the line of a description for a rate that the log states as one number."""
+        for column in self.columns:
+            if column.samples != 1 or not column.low > 0:
+                continue
+            words = tokens(column.name)
+            if words and re.fullmatch(STEP_PATTERN, words[-1]):
+                return f"rate = \"{1 / column.low:.9g} Hz\"  # a guess, from '{column.name}'"
+            if words and re.fullmatch(RATE_PATTERN, words[-1]):
+                return f"rate = \"{column.low:.9g} Hz\"  # a guess, from '{column.name}'"
+        return ""
 
     def _clock(self, heading: str, name: str) -> list[str]:
         """Return the table of a description for a clock, a column by name."""
@@ -319,6 +347,7 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
         for k, column in zip(places, _with_units([columns[k] for k in places], kind, motors)):
             columns[k] = column
     by_name = {column.name: column for column in columns}
+    by_name |= _with_velocity_units(table, by_name, motors, proposal)
     return Survey(
         source=Path(path).name,
         plain=_describes_itself(table),
@@ -326,7 +355,7 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
         decimal=decimal,
         thousands=thousands,
         episode=episode,
-        columns=tuple(columns),
+        columns=tuple(by_name[column.name] for column in columns),
         joints=tuple(motor.name for motor in motors) if proposal else (),
         proposal=proposal,
         objections=_objections(table, by_name, motors, proposal),
@@ -445,8 +474,28 @@ def _objections(
             question = _beyond_limits(columns[name], kind, motor)
             if question:
                 found[j] = question
+        if kind == "velocity":
+            found |= _contradicted_velocities(table, columns, proposal)
         if found:
             remarks[kind] = found
+    return remarks
+
+
+def _contradicted_velocities(
+    table: Table, columns: Mapping[str, Column], proposal: Proposal
+) -> dict[int, str]:
+    """Return which velocities are not the derivatives of their positions."""
+    remarks = {}
+    for j, ratio in enumerate(_velocity_ratios(table, columns, proposal)):
+        unit = columns[proposal["velocity"][j][0]].unit
+        factor = 1.0
+        if unit and unit != UNKNOWN_UNIT:
+            factor = conversion(unit)
+        if not np.isnan(ratio) and common_velocity_unit([ratio * factor], ["rad/s"]) is None:
+            remarks[j] = (
+                f"BUT it is {ratio * factor:.4g} times the derivative of the position: check units, "
+                "signs and gear ratios of both, and the unit of time"
+            )
     return remarks
 
 
@@ -618,14 +667,23 @@ def _is_time(name: str, values: FloatArray, known: bool) -> bool:
         return False
     if not known and words and re.fullmatch(COUNTER_PATTERN, words[-1]):
         return False
-    steps = np.diff(values)  # a column without a word that runs in even steps is a clock, too
+    steps = np.diff(values)
+    if named:  # stamps of coarse resolution repeat
+        return bool((steps >= 0).all() and steps.mean() > 0)
+    # a column without a word that runs in even steps is a clock, too, if it does not count samples
     even = not _kind(name, "") and np.ptp(steps) < EVEN_STEP_RATIO * steps.mean()
-    return bool((steps > 0).all() and (named or even))
+    return bool(even and (steps > 0).all() and not _counts(values))
+
+
+def _counts(values: FloatArray) -> bool:
+    """Return whether numbers count samples: 0, 1, 2, ..., from any whole number on."""
+    return bool((np.diff(values) == 1).all() and values[0] == np.round(values[0]))
 
 
 def _clock(name: str, values: FloatArray, known: bool) -> Column:
     """Return a clock with its unit: known to be s, in its name, or guessed from its rate."""
-    step = float(np.median(np.diff(values)))
+    steps = np.diff(values)
+    step = float(np.median(steps[steps > 0])) * float(np.mean(steps > 0))
     unit, stated = ("s", True) if known else _unit_in(name)
     if not unit or dimension_of(unit) != "time":
         unit = _time_unit(step)
@@ -673,6 +731,53 @@ def _with_units(columns: Sequence[Column], kind: str, motors: Sequence[Motor]) -
             unit = guesses[motor.unit]
             with_units.append(column._replace(kind=kind, unit=unit, guessed=True))
     return with_units
+
+
+def _with_velocity_units(
+    table: Table, columns: Mapping[str, Column], motors: Sequence[Motor], proposal: Proposal
+) -> dict[str, Column]:
+    """Return the velocity columns with guessed units in which they are derivatives of positions.
+
+    If there is no such unit it is unknown; without a clock the unit follows that of the position.
+    """
+    velocities = [columns[name] for name, _ in proposal.get("velocity", ())]
+    ratios = _velocity_ratios(table, columns, proposal)
+    guessed = {}
+    for kind, units in VELOCITY_UNITS.items():
+        members = [j for j, column in enumerate(velocities) if motors[j].unit == kind]
+        unknown = [j for j in members if velocities[j].guessed]
+        unit = common_velocity_unit([ratios[j] for j in unknown], units)
+        for j in unknown:
+            position = columns[proposal["position"][j][0]]
+            from_position = f"{position.unit}/s"
+            if unit is None and np.isnan(ratios[j]) and is_unit(from_position):
+                guessed[velocities[j].name] = velocities[j]._replace(unit=from_position)
+            else:
+                guessed[velocities[j].name] = velocities[j]._replace(unit=unit or UNKNOWN_UNIT)
+    return guessed
+
+
+def _velocity_ratios(
+    table: Table, columns: Mapping[str, Column], proposal: Proposal
+) -> list[float]:
+    """Return each velocity column over the derivative of its position in SI units, (a,).
+
+    NaN if the unit of the position or a clock is not known.
+    """
+    ratios = []
+    for (position, _), (velocity, _) in zip(
+        proposal.get("position", ()), proposal.get("velocity", ())
+    ):
+        unit = columns[position].unit
+        clock = columns[velocity].clock
+        same_clock = bool(clock) and clock == columns[position].clock
+        if not same_clock or unit == UNKNOWN_UNIT or not unit:
+            ratios.append(float("nan"))
+            continue
+        time = table.columns[clock] * conversion(columns[clock].unit)
+        q = table.columns[position] * conversion(unit)
+        ratios.append(velocity_ratio(time - time[0], q, table.columns[velocity]))
+    return ratios
 
 
 def _common_unit(pairs: Sequence[tuple[Column, Motor]], units: Sequence[str]) -> str:

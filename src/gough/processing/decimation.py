@@ -88,6 +88,29 @@ def _output_count(n_samples: int, n_taps: int, factor: int) -> int:
     return max(0, (n_samples - n_taps) // factor + 1)
 
 
+def masked_lowpass(
+    equations: NDArray[Any], mask: NDArray[Any], factor: int
+) -> tuple[FloatArray, BoolArray]:
+    """Return the mean of valid equations under the filter, (n, r, c), and which are valid, (n, r).
+
+    Invalid outputs are low-passed without the mask, to be shown.
+
+    Args:
+        equations: Columns of the regressor, efforts, (t, r, c).
+        mask: Valid equations, (t, r).
+        factor: One in so many samples is kept.
+    """
+    taps = decimation_taps(factor)
+    energy = float(taps @ taps)
+    valid = lowpass(mask, factor, taps**2) >= MIN_VALID_ENERGY * energy
+    weight = np.where(valid, lowpass(mask, factor), 1.0)
+    outputs = lowpass(equations * mask[:, :, None], factor) / weight[:, :, None]
+    partly = np.flatnonzero(~valid.all(axis=0))
+    unmasked = lowpass(equations[:, partly], factor)
+    outputs[:, partly] = np.where(valid[:, partly, None], outputs[:, partly], unmasked)
+    return outputs, valid
+
+
 class Decimator:
     """Decimates a stream of consecutive regressions in constant memory, exact across block borders.
 
@@ -128,7 +151,7 @@ class Decimator:
         if mask is None or mask.all():
             equations = self._lowpass(signals["equations"])
         else:
-            equations, labels["mask"] = self._masked_lowpass(signals["equations"], mask)
+            equations, labels["mask"] = masked_lowpass(signals["equations"], mask, self._factor)
         p = like.regressor.shape[2]
         replicates = None
         if like.replicates is not None:
@@ -151,21 +174,6 @@ class Decimator:
     @property
     def _energy(self) -> float:
         return float(self.taps @ self.taps)
-
-    def _masked_lowpass(
-        self, equations: NDArray[Any], mask: NDArray[Any]
-    ) -> tuple[FloatArray, BoolArray]:
-        """Return the mean of valid equations under the filter, (n, r, c), and which are valid.
-
-        Invalid outputs are low-passed without the mask, to be shown.
-        """
-        valid = self._lowpass_squared(mask) >= MIN_VALID_ENERGY * self._energy
-        weight = np.where(valid, self._lowpass(mask), 1.0)
-        outputs = self._lowpass(equations * mask[:, :, None]) / weight[:, :, None]
-        partly = np.flatnonzero(~valid.all(axis=0))
-        unmasked = self._lowpass(equations[:, partly])
-        outputs[:, partly] = np.where(valid[:, partly, None], outputs[:, partly], unmasked)
-        return outputs, valid
 
     def _covariance(self, covariance: FloatArray | None, signals: Signals) -> FloatArray | None:
         """Return the covariance of outputs, (r, r) or (n, r, r)."""

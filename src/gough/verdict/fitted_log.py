@@ -30,7 +30,7 @@ from gough.fitting.regression import Regression, concatenate
 from gough.logs.jumps import Jump
 from gough.mechanism.terms import JointState
 from gough.processing import ProcessedLog, Processing
-from gough.processing.decimation import decimation_taps, lowpass
+from gough.processing.decimation import decimation_taps, lowpass, masked_lowpass
 from gough.processing.filters import differentiate, lowpass_periodic
 from gough.processing.matching import PERIOD_RULE
 from gough.processing.regressions import without_absent_payloads
@@ -182,6 +182,8 @@ class FittedLog:
     # effort of each repetition minus their mean, (k, t, a)
     deviations: FloatArray | None = None
     decimation: int = 1  # of the regression
+    # equations of the samples of `motion` that decimation averages, (t, r); None for all
+    averaged_equations: BoolArray | None = None
     periodic: bool = False  # the samples are one averaged period
     period: float | None = None  # with which the motion repeats, periods not averaged [s]
     payload: str | None = None  # that the robot carries
@@ -334,9 +336,15 @@ class FittedLog:
         if self.decimation == 1:
             return columns[self.sample_numbers]
         half = len(decimation_taps(self.decimation)) // 2
+        mask = self.averaged_equations
         if self.periodic and half:  # windows reach around the ends
             columns = np.concatenate([columns[-half:], columns, columns[:half]])
-        columns = lowpass(columns, self.decimation)
+            if mask is not None:
+                mask = np.concatenate([mask[-half:], mask, mask[:half]])
+        if mask is None or mask.all():
+            columns = lowpass(columns, self.decimation)
+        else:
+            columns, _ = masked_lowpass(columns, mask, self.decimation)
         first = 0 if self.periodic else half
         middle = first + self.decimation * np.arange(len(columns))
         kept = np.isin(middle, self.sample_numbers)
@@ -550,6 +558,7 @@ class FittedLog:
             samples=None,
             deviations=None,
             decimation=1,
+            averaged_equations=None,
             lag=None,
         )
         same = thin.with_signals(thin.signals)
@@ -730,6 +739,7 @@ def evidence_of(
             samples=samples,
             deviations=deviations,
             decimation=log.decimation,
+            averaged_equations=log.valid if log.decimation > 1 else None,
             periodic=log.periodic,
             period=repeated_period(log),
             payload=log.payload,
