@@ -493,8 +493,8 @@ def _contradicted_velocities(
             factor = conversion(unit)
         if not np.isnan(ratio) and common_velocity_unit([ratio * factor], ["rad/s"]) is None:
             remarks[j] = (
-                f"BUT it is {ratio * factor:.4g} times the derivative of the position: check units, "
-                "signs and gear ratios of both, and the unit of time"
+                f"BUT it is {ratio * factor:.4g} times the derivative of the position: check "
+                "units, signs and gear ratios of both, and the unit of time"
             )
     return remarks
 
