@@ -17,6 +17,7 @@ from gough.app.studies.fleet_file import read_fleet_file
 from gough.app.studies.study_file import run_step
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
 from gough.engine import Model, base_parameters
+from gough.fleets.faults import error_of_prior
 from gough.fleets.fleet import Fleet, FleetSettings, fleet as look_at, negative_friction
 from gough.fleets.history import FleetLog
 from gough.virtual.fleet_logs import FleetFaults, VirtualFleet
@@ -88,6 +89,22 @@ def test_the_encoder_that_is_off_is_named(found: Fleet, motors: tuple[str, ...])
     size = re.search(rf"the position of {motors[0]} is off by (\S+) \+- (\S+) deg", text)
     assert size, text
     assert float(size[1]) == pytest.approx(np.degrees(OFF), abs=3 * float(size[2]))
+
+
+def test_a_robot_that_is_not_exactly_its_kind_makes_the_size_of_a_fault_uncertain() -> None:
+    """The closed form beside least squares with priors drawn at random."""
+    rng = np.random.default_rng(0)
+    equations = rng.standard_normal((40, 3))
+    effort = rng.standard_normal(40)
+    scatter = np.array([0.05, 0.2])  # of the first two unknowns; the last one has no prior
+    known = np.column_stack([np.diag(1 / scatter), np.zeros(2)])
+    data = np.column_stack([equations, effort])
+    prior = np.column_stack([known, np.zeros(2)])
+    stated = error_of_prior(data.T @ data + prior.T @ prior, prior.T @ prior)
+    draws = rng.standard_normal((2, 20_000))
+    targets = np.vstack([np.tile(effort[:, None], draws.shape[1]), draws])
+    solutions, *_ = np.linalg.lstsq(np.vstack([equations, known]), targets, rcond=None)
+    assert stated == pytest.approx(np.std(solutions[-1]), rel=0.03)
 
 
 def test_the_size_of_the_drift_is_right(

@@ -161,8 +161,10 @@ def find_fault_given_kind(evidence: Evidence, kind: Kind) -> list[FoundFault]:
         if without_fault is None:
             break
         step = _fit_given_kind(without_fault, kind, [(fault, best.place)], labels)[0]
-        std = step.std
-        size = size + step.size * (1 + size if fault.relative else 1.0)
+        # sizes of scales multiply: (1 + size) (1 + step) = 1 + size + step (1 + size)
+        factor = float(1 + size[0]) if fault.relative else 1.0
+        size = size + step.size * factor
+        std = step.std * factor
         if abs(step.size) <= REFINED_FRACTION * step.std:
             break
     text, advice = describe_size(_explanation(best, size, std, stage), evidence)
@@ -189,7 +191,7 @@ class KindFit(NamedTuple):
     fault: Fault
     place: str
     size: float
-    std: float  # standard error, from fits without single blocks
+    std: float  # standard error: fits without single blocks, and the scatter of robots of the kind
     squares: float  # fall of the squared error, in units of the noise
 
     @property
@@ -221,18 +223,37 @@ def _fit_given_kind(
     fits = []
     for k, (fault, place) in enumerate(faults):
         chosen = [*range(p), p + k, sums.n_columns]
-        size = float(solve_normal_equations(total[np.ix_(chosen, chosen)])[-1])
+        normal = total[np.ix_(chosen, chosen)]
+        size = float(solve_normal_equations(normal)[-1])
         sizes = solve_normal_equations(without[:, chosen][:, :, chosen])[:, -1:]
+        scatter = error_of_prior(normal, prior[np.ix_(chosen, chosen)])
         fits.append(
             KindFit(
                 fault=fault,
                 place=place,
                 size=size,
-                std=float(jackknife_error(sizes)[0]),
+                std=float(np.hypot(jackknife_error(sizes)[0], scatter)),
                 squares=before - _squared_error(total, chosen),
             )
         )
     return fits
+
+
+def error_of_prior(normal: FloatArray, prior: FloatArray) -> float:
+    """Return the standard error of the last unknown due to a robot that is not exactly its kind.
+
+    With H = X^T W X + P the estimate is H^-1 (X^T W y + P known), P^-1 the covariance of a
+    robot about `known`: an error of covariance H^-1 P H^-1, which no block of the logs shows.
+
+    Args:
+        normal: Gram matrix of [X y] with the equations of the prior, (k + 1, k + 1).
+        prior: Gram matrix of these equations alone, (k + 1, k + 1).
+    """
+    unit = np.array(normal)
+    unit[:-1, -1] = 0.0
+    unit[-2, -1] = 1.0
+    row = solve_normal_equations(unit)  # of H^-1
+    return float(np.sqrt(row @ prior[:-1, :-1] @ row))
 
 
 def _squared_error(total: FloatArray, chosen: Sequence[int]) -> float:
