@@ -168,7 +168,7 @@ def run_fleet_demo(folder: Path, seed: int) -> tuple[Fleet, list[dict[str, str]]
     text = text.replace("[generate]\n", f"[generate]\nseed = {seed}\n")
     folder.mkdir()
     (folder / "study.toml").write_text(text, encoding="utf-8")
-    *_, (_, _, fleet) = run_study(folder / "study.toml")
+    *_, (_, _, fleet) = run_study(folder / "study.toml", force=True)
     with open(folder / "truth.csv", encoding="utf-8", newline="") as stream:
         return fleet, list(csv.DictReader(stream))
 
