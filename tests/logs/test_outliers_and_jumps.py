@@ -8,6 +8,13 @@ import numpy as np
 import pytest
 
 from gough.logs.jumps import find_jumps
+from gough.logs.neighbours import (
+    finest_resolution,
+    least_usual_size,
+    local_resolution,
+    usual_size,
+    usual_size_at,
+)
 from gough.logs.outliers import find_outliers, without_outliers
 from gough.logs.recording import Recording
 
@@ -129,3 +136,38 @@ def test_outliers_are_those_that_a_comparison_of_all_samples_gives() -> None:
                 assert abs(values[sample] - line(time[sample])) > 0.1
     assert outlier[[40, 120, 200]].all()
     assert outlier.sum() <= 14
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+def test_the_fast_lower_bound_of_what_is_usual_is_one(skewed: bool) -> None:
+    rng = np.random.default_rng(6)
+    values = np.abs(rng.standard_normal(400))
+    if skewed:
+        values = values**8
+    usual = usual_size(values[:, None])[:, 0]
+    assert usual_size_at(values, np.arange(400)) == pytest.approx(usual, rel=0, abs=0)
+    bound = least_usual_size(values)
+    assert (bound <= usual).all()
+    assert (bound[40:-40] > 0).all()
+
+
+def test_the_finest_resolution_is_that_of_an_encoder(recording: Recording) -> None:
+    for column in recording.position.T:
+        finest = finest_resolution(column)
+        assert finest == pytest.approx(1e-5, rel=1e-9)
+        assert finest <= local_resolution(column[:, None]).min()
+    assert finest_resolution(np.full(60, 2.0)) == pytest.approx(2e-12)
+
+
+def test_even_and_uneven_clocks_give_the_same_outliers(recording: Recording) -> None:
+    rng = np.random.default_rng(12)
+    effort = np.array(recording.effort)
+    for first in rng.integers(10, 3980, 60):
+        effort[first : first + rng.integers(1, 4), rng.integers(3)] += rng.choice([-9.0, 9.0])
+    even = find_outliers(effort, TIME, 0.2)
+    nearly_even = TIME + 1e-9 * rng.standard_normal(len(TIME))
+    assert even.sum() > 60
+    assert (find_outliers(effort, nearly_even, 0.2) == even).all()
+    by_channel = find_outliers(effort, TIME, np.array([0.2, np.inf, 0.2]))
+    assert (by_channel[:, [0, 2]] == even[:, [0, 2]]).all()
+    assert not by_channel[:, 1].any()

@@ -225,11 +225,15 @@ class ClosedChain:
         kernel = self._closed(kind="step", by=by)
         active = np.arange(len(q))
         for _ in range(LOOP_NEWTON_ITERATIONS):
-            step, change, residual = kernel(q[active])
+            all_active = len(active) == len(q)
+            step, change, residual = kernel(q if all_active else q[active])
             change = change[:, 0]
             usable = np.isfinite(change) & (change < 2.0)  # longer steps leave the neighbourhood
             step[~usable] = 0.0
-            q[active] += step
+            if all_active:
+                q += step
+            else:
+                q[active] += step
             # Quadratic convergence: if the residual before the step was so small, the step has
             # reduced it to rounding.
             active = active[usable & ~(residual[:, 0] < 1e-9)]
@@ -360,16 +364,18 @@ class ClosedChain:
         samples = self._anchor_samples(positions, by)
         anchors = self._follow_anchors(start, positions, samples, by, time)
         t = np.arange(len(positions))
-        right = np.searchsorted(samples, t, side="left")
-        right = np.clip(right, min(1, len(samples) - 1), None)
-        left = np.maximum(right - 1, 0)
-        weight = (t - samples[left]) / np.maximum(samples[right] - samples[left], 1)
-        guess = anchors[left] * (1 - weight[:, None]) + anchors[right] * weight[:, None]
+        last = max(len(samples) - 2, 0)
+        left = np.clip(np.searchsorted(samples, t, side="left") - 1, 0, last)  # anchor before
+        way = np.diff(anchors, axis=0, append=anchors[-1:])  # to the next anchor
+        length = np.diff(samples, append=samples[-1] + 1)
+        weight = (t - samples[left]) / length[left]
+        guess = anchors[left]
+        guess += weight[:, None] * way[left]
         guess[:, self.loops.partitions[by].independent] = positions
         q, error = self.close_nearby(guess, by)
         # Between anchors a branch deviates by a few hundredths at most; other samples are followed
         # step by step. Most often the motion reverses between the anchors there.
-        span = self.scaled_change(anchors[right] - anchors[left])
+        span = self.scaled_change(way)[left]
         deviation = self.scaled_change(q - guess)
         doubtful = np.flatnonzero(~(error < LOOP_TOLERANCE) | (deviation > 0.25 * span + 0.02))
         if doubtful.size:

@@ -66,6 +66,8 @@ class _OpenBlock:
         """Replace the rows by triangular factors where that is shorter."""
         k, _, c = self.stacked.shape
         if k <= 2 * c:
+            if self.stacked.base is not None:  # do not keep all samples it is part of
+                self.stacked = self.stacked.copy()
             return
         factors = triangular_factor(self.stacked.transpose(1, 0, 2))
         self.stacked = factors.transpose(1, 0, 2)
@@ -94,22 +96,26 @@ class BlockBuilder:
         else:
             log = block.recording
         number = self._shortest_blocks(block, log)
+        borders = _borders(log, number)
+        first_of_each = [0, *borders]
         while True:
-            places = set(zip(log.tolist(), (number >> self.level).tolist())) | set(self.open)
+            numbers = number[first_of_each] >> self.level
+            places = set(zip(log[first_of_each].tolist(), numbers.tolist())) | set(self.open)
             if len(places) <= MAX_BLOCKS or _one_block_each(places):
                 break
             self.level += 1
             self._halve(merge_logs=False)
         valid = block.valid
         number = number >> self.level
-        borders = np.flatnonzero((np.diff(number) != 0) | (np.diff(log) != 0)) + 1
-        for samples in np.split(np.arange(len(block)), borders):
-            place = (int(log[samples[0]]), int(number[samples[0]]))
-            new = _OpenBlock(stacked[samples], len(samples), valid[samples].sum(axis=0))
+        borders = _borders(log, number)
+        for start, stop in zip([0, *borders], [*borders, len(block)]):
+            place = (int(log[start]), int(number[start]))
+            samples = slice(start, stop)
+            new = _OpenBlock(stacked[samples], stop - start, valid[samples].sum(axis=0))
             if self.joint:
                 mask = None if block.mask is None else block.mask[samples]
                 for rows, where in valid_row_sets(mask, new.stacked.shape[:2]):
-                    factor = JointFactor(0, rows, len(where), stacked[samples[where]])
+                    factor = JointFactor(0, rows, len(where), stacked[start + where])
                     new.add_joint(rows.tobytes(), factor)
             self._put(place, new)
 
@@ -190,6 +196,12 @@ class BlockBuilder:
             repeats=repeats,
             joint=tuple(joint) if self.joint else None,
         )
+
+
+def _borders(log: IntArray, number: IntArray) -> list[int]:
+    """Return the samples at which the log or the number of the block changes."""
+    changes = (np.diff(number) != 0) | (np.diff(log) != 0)
+    return (np.flatnonzero(changes) + 1).tolist()
 
 
 def _one_block_each(places: Collection[Place]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.ndimage import maximum_filter1d, median_filter, minimum_filter1d
 
-from gough.core.arrays import BoolArray, FloatArray
+from gough.core.arrays import BoolArray, FloatArray, IntArray
 
 NEIGHBOURS = 16  # samples on each side that tell what is usual
 ROUNDING_RATIO = 1e-12  # of the largest number of a channel: smaller changes are rounding
@@ -43,6 +43,49 @@ def usual_size(values: FloatArray, skip: int = 2) -> FloatArray:
     return np.maximum(median[before], median[after])
 
 
+def usual_size_at(values: FloatArray, samples: IntArray) -> FloatArray:
+    """Return `usual_size` of one column at some samples, (n,).
+
+    Args:
+        values: Magnitudes, (t,).
+        samples: Numbers of the samples, (n,).
+    """
+    half = NEIGHBOURS // 2
+    last = len(values) - 1
+    window = np.arange(-half, half + 1)
+    usual = np.zeros(len(samples))
+    for distance in (-half - 3, half + 3):
+        middle = np.clip(samples + distance, 0, last)
+        neighbours = values[np.clip(middle[:, None] + window, 0, last)]
+        usual = np.maximum(usual, np.partition(neighbours, half, axis=1)[:, half])
+    return usual
+
+
+def least_usual_size(values: FloatArray) -> FloatArray:
+    """Return a lower bound of `usual_size` of one column, fast to compute, (t,).
+
+    The median of 2 h + 1 samples is not below the smallest of one of them and of the larger
+    ones of h pairs: h of the samples at most are below that.
+
+    Args:
+        values: Magnitudes, (t,).
+    """
+    half = NEIGHBOURS // 2
+    n = len(values) - 2 * half
+    smallest = np.maximum(values[:-1], values[1:])  # of pairs
+    reach = 2  # samples of the pairs of which `smallest` is the smallest
+    while reach < 2 * half:
+        smallest = np.minimum(smallest[:-reach], smallest[reach:])
+        reach *= 2
+    smallest = np.minimum(smallest[:n], values[2 * half :])  # of the window that begins there
+    bound = np.zeros(len(values))
+    distance = half + 3  # from the middle of a window to the sample
+    bound[half + distance :] = smallest[: n + half - distance]
+    before = bound[: n - distance + half]
+    np.maximum(before, smallest[distance - half :], out=before)
+    return bound
+
+
 def local_resolution(values: FloatArray, repeated: BoolArray | None = None) -> FloatArray:
     """Return the smallest step that each column makes near each sample, (t, k).
 
@@ -71,3 +114,19 @@ def local_resolution(values: FloatArray, repeated: BoolArray | None = None) -> F
     smallest_move = minimum_filter1d(moved, width, axis=0, mode="nearest")
     coarse = keeps_nearby & np.isfinite(smallest_move)
     return np.where(coarse, np.maximum(smallest, smallest_move), smallest)
+
+
+def finest_resolution(values: FloatArray) -> float:
+    """Return a lower bound of `local_resolution` of one column at all samples.
+
+    Args:
+        values: Samples, (t,).
+    """
+    increments = np.diff(values)
+    change = np.abs(np.diff(increments))
+    rounding = ROUNDING_RATIO * float(max(values.max(), -values.min()))
+    smallest = float(change.min(initial=np.inf, where=change > rounding))
+    first = abs(float(increments[0]))
+    if first > rounding:
+        smallest = min(smallest, first)
+    return smallest if np.isfinite(smallest) else rounding

@@ -6,15 +6,20 @@ They are found in each channel by itself, before any model, and excluded for all
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
 from gough.logs.messages import log_notice
-from gough.logs.neighbours import local_resolution, usual_size
-from gough.logs.recording import Recording
+from gough.logs.neighbours import (
+    finest_resolution,
+    least_usual_size,
+    local_resolution,
+    usual_size_at,
+)
+from gough.logs.recording import Channels, Recording
 
 MAX_OUTLIER_RUN = 3  # samples in a row
 # Times the usual distance of a sample from its neighbours' lines; of Gaussian noise none in 1e12.
@@ -26,9 +31,15 @@ MATERIAL_EFFORT = 0.2
 OUTLIER_PASSES = 3
 MIN_OUTLIER_SAMPLES = 50  # of a log, below which none is sought
 MAX_OUTLIER_FRACTION = 0.1  # of a channel; more of them are its nature
+LINE_BEFORE = (-2, -1)  # samples that the line before a sample passes
+LINE_AFTER = (1, 2)  # and the line after it
+CLOCK_ROUNDINGS = 4.0  # by which the steps of an even clock differ
+SCREEN_MARGIN = 0.999  # for rounding, of what is computed in two ways
 
 
-def find_outliers(values: FloatArray, time: FloatArray, material: float = 0.0) -> BoolArray:
+def find_outliers(
+    values: FloatArray, time: FloatArray, material: float | FloatArray = 0.0
+) -> BoolArray:
     """Tell which samples of some channels are outliers, (t, k).
 
     Up to `MAX_OUTLIER_RUN` samples in a row are compared with the line through the two samples
@@ -39,96 +50,148 @@ def find_outliers(values: FloatArray, time: FloatArray, material: float = 0.0) -
     Args:
         values: Samples by channel, (t, k).
         time: Their instants, (t,). [s]
-        material: Standard deviations of the channel that outliers are off, at least.
+        material: Standard deviations of a channel that outliers are off, at least; (k,) if not
+            of all channels.
     """
     outlier = np.zeros(values.shape, bool)
     if len(values) < MIN_OUTLIER_SAMPLES:
         return outlier
-    least = np.maximum(
-        OUTLIER_RESOLUTIONS * local_resolution(values), material * values.std(axis=0)
-    )
-    repaired = values
-    for _ in range(OUTLIER_PASSES):  # a large one may hide others nearby
-        more = _candidates(repaired, time, least) & ~outlier
-        if not more.any():
-            break
-        outlier |= more
-        repaired = interpolate_marked(values, time, outlier)
+    screen = _Screen(time)
+    deviations = material * values.std(axis=0)
+    for j, column in enumerate(values.T):
+        recorded = np.ascontiguousarray(column)
+        least = max(float(deviations[j]), OUTLIER_RESOLUTIONS * finest_resolution(recorded))
+        repaired = recorded
+        for _ in range(OUTLIER_PASSES):  # a large one may hide others nearby
+            more = _candidates(repaired, time, screen, least, recorded)
+            more &= ~outlier[:, j]
+            if not more.any():
+                break
+            outlier[:, j] |= more
+            repaired = _interpolate_marked(recorded, time, outlier[:, j])
     outlier[:, outlier.mean(axis=0) > MAX_OUTLIER_FRACTION] = False
     return outlier
 
 
-def _candidates(values: FloatArray, time: FloatArray, least: FloatArray) -> BoolArray:
-    """Tell which samples are far off what is around them, `least` or more, (t, k).
+def _candidates(
+    values: FloatArray, time: FloatArray, screen: _Screen, least: float, recorded: FloatArray
+) -> BoolArray:
+    """Tell which samples of a channel are far off what is around them, (t,).
 
-    Few samples are far off the line through the two before them. Only these, and the samples
-    beside them, are compared with the other line and the cubic.
+    Args:
+        values: Samples, (t,).
+        least: That an outlier is off, at least.
+        recorded: Samples as recorded, whose resolution matters, (t,).
     """
-    marked = np.zeros(values.shape, bool)
-    off_line = np.abs(_off_line_before(values, time))
-    columns = np.flatnonzero((off_line > least).any(axis=0))
-    if columns.size == 0:
+    marked = np.zeros(len(values), bool)
+    runs = screen.far_runs(values, least)
+    if not any(len(suspects.first) for suspects in runs):
         return marked
-    channels = np.ascontiguousarray(values[:, columns])
-    threshold = np.maximum(
-        OUTLIER_RATIO * usual_size(_off_cubic(channels, time)), least[:, columns]
-    )
-    far_off_line = off_line[:, columns] > threshold
-    far_first, far_column = np.nonzero(far_off_line)
-    for length in range(1, MAX_OUTLIER_RUN + 1):
-        inside = (far_first >= 2) & (far_first + length + 1 < len(values))
-        first = far_first[inside]
-        column = far_column[inside]
-        around = first + np.array([[-2], [-1], [length], [length + 1]])
-        off_cubic = np.abs(_off_polynomial(channels, time, around, first, column))
-        far = off_cubic > threshold[first, column]
+    resolution = local_resolution(recorded[:, None])[:, 0]
+    lowest = np.maximum(OUTLIER_RESOLUTIONS * resolution, least)
+    for length, suspects in enumerate(runs, start=1):
+        threshold = np.maximum(OUTLIER_RATIO * suspects.usual, lowest[suspects.first])
+        far = suspects.distance > SCREEN_MARGIN * threshold
+        if not far.any():
+            continue
+        first = suspects.first[far]
+        distance = _run_distance(values, time, first, length)
+        far = distance > threshold[far]
         first = first[far]
-        column = column[far]
-        distance = _run_distance(channels, time, first, column, length)
-        far = distance > threshold[first, column]
-        first = first[far]
-        column = column[far]
-        before = _run_distance(channels, time, first - 1, column, length)
-        after = _run_distance(channels, time, first + 1, column, length)
+        before = _run_distance(values, time, first - 1, length)
+        after = _run_distance(values, time, first + 1, length)
         largest = (distance[far] >= before) & (distance[far] > after)
         for k in range(length):
-            marked[first[largest] + k, columns[column[largest]]] = True
+            marked[first[largest] + k] = True
     return marked
 
 
-def interpolate_marked(values: FloatArray, time: FloatArray, marked: BoolArray) -> FloatArray:
-    """Return channels with marked samples on the line between those beside them, (t, k)."""
+class _Suspects(NamedTuple):
+    """Runs of samples that may be outliers."""
+
+    first: IntArray  # first sample of each run, (n,)
+    distance: FloatArray  # of its ends from both lines, and of its first sample from the cubic
+    usual: FloatArray  # usual distance of samples nearby from their cubics, (n,)
+
+
+class _Screen:
+    """Finds the few runs of samples of a log that may be outliers, on the log's clock.
+
+    All samples are compared with both lines and the cubic by a lower bound of what is usual
+    nearby. What is usual is computed only where they are further off than that.
+    """
+
+    def __init__(self, time: FloatArray) -> None:
+        step = np.diff(time)
+        rounding = CLOCK_ROUNDINGS * np.finfo(float).eps * float(np.abs(time).max())
+        clock = None if float(np.ptp(step)) <= rounding else time
+        self._line_before = _PolynomialDistance(clock, LINE_BEFORE)
+        self._line_after = _PolynomialDistance(clock, LINE_AFTER)
+        self._cubics = []
+        for length in range(1, MAX_OUTLIER_RUN + 1):
+            cubic = _PolynomialDistance(clock, (*LINE_BEFORE, length, length + 1))
+            self._cubics.append(cubic)
+
+    def far_runs(self, values: FloatArray, least: float) -> list[_Suspects]:
+        """Return the runs of 1, 2, ... samples that may be outliers.
+
+        Args:
+            values: Samples of a channel, (t,).
+            least: That an outlier is off, at least.
+        """
+        line_before = self._line_before(values)  # of sample 2 on
+        line_after = self._line_after(values)  # of sample 0 on
+        off_cubic = np.zeros(len(values))
+        off_cubic[2:-2] = self._cubics[0](values)
+        bound = OUTLIER_RATIO * SCREEN_MARGIN * least_usual_size(off_cubic)
+        np.maximum(bound, least * SCREEN_MARGIN, out=bound)
+        runs = []
+        for length, cubic in enumerate(self._cubics, start=1):
+            nearest = off_cubic[2:-2].copy() if length == 1 else cubic(values)  # of sample 2 on
+            np.minimum(nearest, line_before[: len(nearest)], out=nearest)
+            np.minimum(nearest, line_after[length + 1 :], out=nearest)
+            first = np.flatnonzero(nearest > bound[2 : 2 + len(nearest)]) + 2
+            usual = usual_size_at(off_cubic, first)
+            distance = nearest[first - 2]
+            far = distance > OUTLIER_RATIO * SCREEN_MARGIN * usual
+            runs.append(_Suspects(first[far], distance[far], usual[far]))
+        return runs
+
+
+class _PolynomialDistance:
+    """Distance of each sample from the polynomial through others at given places beside it.
+
+    Without a clock, samples are evenly spaced, and the same weights hold for all of them.
+    """
+
+    def __init__(self, time: FloatArray | None, places: tuple[int, ...]) -> None:
+        self._places = places
+        self._before = max(0, -places[0])
+        self._after = max(0, places[-1])
+        if time is None:
+            time = np.arange(self._before + self._after + 1.0)
+        sample = np.arange(self._before, len(time) - self._after)
+        around = sample + np.array(places)[:, None]
+        self._weights = _lagrange_weights(time, around, sample)
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Return the distances of all samples whose places lie inside of the log, (n,)."""
+        n = len(values) - self._before - self._after
+        distance = values[self._before : self._before + n].copy()
+        for place, weight in zip(self._places, self._weights):
+            first = self._before + place
+            distance -= weight * values[first : first + n]
+        return np.abs(distance, out=distance)
+
+
+def _interpolate_marked(values: FloatArray, time: FloatArray, marked: BoolArray) -> FloatArray:
+    """Return a channel with marked samples on the line between those beside them, (t,)."""
     repaired = values.copy()
-    for j in np.flatnonzero(marked.any(axis=0)):
-        mask = marked[:, j]
-        repaired[mask, j] = np.interp(time[mask], time[~mask], values[~mask, j])
+    repaired[marked] = np.interp(time[marked], time[~marked], values[~marked])
     return repaired
 
 
-def _off_line_before(values: FloatArray, time: FloatArray) -> FloatArray:
-    """Return the distance of each sample from the line through the two before it, (t, k)."""
-    step = np.diff(time)
-    ratio = step[1:] / step[:-1]
-    increment = np.diff(values, axis=0)
-    off = np.zeros(values.shape)
-    off[2:] = increment[1:] - ratio[:, None] * increment[:-1]
-    return off
-
-
-def _off_cubic(values: FloatArray, time: FloatArray) -> FloatArray:
-    """Return the distance of each sample from the cubic through two on both sides, (t, k)."""
-    sample = np.arange(2, len(values) - 2)
-    around = sample + np.array([[-2], [-1], [1], [2]])
-    off = np.zeros(values.shape)
-    off[2:-2] = values[2:-2]
-    for weight, place in zip(_lagrange_weights(time, around, sample), (0, 1, 3, 4)):
-        off[2:-2] -= weight[:, None] * values[place : place + len(sample)]
-    return off
-
-
-def _run_distance(
-    values: FloatArray, time: FloatArray, first: IntArray, column: IntArray, length: int
-) -> FloatArray:
+def _run_distance(values: FloatArray, time: FloatArray, first: IntArray, length: int) -> FloatArray:
     """Return how far some runs of samples are off what is around them, (n,).
 
     The smallest distance of the samples of a run from the line before it, the line after it and
@@ -136,7 +199,6 @@ def _run_distance(
 
     Args:
         first: First sample of each run, (n,).
-        column: Its column, (n,).
         length: Samples of a run.
     """
     inside = (first >= 2) & (first + length + 1 < len(values))
@@ -148,7 +210,7 @@ def _run_distance(
     for k in range(length):
         sample = begin + k
         for points in (before, after, before + after):
-            off = _off_polynomial(values, time, np.array(points), sample, column)
+            off = _off_polynomial(values, time, np.array(points), sample)
             smallest = np.minimum(smallest, np.abs(off))
             signs += np.sign(off)
     one_side = np.abs(signs) == 3 * length
@@ -156,17 +218,16 @@ def _run_distance(
 
 
 def _off_polynomial(
-    values: FloatArray, time: FloatArray, around: IntArray, sample: IntArray, column: IntArray
+    values: FloatArray, time: FloatArray, around: IntArray, sample: IntArray
 ) -> FloatArray:
-    """Return the distance of samples from the polynomials through others of their columns, (n,).
+    """Return the distance of samples from the polynomials through others, (n,).
 
     Args:
         around: Samples that the polynomials pass, (p, n).
         sample: Those whose distance is returned, (n,).
-        column: Of each of them, (n,).
     """
     weights = _lagrange_weights(time, around, sample)
-    return np.asarray(values[sample, column] - (weights * values[around, column]).sum(axis=0))
+    return np.asarray(values[sample] - (weights * values[around]).sum(axis=0))
 
 
 def _lagrange_weights(time: FloatArray, around: IntArray, sample: IntArray) -> FloatArray:
@@ -192,27 +253,39 @@ def without_outliers(recording: Recording) -> Recording:
     Their samples count as not measured, for all models. Notices of the returned recording
     state what was found.
     """
-    bad = np.zeros(len(recording), bool)
-    repaired: dict[str, Any] = {}
-    notices = []
+    groups = []
     for kind, channels in recording.groups():
-        if kind not in ("position", "effort", "current"):
-            continue
-        material = 0.0 if kind == "position" else MATERIAL_EFFORT
-        outlier = find_outliers(channels.values, recording.time, material)
-        if not outlier.any():
-            continue
-        repaired[kind] = interpolate_marked(channels.values, recording.time, outlier)
-        shift = np.abs(channels.values - repaired[kind]).max(axis=0)
-        for j in np.flatnonzero(outlier.any(axis=0)):
-            channel = f"{channels.names[j]}.{kind}"
-            notices.append(_notice(recording, channel, outlier[:, j], float(shift[j])))
-        bad |= outlier.any(axis=1)
-    if not repaired:
+        if kind in ("position", "effort", "current"):
+            groups.append((kind, channels))
+    outlier = find_outliers(
+        np.concatenate([channels.values for _, channels in groups], axis=1),
+        recording.time,
+        np.concatenate([_material(kind, channels) for kind, channels in groups]),
+    )
+    if not outlier.any():
         return recording
-    measured = ~bad if recording.measured is None else recording.measured & ~bad
-    notices = [*recording.notices, *notices]
+    repaired: dict[str, Any] = {}
+    notices = list(recording.notices)
+    first = 0  # column of the first channel of a kind
+    for kind, channels in groups:
+        values = channels.values.copy()
+        for j, name in enumerate(channels.names):
+            marked = outlier[:, first + j]
+            if marked.any():
+                values[:, j] = _interpolate_marked(values[:, j], recording.time, marked)
+                shift = float(np.abs(values[:, j] - channels.values[:, j]).max())
+                notices.append(_notice(recording, f"{name}.{kind}", marked, shift))
+                repaired[kind] = values
+        first += len(channels.names)
+    measured = ~outlier.any(axis=1)
+    if recording.measured is not None:
+        measured &= recording.measured
     return replace(recording, **repaired, measured=measured, notices=tuple(notices))
+
+
+def _material(kind: str, channels: Channels) -> FloatArray:
+    """Return how many standard deviations outliers of some channels are off, at least, (k,)."""
+    return np.full(len(channels.names), 0.0 if kind == "position" else MATERIAL_EFFORT)
 
 
 def _notice(recording: Recording, channel: str, outlier: BoolArray, shift: float) -> Notice:

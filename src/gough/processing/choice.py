@@ -643,11 +643,13 @@ def _masks_of_windows(
     logs: Sequence[ProcessedLog], settings: Processing, widths: Sequence[float]
 ) -> list[list[BoolArray]]:
     """Return valid equations of each log for windows, until one excludes too much of a row."""
-    none = [log.valid_at(replace(settings, window=0.0)) for log in logs]
+    without_window = replace(settings, window=0.0)
+    none = [log.valid_at(without_window) for log in logs]
     fraction_without = np.concatenate(none).mean(axis=0)
     masks = []
     for width in widths:
-        valid = [log.valid_at(replace(settings, window=width)) for log in logs]
+        with_window = replace(settings, window=width)
+        valid = [log.valid_at(with_window) for log in logs]
         fraction = np.concatenate(valid).mean(axis=0)
         if (fraction < MIN_VALID_FRACTION * fraction_without).any():
             break

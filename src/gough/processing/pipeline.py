@@ -155,6 +155,9 @@ def log_statistics(
                 if group is not None:
                     group = first_group + group
                     next_group = max(next_group, int(group.max()) + 1)
-                yield replace(block, group=group, recording=np.full(len(block), k))
+                if k == 0:  # samples without a label are those of the first log
+                    yield block
+                else:
+                    yield replace(block, group=group, recording=np.full(len(block), k))
 
     return block_statistics(blocks(), joint=joint)
