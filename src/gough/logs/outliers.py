@@ -277,7 +277,7 @@ def without_outliers(recording: Recording) -> Recording:
                 notices.append(_notice(recording, f"{name}.{kind}", marked, shift))
                 repaired[kind] = values
         first += len(channels.names)
-    measured = ~outlier.any(axis=1)
+    measured = np.asarray(~outlier.any(axis=1))
     if recording.measured is not None:
         measured &= recording.measured
     return replace(recording, **repaired, measured=measured, notices=tuple(notices))
