@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -175,53 +176,35 @@ def gain_problem(
         raise InvalidInput(
             "give currents and effort map together, for robots whose rows are not motors"
         )
-    names = tuple(unloaded.rows if motors is None else motors)
-    unknown = tuple(name for name in payload if name not in known)
     n_rows = len(unloaded.rows)
+    row_units = tuple(effort_units)
     if isinstance(effort_units, str):
         row_units = (effort_units,) * n_rows
-    else:
-        row_units = tuple(effort_units)
-    if motor_units is None or not len(motor_units):
+    names = tuple(unloaded.rows if motors is None else motors)
+    if not motor_units:
         missing = len(names) - len(row_units)
         motor_units = (*row_units, *(row_units[-1:] * missing))
     current_units = unloaded.row_units
     if currents is not None:
         current_units = (unloaded.row_units[0],) * len(names)
     gain_units = map(gain_unit, motor_units, current_units)
-    gains = map(Parameter.gain, names)
-    columns = (*unloaded.parameters, *gains, *unknown)
-    column_units = (*unloaded.units, *gain_units, *loaded.select(unknown).units)
+    unknown = tuple(name for name in payload if name not in known)
+    columns = _GainColumns(
+        base=unloaded.parameters,
+        motors=names,
+        unknown=unknown,
+        units=(*unloaded.units, *gain_units, *loaded.select(unknown).units),
+        row_units=row_units,
+    )
     equations = []
     maps = []
-    for i, regression in enumerate((unloaded, loaded)):
-        t = len(regression)
+    for i, (regression, carried) in enumerate(((unloaded, {}), (loaded, known))):
         current = regression.effort
-        closure_map = np.broadcast_to(np.eye(n_rows), (t, n_rows, n_rows))
+        closure_map = np.broadcast_to(np.eye(n_rows), (len(regression), n_rows, n_rows))
         if currents is not None and effort_map is not None:
             current = np.asarray(currents[i], dtype=float)
             closure_map = np.asarray(effort_map[i], dtype=float)
-        check_shape(current, (t, len(names)), "currents")
-        check_shape(closure_map, (t, n_rows, len(names)), "effort map")
-        unknown_columns = np.zeros((t, n_rows, len(unknown)))
-        effort = np.zeros((t, n_rows))
-        if regression is loaded:
-            unknown_columns = loaded.select(unknown).regressor
-            effort = loaded.select(tuple(known)).regressor @ np.array(list(known.values()))
-        base_columns = regression.select(unloaded.parameters).regressor
-        gain_columns = closure_map * current[:, None, :]
-        equations.append(
-            replace(
-                regression,
-                effort=effort,
-                row_units=row_units,
-                covariance=None,
-                replicates=None,
-                regressor=np.concatenate([-base_columns, gain_columns, -unknown_columns], axis=2),
-                parameters=columns,
-                units=column_units,
-            )
-        )
+        equations.append(columns.equations(regression, carried, current, closure_map))
         maps.append(closure_map)
     if not equations[1].effort.any():
         raise InvalidInput(
@@ -233,6 +216,52 @@ def gain_problem(
         motors=names,
         effort_map=None if effort_map is None else np.concatenate(maps),
     )
+
+
+class _GainColumns(NamedTuple):
+    """Columns of the equations of gains: base parameters, gains, unknown payload parameters."""
+
+    base: tuple[Parameter, ...]
+    motors: tuple[str, ...]
+    unknown: tuple[Parameter, ...]  # payload parameters that are estimated
+    units: tuple[str, ...]  # of all columns
+    row_units: tuple[str, ...]  # of the efforts
+
+    def equations(
+        self,
+        regression: Regression,
+        known: Mapping[str, float],
+        current: FloatArray,
+        closure_map: FloatArray,
+    ) -> Regression:
+        """Return the equations of one recording; its known payload is the effort.
+
+        Args:
+            regression: Of the recording.
+            known: Measured payload parameters; none if it was recorded without payload.
+            current: Of the motors, (t, a).
+            closure_map: From efforts of the motors to those of the rows, (t, r, a).
+        """
+        t, n_rows = regression.effort.shape
+        check_shape(current, (t, len(self.motors)), "currents")
+        check_shape(closure_map, (t, n_rows, len(self.motors)), "effort map")
+        unknown_columns = np.zeros((t, n_rows, len(self.unknown)))
+        effort = np.zeros((t, n_rows))
+        if known:
+            unknown_columns = regression.select(self.unknown).regressor
+            effort = regression.select(tuple(known)).regressor @ np.array(list(known.values()))
+        base_columns = regression.select(self.base).regressor
+        gain_columns = closure_map * current[:, None, :]
+        return replace(
+            regression,
+            effort=effort,
+            row_units=self.row_units,
+            covariance=None,
+            replicates=None,
+            regressor=np.concatenate([-base_columns, gain_columns, -unknown_columns], axis=2),
+            parameters=(*self.base, *map(Parameter.gain, self.motors), *self.unknown),
+            units=self.units,
+        )
 
 
 def _check_same_robot(unloaded: Regression, loaded: Regression) -> None:

@@ -157,12 +157,7 @@ def estimate_covariance(
         freedom: Degrees of freedom under white noise, (q,) or one number.
         white: Covariance under white noise, (q, q); L L^T by default.
     """
-    if mode not in UNCERTAINTY_MODES:
-        choices = ", ".join(UNCERTAINTY_MODES[:-1])
-        raise InvalidInput(
-            f"uncertainty '{mode}' is not known; choose {choices} or {UNCERTAINTY_MODES[-1]}",
-            mode=mode,
-        )
+    _check_mode(mode)
     if white is None:
         white = influence.root @ influence.root.T
     white_noise = EstimateCovariance(
@@ -194,16 +189,9 @@ def estimate_covariance(
         evaluated.append(widened)
         if mode == kind:
             chosen = widened
-        elif probability < SURPLUS_PROBABILITY:
-            chosen = widened
-            notices = (*notices, *widened.notices)
-        elif kind == "logs" and (widening := _widening(widened, chosen)) > 1:
-            chosen = replace(chosen, covariance=widened.covariance)
-            text = (
-                f"estimates without single logs of {widened.count} differ no more than chance "
-                f"explains; standard errors are widened by {widening:.3g} for it"
-            )
-            notices = (*notices, _standard_errors(text))
+            continue
+        chosen, added_notices = _widened_by(chosen, widened, kind, probability)
+        notices = (*notices, *added_notices)
     if mode == "auto" and len(np.unique(influence.statistics.recording)) == 1:
         text = "whether the estimates repeat in another log was not tested: there is one log"
         notices = (*notices, _standard_errors(text))
@@ -213,6 +201,38 @@ def estimate_covariance(
         notices = (*notices, _standard_errors(text))
     sources = tuple(component.source for component in evaluated)
     return replace(chosen, notices=notices, sources=sources)
+
+
+def _check_mode(mode: str) -> None:
+    """Raise unless a source of uncertainty is known."""
+    if mode not in UNCERTAINTY_MODES:
+        choices = ", ".join(UNCERTAINTY_MODES[:-1])
+        raise InvalidInput(
+            f"uncertainty '{mode}' is not known; choose {choices} or {UNCERTAINTY_MODES[-1]}",
+            mode=mode,
+        )
+
+
+def _widened_by(
+    chosen: EstimateCovariance, widened: EstimateCovariance, kind: str, probability: float
+) -> tuple[EstimateCovariance, tuple[Notice, ...]]:
+    """Return the covariance after a jackknife, and notices on it.
+
+    Args:
+        chosen: Covariance before.
+        widened: Covariance with the surplus of the jackknife.
+        kind: What was left out, 'blocks' or 'logs'.
+        probability: That noise alone scatters as much.
+    """
+    if probability < SURPLUS_PROBABILITY:
+        return widened, widened.notices
+    if kind == "logs" and (widening := _widening(widened, chosen)) > 1:
+        text = (
+            f"estimates without single logs of {widened.count} differ no more than chance "
+            f"explains; standard errors are widened by {widening:.3g} for it"
+        )
+        return replace(chosen, covariance=widened.covariance), (_standard_errors(text),)
+    return chosen, ()
 
 
 def _widening(widened: EstimateCovariance, noise: EstimateCovariance) -> float:

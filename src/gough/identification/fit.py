@@ -125,8 +125,7 @@ def fit_logs(
     logs = read_logs(model, settings, recordings, loaded, held_out)
     gains = known_gains(model, settings.gains)
     estimators = select_estimators(settings.estimator, gains, with_currents=logs.with_currents)
-    if settings.fixed or settings.tied or settings.bounds:
-        _check_constrainable(estimators, whole)
+    _check_constrainable(settings, estimators, whole)
 
     prepared = _prepare(model, logs, settings, estimators, whole)
     problem = whole or prepared.problem
@@ -144,14 +143,7 @@ def fit_logs(
     constants = _fit_with_constants(prepared, experiment, problem, estimators, run)
     report(0.6)
 
-    run.run(
-        estimators,
-        {
-            PeriodicProblem: lambda: _period_problem(experiment, problem, whole, settings),
-            BodyProblem: lambda: _body_problem(experiment, problem, run, settings),
-            SimulationProblem: lambda: _simulation_problem(experiment),
-        },
-    )
+    _run_with_robot(run, estimators, experiment, problem, whole, settings)
     report(0.8)
     structures = _compare_structures(experiment, held_out_logs, estimators, settings)
     report(0.9)
@@ -207,8 +199,12 @@ def _prepare(
         ) from None
 
 
-def _check_constrainable(estimators: Mapping[str, Any], whole: BlockStatistics | None) -> None:
-    """Raise unless parameters can be fixed, tied and bounded by name: one linear fit of logs."""
+def _check_constrainable(
+    settings: IdentifySettings, estimators: Mapping[str, Any], whole: BlockStatistics | None
+) -> None:
+    """Raise if parameters are fixed, tied or bounded by name, but not in one linear fit of logs."""
+    if not (settings.fixed or settings.tied or settings.bounds):
+        return
     linear = all(needed_problem(one) is LinearProblem for one in estimators.values())
     if len(estimators) != 1 or not linear or whole is not None:
         raise InvalidInput(
@@ -290,6 +286,25 @@ def _fit_with_constants(
     )
     run.estimates.update(estimates)
     return constants
+
+
+def _run_with_robot(
+    run: EstimatorRun,
+    estimators: Mapping[str, Any],
+    experiment: Experiment,
+    problem: Problem,
+    whole: BlockStatistics | None,
+    settings: IdentifySettings,
+) -> None:
+    """Run the estimators that need more of the robot than its regression."""
+    run.run(
+        estimators,
+        {
+            PeriodicProblem: lambda: _period_problem(experiment, problem, whole, settings),
+            BodyProblem: lambda: _body_problem(experiment, problem, run, settings),
+            SimulationProblem: lambda: _simulation_problem(experiment),
+        },
+    )
 
 
 def _period_problem(
@@ -438,15 +453,9 @@ def _validate(
         validation = validate_on(held_out, same_filter, experiment.processing)
         fits += fits_of(held_out, estimate.predict, held_out=True)
         experiments.append(held_out)
-    quality = _data_quality(experiments)
-    notices = [
-        *estimate.notices,
-        *estimate.parameter_notices,
-        *validation.notices,
-    ]
-    fingerprints = []
+    quality, digests = _data_quality(experiments)
+    notices = [*estimate.notices, *estimate.parameter_notices, *validation.notices]
     for each in experiments:
-        fingerprints += [log.fingerprint for log in each.recordings]
         for log in each.processed:
             notices += of_log(log.notices, log.source)
     identification = Identification(
@@ -468,7 +477,7 @@ def _validate(
         relative_all=_error_by_row(estimate, experiment),
         fits=fits,
         quality=quality,
-        digests=dict(zip(quality, fingerprints)),
+        digests=digests,
         notices=tuple(notices),
         settings=settings.to_dict(),
         choice=experiment.choice,
@@ -520,14 +529,16 @@ def _error_by_row(estimate: Estimate, experiment: Experiment) -> dict[str, float
 
 def _data_quality(
     experiments: Sequence[Experiment],
-) -> dict[str, dict[str, float]]:
-    """Return figures of the logs by name, as recorded and as processed."""
+) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
+    """Return figures of the logs, as recorded and as processed, and fingerprints, by name."""
     model = experiments[0].model
     window = experiments[0].processing.window or 0.0
     quality: dict[str, dict[str, float]] = {}
+    digests: dict[str, str] = {}
     for experiment in experiments:
         for log in experiment.processed:
-            figures = {"rate [Hz]": log.whole_log.recorded.rate, **log.quality}
+            recorded = log.whole_log.recorded
+            figures = {"rate [Hz]": recorded.rate, **log.quality}
             figures["cut-off [Hz]"] = log.cutoff or 0.0
             figures["decimation"] = float(log.decimation)
             figures["periods"] = float(log.periods)
@@ -535,8 +546,10 @@ def _data_quality(
             figures["samples"] = float(len(log))
             for row, fraction in zip(model.rows, log.valid.mean(axis=0)):
                 figures[f"share of {row} that counts"] = float(fraction)
-            quality[_unused_name(log.source, quality)] = figures
-    return quality
+            name = _unused_name(log.source, quality)
+            quality[name] = figures
+            digests[name] = recorded.fingerprint
+    return quality, digests
 
 
 def _unused_name(name: str, names: Mapping[str, Any]) -> str:

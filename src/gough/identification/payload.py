@@ -48,13 +48,13 @@ from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.fitting.regression import Regression
 from gough.identification.experiment import match_logs
 from gough.identification.load_friction import refuse_load_friction
-from gough.identification.load_problem import load_problem, unloaded_robot
+from gough.identification.load_problem import Unloaded, load_problem, unloaded_robot
 from gough.identification.result import Identification
 from gough.identification.stated_values import contradiction
 from gough.logs.carrying import divide_by_signal
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
-from gough.processing import Processing, choose_processing, raised_cutoff
+from gough.processing import MatchedLog, Processing, choose_processing, raised_cutoff
 
 # A parameter is observed if its standard error is below this fraction of the largest it can be.
 OBSERVED_LOAD_FRACTION = 0.5
@@ -326,14 +326,13 @@ def payload(
     if not recordings:
         raise InvalidInput("there is no recording to find a load in")
     processing = chosen.processing
+    cutoff_given = processing.cutoff is not None
     if result is not None:
-        if result.robot != model.mechanism.name:
-            raise InvalidInput(
-                f"the result is a model of '{result.robot}', not of '{model.mechanism.name}'"
-            )
+        _check_robot(result, model)
         model = result.fitted(model)
         processing = result.processing_with(processing)
         gains = gains or result.gains
+        cutoff_given = cutoff_given or result.settings.get("cutoff") is not None
     if values is not None:
         values = np.asarray(values, dtype=float)
     with portion(0.0, 0.1):
@@ -341,18 +340,8 @@ def payload(
     if not processing.complete:
         processing = choose_processing(model, logs, None, processing, gains=gains).processing
     unloaded = unloaded_robot(model, result, values)
-    cutoff_given = chosen.processing.cutoff is not None
-    if result is not None and not cutoff_given and result.settings.get("cutoff") is None:
-        names = column_names(unloaded.base)
-        processing = raised_cutoff(
-            model,
-            logs,
-            (*names, *LOAD_PARAMETERS),
-            processing,
-            dict(zip(names, unloaded.values.tolist())),
-            free=LOAD_PARAMETERS,
-            gains=gains,
-        )
+    if result is not None and not cutoff_given:
+        processing = _cutoff_with_load(model, logs, processing, unloaded, gains)
     report(0.2)
     problem = load_problem(model, logs, processing, unloaded, gains)
     report(0.6)
@@ -363,11 +352,7 @@ def payload(
     exact = result is None or values is not None
     notices = [*_notices(loads[-1], exact=exact)]
     if chosen.mass is not None and not load_changes:
-        free = _Unknowns.of(model, problem.regression, replace(chosen, mass=None))
-        load = free.load(problem, *free.fit(problem))
-        notice = contradiction(load.estimate, LOAD_PARAMETERS[0], chosen.mass)
-        if load.observed[0] and notice is not None:
-            notices.append(notice)
+        notices += _stated_mass_notices(model, problem, chosen, chosen.mass)
     return PayloadResult(
         robot=model.mechanism.name,
         load=loads[-1],
@@ -377,6 +362,44 @@ def payload(
         history=load_history,
         notices=ordered(notices),
     )
+
+
+def _check_robot(result: Identification, model: Model) -> None:
+    """Raise unless a result is one of this robot."""
+    if result.robot != model.mechanism.name:
+        raise InvalidInput(
+            f"the result is a model of '{result.robot}', not of '{model.mechanism.name}'"
+        )
+
+
+def _cutoff_with_load(
+    model: Model,
+    logs: Sequence[MatchedLog],
+    processing: Processing,
+    unloaded: Unloaded,
+    gains: Mapping[str, float] | None,
+) -> Processing:
+    """Return the settings with the cut-off at which robot and any load predict the logs best."""
+    names = column_names(unloaded.base)
+    return raised_cutoff(
+        model,
+        logs,
+        (*names, *LOAD_PARAMETERS),
+        processing,
+        dict(zip(names, unloaded.values.tolist())),
+        free=LOAD_PARAMETERS,
+        gains=gains,
+    )
+
+
+def _stated_mass_notices(
+    model: Model, problem: LoadProblem, settings: PayloadSettings, mass: float
+) -> list[Notice]:
+    """Warn if the load, with its mass identified, contradicts the stated mass. [kg]"""
+    free = _Unknowns.of(model, problem.regression, replace(settings, mass=None))
+    load = free.load(problem, *free.fit(problem))
+    notice = contradiction(load.estimate, LOAD_PARAMETERS[0], mass)
+    return [notice] if load.observed[0] and notice is not None else []
 
 
 def _track_load(

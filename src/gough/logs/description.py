@@ -237,6 +237,27 @@ def _episode(data: Mapping[str, Any]) -> int | None:
     return int(_take(data, "episode", "", "a whole number from 0", _is_whole(0)))
 
 
+class _ColumnTable(NamedTuple):
+    """The table of one kind of columns in a description."""
+
+    kind: str
+    data: Mapping[str, Any]
+    n_columns: int
+
+    def each(
+        self, key: str, wanted: str, good: Callable[[Any], bool], usual: Any = None
+    ) -> list[Any]:
+        """Return an entry for each column: one for all, or a list."""
+        given = self.data.get(key, usual)
+        entries = given if isinstance(given, list) else [given] * self.n_columns
+        if len(entries) != self.n_columns or not all(map(good, entries)):
+            raise InvalidRecording(
+                f"[{self.kind}] {key} is {given!r}, expected {wanted}, or a list of one for each "
+                f"of {self.n_columns} columns"
+            )
+        return entries
+
+
 def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[Signal]:
     """Return the columns of one kind."""
     where = f"[{kind}] "
@@ -244,7 +265,8 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
         raise InvalidRecording(f"{kind} is {data!r}, expected a table [{kind}]")
     _check_keys(data, COLUMN_KEYS, where)
     names, columns = _named_columns(kind, data, joints)
-    if ("unit" in data) == ("units" in data):
+    unit_key = "units" if "units" in data else "unit"
+    if unit_key not in data or ("unit" in data and "units" in data):
         raise InvalidRecording(
             f'{where}a unit is missing or given twice: write unit = "m" or units = [...]; it is '
             "never guessed"
@@ -254,39 +276,14 @@ def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[S
         raise InvalidRecording(
             f"{where}there is no time base; add a table [time] with columns and units, or a rate"
         )
-
-    def each(key: str, wanted: str, good: Callable[[Any], bool], usual: Any = None) -> list[Any]:
-        """Return an entry for each column: one for all, or a list."""
-        given = data.get(key, usual)
-        values = given if isinstance(given, list) else [given] * len(columns)
-        if len(values) != len(columns) or not all(map(good, values)):
-            raise InvalidRecording(
-                f"{where}{key} is {given!r}, expected {wanted}, or a list of one for each of "
-                f"{len(columns)} columns"
-            )
-        return values
-
-    units = each(
-        "units" if "units" in data else "unit",
-        "a unit",
-        _is_text,
-    )
-    scales = each(
-        "scale",
-        "a number other than zero",
-        lambda s: _is_number(s) and s != 0,
-        1.0,
-    )
-    scales = _through_gear(kind, data, scales, each)
-    rated = each("rated", 'a value with its unit like "1.27 N m"', _is_text, "")
-    offsets = each("offset", "a number in the unit of the columns", _is_number, 0.0)
-    delays = each("delay", 'a time like "2 ms"', _is_text, "0 s")
-    files = each(
-        "files" if "files" in data else "file",
-        "a name inside the folder of the log",
-        _is_inside,
-        "",
-    )
+    table = _ColumnTable(kind, data, len(columns))
+    units = table.each(unit_key, "a unit", _is_text)
+    scales = _through_gear(table, table.each("scale", "a number other than zero", _is_factor, 1.0))
+    rated = table.each("rated", 'a value with its unit like "1.27 N m"', _is_text, "")
+    offsets = table.each("offset", "a number in the unit of the columns", _is_number, 0.0)
+    delays = table.each("delay", 'a time like "2 ms"', _is_text, "0 s")
+    file_key = "files" if "files" in data else "file"
+    files = table.each(file_key, "a name inside the folder of the log", _is_inside, "")
     method = data.get("interpolation", "linear")
     if method not in INTERPOLATIONS:
         raise InvalidRecording(
@@ -337,19 +334,18 @@ def _named_columns(
     return names, columns
 
 
-def _through_gear(
-    kind: str, data: Mapping[str, Any], scales: list[Any], each: Callable[..., list[Any]]
-) -> list[float]:
+def _through_gear(table: _ColumnTable, scales: list[Any]) -> list[float]:
     """Return scales that also take signals of motors to their joints, by the key `ratio`."""
-    if "ratio" not in data:
+    if "ratio" not in table.data:
         return scales
-    if kind not in GEAR_POWERS:
+    if table.kind not in GEAR_POWERS:
         raise InvalidRecording(
-            f"[{kind}] ratio: a gear ratio takes {', '.join(GEAR_POWERS)} from a motor to its joint"
+            f"[{table.kind}] ratio: a gear ratio takes {', '.join(GEAR_POWERS)} from a motor to "
+            "its joint"
         )
     wanted = "the turns of the motor for one of the joint"
-    ratios = each("ratio", wanted, lambda r: _is_number(r) and r != 0, 1.0)
-    return [scale * ratio ** GEAR_POWERS[kind] for scale, ratio in zip(scales, ratios)]
+    ratios = table.each("ratio", wanted, _is_factor, 1.0)
+    return [scale * ratio ** GEAR_POWERS[table.kind] for scale, ratio in zip(scales, ratios)]
 
 
 def _unwrap(data: Mapping[str, Any], kind: str, units: Sequence[str]) -> Any:
@@ -600,6 +596,11 @@ def _is_name_list(entry: Any) -> bool:
 def _is_number(entry: Any) -> bool:
     """Return True for a finite number."""
     return isinstance(entry, int | float) and not isinstance(entry, bool) and math.isfinite(entry)
+
+
+def _is_factor(entry: Any) -> bool:
+    """Return True for a finite number other than zero."""
+    return _is_number(entry) and entry != 0
 
 
 def _is_text(entry: Any) -> bool:

@@ -337,26 +337,7 @@ def _layout(
 ) -> tuple[_Layout, list[tuple[int, str]]]:
     """Find column names and delimiter; also return the lines read so far that are data."""
     source = budget.source
-    comments: list[str] = []
-    head: list[tuple[int, str]] = []
-    for number, line in lines:
-        if "\0" in line:
-            raise InvalidRecording(
-                f"{source} is a binary file; expected a text table, or another file with its usual "
-                "suffix",
-                source=source,
-            )
-        if line.startswith(COMMENT_SIGNS) and not head:
-            comments.append(line)
-        elif line.strip() and not line.startswith(COMMENT_SIGNS):
-            head.append((number, line))
-            if len(head) == MAX_LINES_ABOVE:
-                break
-    if not head:
-        raise InvalidRecording(
-            f"{source} is empty; expected column names and samples",
-            source=source,
-        )
+    comments, head = _first_lines(lines, source)
     facts = _facts(comments[0] if comments else "", source)
     above, data, delimiter = _table_below(head)
     lines_above = len(above)
@@ -391,6 +372,31 @@ def _layout(
         facts=facts,
         above=lines_above,
     ), data
+
+
+def _first_lines(lines: Lines, source: str) -> tuple[list[str], list[tuple[int, str]]]:
+    """Return the comments above a table, and the first lines that are none, with their numbers."""
+    comments: list[str] = []
+    head: list[tuple[int, str]] = []
+    for number, line in lines:
+        if "\0" in line:
+            raise InvalidRecording(
+                f"{source} is a binary file; expected a text table, or another file with its usual "
+                "suffix",
+                source=source,
+            )
+        if line.startswith(COMMENT_SIGNS) and not head:
+            comments.append(line)
+        elif line.strip() and not line.startswith(COMMENT_SIGNS):
+            head.append((number, line))
+            if len(head) == MAX_LINES_ABOVE:
+                break
+    if not head:
+        raise InvalidRecording(
+            f"{source} is empty; expected column names and samples",
+            source=source,
+        )
+    return comments, head
 
 
 def _table_below(

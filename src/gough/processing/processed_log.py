@@ -428,17 +428,7 @@ def process_periods(model: Model, log: MatchedLog, settings: Processing) -> Proc
     assert average is not None
     check_repeats(average)
     recording = average.recording
-    method = settings.method_for(recording)
-    pose = pose_of(model, log.mean_pose)
-    if method == "implicit":
-        cutoff, smooth = _fourier_pose(model, average, pose, settings)
-    else:
-        assert settings.cutoff is not None
-        cutoff = settings.cutoff
-        smooth = lowpass_periodic(pose, average.rate, len(pose), cutoff)
-    motion = model.kinematics.motion(
-        average.time, *smooth, pose_coordinates(model), start=log.mean_pose
-    )
+    cutoff, motion = _periodic_motion(model, log, average, settings)
     bands = settings.bands(motion.coordinates)
     channels = select_channels(model.mechanism, recording.channels, recording.source)
     motion, _ = model.with_internal_states(
@@ -459,7 +449,7 @@ def process_periods(model: Model, log: MatchedLog, settings: Processing) -> Proc
         valid=valid_equations(model, motion, settings, reach, periodic=True),
         dead_band=bands,
         settings=settings,
-        method=method,
+        method=settings.method_for(recording),
         cutoff=cutoff,
         decimation=settings.decimation or 1,
         periods=average.count,
@@ -475,6 +465,23 @@ def process_periods(model: Model, log: MatchedLog, settings: Processing) -> Proc
         average=average,
         matched=log,
     )
+
+
+def _periodic_motion(
+    model: Model, log: MatchedLog, average: PeriodAverage, settings: Processing
+) -> tuple[float, Motion]:
+    """Return the cut-off and the motion of the mean period, its pose filtered. [Hz]"""
+    pose = pose_of(model, log.mean_pose)
+    if settings.method_for(average.recording) == "implicit":
+        cutoff, smooth = _fourier_pose(model, average, pose, settings)
+    else:
+        assert settings.cutoff is not None
+        cutoff = settings.cutoff
+        smooth = lowpass_periodic(pose, average.rate, len(pose), cutoff)
+    motion = model.kinematics.motion(
+        average.time, *smooth, pose_coordinates(model), start=log.mean_pose
+    )
+    return cutoff, motion
 
 
 def _fourier_pose(
