@@ -87,11 +87,3 @@ def of_log(notices: Iterable[Notice], source: str) -> list[Notice]:
 def notice_lines(notices: Iterable[Notice]) -> list[str]:
     """Return a line of plain text for each notice, in the order given."""
     return [f"  {notice.level:<7}  {notice.rule}: {notice}" for notice in notices]
-
-
-def notice_columns(notices: Iterable[Notice]) -> dict[str, list[str]]:
-    """Return the columns of a table of notices."""
-    columns: dict[str, list[str]] = {}
-    for name in ("rule", "level", "where", "text", "advice"):
-        columns[name] = [getattr(notice, name) for notice in notices]
-    return columns

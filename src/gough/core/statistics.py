@@ -81,7 +81,7 @@ def f_quantile(probability: float, dof: float, denominator_dof: float) -> float:
     return float(scipy.special.fdtri(dof, denominator_dof, probability))
 
 
-def squared_memory(deviation: FloatArray, lags: int = MAX_CORRELATION_LAGS) -> float:
+def squared_memory(deviation: FloatArray) -> float:
     """Return 1 + 2 sum_l rho_l^2 of noise, (k, t).
 
     So many samples determine a mean square as well as one independent sample.
@@ -91,7 +91,7 @@ def squared_memory(deviation: FloatArray, lags: int = MAX_CORRELATION_LAGS) -> f
         return 1.0
     chance_correlation = 1 / np.sqrt(deviation.size)  # of white noise
     memory = 1.0
-    for lag in range(1, min(lags, deviation.shape[1] // 4) + 1):
+    for lag in range(1, min(MAX_CORRELATION_LAGS, deviation.shape[1] // 4) + 1):
         rho = float((deviation[:, lag:] * deviation[:, :-lag]).sum()) / power
         if abs(rho) > 2 * chance_correlation:
             memory += 2.0 * rho**2

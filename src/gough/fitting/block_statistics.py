@@ -391,12 +391,13 @@ def triangular_factor(matrix: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 
-def factors_of_grams(grams: FloatArray, jitter: float = GRAM_JITTER) -> FloatArray:
+def factors_of_grams(grams: FloatArray) -> FloatArray:
     """Return upper triangular R with R^T R = G up to rounding, (..., c, c) -> (..., c, c)."""
     scale = np.sqrt(np.maximum(np.diagonal(grams, axis1=-2, axis2=-1), 0.0))
     scale = np.where(scale > 0, scale, 1.0)
     unit = grams / (scale[..., :, None] * scale[..., None, :])
     width = grams.shape[-1]
+    jitter = GRAM_JITTER
     while True:
         try:
             lower = np.linalg.cholesky(unit + jitter * np.eye(width))

@@ -273,7 +273,6 @@ def _notices(
     return notices
 
 
-def _notice(text: str, *, where: str = "", advice: str = "") -> Notice:
+def _notice(text: str, *, advice: str = "") -> Notice:
     """Return a notice on the physically consistent estimate."""
-    rule = "physical consistency"
-    return Notice(rule=rule, level="info", where=where, text=text, advice=advice)
+    return Notice(rule="physical consistency", level="info", text=text, advice=advice)

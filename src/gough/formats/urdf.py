@@ -68,7 +68,7 @@ def read_urdf(root: Element, sidecar: Mapping[str, Any]) -> RobotTree:
             mimics += [
                 mimic_coupling(joints[name], mimic, joints) for mimic in element.all("mimic")
             ]
-    stated = [*loop_elements(root, links), *_frames_of_loops(root, links, sidecar)]
+    stated = [*loop_elements(root, links), *_frames_of_loops(links, sidecar)]
     tree = replace(tree, loops=(*mimics, *stated))
     followers = {next(iter(loop.coefficients)) for loop in mimics}
     candidates = [name for name in tree.one_motion_joints() if name not in followers]
@@ -82,7 +82,7 @@ def read_urdf(root: Element, sidecar: Mapping[str, Any]) -> RobotTree:
     return tree if tree.loops else _with_missing_loops(tree)
 
 
-def _frames_of_loops(root: Element, links: list[Link], sidecar: Mapping[str, Any]) -> list[Loop]:
+def _frames_of_loops(links: list[Link], sidecar: Mapping[str, Any]) -> list[Loop]:
     """Return the loops of frames `closing_<name>_1` and `_2`, unless the YAML has loops."""
     return [] if sidecar.get("closed_loop") else closing_frames(links)
 

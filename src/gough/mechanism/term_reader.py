@@ -73,7 +73,7 @@ def read_term(table: TomlTable) -> tuple[JointTerm, ...]:
     constants = _read_constants(table.table("constants"), {})
     channel_table = table.table("channels")
     channels = {name: channel_table.number(name) for name in channel_table.data}
-    validity = _read_validity(table.table("validity"), channels)
+    validity = _read_validity(table.table("validity"))
     words = [set(re.findall(r"\w+", expression)) for expression in expressions]
     unused = {*constants, *channels, *validity} - set().union(*words)  # each term raises for these
     terms = []
@@ -124,9 +124,7 @@ def _read_bundled_term(table: TomlTable) -> tuple[JointTerm, ...]:
     return tuple(replace(term, constants={**term.constants, **constants}) for term in terms)
 
 
-def _read_validity(
-    table: TomlTable, channels: Mapping[str, float]
-) -> dict[str, tuple[float, float]]:
+def _read_validity(table: TomlTable) -> dict[str, tuple[float, float]]:
     """Read ranges of validity: two texts with units, or two numbers for a channel."""
     dimensions = dict(zip(STATE_NAMES, JOINT_DIMENSIONS.values()))
     dimensions[EFFORT_NAME] = ("force", "torque")

@@ -135,9 +135,6 @@ def log_statistics(
     sources: Iterable[Recording | RecordingSource],
     parameters: BaseParameters | Sequence[str],
     settings: Processing | None = None,
-    *,
-    joint: bool = False,
-    progress: Callable[[float], None] | None = None,
 ) -> BlockStatistics:
     """Reduce logs of any length to triangular factors, all with one processing.
 
@@ -150,7 +147,7 @@ def log_statistics(
         next_group = 0  # group labels of a log follow those of the one before
         for k, source in enumerate(logs):
             first_group = next_group
-            for block in regression_blocks(model, source, parameters, chosen, progress=progress):
+            for block in regression_blocks(model, source, parameters, chosen):
                 group = block.group
                 if group is not None:
                     group = first_group + group
@@ -160,4 +157,4 @@ def log_statistics(
                 else:
                     yield replace(block, group=group, recording=np.full(len(block), k))
 
-    return block_statistics(blocks(), joint=joint)
+    return block_statistics(blocks())

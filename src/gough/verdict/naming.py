@@ -31,11 +31,11 @@ GROSS_FACTOR = 1.5  # effort scales beyond it are errors of the log, not of its 
 MAX_EQUIVALENTS = 4  # that are listed
 
 
-def unit_of(factor: float, tolerance: float = UNIT_TOLERANCE) -> str:
+def unit_of(factor: float) -> str:
     """Return the confusion of units that a factor looks like, or an empty string."""
     for name, number in UNIT_FACTORS.items():
         for known in (number, 1 / number):
-            if abs(np.log(abs(factor) / known)) < np.log(1 + tolerance):
+            if abs(np.log(abs(factor) / known)) < np.log(1 + UNIT_TOLERANCE):
                 return name
     return ""
 

@@ -27,9 +27,6 @@ from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
 THREE_SIGMA_CHANCE = float(student_tail(3.0, np.inf))  # of a Gaussian value three sigmas away
 WELL_DETERMINED = 0.1  # relative standard error below which a value is compared with the file
 MIN_RATIOS = 5  # values, below which nothing is said of a common factor
-# Standard deviation of ln(value / file) that is assumed where the file states none: a factor of
-# 1.5. Used for words only, never for the level.
-ASSUMED_FILE_SCATTER = float(np.log(1.5))
 MIN_COMMON_FACTOR = 1.03  # common factors nearer to one are agreement
 FILE_ODDS = 1e-3  # chance below which values contradict the stated uncertainty of the file
 
