@@ -85,7 +85,7 @@ def read_recording(
         "from_arrays",
     )
     place = place_of(path)
-    described = _loaded(description)
+    described = _as_description(description)
     if isinstance(place, StoredFile):
         tables = {"": joined(table_blocks(place, READ_BLOCK, described))}
         recording = recorded(tables, described, place.name, joints)
@@ -99,7 +99,7 @@ def read_recording(
             source=path.name,
         )
     else:
-        tables = _folder(path, described)
+        tables = _read_folder(path, described)
     recording = recorded(tables, described, path.name, joints)
     if not path.is_file():
         return recording
@@ -108,7 +108,7 @@ def read_recording(
     return replace(recording, digest=digest)
 
 
-def _loaded(description: Described | None) -> Description | None:
+def _as_description(description: Described | None) -> Description | None:
     """Return a description, whatever it was given as."""
     if description is None or isinstance(description, Description):
         return description
@@ -117,7 +117,7 @@ def _loaded(description: Described | None) -> Description | None:
     return load_description(description)
 
 
-def _folder(path: Path, description: Description) -> dict[str, Table]:
+def _read_folder(path: Path, description: Description) -> dict[str, Table]:
     """Read the files of a folder."""
     if not description.signals[0].file:
         raise InvalidRecording(
@@ -155,17 +155,17 @@ def recorded(
         source: Name of the log.
         joints: The joints expected, in this order.
     """
-    first_table = tables[""] if given is None else _of(tables, given.signals[0].file)
-    description = _resolved(first_table, given, joints)
-    sampled = _sampled(tables, description, _origin(tables, description))
+    first_table = tables[""] if given is None else _table_of(tables, given.signals[0].file)
+    description = _resolve_description(first_table, given, joints)
+    sampled = _sample_signals(tables, description, _time_origin(tables, description))
     time, shown = _common_clock(sampled, description, source)
-    values = [_at(signal, time) for signal in sampled]
+    values = [_interpolate_signal(signal, time) for signal in sampled]
     notices = [
         *_reading_notices(tables, description),
         *_clock_notices(sampled, source),
-        *_inspected(description, sampled, values, time),
+        *_inspect_signals(description, sampled, values, time),
     ]
-    recording = _made(
+    recording = _build_recording(
         description,
         shown,
         values,
@@ -175,19 +175,19 @@ def recorded(
     )
     recording = replace(recording, notices=(*notices, *inspect_velocities(recording)))
     recording = _cut_to_description(recording, description)
-    period = _period(recording, description)
+    period = _period_in_samples(recording, description)
     if period == recording.period_samples:
         return recording
     return replace(recording, period_samples=period)
 
 
-def _distinct_clocks(sampled: Sequence[_Sampled]) -> list[_Sampled]:
+def _distinct_clocks(sampled: Sequence[_SampledSignal]) -> list[_SampledSignal]:
     """Return one signal of each clock."""
     return list({id(signal.clock): signal for signal in sampled}.values())
 
 
 def _common_clock(
-    sampled: Sequence[_Sampled], description: Description, source: str
+    sampled: Sequence[_SampledSignal], description: Description, source: str
 ) -> tuple[FloatArray, FloatArray]:
     """Return the times to which signals are interpolated, and as they are reported, (t,). [s]"""
     position_clock = sampled[0].clock
@@ -214,7 +214,7 @@ def _common_clock(
     return time, shown
 
 
-def _clock_notices(sampled: Sequence[_Sampled], source: str) -> list[Notice]:
+def _clock_notices(sampled: Sequence[_SampledSignal], source: str) -> list[Notice]:
     """Return the notices on the clocks and on how they differ."""
     position_clock = sampled[0].clock
     clocks = _distinct_clocks(sampled)
@@ -226,7 +226,7 @@ def _clock_notices(sampled: Sequence[_Sampled], source: str) -> list[Notice]:
             notices.append(_equal_stamps_notice(signal, clock_name))
         if not np.array_equal(signal.clock, position_clock):
             late = float(signal.clock[0] - position_clock[0])
-            ratio = _rate(signal.clock) / _rate(position_clock) - 1.0
+            ratio = _mean_rate(signal.clock) / _mean_rate(position_clock) - 1.0
             notices.append(
                 log_notice(
                     "clock",
@@ -256,7 +256,7 @@ def _clock_notices(sampled: Sequence[_Sampled], source: str) -> list[Notice]:
     return notices
 
 
-def _equal_stamps_notice(signal: _Sampled, clock_name: str) -> Notice:
+def _equal_stamps_notice(signal: _SampledSignal, clock_name: str) -> Notice:
     """Return the notice on time stamps that are those of the sample before."""
     return log_notice(
         "equal stamps",
@@ -290,14 +290,16 @@ def _reading_notices(tables: Mapping[str, Table], description: Description) -> l
     return notices
 
 
-def _rate(clock: FloatArray) -> float:
+def _mean_rate(clock: FloatArray) -> float:
     """Return the mean rate of a clock, NaN of a single sample. [Hz]"""
     if len(clock) < 2:
         return np.nan
     return float((len(clock) - 1) / (clock[-1] - clock[0]))
 
 
-def _resolved(table: Table, given: Description | None, joints: Sequence[str] | None) -> Description:
+def _resolve_description(
+    table: Table, given: Description | None, joints: Sequence[str] | None
+) -> Description:
     """Return how a table is read, with its facts and with the joints in the order asked for.
 
     As described, or as its headers say.
@@ -351,7 +353,7 @@ def _check_joints(joints: Sequence[str], expected: Sequence[str], source: str) -
     raise refused(source, message, missing=missing, extra=extra)
 
 
-class _Sampled(NamedTuple):
+class _SampledSignal(NamedTuple):
     """A signal at the times where it has values."""
 
     kind: str
@@ -362,12 +364,12 @@ class _Sampled(NamedTuple):
     equal_stamps: int  # of its clock, that were put between others
 
 
-def _of(tables: Mapping[str, Table], file: str) -> Table:
+def _table_of(tables: Mapping[str, Table], file: str) -> Table:
     """Return the table of a file; that of a single file has no name."""
     return tables[file if file in tables else ""]
 
 
-def _origin(tables: Mapping[str, Table], description: Description) -> float:
+def _time_origin(tables: Mapping[str, Table], description: Description) -> float:
     """Return the whole second in which described stamps begin, otherwise 0. [s]
 
     Files that describe themselves keep their times.
@@ -375,18 +377,18 @@ def _origin(tables: Mapping[str, Table], description: Description) -> float:
     signal = description.signals[0]
     if description.absolute or not signal.clock.columns:
         return 0.0
-    table = _of(tables, signal.clock.file or signal.file)
+    table = _table_of(tables, signal.clock.file or signal.file)
     stamps = table.column(signal.clock.columns[0]) * signal.clock.factors[0]
     known = stamps[np.isfinite(stamps)]
     return float(np.floor(known[0])) if len(known) else 0.0
 
 
-def _sampled(
+def _sample_signals(
     tables: Mapping[str, Table],
     description: Description,
     origin: float,
     streamed: bool = False,
-) -> list[_Sampled]:
+) -> list[_SampledSignal]:
     """Return the signals, each at the samples where it has a value.
 
     Args:
@@ -399,8 +401,8 @@ def _sampled(
     equal_stamps: dict[tuple[object, ...], int] = {}
     signals = []
     for signal in description.signals:
-        table = _of(tables, signal.file)
-        timed = _of(tables, signal.clock.file or signal.file)
+        table = _table_of(tables, signal.file)
+        timed = _table_of(tables, signal.clock.file or signal.file)
         column = table.column(signal.column)
         blank = table.blank.get(signal.column)
         if blank is not None and (streamed or description.absolute):
@@ -416,7 +418,7 @@ def _sampled(
         blank_cells = b"" if blank is None else blank.tobytes()
         key = (timed.source, signal.clock, len(column), blank_cells)
         if key not in clocks:
-            stamps = _stamps(signal, timed, len(column), origin, description.rate)
+            stamps = _time_stamps(signal, timed, len(column), origin, description.rate)
             if len(column) != len(stamps):
                 raise refused(
                     table.source,
@@ -431,16 +433,16 @@ def _sampled(
             clock_name = " + ".join(signal.clock.columns) or "rate"
             check_time(clocks[key], timed.source, clock_name, first=timed.first)
         clock = clocks[key]
-        values = _in_units(signal, column[known], clock)
+        values = _in_si_units(signal, column[known], clock)
         signals.append(
-            _Sampled(
+            _SampledSignal(
                 signal.kind, timed.source, clock, values, signal.interpolation, equal_stamps[key]
             )
         )
     return signals
 
 
-def _stamps(
+def _time_stamps(
     signal: Signal,
     table: Table,
     samples: int,
@@ -458,7 +460,7 @@ def _stamps(
     return stamps + clock.offset
 
 
-def _in_units(signal: Signal, column: FloatArray, clock: FloatArray) -> FloatArray:
+def _in_si_units(signal: Signal, column: FloatArray, clock: FloatArray) -> FloatArray:
     """Return a column scaled, unwrapped, offset and shifted as described, (t,)."""
     values = column
     if signal.factor != 1:
@@ -473,7 +475,7 @@ def _in_units(signal: Signal, column: FloatArray, clock: FloatArray) -> FloatArr
     return values
 
 
-def _at(sampled: _Sampled, time: FloatArray) -> FloatArray:
+def _interpolate_signal(sampled: _SampledSignal, time: FloatArray) -> FloatArray:
     """Return a signal at other times inside its span, (t,); refuse measurements with long gaps."""
     clock = sampled.clock
     if np.array_equal(clock, time):
@@ -484,7 +486,7 @@ def _at(sampled: _Sampled, time: FloatArray) -> FloatArray:
     return interpolate(sampled.values[:, None], clock, time, sampled.interpolation)[:, 0]
 
 
-def _made(
+def _build_recording(
     description: Description,
     time: FloatArray,
     values: Sequence[FloatArray],
@@ -498,7 +500,7 @@ def _made(
     groups: dict[str, Any] = {}
     for kind, those in columns.items():
         block = np.column_stack(those)
-        groups[kind] = block if kind in JOINT_KINDS else _channels(description, kind, block)
+        groups[kind] = block if kind in JOINT_KINDS else _channels_of_kind(description, kind, block)
     return Recording(
         joints=description.joints,
         time=time,
@@ -512,7 +514,7 @@ def _made(
     )
 
 
-def _channels(description: Description, kind: str, values: FloatArray) -> Channels:
+def _channels_of_kind(description: Description, kind: str, values: FloatArray) -> Channels:
     """Return the columns of one kind with their names and units."""
     signals = description.of(kind)
     names = tuple(signal.name for signal in signals)
@@ -520,9 +522,9 @@ def _channels(description: Description, kind: str, values: FloatArray) -> Channe
     return Channels(names=names, units=units, values=values)
 
 
-def _inspected(
+def _inspect_signals(
     description: Description,
-    sampled: Sequence[_Sampled],
+    sampled: Sequence[_SampledSignal],
     values: Sequence[FloatArray],
     time: FloatArray,
 ) -> Iterator[Notice]:
@@ -550,11 +552,11 @@ def _inspected(
             samples = np.clip(nearest_sample, 0, len(position_clock) - 1)
             moving = moving[samples]
             position_here = position[samples]
-        channels = _channels(description, kind, block)
+        channels = _channels_of_kind(description, kind, block)
         yield from inspect_group(kind, channels, moving, position_here)
 
 
-def _period(recording: Recording, description: Description) -> int | None:
+def _period_in_samples(recording: Recording, description: Description) -> int | None:
     """Return the period in samples, converted if the description gives it in seconds."""
     if description.period is None:
         return description.period_samples
@@ -604,8 +606,8 @@ class RecordingSource:
         for table in table_blocks(self.path, size, description):
             first_block = origin is None
             if origin is None:
-                origin = _origin({"": table}, description)
-            sampled = _streamed(table, description, origin)
+                origin = _time_origin({"": table}, description)
+            sampled = _sample_block(table, description, origin)
             time = sampled[0].clock
             check_time(time, table.source, previous=previous, first=table.first)
             previous = float(time[-1])
@@ -617,7 +619,7 @@ class RecordingSource:
                     jump = values[k][0] - last.get(k, values[k][0])
                     values[k] = values[k] - signal.turn * np.round(jump / signal.turn)
                     last[k] = values[k][-1]
-            yield _made(
+            yield _build_recording(
                 description,
                 time - start,
                 values,
@@ -630,9 +632,9 @@ class RecordingSource:
         return read_recording(self.path, self.description)
 
 
-def _streamed(table: Table, description: Description, origin: float) -> list[_Sampled]:
+def _sample_block(table: Table, description: Description, origin: float) -> list[_SampledSignal]:
     """Return the signals of a block, which must share its clock."""
-    sampled = _sampled({"": table}, description, origin, streamed=True)
+    sampled = _sample_signals({"": table}, description, origin, streamed=True)
     if any(s.delay for s in description.signals):
         raise refused(
             table.source,
@@ -658,7 +660,7 @@ def open_recording(
     they are read whole.
     """
     place = place_of(path)
-    given = _loaded(description)
+    given = _as_description(description)
     if is_folder(place) or (given is not None and _needs_resampling(given)):
         raise InvalidRecording(
             f"'{place.name}' needs resampling onto one clock or cutting (several files, rate, "
@@ -668,8 +670,10 @@ def open_recording(
     table = next(table_blocks(place, HEAD_SAMPLES, given), None)
     if table is None:
         raise refused(place.name, "there are no samples")
-    resolved = _resolved(table, given, joints)
-    _streamed(table, resolved, _origin({"": table}, resolved))  # raises if that is not possible
+    resolved = _resolve_description(table, given, joints)
+    _sample_block(
+        table, resolved, _time_origin({"": table}, resolved)
+    )  # raises if that is not possible
     return RecordingSource(
         joints=resolved.joints,
         position_units=tuple(signal.unit for signal in resolved.of("position")),
@@ -691,7 +695,7 @@ def _needs_resampling(description: Description) -> bool:
 def describe_log(path: str | Path) -> Description:
     """Return how a file that describes itself is read."""
     head = next(table_blocks(place_of(path), HEAD_SAMPLES, None))
-    return replace(_resolved(head, None, None), ignored=(), absolute=False)
+    return replace(_resolve_description(head, None, None), ignored=(), absolute=False)
 
 
 def recording_of_frame(
@@ -720,7 +724,7 @@ def recording_of_frame(
         else:
             columns[name] = column.to_numpy()
     table = replace(array_table(source, columns), repeated=repeated)
-    return recorded({"": table}, _loaded(description), source, joints)
+    return recorded({"": table}, _as_description(description), source, joints)
 
 
 def recording_of_arrays(

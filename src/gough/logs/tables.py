@@ -179,7 +179,7 @@ class _Layout:
         """Return the number or the date in a cell of a column; None if it is none."""
         if i in self.dates:
             return seconds_of_date(cell)
-        return _number(cell, self.decimal, self.thousands)
+        return _parse_number(cell, self.decimal, self.thousands)
 
 
 def text_blocks(
@@ -202,7 +202,7 @@ def text_blocks(
     source = path.name
     notices: list[Notice] = []
     try:
-        with _opened(path) as raw:
+        with _open_bytes(path) as raw:
             encoding = text_encoding(raw.read1(2**16))
         budget = Budget(source, path.stat().st_size, InvalidRecording, streamed=True)
         if encoding == "cp1252":
@@ -215,10 +215,10 @@ def text_blocks(
             )
         errors = "replace" if encoding == "cp1252" else "strict"
         with (
-            _opened(path) as raw,
+            _open_bytes(path) as raw,
             io.TextIOWrapper(raw, encoding=encoding, errors=errors) as handle,
         ):
-            lines = islice(_numbered(handle, budget, notices), skip, None)
+            lines = islice(_numbered_lines(handle, budget, notices), skip, None)
             yield from line_blocks(lines, budget, size, notices, decimal, thousands)
     except UnicodeError as error:
         raise InvalidRecording(
@@ -238,7 +238,7 @@ def text_blocks(
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _open_bytes(path: Path) -> Iterator[Any]:
     """Open a file for reading bytes, unpacked if it is a gzip file."""
     with path.open("rb") as stream:
         if not path.name.lower().endswith(".gz"):
@@ -266,7 +266,7 @@ def line_blocks(
         decimal, thousands: Signs of the numbers.
     """
     source = budget.source
-    layout, first_lines = _layout(lines, budget, decimal, thousands)
+    layout, first_lines = _find_layout(lines, budget, decimal, thousands)
     if layout.above:
         notices.append(
             log_notice(
@@ -276,7 +276,7 @@ def line_blocks(
                 lines=layout.above,
             )
         )
-    table_lines = _checked(chain(first_lines, lines), layout, notices)
+    table_lines = _complete_lines(chain(first_lines, lines), layout, notices)
     names, repeated = numbered(layout.names)
     read = [name for i, name in enumerate(names) if i not in layout.text]
     about = Table(
@@ -292,7 +292,7 @@ def line_blocks(
     if not block:
         raise refused(source, "there are column names but no samples")
     while block:
-        values, blank = _parse(block, layout)
+        values, blank = _parse_lines(block, layout)
         next_block = list(islice(table_lines, size))
         yield replace(
             about,
@@ -305,7 +305,9 @@ def line_blocks(
         block = next_block
 
 
-def _numbered(handle: Any, budget: Budget, notices: list[Notice]) -> Iterator[tuple[int, str]]:
+def _numbered_lines(
+    handle: Any, budget: Budget, notices: list[Notice]
+) -> Iterator[tuple[int, str]]:
     """Yield lines with their numbers; a gzip stream that stops early ends there and is reported."""
     number = 0
     source = budget.source
@@ -332,33 +334,33 @@ def _numbered(handle: Any, budget: Budget, notices: list[Notice]) -> Iterator[tu
         )
 
 
-def _layout(
+def _find_layout(
     lines: Lines, budget: Budget, decimal: str, thousands: str
 ) -> tuple[_Layout, list[tuple[int, str]]]:
     """Find column names and delimiter; also return the lines read so far that are data."""
     source = budget.source
     comments, head = _first_lines(lines, source)
-    facts = _facts(comments[0] if comments else "", source)
+    facts = _read_facts(comments[0] if comments else "", source)
     above, data, delimiter = _table_below(head)
     lines_above = len(above)
     if not above:
-        delimiter = _delimiter([line for _, line in head[:2]], source)
-        first_cells = _cells(head[0][1], delimiter)
-        numbers = [_number(cell, decimal, thousands) for cell in first_cells if cell]
+        delimiter = _find_delimiter([line for _, line in head[:2]], source)
+        first_cells = _split_cells(head[0][1], delimiter)
+        numbers = [_parse_number(cell, decimal, thousands) for cell in first_cells if cell]
         if None in numbers:
             above = [first_cells]
             data = head[1:]
         else:
-            above = [_cells(comments[-1].lstrip("#% "), delimiter)] if comments else []
+            above = [_split_cells(comments[-1].lstrip("#% "), delimiter)] if comments else []
             data = head
-    width = len(_cells(data[0][1] if data else head[0][1], delimiter))
+    width = len(_split_cells(data[0][1] if data else head[0][1], delimiter))
     budget.take_columns(width)
     names = _column_names(above, width)
-    first = _cells(data[0][1], delimiter)[: len(names)] if data else []
+    first = _split_cells(data[0][1], delimiter)[: len(names)] if data else []
     dates = frozenset(i for i, cell in enumerate(first) if seconds_of_date(cell) is not None)
     text = {}  # columns whose first cell is no number with any decimal sign
     for i, cell in enumerate(first):
-        if i not in dates and not _fits(cell):
+        if i not in dates and not _is_blank_or_number(cell):
             text[i] = f"'{cell}' in line {data[0][0]}"
     return _Layout(
         source=source,
@@ -412,27 +414,27 @@ def _table_below(
     if len(head) <= 3:
         return [], [], None
     for delimiter in DELIMITERS:
-        rows = [_cells(line, delimiter) for _, line in head]
-        if 1 < len(rows[0]) == len(rows[1]) < 2 * _usable(rows[1]):
+        rows = [_split_cells(line, delimiter) for _, line in head]
+        if 1 < len(rows[0]) == len(rows[1]) < 2 * _count_usable(rows[1]):
             break
         start = _first_data_row(rows)
         data_rows = rows[start : start + 3]
         width = len(data_rows[0])
-        alike = all(len(row) == width == _usable(row) for row in data_rows)
+        alike = all(len(row) == width == _count_usable(row) for row in data_rows)
         if start > 1 and len(data_rows) > 1 and alike:
             return rows[:start], head[start:], delimiter
     return [], [], None
 
 
-def _usable(cells: list[str]) -> int:
+def _count_usable(cells: list[str]) -> int:
     """Return how many cells are blank, a number or a date."""
-    return sum(_fits(cell) or seconds_of_date(cell) is not None for cell in cells)
+    return sum(_is_blank_or_number(cell) or seconds_of_date(cell) is not None for cell in cells)
 
 
 def _first_data_row(rows: list[list[str]]) -> int:
     """Return the index of the first row with only numbers, blanks and dates, 0 without one."""
     for i, row in enumerate(rows):
-        if len(row) > 1 and any(row) and _usable(row) == len(row):
+        if len(row) > 1 and any(row) and _count_usable(row) == len(row):
             return i
     return 0
 
@@ -491,7 +493,7 @@ def _names_with_units(names: list[str], units: list[str]) -> list[str]:
     return headers
 
 
-def _facts(comment: str, source: str) -> Mapping[str, object]:
+def _read_facts(comment: str, source: str) -> Mapping[str, object]:
     """Read the line `# gough-recording 1 {"payload": ...}`."""
     words = comment.lstrip("#% ").split(" ", 2)
     if words[0].strip() != RECORDING_MARK:
@@ -514,18 +516,19 @@ def _facts(comment: str, source: str) -> Mapping[str, object]:
     return facts
 
 
-def _delimiter(head: list[str], source: str) -> str | None:
+def _find_delimiter(head: list[str], source: str) -> str | None:
     """Return the first delimiter that splits both lines into as many cells, two or more."""
     for delimiter in DELIMITERS:
         # as they are; without a delimiter behind the last column
         for ends in ("\r\n", "\r\n" + (delimiter or "")):
-            widths = {len(_cells(line.rstrip(ends), delimiter)) for line in head}
+            widths = {len(_split_cells(line.rstrip(ends), delimiter)) for line in head}
             if len(widths) == 1 and min(widths) > 1:
                 return delimiter
     if len(head) == 1:
         raise refused(source, "there is only one line, expected a table")
-    if all(len(_cells(line, None)) == 1 for line in head) and _fits(head[1].strip()):
-        return None  # one column
+    one_column = all(len(_split_cells(line, None)) == 1 for line in head)
+    if one_column and _is_blank_or_number(head[1].strip()):
+        return None
     raise refused(
         source,
         "no delimiter (tab, semicolon, comma, bar, space) splits the first two lines into the same "
@@ -533,7 +536,7 @@ def _delimiter(head: list[str], source: str) -> str | None:
     )
 
 
-def _cells(line: str, delimiter: str | None) -> list[str]:
+def _split_cells(line: str, delimiter: str | None) -> list[str]:
     """Split a line into its cells."""
     if delimiter is None:
         return _WORD.findall(line)
@@ -544,7 +547,7 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def _number(cell: str, decimal: str = ".", thousands: str = "") -> float | None:
+def _parse_number(cell: str, decimal: str = ".", thousands: str = "") -> float | None:
     """Return a cell as a number; None if it is none, or written with other signs."""
     if thousands:
         group = re.escape(thousands)
@@ -561,9 +564,9 @@ def _number(cell: str, decimal: str = ".", thousands: str = "") -> float | None:
         return None
 
 
-def _fits(cell: str) -> bool:
+def _is_blank_or_number(cell: str) -> bool:
     """Return True if a cell is blank or a number with any signs."""
-    return not cell or any(_number(cell, *signs) is not None for signs in NUMBER_SIGNS)
+    return not cell or any(_parse_number(cell, *signs) is not None for signs in NUMBER_SIGNS)
 
 
 def seconds_of_date(cell: str) -> float | None:
@@ -585,7 +588,7 @@ def seconds_of_date(cell: str) -> float | None:
     return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
 
 
-def _checked(
+def _complete_lines(
     lines: Iterator[tuple[int, str]], layout: _Layout, notices: list[Notice]
 ) -> Iterator[tuple[int, str]]:
     """Yield data lines of the right width; drop and report a last line that was cut short."""
@@ -596,7 +599,7 @@ def _checked(
             continue
         columns = _count_cells(line, layout.delimiter) - layout.trailing
         terminated = line.endswith("\n")
-        if columns == width and (terminated or _readable(line, layout)):
+        if columns == width and (terminated or _is_readable(line, layout)):
             if not terminated:
                 notices.append(
                     log_notice(
@@ -633,20 +636,20 @@ def _count_cells(line: str, delimiter: str | None) -> int:
     if delimiter is None:
         return len(line.split())
     if '"' in line:
-        return len(_cells(line, delimiter))
+        return len(_split_cells(line, delimiter))
     return line.count(delimiter) + 1
 
 
-def _readable(line: str, layout: _Layout) -> bool:
+def _is_readable(line: str, layout: _Layout) -> bool:
     """Return True if all cells of a line can be read; the last line of a file may be cut."""
-    cells = _cells(line, layout.delimiter)[: len(layout.names)]
+    cells = _split_cells(line, layout.delimiter)[: len(layout.names)]
     for i, cell in enumerate(cells):
         if i not in layout.text and layout.value(i, cell) is None:
             return False
     return True
 
 
-def _parse(lines: list[tuple[int, str]], layout: _Layout) -> tuple[FloatArray, BoolArray]:
+def _parse_lines(lines: list[tuple[int, str]], layout: _Layout) -> tuple[FloatArray, BoolArray]:
     """Return the numbers of data lines and a mask of the blank cells, (t, k) each."""
     texts = [line for _, line in lines]
     plain = not layout.dates and not layout.thousands
@@ -670,7 +673,7 @@ def _parse(lines: list[tuple[int, str]], layout: _Layout) -> tuple[FloatArray, B
     values = np.full((len(lines), len(columns)), np.nan)
     blank = np.zeros(values.shape, dtype=bool)
     for t, (number, line) in enumerate(lines):
-        cells = _cells(line, layout.delimiter)
+        cells = _split_cells(line, layout.delimiter)
         for k, i in enumerate(columns):
             cell = cells[i] if i < len(cells) else ""
             blank[t, k] = not cell
@@ -686,7 +689,7 @@ def _no_number(cell: str, i: int, line: int, layout: _Layout) -> InvalidRecordin
     """Return the error about a cell that is no number, with the decimal sign it may have."""
     hint = "; repair or cut the file there"
     for (decimal, thousands), what in SIGN_MEANINGS.items():
-        if _number(cell, decimal, thousands) is not None:
+        if _parse_number(cell, decimal, thousands) is not None:
             both = f' and thousands = "{thousands}"' if thousands else ""
             hint = f'; if {what}, say decimal = "{decimal}"{both} in a description file'
             break
