@@ -671,9 +671,8 @@ def open_recording(
     if table is None:
         raise refused(place.name, "there are no samples")
     resolved = _resolve_description(table, given, joints)
-    _sample_block(
-        table, resolved, _time_origin({"": table}, resolved)
-    )  # raises if that is not possible
+    origin = _time_origin({"": table}, resolved)
+    _sample_block(table, resolved, origin)  # raises if that is not possible
     return RecordingSource(
         joints=resolved.joints,
         position_units=tuple(signal.unit for signal in resolved.of("position")),
