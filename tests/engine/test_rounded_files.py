@@ -15,6 +15,7 @@ from gough.engine.base import RANK_GAP_RATIO, _cut_at_clear_gap, _regroup, base_
 from gough.engine.check import check
 from gough.mechanism import parse_robot
 from gough.mechanism.files import bundled_robots, robot_text
+from gough.mechanism.placement import Placement
 
 ROBOTS = [name for name, _ in bundled_robots()]
 QUICK = ("serial6", "tx40")  # the others compile for seconds
@@ -90,3 +91,21 @@ def test_the_check_warns_with_both_counts_and_folds_long_formulas() -> None:
     assert max(len(f"{name} = {formula}") for name, formula in formulas) > MAX_FORMULA_CHARS
     lines = facts.summary().splitlines()
     assert max(len(line) for line in lines if line.startswith("    ")) <= MAX_FORMULA_CHARS + 4
+
+
+@pytest.mark.parametrize("printed", ["1.57", "1.571", "1.5708"])
+def test_right_angles_printed_in_radians_keep_the_number_of_base_parameters(printed: str) -> None:
+    text, source = robot_text("serial6")
+    rounded_text = text.replace("alpha = -90", f'alpha = "-{printed} rad"')
+    rounded_text = rounded_text.replace("alpha = 90", f'alpha = "{printed} rad"')
+    assert rounded_text.count("rad") >= 4
+    exact = base_parameters(Model(parse_robot(text, source)))
+    base = base_parameters(Model(parse_robot(rounded_text, source)))
+    assert base.names == exact.names
+
+
+@pytest.mark.parametrize(("angle", "right"), [(1.57, True), (1.6, False), (1.56, False)])
+def test_an_angle_is_right_within_its_last_decimal(angle: float, right: bool) -> None:
+    placement = Placement((("Rx", angle),))
+    assert (placement.idealised.rotation[1, 1] == 0.0) == right
+    assert Placement((("Rx", 0.01),)).idealised.rotation[1, 1] != 1.0

@@ -19,6 +19,7 @@ from gough.core.errors import (
     NotConverged,
     SingularConfiguration,
 )
+from gough.core.notices import Notice
 from gough.core.options import options_of
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
@@ -391,3 +392,10 @@ def test_positions_that_do_not_fit_the_robot_lead_to_the_diagnosis(five_bar: Mod
     degrees = replace(log, position=np.rad2deg(log.position), reference=None)
     with pytest.raises((LoopNotClosed, SingularConfiguration), match="gough diagnose"):
         identify(five_bar, [degrees])
+
+
+def test_a_large_factor_to_the_robot_file_is_in_the_headline(everything) -> None:
+    notice = Notice(rule="robot file", level="info", text="", numbers={"factor": 0.01})
+    scaled = replace(everything, notices=(notice,))
+    assert scaled.headline.endswith("masses and friction are 0.01 times the robot file's")
+    assert "robot file" not in everything.headline

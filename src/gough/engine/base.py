@@ -226,9 +226,9 @@ def base_parameters(
     few digits make parameters out of combinations that differ by rounding only, the widest gap
     decides, and the other count is kept in `finer_count`.
 
-    Right angles of few digits (1.5708) are taken as exact: otherwise combinations that no
-    data can distinguish become parameters. Efforts of base parameters then differ from
-    those of standard ones, by 1e-5 at most.
+    Right angles of few digits (1.57, 1.5708) are taken as exact: otherwise combinations that
+    no data can distinguish become parameters. Efforts of base parameters then differ from
+    those of standard ones, by as much as the angles were rounded (1e-3 for 1.57).
 
     They are found once for a model and what is asked of it.
 

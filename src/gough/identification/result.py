@@ -58,6 +58,8 @@ RESULT_FILE = "estimate.json"
 FITS_FILE = "fits.npz"
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 FRICTION_PLOT_POINTS = 401
+# Common factor between masses and those of the robot file from which the headline states it.
+LARGE_FILE_FACTOR = 1.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,12 +173,20 @@ class Identification(Record):
 
     @property
     def headline(self) -> str:
-        """Robot, level and prediction in one sentence, with the rules that warn."""
+        """Robot, level and prediction in one sentence, with the rules that warn.
+
+        A large factor between the masses and those of the robot file is stated, although logs
+        cannot show whether the file or the efforts are wrong.
+        """
         rules = []
         for notice in self.notices:
             if notice.level != "info" and notice.rule != "not validated":
                 rules.append(notice.rule)
         sentence = f"{self.robot}: {self.level.upper()} - {self.validation.headline}"
+        for notice in self.notices:
+            factor = notice.numbers.get("factor", 1.0)
+            if notice.rule == "robot file" and abs(np.log(factor)) > np.log(LARGE_FILE_FACTOR):
+                sentence += f"; masses and friction are {factor:.3g} times the robot file's"
         if rules:
             sentence += f"; see {', '.join(dict.fromkeys(rules))}"
         return sentence

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Literal
 
@@ -20,6 +21,9 @@ EXACT_ANGLE_TOLERANCE = 2e-11
 # Angles this close to a right angle are right in `idealised`: 1.5708 has five digits, and no
 # machine is built to 10 um on a metre. [rad; also relative, for offsets]
 PRINTED_ANGLE_TOLERANCE = 1e-5
+# Decimals of an angle [rad] from which half a unit of the last one counts as rounding: 1.57 is a
+# right angle, 1.6 may be meant as it is.
+MIN_PRINTED_DECIMALS = 2
 
 Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
 
@@ -47,8 +51,8 @@ class Placement:
     def idealised(self) -> Placement:
         """The placement with right angles and axis-parallel offsets where these were rounded.
 
-        Angles and offsets within `PRINTED_ANGLE_TOLERANCE` are changed; offsets keep their
-        length. The placement itself is returned if nothing changes.
+        Angles and offsets within `PRINTED_ANGLE_TOLERANCE`, and angles within half a unit of
+        their last decimal (1.57), are changed; offsets keep their length. The placement itself is returned if nothing changes.
         """
         steps = tuple(_idealised_step(step) for step in self.steps)
         matrix = np.array(Placement(steps).matrix)
@@ -171,9 +175,22 @@ def _idealised_step(step: Step) -> Step:
     """Return a step whose angle, if nearly a right one, is right."""
     kind, amount = step
     difference = _off_right_angle(amount)
-    if kind[0] == "R" and abs(difference) < PRINTED_ANGLE_TOLERANCE:
+    tolerance = max(PRINTED_ANGLE_TOLERANCE, _rounding_of(amount))
+    if kind[0] == "R" and abs(difference) < tolerance:
         return kind, amount - difference
     return step
+
+
+def _rounding_of(angle: float) -> float:
+    """Return half a unit of the last decimal an angle is written with; zero if it has few. [rad]
+
+    The shortest decimal number that is the same double is what a file has; converted angles
+    have many decimals.
+    """
+    exponent = Decimal(repr(float(angle))).as_tuple().exponent
+    if not isinstance(exponent, int) or -exponent < MIN_PRINTED_DECIMALS:
+        return 0.0
+    return 0.5 * 10.0**exponent
 
 
 def transform(xyz: ArrayLike = (0.0, 0.0, 0.0), rotation: ArrayLike | None = None) -> FloatArray:

@@ -199,7 +199,10 @@ def robot_file_notices(ratios: FileRatios) -> list[Notice]:
             f"differ from that by a factor of {scatter:.2f}). Efforts and parameters scale "
             "together: these logs cannot tell a heavier robot from a wrong drive gain"
         )
-        advice = "a log with a weighed payload can: give it as a loaded log"
+        advice = (
+            "check units, rated values, gear ratios and drive gains of the efforts; a log with a "
+            "weighed payload, given as a loaded log, decides"
+        )
     notice = Notice(
         rule="robot file",
         level="info",
