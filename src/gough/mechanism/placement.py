@@ -52,7 +52,8 @@ class Placement:
         """The placement with right angles and axis-parallel offsets where these were rounded.
 
         Angles and offsets within `PRINTED_ANGLE_TOLERANCE`, and angles within half a unit of
-        their last decimal (1.57), are changed; offsets keep their length. The placement itself is returned if nothing changes.
+        their last decimal (1.57), are changed; offsets keep their length. The placement itself is
+        returned if nothing changes.
         """
         steps = tuple(_idealised_step(step) for step in self.steps)
         matrix = np.array(Placement(steps).matrix)
