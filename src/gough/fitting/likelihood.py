@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -325,19 +326,8 @@ class FullLikelihood:
         nonlinear_root = np.linalg.inv(_triangle(point.regressor, jacobian)[p:, p:])
         freedom = point.measurements - k - p
         consistency = 2 * point.cost / freedom
-        white = point.white
-        residual = white.residual(point.solution.values)
-        replicates = white.replicates
-        if replicates is not None:
-            replicates = replicates - white.effort + residual
-        # The linear problem that the errors of p solve: z projected out of the columns
-        scores = replace(
-            white,
-            regressor=(basis[:, k:] @ triangle[k:, k:]).reshape(white.regressor.shape),
-            effort=np.sqrt((freedom + k) / freedom) * residual,
-            covariance=None,
-            replicates=replicates,
-        )
+        projected = basis[:, k:] @ triangle[k:, k:]
+        scores = _linear_problem(point, projected, np.sqrt((freedom + k) / freedom))
         covariance = estimate_covariance(
             linear_influence(
                 scores.statistics(),
@@ -349,34 +339,16 @@ class FullLikelihood:
         )
         bound = np.linalg.norm(root, axis=1)
         believing = point.believing(position, effort)
-        ratio = believing / bound
-        worst = int(np.argmax(ratio))
         notices = [
             Notice(
                 rule="iterations",
                 level="info",
                 text=f"{k} nonlinear parameters estimated as well, in {iterations} steps",
             ),
-            Notice(
-                rule="standard errors",
-                level="info",
-                text="the white standard errors are the errors-in-variables bound, which no "
-                "unbiased estimator falls below; those of Gauss-Markov, which neglects position "
-                f"noise, are {np.exp(np.log(ratio).mean()):.3g} times it (at most "
-                f"{ratio[worst]:.3g}, {point.regression.parameters[worst]})",
-            ),
+            _bound_notice(believing / bound, point.regression.parameters),
         ]
         if abs(consistency - 1) > 5 * np.sqrt(2 / freedom) + 0.1:
-            notices.append(
-                Notice(
-                    rule="stated noise",
-                    level="info",
-                    text=f"weighted residuals are {np.sqrt(consistency):.2g} times those of the "
-                    "stated covariances: noise or model differ from what was stated, and the "
-                    "white standard errors with them",
-                    numbers={"ratio": float(np.sqrt(consistency))},
-                )
-            )
+            notices.append(_stated_noise_notice(consistency))
         estimate = build_estimate(
             point.regression,
             point.solution.values,
@@ -396,6 +368,54 @@ class FullLikelihood:
             bound=bound,
             believing=believing,
         )
+
+
+def _linear_problem(point: Point, projected: FloatArray, effort_factor: float) -> Regression:
+    """Return the linear problem that the errors of the linear parameters solve.
+
+    Args:
+        point: The optimum.
+        projected: Its whitened regressor with the nonlinear parameters projected out of the
+            columns, (t r, p).
+        effort_factor: Of the residual, for the degrees of freedom of the nonlinear parameters.
+    """
+    white = point.white
+    residual = white.residual(point.solution.values)
+    replicates = white.replicates
+    if replicates is not None:
+        replicates = replicates - white.effort + residual
+    return replace(
+        white,
+        regressor=projected.reshape(white.regressor.shape),
+        effort=effort_factor * residual,
+        covariance=None,
+        replicates=replicates,
+    )
+
+
+def _bound_notice(ratio: FloatArray, parameters: Sequence[str]) -> Notice:
+    """Return the notice on standard errors of Gauss-Markov over their lower bound, (p,)."""
+    worst = int(np.argmax(ratio))
+    return Notice(
+        rule="standard errors",
+        level="info",
+        text="the white standard errors are the errors-in-variables bound, which no "
+        "unbiased estimator falls below; those of Gauss-Markov, which neglects position "
+        f"noise, are {np.exp(np.log(ratio).mean()):.3g} times it (at most "
+        f"{ratio[worst]:.3g}, {parameters[worst]})",
+    )
+
+
+def _stated_noise_notice(consistency: float) -> Notice:
+    """Return the notice on squared residuals over those that the stated noise explains."""
+    ratio = float(np.sqrt(consistency))
+    return Notice(
+        rule="stated noise",
+        level="info",
+        text=f"weighted residuals are {ratio:.2g} times those of the stated covariances: noise or "
+        "model differ from what was stated, and the white standard errors with them",
+        numbers={"ratio": ratio},
+    )
 
 
 class Point:

@@ -175,15 +175,7 @@ def simulate(
     model = as_model(model)
     if chosen.channels:
         model = Model(model.mechanism.with_channels(chosen.channels))
-    path: Any = trajectory
-    if not isinstance(path, Trajectory):
-        path = getattr(path, "trajectory", path)  # of a design
-    check_type(
-        path,
-        Trajectory,
-        "the trajectory",
-        "what gough.design or gough.load_trajectory returned",
-    )
+    path = _path_of(trajectory)
     rate = chosen.rate or model.mechanism.noise.rate
     every = _recorded_every(rate, chosen.sampling or rate)
     payloads, load, parameters = _variants(model, chosen.payload, values)
@@ -191,16 +183,19 @@ def simulate(
     poses = motion.q[:: max(1, len(motion) // FRICTION_RATE_POSES)]
     dead_band = _dead_band(model, motion, chosen.dead_band, parameters, load, poses)
     factory, plant_name = _plant_factory(chosen.plant)
-    implicit = bool(getattr(factory, "implicit_friction", False))
-    explicit_rate = friction_rate(model, parameters, load, dead_band, poses, coulomb=not implicit)
-    fewest = 1 if implicit and actuator is None else 2
+    substeps = chosen.substeps
+    if not substeps:
+        implicit = bool(getattr(factory, "implicit_friction", False))
+        stiffest = friction_rate(model, parameters, load, dead_band, poses, coulomb=not implicit)
+        fewest = 1 if implicit and actuator is None else 2
+        substeps = count_substeps(stiffest, 1 / rate, fewest)
     plant_settings = PlantSettings(
         model=model,
         values=parameters,
         load=load,
         dead_band=dead_band,
         period=1 / rate,
-        substeps=chosen.substeps or count_substeps(explicit_rate, 1 / rate, fewest),
+        substeps=substeps,
     )
     law = chosen.controller
     if isinstance(law, str):
@@ -239,6 +234,21 @@ def simulate(
         settings=chosen,
         saturated=log.saturated,
     )
+
+
+def _path_of(trajectory: Trajectory | Designed) -> Trajectory:
+    """Return a trajectory, of a design the first one; raise if it is none."""
+    path: Any = trajectory
+    if not isinstance(path, Trajectory):
+        path = getattr(path, "trajectory", path)
+    check_type(
+        path,
+        Trajectory,
+        "the trajectory",
+        "what gough.design or gough.load_trajectory returned",
+    )
+    assert isinstance(path, Trajectory)
+    return path
 
 
 class _LoopLog(NamedTuple):
