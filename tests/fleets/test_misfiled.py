@@ -9,9 +9,14 @@ import pytest
 
 from gough.app.studies.fleet_file import read_fleet_file
 from gough.core.executors import InProcess
-from gough.core.statistics import normal_quantile
 from gough.engine import Model
-from gough.fleets.alerts import misfiled_alerts, residual_scores, shared_file_alerts, unusual_robots
+from gough.fleets.alerts import (
+    misfiled_alerts,
+    residual_scores,
+    score_limits,
+    shared_file_alerts,
+    unusual_robots,
+)
 from gough.fleets.fleet import FleetSettings
 from gough.fleets.history import FleetLog, RobotHistory, date_of, group_logs, history_of
 from gough.fleets.misfiled import shared_files, without_logs
@@ -79,9 +84,9 @@ def test_a_log_of_another_robot_is_named_with_its_owner(
     histories: list[RobotHistory] = []
     for task in group_logs(collected, logs, 1.0):
         histories.append(history_of(task))
-    limit = float(normal_quantile(1 - 0.01 / 100))
     robot_scores, period_scores = residual_scores(histories)
-    unusual = unusual_robots(histories, robot_scores, period_scores, {}, limit)
+    limits = score_limits(histories, 0.01)
+    unusual = unusual_robots(histories, robot_scores, period_scores, {}, limits)
     alerts, remaining = misfiled_alerts(histories, unusual, collected)
     (alert,) = alerts
     assert alert.robot == "r1"

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +26,7 @@ from gough.processing.many_logs import Job, collect, log_hash, log_task, statist
 from gough.virtual.fleet_logs import VirtualFleet
 
 fsspec = pytest.importorskip("fsspec")
-memory = pytest.importorskip("fsspec.implementations.memory")
+object_stores = pytest.importorskip("object_stores")
 parquet = pytest.importorskip("pyarrow.parquet")
 pyarrow_csv = pytest.importorskip("pyarrow.csv")
 
@@ -134,46 +128,33 @@ def test_a_dataset_without_robots_and_days_is_refused(files: Path, tmp_path: Pat
         dataset_parts(str(tmp_path))
 
 
-class FailingStore(memory.MemoryFileSystem):
-    """A store in memory that fails once more bytes were read than it may give."""
-
-    protocol = "failing"
-    remaining = 10**9
-
-    def _open(self, path: str, mode: str = "rb", **options: object) -> object:
-        stream = super()._open(path, mode, **options)
-        if mode != "rb":
-            return stream
-        return FailingStream(stream.getvalue())
-
-
-class FailingStream(memory.MemoryFile):
-    """A stream of the failing store."""
-
-    def __init__(self, content: bytes) -> None:
-        super().__init__(data=content)
-
-    def read(self, count: int = -1) -> bytes:
-        content = super().read(count)
-        FailingStore.remaining -= len(content)
-        if FailingStore.remaining < 0:
-            raise OSError("connection reset by peer")
-        return content
+@pytest.fixture
+def failing() -> Iterator[Any]:
+    with object_stores.failing_store() as store:
+        yield store
 
 
 @pytest.fixture
-def stored(files: Path) -> Iterator[list[str]]:
-    """Two different logs in the failing store."""
-    fsspec.register_implementation("failing", FailingStore, clobber=True)
-    FailingStore.remaining = 10**9
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with object_stores.s3_server(monkeypatch) as server:
+        yield server
+
+
+@pytest.fixture
+def stored(files: Path, failing: Any) -> list[str]:
+    """Three logs in the failing store."""
     content = (files / "log.npz").read_bytes()
     other = (files / "log.csv").read_bytes()
-    addresses = {"failing://store/a.npz": content, "failing://store/b.csv": other}
+    table = (files / "log.parquet").read_bytes()
+    addresses = {
+        "failing://store/a.npz": content,
+        "failing://store/b.csv": other,
+        "failing://store/c.parquet": table,
+    }
     for address, there in addresses.items():
         with fsspec.open(address, "wb") as stream:
             stream.write(there)
-    yield list(addresses)
-    FailingStore.remaining = 10**9
+    return list(addresses)
 
 
 @pytest.fixture(scope="module")
@@ -183,89 +164,39 @@ def job(files: Path, five_bar: Model) -> Job:
 
 
 def test_a_store_that_fails_in_the_middle_is_not_a_bad_log(
-    stored: list[str], job: Job, tmp_path: Path
+    stored: list[str], failing: Any, job: Job, tmp_path: Path
 ) -> None:
     expected = {log: statistics_of_log(job, log_task(log)) for log in stored}
-    FailingStore.remaining = 400_000  # the first log is read, the second only in part
+    failing.remaining = 400_000  # the first log is read, the second only in part
     with pytest.raises(WorkerFault, match="connection reset by peer"):
         collect(job, stored, tmp_path, InProcess(), bad="skip")
-    FailingStore.remaining = 10**9
+    failing.remaining = object_stores.UNLIMITED
     done = collect(job, stored, tmp_path, InProcess())
-    assert len(done.keys) == 2
+    assert len(done.keys) == 3
     for log, content in expected.items():
         assert (tmp_path / f"{done.keys[log]}.npz").read_bytes() == content
 
 
 def test_a_store_that_fails_while_a_log_is_read_raises_a_fault_of_the_store(
-    stored: list[str],
+    stored: list[str], failing: Any
 ) -> None:
-    FailingStore.remaining = 1000
+    failing.remaining = 1000
     for log in stored:
         with pytest.raises(StorageFault, match="what is done is kept"):
             read_recording(log)
 
 
-@dataclass
-class Server:
-    """A local S3 server in a process of its own."""
-
-    port: int
-    process: subprocess.Popen[bytes]
-
-    def stop(self) -> None:
-        os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-
-def start_server(port: int) -> Server:
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for _ in range(600):
-        with socket.socket() as attempt:
-            if attempt.connect_ex(("127.0.0.1", port)) == 0:
-                return Server(port, process)
-        time.sleep(0.1)
-    process.kill()
-    raise TimeoutError("the S3 server did not start")
-
-
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
-    pytest.importorskip("s3fs")
-    pytest.importorskip("moto.server")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    server = start_server(port)
-    yield server
-    if server.process.poll() is None:
-        server.stop()
-
-
 def upload(files: Path, names: list[str]) -> list[str]:
     """Put logs into a bucket, and return their addresses."""
-    import s3fs
-
-    system = s3fs.S3FileSystem(skip_instance_cache=True)
-    system.mkdir("logs")
-    addresses = []
-    for name in names:
-        system.pipe_file(f"logs/{name}", (files / name).read_bytes())
-        addresses.append(f"s3://logs/{name}")
-    return addresses
+    return list(
+        object_stores.put_objects("logs", {name: (files / name).read_bytes() for name in names})
+    )
 
 
 @pytest.mark.slow
 def test_an_object_store_that_is_killed_in_the_middle_loses_nothing(
-    s3: Server, files: Path, job: Job, tmp_path: Path
+    s3: Any, files: Path, job: Job, tmp_path: Path
 ) -> None:
-    import s3fs
-
     logs = upload(files, ["log.npz", "log.parquet"])
     assert equal(read_recording(logs[1]), read_recording(files / "log.parquet"))
     assert "ETag" in StoredFile(logs[0]).facts
@@ -276,9 +207,8 @@ def test_an_object_store_that_is_killed_in_the_middle_loses_nothing(
 
     with pytest.raises(WorkerFault, match="s3://logs/log"):
         collect(job, logs, tmp_path, InProcess(), bad="skip", progress=kill_after_the_first)
-    again = start_server(s3.port)
+    again = object_stores.start_server(s3.port)
     try:
-        s3fs.S3FileSystem.clear_instance_cache()
         upload(files, ["log.npz", "log.parquet"])
         done = collect(job, logs, tmp_path, InProcess())
         assert done.skipped == 1

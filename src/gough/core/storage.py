@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -101,17 +101,84 @@ class StoredFile:
         stream = _asked(self.location, lambda: system.open(path, "rb"))
         return io.BufferedReader(_StoredStream(self.location, stream), STREAM_BUFFER)
 
+    @property
+    def etag(self) -> str:
+        """Name that the store gives to this content; empty if it gives none."""
+        return next((str(self.facts[key]) for key in ETAG_KEYS if self.facts.get(key)), "")
+
     def identity(self) -> str:
-        """Return a hash by which the content is known: of size and ETag, or of the content."""
-        etag = next((str(self.facts[key]) for key in ETAG_KEYS if self.facts.get(key)), "")
+        """Return a hash by which the content is known: of size and ETag, or of the content.
+
+        Of row groups without an ETag only their own bytes are read.
+        """
         groups = self.row_groups
-        selected = "" if groups is None else f"{groups.start}:{groups.stop}"
-        digest = hashlib.sha256(f"{self.stat().st_size} {etag} {selected}".encode())
-        if not etag:
-            with self.open() as stream:
-                while block := stream.read(STREAM_BUFFER):
-                    digest.update(block)
-        return digest.hexdigest()
+        if self.etag:
+            selected = "" if groups is None else f"{groups.start}:{groups.stop}"
+            return _hash_of([f"{self.stat().st_size} {self.etag} {selected}".encode()])
+        with self.open() as stream:
+            if groups is None:
+                return _hash_of(iter(lambda: stream.read(STREAM_BUFFER), b""))
+            return _hash_of(_row_group_content(stream, groups))
+
+    def stamp(self) -> str:
+        """Return a text that changes with the content, for which as little as possible is read.
+
+        Size with ETag, or with the time of change; the hash of the content in a store that
+        knows neither.
+        """
+        if self.etag:
+            return f"{self.stat().st_size} {self.etag}"
+        system, path = file_system(self.location)
+        try:
+            changed = _asked(self.location, lambda: system.modified(path), NotImplementedError)
+        except NotImplementedError:
+            return self.identity()
+        return f"{self.stat().st_size} {changed.isoformat()}"
+
+
+def _hash_of(blocks: Iterable[bytes]) -> str:
+    """Return the hash of some bytes."""
+    digest = hashlib.sha256()
+    for block in blocks:
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _row_group_content(stream: BinaryIO, groups: range) -> Iterator[bytes]:
+    """Yield the bytes of some row groups of a Parquet file, and before them its schema.
+
+    A file that is damaged, or that has not these row groups, is known by all its bytes.
+    """
+    parquet = import_optional("pyarrow.parquet", "parquet")
+    chunks: list[tuple[int, int]] = []
+    schema = ""
+    try:
+        file = parquet.ParquetFile(stream)
+        schema = str(file.schema_arrow.remove_metadata())
+        for group in groups:
+            chunks += _column_chunks(file.metadata.row_group(group))
+    except StorageFault:
+        raise
+    except Exception:  # pyarrow raises many kinds; the reader of the log names the damage
+        chunks = [(0, stream.seek(0, io.SEEK_END))]
+    yield schema.encode()
+    for start, length in chunks:
+        stream.seek(start)
+        while length > 0 and (block := stream.read(min(length, STREAM_BUFFER))):
+            length -= len(block)
+            yield block
+
+
+def _column_chunks(row_group: Any) -> list[tuple[int, int]]:
+    """Return start and length of the columns of a row group, in bytes of its file."""
+    chunks = []
+    for k in range(row_group.num_columns):
+        column = row_group.column(k)
+        start = column.data_page_offset
+        if column.has_dictionary_page and column.dictionary_page_offset:
+            start = min(start, column.dictionary_page_offset)
+        chunks.append((start, column.total_compressed_size))
+    return chunks
 
 
 class _StoredStream(io.RawIOBase):
@@ -145,8 +212,13 @@ class _StoredStream(io.RawIOBase):
         super().close()
 
 
-def _asked(address: str, question: Callable[[], T]) -> T:
+def _asked(address: str, question: Callable[[], T], *passed: type[Exception]) -> T:
     """Return the answer of a store; its failures say nothing about the file.
+
+    Args:
+        address: What is asked about.
+        question: Asks the store.
+        passed: Other errors that are answers.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -154,7 +226,7 @@ def _asked(address: str, question: Callable[[], T]) -> T:
     """
     try:
         return question()
-    except FileNotFoundError:
+    except (FileNotFoundError, *passed):
         raise
     except Exception as error:
         cause = str(error) or type(error).__name__
@@ -179,11 +251,33 @@ def file_system(address: str) -> tuple[Any, str]:
     return system, path
 
 
+def address_of(path: Path) -> str:
+    """Return the address of a file or folder of this machine."""
+    local = import_optional("fsspec.implementations.local", "remote")
+    return str(local.LocalFileSystem().unstrip_protocol(str(path.resolve())))
+
+
 def matching_files(pattern: str) -> list[str]:
     """Return the addresses that match a pattern with `*`, sorted."""
     system, path = file_system(pattern)
+    system.invalidate_cache()  # of an earlier list in this process
     paths = _asked(pattern, lambda: system.glob(path))
     return sorted(system.unstrip_protocol(str(match)) for match in paths)
+
+
+def files_below(folder: str) -> list[str]:
+    """Return the addresses of all files in a folder and its folders, sorted.
+
+    Raises:
+        FileNotFoundError: There is no such folder, or nothing in it.
+        StorageFault: The store does not answer.
+    """
+    system, path = file_system(folder)
+    system.invalidate_cache()
+    paths = _asked(folder, lambda: system.find(path))
+    if not paths:
+        raise FileNotFoundError(folder)
+    return sorted(system.unstrip_protocol(str(file)) for file in paths)
 
 
 def place_of(path: str | Path | StoredFile) -> Path | StoredFile:

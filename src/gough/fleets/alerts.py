@@ -10,7 +10,12 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.executors import Executor
 from gough.core.notices import Notice
-from gough.core.statistics import normal_quantile, robust_scale, robust_scores
+from gough.core.statistics import (
+    normal_quantile,
+    robust_scale,
+    robust_scores,
+    student_quantile,
+)
 from gough.fleets.faults import (
     FoundFault,
     Kind,
@@ -47,6 +52,14 @@ class _Unusual(NamedTuple):
     robot: int
     periods: tuple[int, ...]  # the most unusual first; empty: the whole robot
     text: str
+
+
+class UnusualRobots(NamedTuple):
+    """The robots of a fleet that differ from the others, and what the others are like."""
+
+    unusual: tuple[_Unusual, ...]  # the most unusual first
+    kind: Kind  # parameters of the other robots
+    typical: RobotHistory  # of the other robots
 
 
 def drift_alerts(
@@ -100,47 +113,63 @@ def _drift_text(history: RobotHistory, trend: Trend, k: int) -> str:
     )
 
 
+def find_unusual(
+    histories: Sequence[RobotHistory], covariances: FloatArray, job: Job, level: float
+) -> UnusualRobots:
+    """Find robots and periods that differ from the others.
+
+    A robot is unusual by its residual, or by parameters far from those of the kind in a
+    direction in which a fault of a drive or encoder changes them; a period is unusual by
+    its residual.
+
+    Args:
+        histories: The robots.
+        covariances: Of errors of the estimates that robots do not share, (n, p, p).
+        job: How logs were processed.
+        level: False-alarm probability.
+    """
+    robot_scores, period_scores = residual_scores(histories)
+    # what a fault does to the estimate is the same for all robots of a kind
+    any_robot = typical_robot(histories)
+    parameters = any_robot.estimate.parameters
+    sensitivities = fault_sensitivities(job, _logs_to_diagnose(any_robot, ()), parameters)
+    outliers = find_outlying_robots(histories, covariances, sensitivities, level)
+    limits = score_limits(histories, level)
+    unusual = unusual_robots(histories, robot_scores, period_scores, outliers.distances, limits)
+    return UnusualRobots(
+        unusual=tuple(unusual),
+        kind=Kind(parameters, outliers.common.common, robot_scatter(outliers.common)),
+        typical=typical_robot(histories, [one.robot for one in unusual]),
+    )
+
+
 def fault_alerts(
     histories: Sequence[RobotHistory],
-    covariances: FloatArray,
+    found: UnusualRobots,
     collected: Collected,
     job: Job,
-    level: float,
     max_diagnosed: int,
     executor: Executor,
 ) -> tuple[list[Alert], list[Notice]]:
     """Return alerts for unusual robots and periods, and notices of periods without explanation.
 
-    A robot is unusual by its residual, or by parameters far from those of the kind in a
-    direction in which a fault of a drive or encoder changes them; a period is unusual by
-    its residual. The most unusual ones are diagnosed.
+    The most unusual ones are diagnosed.
 
     Args:
         histories: The robots.
-        covariances: Of errors of the estimates that robots do not share, (n, p, p).
+        found: Those that are unusual.
         collected: Statistics of all logs.
         job: How logs were processed.
-        level: False-alarm probability.
         max_diagnosed: Most robots to diagnose.
         executor: Runs the diagnoses.
     """
-    robot_scores, period_scores = residual_scores(histories)
+    alerts, unusual = misfiled_alerts(histories, found.unusual, collected)
     # faults of a typical robot belong to the model, not to a robot
-    typical = typical_robot(histories)
-    typical_logs = _logs_to_diagnose(typical, ())
-    parameters = typical.estimate.parameters
-    sensitivities = fault_sensitivities(job, typical_logs, parameters)
-    outliers = find_outlying_robots(histories, covariances, sensitivities, level)
-    n_rows = histories[0].residual.shape[1]
-    n_tests = n_rows * (sum(len(scores) for scores in period_scores) + len(histories))
-    limit = normal_quantile(1 - level / n_tests)
-    unusual = unusual_robots(histories, robot_scores, period_scores, outliers.distances, limit)
-    alerts, unusual = misfiled_alerts(histories, unusual, collected)
-    kind = Kind(parameters, outliers.common.common, robot_scatter(outliers.common))
+    typical_logs = _logs_to_diagnose(found.typical, ())
     tasks: list[tuple[Job, tuple[str, ...], Kind | None]] = [(job, typical_logs, None)]
     for one in unusual[:max_diagnosed]:
         logs = _logs_to_diagnose(histories[one.robot], one.periods)
-        tasks.append((job, logs, None if one.periods else kind))
+        tasks.append((job, logs, None if one.periods else found.kind))
     answers: dict[int, Any] = {}
     if unusual and max_diagnosed:
         answers = dict(executor.run(find_faults, tasks))
@@ -233,10 +262,17 @@ def shared_file_alerts(groups: Sequence[Sequence[FleetLog]]) -> list[Alert]:
     return alerts
 
 
-def typical_robot(histories: Sequence[RobotHistory]) -> RobotHistory:
-    """Return the robot with the median residual."""
+def typical_robot(histories: Sequence[RobotHistory], left_out: Sequence[int] = ()) -> RobotHistory:
+    """Return the robot with the median residual.
+
+    Args:
+        histories: The robots.
+        left_out: Robots that are not typical, unless all are.
+    """
     robot_scores, _ = residual_scores(histories)
-    return histories[int(np.argsort(robot_scores)[len(robot_scores) // 2])]
+    order = [int(k) for k in np.argsort(robot_scores)]
+    usual = [k for k in order if k not in left_out] or order
+    return histories[usual[len(usual) // 2]]
 
 
 def residual_scores(
@@ -262,25 +298,50 @@ def residual_scores(
     return robot_scores, period_scores
 
 
+class ScoreLimits(NamedTuple):
+    """Scores beyond which residuals are unusual."""
+
+    robot: float
+    period: float
+
+
+def score_limits(histories: Sequence[RobotHistory], level: float) -> ScoreLimits:
+    """Return the limits of scores; `level` is the probability that any in a fleet is beyond.
+
+    The scatter between robots is that of a few robots: Student's t.
+    """
+    n_rows = histories[0].residual.shape[1]
+    n_periods = sum(len(history.residual) for history in histories)
+    probability = 1 - level / (n_rows * (n_periods + len(histories)))
+    return ScoreLimits(
+        robot=float(student_quantile(probability, len(histories) - 1)),
+        period=float(normal_quantile(probability)),
+    )
+
+
 def unusual_robots(
     histories: Sequence[RobotHistory],
     robot_scores: FloatArray,
     period_scores: Sequence[FloatArray],
     distances: dict[int, float],
-    limit: float,
+    limits: ScoreLimits,
 ) -> list[_Unusual]:
-    """Return robots and periods beyond a limit, the most unusual first; one entry per robot."""
+    """Return robots and periods beyond their limits, the most unusual first.
+
+    A robot that is unusual as a whole may have unusual periods too: these are an entry of
+    their own.
+    """
     unusual = []
     for i, history in enumerate(histories):
         scores = period_scores[i]
-        if robot_scores[i] > limit:
+        if robot_scores[i] > limits.robot:
             text = "residual is unusually large in all its logs"
             unusual.append(_Unusual(float(robot_scores[i]), i, (), text))
         elif i in distances:
             text = "its parameters are not those of the other robots"
             unusual.append(_Unusual(distances[i], i, (), text))
-        elif len(scores) and scores.max() > limit:
-            periods = [int(k) for k in np.argsort(-scores) if scores[k] > limit]
+        periods = [int(k) for k in np.argsort(-scores) if scores[k] > limits.period]
+        if periods:
             text = _unusual_days(history, periods)
             unusual.append(_Unusual(float(scores[periods[0]]), i, tuple(periods), text))
     unusual.sort(key=lambda one: -one.score)

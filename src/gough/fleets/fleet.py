@@ -26,8 +26,8 @@ from gough.fleets.alerts import (
     Alert,
     drift_alerts,
     fault_alerts,
+    find_unusual,
     shared_file_alerts,
-    typical_robot,
 )
 from gough.fleets.hierarchy import Drifts, Hierarchy, drifts, hierarchy
 from gough.fleets.history import (
@@ -305,20 +305,20 @@ def fleet(
     shared = shared_files(logs, collected.copies)
     collected = without_logs(collected, shared)
     histories, notices = _histories(collected, logs, chosen, report)
-    verdict = judge_kind(job, typical_robot(histories))
     estimates = [history.estimate for history in histories]
-    errors = error_parts(estimates, verdict.attenuation)
+    errors = error_parts(estimates)
+    unusual = find_unusual(histories, errors.independent, job, chosen.false_alarms)
+    verdict = judge_kind(job, unusual.typical)
     values = np.array([estimate.values for estimate in estimates])
-    common = hierarchy(values, errors.independent, errors.shared)
+    common = hierarchy(values, errors.independent, errors.shared + verdict.attenuation**2)
     trends = {history.robot: history.trend for history in histories if history.trend is not None}
     drift = drifts(list(trends.values()), chosen.false_alarms) if trends else None
     report(0.9)
     faults, unexplained = fault_alerts(
         histories,
-        errors.independent,
+        unusual,
         collected,
         job,
-        chosen.false_alarms,
         chosen.diagnosed,
         executor,
     )

@@ -169,9 +169,9 @@ def hierarchy(
     for _ in range(VARIANCE_ITERATIONS):
         V_inverse = np.linalg.inv(S + np.diag(d))
         P_inverse = np.linalg.inv(V_inverse.sum(axis=0))
-        mu = P_inverse @ np.einsum("npq,nq->p", V_inverse, x)
-        score = np.einsum("npq,nq->np", V_inverse, x - mu)
-        correction = np.einsum("npq,qr,nrp->p", V_inverse, P_inverse, V_inverse, optimize=True)
+        mu = P_inverse @ (V_inverse @ x[:, :, None]).sum(axis=0)[:, 0]
+        score = (V_inverse @ (x - mu)[:, :, None])[:, :, 0]
+        correction = ((V_inverse @ P_inverse) * V_inverse).sum(axis=(0, 2))  # V is symmetric
         trace = np.einsum("npp->p", V_inverse) - correction
         before = d
         d = d * np.sqrt((score**2).sum(axis=0) / np.maximum(trace, TINY))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray
+from gough.core.arrays import TINY, BoolArray, FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import NotIdentifiable
 from gough.core.notices import Notice
@@ -26,6 +26,10 @@ DAY = 86400.0  # [s]
 TREND_P_VALUE = 1e-4
 # robust standard deviations beyond which the residual of a period is not usual for the robot
 UNUSUAL_PERIOD_SCORE = 6.0
+# Fraction of the squared residual of a robot, in most of its periods, that is due to differences
+# between periods: above it, some periods distort the fit to all of them.
+DISTORTED_FRACTION = 0.2
+CONCENTRATION_STEPS = 10  # most refits to the half of the periods that fits best
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +158,10 @@ def history_of(task: RobotLogs) -> RobotHistory:
     starts = np.array([period.start for period in periods])
     temperature = np.array([period.temperature for period in periods])
     fit = _fit_robot(periods, starts, temperature, np.ones(len(periods), bool))
-    log_residual = np.log(np.maximum(fit.residual, np.finfo(float).tiny))
+    residual = fit.residual
+    if _is_distorted(periods, residual):
+        residual = _concentrated_residual(periods, residual)
+    log_residual = np.log(np.maximum(residual, np.finfo(float).tiny))
     unusual = robust_scores(log_residual).max(axis=1) > UNUSUAL_PERIOD_SCORE
     if unusual.any() and 2 * unusual.sum() < len(unusual):
         fit = _fit_robot(periods, starts, temperature, ~unusual)
@@ -170,6 +177,58 @@ def history_of(task: RobotLogs) -> RobotHistory:
         notices=tuple(notices),
         logs=tuple(period.paths for period in periods),
     )
+
+
+def _excess(periods: Sequence[_Period], residual: FloatArray) -> FloatArray:
+    """Return squared residuals over those of each period fitted alone, (t, r)."""
+    alone = np.array([period.estimate.residual_rms for period in periods])
+    return np.asarray((residual / np.maximum(alone, TINY)) ** 2)
+
+
+def _is_distorted(periods: Sequence[_Period], residual: FloatArray) -> bool:
+    """Return whether a fit to all periods is far from most of them, for the sake of some."""
+    typical_excess = np.median(_excess(periods, residual), axis=0)
+    return bool(typical_excess.max() > 1 / (1 - DISTORTED_FRACTION))
+
+
+def _concentrated_residual(periods: Sequence[_Period], residual: FloatArray) -> FloatArray:
+    """Return the residual of all periods about a fit to the half that agrees best, (t, r).
+
+    Unusual periods change a fit to all, so that usual periods have large residuals too. The
+    fit is repeated on the half with the smallest residuals until that half stays the same
+    (concentration steps of least trimmed squares, Rousseeuw and Van Driessen 1999).
+
+    Args:
+        periods: The periods.
+        residual: About a fit to all of them, (t, r). [row unit]
+    """
+    n_kept = len(periods) // 2 + 1
+    kept: list[int] = []
+    for _ in range(CONCENTRATION_STEPS):
+        order = np.argsort(_excess(periods, residual).sum(axis=1), kind="stable")
+        closest = sorted(order[:n_kept].tolist())
+        if closest == kept:
+            break
+        kept = closest
+        estimate = _fit_together([periods[k] for k in kept])
+        residual = _residuals(
+            periods, np.broadcast_to(estimate.values, (len(periods), len(estimate)))
+        )
+    return residual
+
+
+def _fit_together(periods: Sequence[_Period]) -> Estimate:
+    """Return the estimate from all logs of some periods."""
+    loaders = [partial(_itself, period.statistics) for period in periods]
+    return WeightedLeastSquares().fit(merge_all(loaders).statistics)
+
+
+def _residuals(periods: Sequence[_Period], parameters: FloatArray) -> FloatArray:
+    """Return the rms residual of each period with its parameters, (t, p), as (t, r)."""
+    residual = []
+    for period, values in zip(periods, parameters):
+        residual.append(period.statistics.statistics.residual_statistics(values).rms)
+    return np.array(residual)
 
 
 def _fit_periods(task: RobotLogs) -> tuple[list[_Period], list[Notice]]:
@@ -198,11 +257,7 @@ def _fit_robot(
     usual: BoolArray,
 ) -> _RobotFit:
     """Fit a robot to its usual periods; residuals are about its trend where it is significant."""
-    loaders = []
-    for period, is_usual in zip(periods, usual):
-        if is_usual:
-            loaders.append(partial(_itself, period.statistics))
-    estimate = WeightedLeastSquares().fit(merge_all(loaders).statistics)
+    estimate = _fit_together([period for period, is_usual in zip(periods, usual) if is_usual])
     values = np.array([period.estimate.values for period in periods])
     white_std = np.array([period.estimate.white_std for period in periods])
     line = trend(starts[usual], values[usual], white_std[usual], temperature[usual])
@@ -211,11 +266,7 @@ def _fit_robot(
         changing = np.minimum(line.p, line.temperature_p) < TREND_P_VALUE
         deviation = np.asarray(line.fitted - line.fitted.mean(axis=0))
         expected[np.ix_(usual, changing)] += deviation[:, changing]
-    residual = []
-    for period, parameters in zip(periods, expected):
-        statistics = period.statistics.statistics
-        residual.append(statistics.residual_statistics(parameters).rms)
-    return _RobotFit(estimate, line, np.array(residual))
+    return _RobotFit(estimate, line, _residuals(periods, expected))
 
 
 def _itself(statistics: LogStatistics) -> LogStatistics:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.documents import parse_json
-from gough.core.errors import GoughError
+from gough.core.errors import GoughError, StorageFault
 from gough.core.names import Parameter
 from gough.core.notices import Notice
 from gough.fitting.estimate import Estimate
@@ -37,7 +37,7 @@ def judge_kind(job: Job, typical: RobotHistory) -> KindVerdict:
 
     Args:
         job: How logs were processed.
-        typical: The robot with the median residual.
+        typical: A robot without anything unusual, with the median residual.
     """
     model = robot_of(job)[0]
     parameters = typical.estimate.parameters
@@ -55,6 +55,8 @@ def judge_kind(job: Job, typical: RobotHistory) -> KindVerdict:
         held_out = divide_logs(recordings[n_fitted:], job.carrying)
         fitted = fit_logs(model, fitted_logs, settings, held_out=held_out or None)
         rules, _ = judge(fitted)
+    except StorageFault:
+        raise
     except GoughError as error:
         notice = Notice(
             rule="kind",
@@ -94,7 +96,7 @@ class ErrorParts(NamedTuple):
     shared: FloatArray  # variance of the error that all robots have alike, (p,)
 
 
-def error_parts(estimates: Sequence[Estimate], attenuation: FloatArray) -> ErrorParts:
+def error_parts(estimates: Sequence[Estimate]) -> ErrorParts:
     """Divide the errors of n estimates into those of each robot and those that all share.
 
     Noise differs from robot to robot. Errors of the model (friction that depends on
@@ -103,9 +105,10 @@ def error_parts(estimates: Sequence[Estimate], attenuation: FloatArray) -> Error
     of the model is the variance beyond that of noise, which blocks and logs left out show;
     the median over robots is taken as shared, and what a robot has beyond it as its own.
 
+    Position noise, which no block shows, is not in them.
+
     Args:
         estimates: One of each robot, with the same parameters.
-        attenuation: By position noise, which no block shows, (p,).
     """
     covariances = np.array([estimate.covariance for estimate in estimates])
     variance = np.array([estimate.std**2 for estimate in estimates])
@@ -116,4 +119,4 @@ def error_parts(estimates: Sequence[Estimate], attenuation: FloatArray) -> Error
     np.divide(own_variance, variance, out=ratio, where=variance > 0)
     scale = np.sqrt(ratio)
     independent = covariances * scale[:, :, None] * scale[:, None, :]
-    return ErrorParts(independent, surplus + attenuation**2)
+    return ErrorParts(independent, surplus)

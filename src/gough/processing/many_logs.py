@@ -554,7 +554,7 @@ def _stamp(log: str) -> str:
     stamps = []
     for name in log_and_description(log):
         if name and is_address(name):
-            stamps.append(StoredFile(name).identity())
+            stamps.append(StoredFile(name).stamp())
         elif name:
             if not Path(name).is_file():
                 return ""

@@ -37,6 +37,7 @@ class FleetFile(NamedTuple):
 class _Header(NamedTuple):
     """The fleet file without its table."""
 
+    folder: Path  # of the fleet file
     robot: str
     table: Path | None  # of logs; None with a dataset
     dataset: str | None  # folder or address of a Parquet dataset robot=.../day=...
@@ -57,7 +58,7 @@ def read_fleet_file(file: str, settings: FleetSettings) -> FleetFile:
     """
     header = _read_header(file, settings)
     if header.dataset is not None:
-        logs = _dataset_logs(header.dataset, header.zone)
+        logs = _dataset_logs(header, header.dataset)
         return FleetFile(header.robot, tuple(logs), header.settings, ())
     logs, problems = _read_table(header)
     if problems and header.settings.many.bad == "refuse":
@@ -106,6 +107,7 @@ def _read_header(file: str, settings: FleetSettings) -> _Header:
     if os.path.isfile(folder / robot):
         robot = str(folder / robot)
     return _Header(
+        folder=folder,
         robot=robot,
         table=table,
         dataset=dataset,
@@ -137,16 +139,19 @@ def _merge(settings: FleetSettings, content: Mapping[str, Any], folder: Path) ->
     return merge_settings(FleetSettings, None, options)
 
 
-def _dataset_logs(dataset: str, zone: ZoneInfo | None) -> list[FleetLog]:
+def _dataset_logs(header: _Header, dataset: str) -> list[FleetLog]:
     """Return the parts of a dataset as logs, in the days that its folders name."""
+    description = header.description
+    if description:
+        description = str(header.folder / description)
     logs = []
     for part in dataset_parts(dataset):
-        midnight = datetime.combine(part.day, time(), zone or UTC)
+        midnight = datetime.combine(part.day, time(), header.zone or UTC)
         offset = midnight.utcoffset()
         assert offset is not None
         logs.append(
             FleetLog(
-                path=part.log,
+                path=log_with_description(part.log, description),
                 robot=part.robot,
                 time=midnight.timestamp(),
                 utc_offset=offset.total_seconds(),
