@@ -277,7 +277,7 @@ def test_lines_that_cannot_be_used_are_all_named_or_skipped(
         f"{logs[0].path},r0,2026-03-01T06:00:00,20",
         f"{logs[1].path},r0,yesterday,20",
         f"{logs[2].path},r0,2026-03-01T06:00:00Z,20",
-        f"{logs[2].path},r1,2026-03-01T06:00:00Z,20",
+        f"{logs[2].path},r0,2026-03-02T06:00:00Z,20",
         f"{logs[3].path},r0",
     ]
     file = str(write_table(tmp_path, [], rows))

@@ -74,6 +74,20 @@ def test_a_file_under_two_robots_is_an_alert_for_both(
     assert not remaining.copies
 
 
+def test_a_path_under_two_robots_is_an_alert_for_both(tmp_path: Path) -> None:
+    """The table may name one file twice; it is used for neither robot."""
+    lines = "log,robot,time\na.npz,r0,2026-03-01T06:00:00Z\na.npz,r1,2026-03-01T06:00:00Z\n"
+    (tmp_path / "logs.csv").write_text(lines, encoding="utf-8")
+    (tmp_path / "fleet.toml").write_text(
+        'format = 1\nrobot = "five_bar"\nlogs = "logs.csv"\n', encoding="utf-8"
+    )
+    logs = read_fleet_file(str(tmp_path / "fleet.toml"), FleetSettings()).logs
+    groups = shared_files(logs, {})
+    assert [alert.robot for alert in shared_file_alerts(groups)] == ["r0", "r1"]
+    collected = Collected(folder=tmp_path, keys={logs[0].path: "key"})
+    assert not without_logs(collected, groups).keys
+
+
 def test_a_copy_under_the_same_robot_is_no_alert(logs: list[FleetLog]) -> None:
     assert shared_files(logs, {logs[1].path: logs[0].path}) == []
 

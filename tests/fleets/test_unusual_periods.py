@@ -11,7 +11,6 @@ import pytest
 from gough.core.executors import InProcess
 from gough.engine import Model
 from gough.fleets.alerts import residual_scores, score_limits, typical_robot, unusual_robots
-from gough.fleets.faults import _prior_error
 from gough.fleets.history import DAY, FleetLog, RobotHistory, group_logs, history_of
 from gough.processing import Processing
 from gough.processing.many_logs import Job, collect
@@ -100,14 +99,3 @@ def test_a_robot_with_a_fault_is_not_the_typical_one() -> None:
     first = int(typical_robot(histories).robot[1:])
     assert typical_robot(histories, [first]).robot != f"r{first}"
     assert typical_robot(histories, range(8)).robot == f"r{first}"
-
-
-def test_the_error_of_a_fault_contains_the_scatter_between_robots() -> None:
-    """A fault that has the column of a parameter is as uncertain as that parameter in the kind."""
-    scatter = 0.2
-    x = np.random.default_rng(0).standard_normal(100)
-    columns = np.column_stack([x, x, 3.0 * x])  # parameter, fault, effort
-    prior = np.zeros((3, 3))
-    prior[0, 0] = scatter**-2
-    prior[0, 2] = prior[2, 0] = 1.0 / scatter**2
-    assert _prior_error(columns.T @ columns + prior, prior) == pytest.approx(scatter, rel=1e-3)

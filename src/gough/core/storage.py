@@ -129,11 +129,16 @@ class StoredFile:
         if self.etag:
             return f"{self.stat().st_size} {self.etag}"
         system, path = file_system(self.location)
-        try:
-            changed = _asked(self.location, lambda: system.modified(path), NotImplementedError)
-        except NotImplementedError:
-            return self.identity()
-        return f"{self.stat().st_size} {changed.isoformat()}"
+        changed = _asked(self.location, lambda: _time_of_change(system, path))
+        return f"{self.stat().st_size} {changed}" if changed else self.identity()
+
+
+def _time_of_change(system: Any, path: str) -> str:
+    """Return when a file was changed, as text; empty if the store does not say."""
+    try:
+        return str(system.modified(path).isoformat())
+    except NotImplementedError:
+        return ""
 
 
 def _hash_of(blocks: Iterable[bytes]) -> str:
@@ -212,13 +217,8 @@ class _StoredStream(io.RawIOBase):
         super().close()
 
 
-def _asked(address: str, question: Callable[[], T], *passed: type[Exception]) -> T:
+def _asked(address: str, question: Callable[[], T]) -> T:
     """Return the answer of a store; its failures say nothing about the file.
-
-    Args:
-        address: What is asked about.
-        question: Asks the store.
-        passed: Other errors that are answers.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -226,7 +226,7 @@ def _asked(address: str, question: Callable[[], T], *passed: type[Exception]) ->
     """
     try:
         return question()
-    except (FileNotFoundError, *passed):
+    except FileNotFoundError:
         raise
     except Exception as error:
         cause = str(error) or type(error).__name__

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.executors import Executor
+from gough.core.executors import Executor, outcome_of
 from gough.core.notices import Notice
 from gough.core.statistics import (
     normal_quantile,
@@ -17,6 +17,7 @@ from gough.core.statistics import (
     student_quantile,
 )
 from gough.fleets.faults import (
+    FaultTask,
     FoundFault,
     Kind,
     fault_sensitivities,
@@ -52,6 +53,8 @@ class _Unusual(NamedTuple):
     robot: int
     periods: tuple[int, ...]  # the most unusual first; empty: the whole robot
     text: str
+    by_residual: bool = True  # else by its parameters
+    explained: tuple[int, ...] = ()  # other unusual periods, whose reason is known
 
 
 class UnusualRobots(NamedTuple):
@@ -132,7 +135,7 @@ def find_unusual(
     # what a fault does to the estimate is the same for all robots of a kind
     any_robot = typical_robot(histories)
     parameters = any_robot.estimate.parameters
-    sensitivities = fault_sensitivities(job, _logs_to_diagnose(any_robot, ()), parameters)
+    sensitivities = fault_sensitivities(job, _logs_to_diagnose(any_robot), parameters)
     outliers = find_outlying_robots(histories, covariances, sensitivities, level)
     limits = score_limits(histories, level)
     unusual = unusual_robots(histories, robot_scores, period_scores, outliers.distances, limits)
@@ -164,45 +167,37 @@ def fault_alerts(
         executor: Runs the diagnoses.
     """
     alerts, unusual = misfiled_alerts(histories, found.unusual, collected)
-    # faults of a typical robot belong to the model, not to a robot
-    typical_logs = _logs_to_diagnose(found.typical, ())
-    tasks: list[tuple[Job, tuple[str, ...], Kind | None]] = [(job, typical_logs, None)]
-    for one in unusual[:max_diagnosed]:
-        logs = _logs_to_diagnose(histories[one.robot], one.periods)
-        tasks.append((job, logs, None if one.periods else found.kind))
     answers: dict[int, Any] = {}
     if unusual and max_diagnosed:
+        # faults of a typical robot belong to the model, not to a robot
+        typical_faults = _typical_faults(job, found.typical)
+        tasks = []
+        for one in unusual[:max_diagnosed]:
+            logs = _logs_to_diagnose(histories[one.robot], one.periods, one.explained)
+            kind = None if one.periods else found.kind
+            tasks.append(FaultTask(job, logs, kind, one.by_residual, typical_faults))
         answers = dict(executor.run(find_faults, tasks))
     for answer in answers.values():
         if isinstance(answer, NOT_THE_LOG):
             raise answer
-    typical_faults = set()
-    if isinstance(answers.get(0), list):
-        typical_faults = {fault.name for fault in answers[0]}
     notices: list[Notice] = []
-    for n, one in enumerate(unusual, start=1):
+    for n, one in enumerate(unusual):
         history = histories[one.robot]
         robot = history.robot
         days = tuple(_day(history, period) for period in sorted(one.periods))
         text = f"{one.text}, {one.score:.1f} standard deviations"
-        faults, reason = _explanation(answers.get(n), typical_faults)
+        faults, reason = _explanation(answers.get(n))
         for fault in faults[:MAX_FAULTS_NAMED]:
             alerts.append(
                 Alert(robot, "fault", f"{text}: {fault.text}", one.score, fault.advice, days)
             )
-        if not faults and not one.periods:
-            reason_text = f"{text}: {reason}"
-            alerts.append(Alert(robot, "unexplained", reason_text, one.score))
-        elif not faults:  # one bad log is no reason to send somebody to a robot
-            reason_text = f"{text}: {reason}"
-            notices.append(
-                Notice(
-                    rule="unexplained",
-                    level="info",
-                    where=robot,
-                    text=reason_text,
-                )
-            )
+        if faults:
+            continue
+        text = f"{text}: {reason}"
+        if len(one.periods) == 1:  # one bad log is no reason to send somebody to a robot
+            notices.append(Notice(rule="unexplained", level="info", where=robot, text=text))
+        else:
+            alerts.append(Alert(robot, "unexplained", text, one.score, days=days))
     return alerts, notices
 
 
@@ -214,14 +209,18 @@ def misfiled_alerts(
     """Return alerts for periods that belong to another robot, and the remaining unusual ones."""
     alerts = []
     remaining = []
+    # the parameters of a robot that its own logs do not fit explain no log
+    misfitting = {one.robot for one in unusual if one.by_residual and not one.periods}
     for one in unusual:
         history = histories[one.robot]
         periods = []
+        misfiled = []
         for period in one.periods:
-            owner = owner_of_period(histories, one.robot, period, collected)
+            owner = owner_of_period(histories, one.robot, period, collected, misfitting)
             if owner is None:
                 periods.append(period)
                 continue
+            misfiled.append(period)
             day = _day(history, period)
             names = ", ".join(name_of(log) for log in history.logs[period])
             other = histories[owner].robot
@@ -235,8 +234,12 @@ def misfiled_alerts(
                     (day,),
                 )
             )
-        if periods and len(periods) < len(one.periods):
-            one = one._replace(periods=tuple(periods), text=_unusual_days(history, periods))
+        if periods and misfiled:
+            one = one._replace(
+                periods=tuple(periods),
+                text=_unusual_days(history, periods),
+                explained=tuple(misfiled),
+            )
         if periods or not one.periods:
             remaining.append(one)
     return alerts, remaining
@@ -339,7 +342,7 @@ def unusual_robots(
             unusual.append(_Unusual(float(robot_scores[i]), i, (), text))
         elif i in distances:
             text = "its parameters are not those of the other robots"
-            unusual.append(_Unusual(distances[i], i, (), text))
+            unusual.append(_Unusual(distances[i], i, (), text, by_residual=False))
         periods = [int(k) for k in np.argsort(-scores) if scores[k] > limits.period]
         if periods:
             text = _unusual_days(history, periods)
@@ -362,22 +365,37 @@ def _day(history: RobotHistory, period: int) -> str:
     return date_of(history.starts[period])[:10]
 
 
-def _explanation(answer: Any, typical_faults: set[str]) -> tuple[list[FoundFault], str]:
-    """Return the faults that a typical robot does not show, and why there are none.
+def _explanation(answer: Any) -> tuple[list[FoundFault], str]:
+    """Return faults, and why there are none.
 
     Args:
         answer: Faults, the error of a diagnosis, or None if there was none.
-        typical_faults: Names of the faults of a typical robot.
     """
     if answer is None:
         return [], "not diagnosed"
     if not isinstance(answer, list):
         return [], str(answer)
-    faults = [fault for fault in dict.fromkeys(answer) if fault.name not in typical_faults]
-    return faults, "no known fault explains it"
+    return list(dict.fromkeys(answer)), "no known fault explains it"
 
 
-def _logs_to_diagnose(history: RobotHistory, periods: Sequence[int]) -> tuple[str, ...]:
-    """Return a log of the most unusual period, if any, and some usual ones spread over time."""
+def _typical_faults(job: Job, typical: RobotHistory) -> frozenset[str]:
+    """Return the names of faults that a typical robot shows; none if it cannot be diagnosed."""
+    answer = outcome_of(find_faults, FaultTask(job, _logs_to_diagnose(typical)))
+    if isinstance(answer, NOT_THE_LOG):
+        raise answer
+    faults, _ = _explanation(answer)
+    return frozenset(fault.name for fault in faults)
+
+
+def _logs_to_diagnose(
+    history: RobotHistory, periods: Sequence[int] = (), explained: Sequence[int] = ()
+) -> tuple[str, ...]:
+    """Return a log of the most unusual period, if any, and some usual ones spread over time.
+
+    Args:
+        history: The robot.
+        periods: Unusual periods, the most unusual first.
+        explained: Other unusual periods.
+    """
     unusual = tuple(history.logs[k][0] for k in periods[:1])
-    return (*unusual, *spread_logs(history, DIAGNOSED_LOGS, periods))
+    return (*unusual, *spread_logs(history, DIAGNOSED_LOGS, (*periods, *explained)))

@@ -14,6 +14,7 @@ from gough.core.errors import GoughError
 from gough.core.names import Parameter
 from gough.engine import Model
 from gough.fitting.cross_validation import solve_normal_equations
+from gough.identification.diagnosis import NamedFault
 from gough.identification.many_logs import read_beginning
 from gough.logs.recording import Recording
 from gough.processing.many_logs import Job, divide_logs, robot_of
@@ -93,27 +94,43 @@ def compared_faults(evidence: Evidence) -> list[tuple[Fault, str]]:
     return compared
 
 
-def find_faults(
-    work: tuple[Job, tuple[str, ...], Kind | None],
-) -> list[FoundFault]:
+class FaultTask(NamedTuple):
+    """Logs of one robot that are to be diagnosed."""
+
+    job: Job  # how logs were processed
+    logs: tuple[str, ...]  # paths
+    kind: Kind | None = None  # to compare with, if the robot is unusual as a whole
+    by_residual: bool = True  # the robot is unusual by its residual, not by its parameters
+    typical: frozenset[str] = frozenset()  # names of faults of a typical robot, which are not its
+
+
+def find_faults(task: FaultTask) -> list[FoundFault]:
     """Return the faults in some logs of one robot.
 
-    Args:
-        work: Job, paths of the logs, and the kind to compare with, or None.
+    Faults that parameters absorb are found by comparison with the kind; what a large
+    residual is due to is looked for first without it.
     """
-    job, logs, kind = work
-    model, recordings, settings = _diagnosis_input(job, logs)
-    if kind is not None:
+    model, recordings, settings = _diagnosis_input(task.job, task.logs)
+    if task.kind is not None:
         # the diagnosis tries other signs, channels and units where loops do not close
         with suppress(GoughError):
             evidence, _ = evidence_from(model, recordings, (), settings)
-            gross = diagnose_evidence(evidence).faults
-            if not any(fault.level == "error" for fault in gross):
-                return find_fault_given_kind(evidence, kind)
-    faults = []
-    for fault in diagnose(model, recordings, settings).faults:
-        faults.append(FoundFault(fault.name, fault.text, fault.advice))
-    return faults
+            diagnosis = diagnose_evidence(evidence).faults
+            faults = _found(diagnosis, task.typical)
+            if task.by_residual and faults:
+                return faults
+            if not any(fault.level == "error" for fault in diagnosis):
+                return find_fault_given_kind(evidence, task.kind)
+    return _found(diagnose(model, recordings, settings).faults, task.typical)
+
+
+def _found(faults: Sequence[NamedFault], typical: frozenset[str]) -> list[FoundFault]:
+    """Return the faults of a diagnosis that a typical robot does not have."""
+    found = []
+    for fault in faults:
+        if fault.name not in typical:
+            found.append(FoundFault(fault.name, fault.text, fault.advice))
+    return found
 
 
 def _diagnosis_input(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,17 +17,15 @@ OWNER_FRACTION = 0.8
 
 
 def shared_files(logs: Sequence[FleetLog], copies: Mapping[str, str]) -> list[list[FleetLog]]:
-    """Return groups of logs of different robots that have the same content.
+    """Return groups of logs of different robots that are the same file or have its content.
 
     Args:
         logs: All logs.
         copies: Path of the first log with the same content, by path.
     """
-    by_path = {log.path: log for log in logs}
     groups: dict[str, list[FleetLog]] = {}
-    for path, first in copies.items():
-        if path in by_path and first in by_path:
-            groups.setdefault(first, [by_path[first]]).append(by_path[path])
+    for log in logs:
+        groups.setdefault(copies.get(log.path, log.path), []).append(log)
     shared = []
     for group in groups.values():
         if len({log.robot for log in group}) > 1:
@@ -46,7 +44,11 @@ def without_logs(collected: Collected, groups: Sequence[Sequence[FleetLog]]) -> 
 
 
 def owner_of_period(
-    histories: Sequence[RobotHistory], robot: int, period: int, collected: Collected
+    histories: Sequence[RobotHistory],
+    robot: int,
+    period: int,
+    collected: Collected,
+    left_out: Collection[int] = (),
 ) -> int | None:
     """Return the other robot whose parameters explain an unusual period, if there is one.
 
@@ -58,13 +60,16 @@ def owner_of_period(
         robot: The robot under which the period is filed.
         period: The period.
         collected: Statistics of all logs.
+        left_out: Robots that are not considered.
     """
     paths = histories[robot].logs[period]
     keys = {path: collected.keys[path] for path in paths}
     statistics = replace(collected, keys=keys).merged().statistics
     usual = np.median([np.median(history.residual, axis=0) for history in histories], axis=0)
-    squares = np.empty(len(histories))
+    squares = np.full(len(histories), np.inf)
     for k, history in enumerate(histories):
+        if k in left_out and k != robot:
+            continue
         rms = statistics.residual_statistics(history.estimate.values).rms
         squares[k] = float(((rms / np.maximum(usual, TINY)) ** 2).sum())
     best = int(np.argmin(squares))

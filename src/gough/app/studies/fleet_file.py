@@ -161,19 +161,22 @@ def _dataset_logs(header: _Header, dataset: str) -> list[FleetLog]:
 
 
 def _read_table(header: _Header) -> tuple[list[FleetLog], dict[str, str]]:
-    """Return the logs of a table, each once, and the problems of other lines by place."""
+    """Return the logs of a table, each once, and the problems of other lines by place.
+
+    A log under two robots is there for both; the analysis of the fleet makes an alert of it.
+    """
     table = header.table
     assert table is not None
     content = read_bytes(table, MAX_TABLE_BYTES, InvalidStudy)
     with reading(f"the table of logs '{table}'", "CSV", InvalidStudy):
         text = content.decode(text_encoding(content))
         lines = list(csv.DictReader(io.StringIO(text, newline=""), restval=""))
-    logs: dict[str, FleetLog] = {}
+    logs: dict[tuple[str, str], FleetLog] = {}  # by path and robot
     problems: dict[str, str] = {}
     for number, line in enumerate(lines, start=2):
         try:
             log = _read_line(line, header)
-            if logs.setdefault(log.path, log) != log:
+            if logs.setdefault((log.path, log.robot), log) != log:
                 raise InvalidInput(f"'{line['log']}' is in the table twice, with different entries")
         except (InvalidInput, ValueError, KeyError, OverflowError) as error:
             problems[f"{table.name} line {number}"] = str(error)
