@@ -1,10 +1,12 @@
 """More than one machine: throughput and memory of workers, drift and common part of simulated
 fleets.
 
-    python benchmarks/scale.py [throughput] [memory] [drift] [common] [--small]
+    python benchmarks/scale.py [logs] [costs] [throughput] [memory] [drift] [common] [--small]
 
-`throughput`: logs of a minute condensed in this process, by one and two worker processes and by a
-local Dask cluster. `memory`: peak of a process that condenses one log of 10^5, 10^6 and 10^7
+`logs`: processor time to reduce a log of a minute to its statistics, from a path, from `file://` as
+NPZ and as row groups of Parquet, and with untied legs. `costs`: processor time of all else that is
+done for a log: storing, merging, index, hash. `throughput`: logs of a minute condensed in this
+process, by one and two worker processes and by a local Dask cluster. `memory`: peak of a process that condenses one log of 10^5, 10^6 and 10^7
 samples. `drift`, `common`: 200 and 50 fleets of 50 robots, estimates drawn with the covariance that
 a log of 5 s of pick and place gives on the Delta.
 """
@@ -17,8 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +29,18 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.executors import Cluster, Executor, InProcess, Processes
 from gough.core.names import Parameter
+from gough.core.storage import address_of
 from gough.engine import Model, base_parameters
 from gough.fitting.estimate import Estimate
 from gough.fitting.least_squares import WeightedLeastSquares
+from gough.fitting.log_statistics import load_log_statistics, merge_log_statistics
 from gough.fleets.hierarchy import drifts, hierarchy, trend
 from gough.identification.many_logs import frozen_job, sample_of
+from gough.logs.readers import read_recording
 from gough.mechanism import load_robot
 from gough.processing import Processing, choose_processing, log_statistics
-from gough.processing.many_logs import Job, collect, log_task, statistics_of_log
+from gough.processing.log_index import LogIndex
+from gough.processing.many_logs import Job, collect, log_hash, log_task, statistics_of_log
 from gough.virtual.fleet_logs import VirtualFleet
 
 Row = tuple[str, str, str, str]
@@ -52,10 +59,10 @@ def written(folder: Path, count: int, seconds: float) -> list[str]:
     return [str(fleet.record(k, 0).save(folder / f"log{k:02d}.npz")) for k in range(count)]
 
 
-def job_for(logs: list[str]) -> Job:
+def job_for(paths: list[str]) -> Job:
     """Return how they are condensed."""
     model = Model(load_robot("delta"))
-    return frozen_job("delta", model, sample_of(model, logs, 2), Processing(), tie_legs=True)
+    return frozen_job("delta", model, sample_of(model, paths, 2), Processing(), tie_legs=True)
 
 
 def cpu() -> float:
@@ -74,16 +81,16 @@ def throughput(
     """Logs of a minute: seconds a log, start of the workers included and beside it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        logs = written(folder, logs_written, seconds)
-        job = job_for(logs[:2])
-        statistics_of_log(job, log_task(logs[0]))
+        paths = written(folder, logs_written, seconds)
+        job = job_for(paths[:2])
+        statistics_of_log(job, log_task(paths[0]))
         os.environ["GOUGH_THREADS"] = "1"  # the same for all
         first, bits = 0.0, set()
         for label, executor in executors.items():
             stamps, used = [time.perf_counter()], cpu()
             found = collect(
                 job,
-                logs,
+                paths,
                 folder / label,
                 executor,
                 progress=lambda x, s=stamps: s.append(time.perf_counter()),
@@ -101,8 +108,87 @@ def throughput(
                 f"{first / steady:.2f} times the speed in process",
                 f"{whole:.1f} s with start, {used:.1f} s of processors; factor {size / 1e3:.0f} "
                 f"kB, log "
-                f"{Path(logs[0]).stat().st_size / 1e6:.1f} MB; {len(bits)} different result(s)",
+                f"{Path(paths[0]).stat().st_size / 1e6:.1f} MB; {len(bits)} different result(s)",
             )
+
+
+def cpu_of(work: Callable[[], object], repeats: int) -> float:
+    """Return the processor time of one call, the median of some. [s]"""
+    times = []
+    for _ in range(repeats):
+        started = time.process_time()
+        work()
+        times.append(time.process_time() - started)
+    return float(np.median(times))
+
+
+def as_parquet(log: str, group: int) -> str:
+    """Write a log as Parquet in row groups; returns the address of all but the last group."""
+    import pyarrow
+    from pyarrow import parquet
+
+    recording = read_recording(log)
+    columns = {"time [s]": recording.time}
+    for name, unit, values in recording.columns():
+        columns[f"{name} [{unit}]"] = values
+    path = Path(log).with_suffix(".parquet")
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=group)
+    return f"{address_of(path)}#row_groups=0:{len(recording) // group - 1}"
+
+
+def logs(seconds: float = SECONDS, repeats: int = 7) -> Iterator[Row]:
+    """One log reduced to its statistics, from several places."""
+    samples = seconds * RATE
+    with tempfile.TemporaryDirectory() as name:
+        (path,) = written(Path(name), 1, seconds)
+        job = job_for([path])
+        group = int(samples) // 10
+        places = {
+            "path, NPZ": (job, path, samples),
+            "file://, NPZ": (job, address_of(Path(path)), samples),
+            "file://, row groups of Parquet": (job, as_parquet(path, group), samples - group),
+            "path, NPZ, untied legs": (replace(job, tie_legs=False), path, samples),
+        }
+        for label, (job_of_place, log, n_samples) in places.items():
+            task = log_task(log)
+            content = statistics_of_log(job_of_place, task)
+            used = cpu_of(partial(statistics_of_log, job_of_place, task), repeats)
+            yield (
+                f"one log of {n_samples:.0f} samples, {label}",
+                f"{used:.2f} s of processors",
+                f"{n_samples / used / 1e3:.0f}k samples/s",
+                f"statistics {len(content) / 1e6:.2f} MB, log {task.n_bytes / 1e6:.1f} MB",
+            )
+
+
+def check_and_store(content: bytes, folder: Path) -> None:
+    """Do what is done with the answer of a worker."""
+    load_log_statistics(content).save(folder)
+
+
+def costs(seconds: float = SECONDS, entries: int = 20_000, repeats: int = 21) -> Iterator[Row]:
+    """What the process that distributes the work does for each log."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = written(folder, 2, seconds)
+        for tied in (True, False):
+            job = replace(job_for(paths), tie_legs=tied)
+            contents = [statistics_of_log(job, log_task(path)) for path in paths]
+            one, two = (load_log_statistics(content) for content in contents)
+            legs = f"{len(one.statistics.parameters)} parameters, {len(contents[0]) / 1e6:.2f} MB"
+            stored = cpu_of(partial(check_and_store, contents[0], folder), repeats)
+            yield "checking and storing a file", f"{1e3 * stored:.2f} ms", legs, ""
+            merged = cpu_of(partial(merge_log_statistics, one, two), repeats)
+            yield "merging two files", f"{1e3 * merged:.2f} ms", legs, ""
+        with LogIndex(folder) as index:
+            started = time.process_time()
+            for k in range(entries):
+                index.add(f"/logs/{k:09d}.npz", f"{k} {k}", f"{k:064d}")
+            used = (time.process_time() - started) / entries
+        yield "entry in the index", f"{1e3 * used:.3f} ms", f"mean of {entries}", ""
+        hashed = cpu_of(partial(log_hash, paths[0]), repeats)
+        size = Path(paths[0]).stat().st_size
+        yield "hash of a log", f"{1e3 * hashed:.2f} ms", f"{size / 1e6:.1f} MB", ""
 
 
 def memory(lengths: Sequence[int] = (10**5, 10**6, 10**7)) -> Iterator[Row]:
@@ -177,8 +263,8 @@ def common(fleets: int = 50, robots: int = 50) -> Iterator[Row]:
     """Hierarchical values beside those of robots taken alone."""
     estimate, rng = measured(), np.random.default_rng(0)
     p, std = len(estimate), estimate.std
-    for logs, scatter in ((1, 0.3), (30, 0.3), (30, 1.0)):
-        S = estimate.covariance / logs
+    for n_logs, scatter in ((1, 0.3), (30, 0.3), (30, 1.0)):
+        S = estimate.covariance / n_logs
         between = scatter * std * rng.uniform(0, 1, p)
         held, alone, together = [], [], []
         for _ in range(fleets):
@@ -189,7 +275,7 @@ def common(fleets: int = 50, robots: int = 50) -> Iterator[Row]:
             alone.append(_rms(x - truth, std))
             together.append(_rms(found.values - truth, std))
         yield (
-            f"{robots} robots, {logs} logs each, scatter between robots up to {scatter:g} sigma of "
+            f"{robots} robots, {n_logs} logs each, scatter between robots up to {scatter:g} sigma of "
             f"a log",
             f"{100 * np.mean(held):.1f} % of the 95 % intervals hold",
             f"rms error {np.mean(together) / np.mean(alone):.2f} of that of robots taken alone",
@@ -203,13 +289,22 @@ def _rms(error: FloatArray, size: FloatArray) -> float:
 
 def small_rows() -> Iterator[Row]:
     """All cases at a small size."""
+    yield from logs(5.0, 1)
+    yield from costs(5.0, 100, 1)
     yield from throughput(2, 5.0, {"in process": InProcess()})
     yield from memory([10**4])
     yield from drift(fleets=2, robots=5)
     yield from common(fleets=2, robots=5)
 
 
-CASES = {"throughput": throughput, "memory": memory, "drift": drift, "common": common}
+CASES = {
+    "logs": logs,
+    "costs": costs,
+    "throughput": throughput,
+    "memory": memory,
+    "drift": drift,
+    "common": common,
+}
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from browser import CHROMIUM, Browser
 from gough import __version__
 from gough.app.report.fleet_report import MAX_MAP_COLUMNS, fleet_page
 from gough.core.arrays import FloatArray
-from gough.fleets.alerts import Alert, unusual_robots
+from gough.fleets.alerts import Alert, ScoreLimits, unusual_robots
 from gough.fleets.fleet import Fleet
 from gough.fleets.hierarchy import drifts, hierarchy, trend
 from gough.fleets.history import DAY, RobotHistory
@@ -116,7 +116,7 @@ def test_every_affected_day_is_named_the_worst_with_its_log() -> None:
     histories = [history(k, 12) for k in range(ROBOTS)]
     scores = [np.zeros(12) for _ in histories]
     scores[1][list(BAD_DAYS)] = [20.0, 30.0]
-    (unusual,) = unusual_robots(histories, np.zeros(ROBOTS), scores, {}, 5.0)
+    (unusual,) = unusual_robots(histories, np.zeros(ROBOTS), scores, {}, ScoreLimits(5.0, 5.0))
     assert unusual.periods == (7, 3)
     assert unusual.text == (
         "residual is unusually large on 2 days (2024-10-07, 2024-10-11), most on 2024-10-11 "
