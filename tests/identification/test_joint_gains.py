@@ -12,6 +12,7 @@ from gough.core.errors import InvalidInput
 from gough.engine import Model
 from gough.identification import Identification, IdentifySettings
 from gough.identification.fit import fit_logs
+from gough.identification.joint_gains import first_gains
 from gough.logs.recording import Recording
 
 TRUE_GAINS = np.array([2.5, 4.0])
@@ -72,3 +73,16 @@ def test_logs_in_efforts_alone_have_no_gains_to_find(
 ) -> None:
     with pytest.raises(InvalidInput, match="all logs have efforts"):
         found(five_bar, [five_bar_log])
+
+
+def test_first_guesses_come_from_the_logs_if_no_gain_is_known(
+    five_bar: Model, five_bar_log: Recording, five_bar_other: Recording
+) -> None:
+    logs = [five_bar_log, in_volts(five_bar_other)]
+    guesses = first_gains(five_bar, logs, None)
+    np.testing.assert_allclose(list(guesses.values()), TRUE_GAINS, rtol=0.5)
+    assert first_gains(five_bar, logs, guesses) == guesses
+    with pytest.raises(InvalidInput, match=r"drive gain of 'left\.motor' is not known; give it"):
+        first_gains(five_bar, logs[1:], None)
+    relative = first_gains(five_bar, logs[1:], {"left.motor": 3.0})
+    assert relative == {"left.motor": 3.0, "right.motor": 3.0}

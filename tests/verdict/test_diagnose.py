@@ -278,4 +278,5 @@ def test_a_log_predicted_twice_as_badly_as_the_median_is_odd() -> None:
     assert odd_logs(np.append(usual, np.log(0.05))) == [4]
     assert odd_logs(np.append(usual, np.log(0.019))) == []  # less than twice
     assert odd_logs(np.log([0.01, 0.02, 0.04, 0.08, 0.12])) == []  # they all differ
+    assert odd_logs(np.append(usual, np.nan)) == []  # the only log with a payload
     assert odd_logs(np.log([0.01, 0.1])) == []

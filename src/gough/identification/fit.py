@@ -44,6 +44,7 @@ from gough.identification.estimators import (
     selection_estimator,
 )
 from gough.identification.experiment import Experiment, prepare_held_out
+from gough.identification.joint_gains import first_gains
 from gough.identification.likelihood import averaged_period
 from gough.identification.measured_payload import with_measured_payload
 from gough.identification.parameter_constraints import (
@@ -123,6 +124,9 @@ def fit_logs(
     asked = settings.to_dict()
     model = with_measured_payload(as_model(model), settings.payload)
     logs = read_logs(model, settings, recordings, loaded, held_out)
+    if settings.find_gains:
+        first_guesses = first_gains(model, logs.recordings, settings.gains)
+        settings = replace(settings, gains=first_guesses)
     gains = known_gains(model, settings.gains)
     estimators = select_estimators(settings.estimator, gains, with_currents=logs.with_currents)
     _check_constrainable(settings, estimators, whole)

@@ -23,17 +23,20 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import TINY, FloatArray
 from gough.core.display import join_names
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.names import Parameter
 from gough.core.notices import Notice
+from gough.engine import Model
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression, concatenate
 from gough.identification.currents import gain_units
 from gough.identification.experiment import Experiment, rebuilt_with
 from gough.logs.recording import Recording
+from gough.processing.drive_gains import known_gains
+from gough.processing.matching import on_motor_side
 
 MAX_GAIN_STEPS = 100
 GAIN_TOLERANCE = 1e-8  # relative change of all gains that ends the search
@@ -115,6 +118,51 @@ def find_gains(experiment: Experiment) -> JointGains:
         gains=by_motor,
         notices=_notices(motors, kept, [k for k in names if k not in columns], by_motor),
     )
+
+
+def first_gains(
+    model: Model, recordings: Sequence[Recording], given: Mapping[str, float] | None
+) -> dict[str, float]:
+    """Return first guesses of the drive gains: given, of the robot file, or from the logs.
+
+    With logs in efforts and others in currents the guess is the ratio of their rms values. If
+    all logs have currents, the gain of the first motor must be known, and is the guess of those
+    that are not.
+
+    Raises:
+        InvalidInput: All logs have currents, and the gain of the first motor is not known.
+    """
+    gains = known_gains(model, given)
+    motors = model.mechanism.actuated
+    missing = [motor for motor in motors if motor not in gains]
+    if not missing:
+        return gains
+    in_order = [on_motor_side(recording, model.mechanism) for recording in recordings]
+    efforts = [log for log in in_order if log.effort is not None]
+    currents = [log for log in in_order if log.effort is None and log.current is not None]
+    if not currents:
+        return gains
+    if not efforts and motors[0] in missing:
+        raise InvalidInput(
+            f"all logs hold currents, and the drive gain of '{motors[0]}' is not known; give it "
+            "with `gains`, the others are found relative to it; or add a log in efforts"
+        )
+    for motor in missing:
+        gains[motor] = gains.get(motors[0], 1.0)
+        if efforts:
+            effort = _mean_power(efforts, "effort", motor)
+            current = _mean_power(currents, "current", motor)
+            gains[motor] = float(np.sqrt(effort / max(current, TINY)))
+    return gains
+
+
+def _mean_power(recordings: Sequence[Recording], kind: str, motor: str) -> float:
+    """Return the mean square of the efforts or currents of a motor over some logs."""
+    squares = []
+    for recording in recordings:
+        samples = getattr(recording, kind)[:, recording.joints.index(motor)]
+        squares.append(float(np.mean(samples**2)))
+    return float(np.mean(squares))
 
 
 def has_currents(recording: Recording) -> bool:

@@ -67,7 +67,7 @@ class CrossValidation:
         if self.by_row and not all(holds_currents):
             raise InvalidRecording(
                 "some logs hold efforts, others currents whose drive gains are not known; give "
-                "'gain' in the robot file"
+                "'gain' in the robot file, or find the gains from these logs with `find_gains`"
             )
         self._gains = np.ones(len(motors))
         if not self.by_row:

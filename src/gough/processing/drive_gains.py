@@ -31,8 +31,9 @@ def drive_gains(model: Model, given: Mapping[str, float] | None = None) -> dict[
             raise InvalidRecording(
                 f"the log holds currents but the drive gain of '{name}' is not known; give 'gain' "
                 "in the robot file, or identify the gains from an unloaded log and one with a "
-                "weighed payload; if the column is a fraction of the rated torque (% or ‰), rename "
-                "its table in the description to [effort] and add `rated` and `ratio`"
+                "weighed payload, or with `find_gains` and another log in efforts; if the column "
+                "is a fraction of the rated torque (% or ‰), rename its table in the description "
+                "to [effort] and add its rated torque and gear ratio"
             )
         if not gain_by_motor[name] > 0:
             raise InvalidInput(

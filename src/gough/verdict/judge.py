@@ -202,7 +202,7 @@ def odd_log_notices(evidence: Evidence, search: Search) -> list[Notice]:
     notices = []
     for k in odd_logs(errors):
         own = float(np.exp(errors[k]))
-        usual = float(np.exp(np.median(errors)))
+        usual = float(np.exp(np.nanmedian(errors)))
         notices.append(
             Notice(
                 rule="odd log",

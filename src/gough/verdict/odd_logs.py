@@ -19,22 +19,33 @@ ODD_LOG_DEVIATIONS = 6.0  # robust standard deviations above the median
 
 
 def log_errors(stage: Stage) -> FloatArray:
-    """Return the mean over rows of log(error / effort) of each log, left out of the fit, (l,)."""
+    """Return the mean over rows of log(error / effort) of each log, left out of the fit, (l,).
+
+    NaN of a log with a payload that no other log carries: nothing else shows its parameters.
+    """
     validation = stage.baseline.validation(stage.block_log)
     n_valid = np.maximum(validation.n_valid, 1)
     relative = validation.squares / n_valid / np.maximum(stage.baseline.sums.effort_power, TINY)
-    return np.asarray(0.5 * np.log(relative + ERROR_FLOOR**2).mean(axis=1))
+    errors = np.asarray(0.5 * np.log(relative + ERROR_FLOOR**2).mean(axis=1))
+    payloads = [log.payload for log in stage.evidence.logs]
+    estimated = {name.payload for name in stage.evidence.base.names} - {None}
+    for k, payload in enumerate(payloads):
+        if payload in estimated and payloads.count(payload) == 1:
+            errors[k] = np.nan
+    return errors
 
 
 def odd_logs(errors: FloatArray) -> list[int]:
     """Return the logs that are predicted much worse than the others, worst first.
 
-    More than twice as badly as the median log, and by six robust standard deviations.
+    More than twice as badly as the median log, and by six robust standard deviations. Logs
+    without a known error are not compared.
     """
-    if len(errors) < MIN_LOGS_TO_COMPARE:
+    known = errors[np.isfinite(errors)]
+    if len(known) < MIN_LOGS_TO_COMPARE:
         return []
-    above = errors - np.median(errors)
-    scatter = max(float(robust_scale(above)), TINY)
+    above = np.nan_to_num(errors - np.median(known), nan=0.0)
+    scatter = max(float(robust_scale(known - np.median(known))), TINY)
     odd = np.flatnonzero((above > np.log(ODD_LOG_RATIO)) & (above > ODD_LOG_DEVIATIONS * scatter))
     return [int(k) for k in odd[np.argsort(-above[odd])]]
 
