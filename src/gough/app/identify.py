@@ -59,31 +59,16 @@ def identify(
     """
     chosen = merge_settings(IdentifySettings, settings, options)
     with reporting(progress) if progress is not None else nullcontext():
-        return _fit_and_judge(
-            model, recordings, chosen, loaded=loaded, held_out=held_out, whole=whole
-        )
-
-
-def _fit_and_judge(
-    model: Robot,
-    recordings: Log | Sequence[Log],
-    chosen: IdentifySettings,
-    *,
-    loaded: Log | Sequence[Log] | None,
-    held_out: Log | Sequence[Log] | None,
-    whole: BlockStatistics | None,
-) -> Identification:
-    """Fit a model to logs, then judge it; see `identify`."""
-    try:
-        with portion(0.0, 0.5):
-            fitted = fit_logs(
-                model, recordings, chosen, loaded=loaded, held_out=held_out, whole=whole
-            )
-    except (LoopNotClosed, SingularConfiguration) as error:
-        how = DiagnoseSettings(tie_legs=chosen.tie_legs, processing=chosen.processing)
-        raise explain_open_loops(error, model, recordings, held_out, how) from error
-    with portion(0.5, 1.0):
-        notices, diagnosis = judge(fitted)
+        try:
+            with portion(0.0, 0.5):
+                fitted = fit_logs(
+                    model, recordings, chosen, loaded=loaded, held_out=held_out, whole=whole
+                )
+        except (LoopNotClosed, SingularConfiguration) as error:
+            how = DiagnoseSettings(tie_legs=chosen.tie_legs, processing=chosen.processing)
+            raise explain_open_loops(error, model, recordings, held_out, how) from error
+        with portion(0.5, 1.0):
+            notices, diagnosis = judge(fitted)
     result = fitted.identification
     return replace(result, notices=(*notices, *result.notices), diagnosis=diagnosis)
 

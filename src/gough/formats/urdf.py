@@ -24,7 +24,6 @@ from gough.formats.tree import (
     X_AXIS,
     Connection,
     Link,
-    Loop,
     Motion,
     RobotTree,
     mimic_coupling,
@@ -68,7 +67,9 @@ def read_urdf(root: Element, sidecar: Mapping[str, Any]) -> RobotTree:
             mimics += [
                 mimic_coupling(joints[name], mimic, joints) for mimic in element.all("mimic")
             ]
-    stated = [*loop_elements(root, links), *_frames_of_loops(links, sidecar)]
+    stated = loop_elements(root, links)
+    if not sidecar.get("closed_loop"):  # otherwise the YAML has the loops of these frames
+        stated = [*stated, *closing_frames(links)]
     tree = replace(tree, loops=(*mimics, *stated))
     followers = {next(iter(loop.coefficients)) for loop in mimics}
     candidates = [name for name in tree.one_motion_joints() if name not in followers]
@@ -80,11 +81,6 @@ def read_urdf(root: Element, sidecar: Mapping[str, Any]) -> RobotTree:
         )
     tree = apply_sidecar(tree.with_motors(motors), sidecar)
     return tree if tree.loops else _with_missing_loops(tree)
-
-
-def _frames_of_loops(links: list[Link], sidecar: Mapping[str, Any]) -> list[Loop]:
-    """Return the loops of frames `closing_<name>_1` and `_2`, unless the YAML has loops."""
-    return [] if sidecar.get("closed_loop") else closing_frames(links)
 
 
 def _with_missing_loops(tree: RobotTree) -> RobotTree:

@@ -84,7 +84,7 @@ def find_gains(experiment: Experiment) -> JointGains:
             "with a weighed payload for robots with more motors than degrees of freedom"
         )
     first = np.array([experiment.gains[motor] for motor in motors])
-    with_currents = [has_currents(recording) for recording in experiment.recordings]
+    with_currents = [log.effort is None for log in experiment.recordings]
     kept = [] if not all(with_currents) else [0]
     regressions = list(experiment.regressions)
     gains = first.copy()
@@ -163,11 +163,6 @@ def _mean_power(recordings: Sequence[Recording], kind: str, motor: str) -> float
         samples = getattr(recording, kind)[:, recording.joints.index(motor)]
         squares.append(float(np.mean(samples**2)))
     return float(np.mean(squares))
-
-
-def has_currents(recording: Recording) -> bool:
-    """Tell whether a log has currents instead of efforts."""
-    return recording.effort is None
 
 
 def _scaled(
