@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
+from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.display import text_table
 from gough.engine.base import standard_from_base
 from gough.fitting.acceptance import GainTest, gain_test
@@ -164,9 +164,9 @@ def choose_terms(experiment: Experiment, held_out: Experiment | None = None) -> 
     errors_by_row = {}
     if held_out is not None and steps:
         _, recorded = with_candidates(replace(held_out, model=model), candidates)
-        without = _relative_errors(recorded, comparison.values(robot_columns))
-        with_terms = _relative_errors(recorded, comparison.values(columns))
-        errors_by_row = dict(zip(recorded.rows, zip(without, with_terms)))
+        without = recorded.residual_statistics(comparison.values(robot_columns)).relative
+        with_terms = recorded.residual_statistics(comparison.values(columns)).relative
+        errors_by_row = dict(zip(recorded.rows, zip(without.tolist(), with_terms.tolist())))
     return TermChoice(
         steps=tuple(steps),
         alone=tuple(sorted(alone.values(), key=lambda step: step.after)),
@@ -211,15 +211,6 @@ def _best_trial(
     least = min(trial.squares.sum() for trial in accepted)
     near_best = [trial for trial in accepted if trial.squares.sum() <= least + required]
     return min(near_best, key=lambda trial: (len(trial.columns), trial.step.after))
-
-
-def _relative_errors(recorded: Regression, values: FloatArray) -> list[float]:
-    """Return rms error over rms effort of each row."""
-    effort_squares = (recorded.effort**2 * recorded.valid).sum(axis=0)
-    error_squares = (recorded.residual(values) ** 2 * recorded.valid).sum(axis=0)
-    ratio = error_squares / np.maximum(effort_squares, TINY)
-    relative: list[float] = np.sqrt(ratio).tolist()
-    return relative
 
 
 class TermBlocks(NamedTuple):
