@@ -285,3 +285,26 @@ def test_a_log_without_positions_is_told_so(tmp_path) -> None:
     found = survey(table(tmp_path, "t,vel1,vel2,trq1,trq2", TIME, *POSITION.T, *EFFORT.T), MOTORS)
     assert "no columns look like the positions" in found.summary()
     assert 'columns = ["t"]' in found.description()
+
+
+def test_words_in_brackets_and_clocks_before_units_are_understood(tmp_path) -> None:
+    """As TwinCAT's scope exports inputs of drives: a time before each column, torques in 0.1 %."""
+    names = ["A1.Pos", "A2.Pos", "A1.In3 (ActTorque)", "A2.In3 (ActTorque)"]
+    units = ["deg", "deg", "0.1%", "0.1%"]
+    columns = [*POSITION.T, *np.round(100 * EFFORT).T]
+    times = [1e3 * TIME, 1e3 * TIME + 0.5, 1e3 * TIME, 1e3 * TIME]
+    lines = []
+    for key, cells in (("Name", names), ("Unit", units)):
+        lines.append("\t".join(f"{key}\t{cell}" for cell in cells))
+    for k in range(len(TIME)):
+        cells = [f"{time[k]:.6f}\t{column[k]:.9g}" for time, column in zip(times, columns)]
+        lines.append("\t".join(cells))
+    path = tmp_path / "scope.csv"
+    path.write_text("\n".join(lines) + "\n")
+    found = survey(path, MOTORS)
+    assert [column for column, _ in found.proposal["current"]] == [
+        f"{name} [0.1%]" for name in names[2:]
+    ]
+    assert found.column("A2.Pos [deg]").clock == "A2.Pos time"
+    assert list(found.objections["position"]) == [1]
+    assert "BUT its time 'A2.Pos time' differs" in found.summary()

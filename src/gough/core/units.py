@@ -106,6 +106,8 @@ _UNIT_WORDS = {
     "volt": "V",
     "volts": "V",
     "percent": "%",
+    "01%": "permille",  # 0.1 %, in which drives count torques; dots are left out
+    "0,1%": "permille",
     "deg/sec": "deg/s",
     "rad/sec": "rad/s",
     "m/sec": "m/s",

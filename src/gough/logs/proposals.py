@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.units import is_unit
 
 # Words of column names by the kind of signal they usually mean; the first that fits.
 SIGNAL_PATTERNS = {
@@ -52,11 +53,19 @@ class Family(NamedTuple):
 
 
 def tokens(name: str) -> list[str]:
-    """Return words and numbers of a name in lower case, without what is in brackets."""
-    text = re.sub(r"[\[(].*?[\])]", " ", name)
+    """Return words and numbers of a name in lower case, without units and indices in brackets."""
+    text = re.sub(r"[\[(](.*?)[\])]", _words_in_brackets, name)
     text = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
     text = re.sub(GERMAN_PREFIX, r"\1 ", text.lower())
     return re.findall(r"[^\W\d_]+|\d+", text)
+
+
+def _words_in_brackets(match: re.Match[str]) -> str:
+    """Return the words in brackets, a space if there is a unit or an index in them."""
+    content = match[1]
+    if is_unit(content) or not re.search(r"[^\W\d_]{3}", content):
+        return " "
+    return f" {content} "
 
 
 def signal_kind(name: str) -> tuple[str, bool]:

@@ -474,10 +474,26 @@ def _objections(
             question = _beyond_limits(columns[name], kind, motor)
             if question:
                 found[j] = question
+        found |= _other_clocks(table, columns, assignment)
         if kind == "velocity":
             found |= _contradicted_velocities(table, columns, proposal)
         if found:
             remarks[kind] = found
+    return remarks
+
+
+def _other_clocks(
+    table: Table, columns: Mapping[str, Column], assignment: Assignment
+) -> dict[int, str]:
+    """Return which columns of a kind were sampled at other times than the first of them."""
+    first = columns[assignment[0][0]].clock
+    remarks = {}
+    for j, (name, _) in enumerate(assignment):
+        clock = columns[name].clock
+        if clock == first or not clock or not first:
+            continue
+        if not np.array_equal(table.columns[clock], table.columns[first]):
+            remarks[j] = f"BUT its time '{clock}' differs from '{first}': resample one of them"
     return remarks
 
 
@@ -604,7 +620,8 @@ def _clock_of(name: str, table: Table, clocks: Iterable[Column]) -> Column | Non
         if len(table.columns[clock.name]) != length:
             continue
         same_topic = clock.name.rpartition("/")[0] == topic
-        named_after = clock.name == f"{name} time"
+        without_unit = re.sub(r"\s*\[[^\]]*\]$", "", name)
+        named_after = clock.name in (f"{name} time", f"{without_unit} time")
         rank = (same_topic, named_after, not clock.name.endswith("/time"))
         if best is None or rank > best_rank:
             best = clock
