@@ -41,8 +41,9 @@ from gough.fitting.selection import (
     essential_parameters,
     held_out_error,
 )
-from gough.identification import Experiment, drive_gains, prepare
+from gough.identification import Experiment, prepare
 from gough.mechanism import parse_robot, robot_text
+from gough.processing.drive_gains import drive_gains
 
 HERE = Path(__file__).parent
 DATA = HERE.parents[1] / "shared" / "data" / "upv_3ups_rpu"
