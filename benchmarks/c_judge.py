@@ -24,7 +24,7 @@ from gough.engine import Model
 from gough.export.controller import controller_code
 from gough.identification import Identification
 from gough.logs.recording import Recording
-from gough.processing.processed_log import nominal_gains
+from gough.processing.drive_gains import known_gains
 
 MOVING_FRACTION = 0.05  # of the speed that a joint exceeds in a tenth of the samples
 EDGE_PERIODS = 1.0  # of the cut-off: samples at both ends that the filter disturbs
@@ -57,7 +57,7 @@ def judged_log(model: Model, recording: Recording, cutoff: float) -> JudgedLog:
         effort = resampled(recording.effort)
     else:
         assert recording.current is not None
-        gains = nominal_gains(model, None)
+        gains = known_gains(model, None)
         effort = resampled(recording.current) * np.array([gains[name] for name in motors])
     low_pass = butter(4, min(2 * cutoff * period, 0.99), output="sos")
     q = sosfiltfilt(low_pass, resampled(recording.position), axis=0)
