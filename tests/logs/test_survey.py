@@ -275,7 +275,8 @@ def test_the_unit_of_velocities_is_that_of_the_derivative(tmp_path, scale, unit:
 
 
 def test_a_rate_that_the_log_states_is_proposed(tmp_path) -> None:
-    np.savez(tmp_path / "run.npz", q=POSITION, tau=EFFORT, Ts=np.diff(TIME)[0])
+    signals = np.vstack([POSITION.T, EFFORT.T])
+    np.savez(tmp_path / "run.npz", X=signals, Ts=np.diff(TIME)[0])
     text = survey(tmp_path / "run.npz", MOTORS).description()
     assert "rate = \"100 Hz\"  # a guess, from 'Ts'" in text
     is_the_run(read_recording(tmp_path / "run.npz", described(tmp_path, text), JOINTS))

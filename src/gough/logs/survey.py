@@ -406,6 +406,8 @@ def _without_words(columns: Sequence[Column]) -> bool:
     """Tell whether names say nothing: numbers, or columns of one matrix."""
     words = set()
     for column in columns:
+        if column.samples == 1:  # a number beside the samples
+            continue
         if column.kind not in ("", "time"):
             return False
         if column.kind != "time":
