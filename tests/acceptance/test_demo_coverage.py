@@ -245,7 +245,7 @@ def test_the_fleet_demo_names_every_fault_with_its_size_over_several_seeds(
         virtual = virtual_robots(model, seed, faults)
         planned = planned_faults(faults, virtual)
         assert fleet.headline == "50 robots 'delta', 1500 periods, 1500 logs: 7 to check"
-        assert {alert.robot for alert in fleet.alerts} == set(planned)
+        assert sorted(alert.robot for alert in fleet.alerts) == sorted(planned)  # one alert each
         for robot, fault in planned.items():
             texts = [alert.text for alert in fleet.alerts if alert.robot == robot]
             stated = re.search(rf"{re.escape(fault.words)} (\S+) \+- (\S+)", " ".join(texts))

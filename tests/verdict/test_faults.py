@@ -13,10 +13,12 @@ from gough.engine import Model, base_parameters
 from gough.mechanism import load_robot
 from gough.mechanism.terms import TERMS
 from gough.verdict.blocks import BlockSums, block_labels, block_sums
+from gough.verdict.diagnose import DiagnoseSettings, evidence_from
 from gough.verdict.discrete_faults import discrete_faults, within_limits
 from gough.verdict.faults import (
     ALL_MOTORS,
     FAULTS,
+    PAYLOAD_FAULT,
     Fault,
     add_term_advice,
     all_faults,
@@ -32,6 +34,7 @@ from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.search import Search, _DiscreteChanges, _guessed, effort_factor
 from gough.verdict.stage import Stage
+from gough.virtual.fleet_logs import FleetFaults, VirtualFleet
 from tests_support import model_of
 
 RELATIVE = ("effort scale", "encoder scale", "clock")
@@ -397,6 +400,25 @@ def test_a_discrete_fault_of_some_logs_has_the_sums_of_these_logs_changed() -> N
             assert np.array_equal(sums.n_valid, whole.n_valid)
             assert sums.grams == pytest.approx(whole.grams, rel=1e-12)
     assert not np.allclose(both[0].grams, both[1].grams)
+
+
+def test_discrete_faults_are_tried_beside_a_payload_that_was_accepted_before() -> None:
+    """A payload is no change of the signals, but columns of the model: they must stay in it."""
+    model = model_of("five_bar")
+    faults = FleetFaults(payload={0: (1,)})
+    virtual = VirtualFleet(model=model, days=4, faults=faults, seconds=3.0)
+    recordings = [virtual.record(0, day) for day in range(4)]
+    evidence, _ = evidence_from(model, recordings, (), DiagnoseSettings())
+    search = Search(evidence, faults=[])
+    search.discrete = [each for each in search.discrete if each.name == "position sign"]
+    stage = Stage(evidence, search.labels)
+    payload = fault_named(evidence, PAYLOAD_FAULT)
+    accepted = _guessed(stage, payload, evidence.logs[1].name, (1,), np.zeros(10))
+    beside = search._stage_with([accepted])
+    assert beside is not None
+    alone = search.discrete_explanations(stage)
+    assert any(each.gain.significant for each in alone)
+    assert search.discrete_explanations(beside) == []
 
 
 def test_undoing_a_fault_of_one_log_leaves_the_others_as_they_are() -> None:

@@ -38,7 +38,7 @@ from gough.verdict.faults import (
     Fault,
     all_faults,
 )
-from gough.verdict.fitted_log import Evidence
+from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.noise import NoisePower, mean_noise_power
 from gough.verdict.odd_logs import logs_tried_alone
@@ -506,7 +506,7 @@ class Search:
             return []
         thin, labels = thinned(stage.evidence, self.labels)
         scopes = self._scopes()
-        base = Stage(thin, labels, evidence=thin)
+        base = Stage(thin, labels, stage.added, evidence=thin)
         explanations = []
         for fault in self.discrete:
             if any(each.fault is fault for each in stage.accepted):
@@ -585,8 +585,12 @@ class _DiscreteChanges:
         changed = changed.away_from_reversals_of(log)
         regression = replace(log.regression, mask=changed.regression.mask)
         masked = replace(log, regression=regression)
-        label = self.base.labels[number]
-        return block_sums([masked], [label]), block_sums([changed], [label])
+        return self._sums_of(masked, number), self._sums_of(changed, number)
+
+    def _sums_of(self, log: FittedLog, number: int) -> BlockSums:
+        """Return the sums of one log, with the columns of explanations accepted before."""
+        added = self.base.added_columns(log, number)
+        return block_sums([log], [self.base.labels[number]], [added])
 
 
 def _guessed(
