@@ -17,6 +17,7 @@ ALL = (
     "engine",
     "kernel",
     "streaming",
+    "identify",
     "processing",
     "design",
     "simulation",

@@ -1,10 +1,12 @@
-"""Long logs: 600,000 and 6,000,000 PaLiDA samples to a condensed regression, time and memory.
+"""Long logs: 120,000 to 6,000,000 PaLiDA samples to a condensed regression, time and memory.
 
-    python benchmarks/streaming.py [--against CHECKOUT] [--small]
+    python benchmarks/streaming.py [--against CHECKOUT] [--small | --short]
 
+Timed are reading, outliers, filters, closing of loops, regressor and factors. The choice of dead
+bands and windows, which takes the same time for a log of any length, is timed by itself.
 `--against` reduces the same log with the source of another checkout too (`git worktree add
-../before v0.1`), three times in turn with this one, and compares processor times. Both choose
-dead bands and windows as their version does.
+../before v0.1`), three times in turn with this one, and compares processor times; versions that
+choose no processing take what they need from the first block.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from gough.mechanism import load_robot
 from gough.processing import Processing
 
 TURNS = 3  # runs of each checkout
-CASES = ((600_000, (1, 10)), (6_000_000, (1,)))  # samples, decimations
+CASES = ((120_000, (1,)), (600_000, (1, 10)), (6_000_000, (1,)))  # samples, decimations
 
 
 def write_log(path: Path, samples: int) -> None:
@@ -51,7 +53,7 @@ def write_log(path: Path, samples: int) -> None:
 
 
 def block_statistics(path: str, decimation: int) -> None:
-    """Condense a log; print seconds of the processors, samples and peak memory.
+    """Condense a log; print seconds of processors, also of the choice, samples and peak memory.
 
     Runs with the source of older versions too, in which names differ.
     """
@@ -65,18 +67,29 @@ def block_statistics(path: str, decimation: int) -> None:
     model = Model(load_robot("palida"))
     base = base_parameters(model, tie_legs=True)
     settings = Processing(method="time", cutoff=40.0, decimation=decimation)
+    choice_seconds = 0.0
+    try:
+        from gough.processing.choice import choose_processing
+    except ImportError:  # a version that chooses nothing
+        pass
+    else:
+        choose_processing(model, [open_recording(path)], base, settings)  # kernels loaded
+        started = time.process_time()
+        settings = choose_processing(model, [open_recording(path)], base, settings).processing
+        choice_seconds = time.process_time() - started
     log_statistics(model, [open_recording(path)], base, settings)  # kernels loaded
     started = time.process_time()
     statistics = log_statistics(model, [open_recording(path)], base, settings)
     seconds = time.process_time() - started
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    print(seconds, statistics.samples, memory)
+    print(seconds, choice_seconds, statistics.samples, memory)
 
 
 class Measured(NamedTuple):
     """What reducing a log took."""
 
     seconds: float  # of the processors
+    choice: float  # seconds of the choice of the processing; zero if there is none
     samples: float  # kept
     memory: float  # peak [MB]
 
@@ -90,8 +103,7 @@ def measure(path: Path, decimation: int, checkout: Path) -> Measured:
         text=True,
         env=os.environ | {"PYTHONPATH": str(checkout / "src")},
     )
-    seconds, samples, memory = done.stdout.split()
-    return Measured(float(seconds), float(samples), float(memory))
+    return Measured(*map(float, done.stdout.split()))
 
 
 def compare(path: Path, decimation: int, other: Path | None) -> tuple[Measured, Measured | None]:
@@ -128,7 +140,7 @@ def main(
                     (
                         f"{samples:,} PaLiDA samples to condensed regression, decimation "
                         f"{decimation}",
-                        f"{ours.seconds:.1f} s of processors",
+                        f"{ours.seconds:.1f} s of processors, {ours.choice:.1f} s to choose",
                         peer,
                         f"{int(ours.samples):,} samples kept, peak memory {ours.memory:.0f} MB",
                     )
@@ -143,7 +155,11 @@ if __name__ == "__main__":
     elif len(sys.argv) == 4 and sys.argv[1] == "block_statistics":
         block_statistics(sys.argv[2], int(sys.argv[3]))
     else:
-        cases = [(4000, [1])] if "--small" in sys.argv else CASES
+        cases: Sequence[tuple[int, Sequence[int]]] = CASES
+        if "--small" in sys.argv:
+            cases = [(4000, [1])]
+        if "--short" in sys.argv:
+            cases = [(120_000, [1]), (600_000, [1])]
         other = None
         if "--against" in sys.argv:
             other = Path(sys.argv[sys.argv.index("--against") + 1]).resolve()

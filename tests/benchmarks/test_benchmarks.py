@@ -12,7 +12,14 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 RUN = runpy.run_path(str(FOLDER / "run.py"))
 NAMES = (*RUN["ALL"], *RUN["BY_NAME_ONLY"])
-LONG = ("coverage", "fleets", "scale", "streaming", "verdict")  # also at their small size
+LONG = (
+    "coverage",
+    "fleets",
+    "identify",
+    "scale",
+    "streaming",
+    "verdict",
+)  # also at their small size
 # Words that make a benchmark small, where `--small` does not.
 SMALL = {"verdict": ["--clean", "1", "--robots", "five_bar", "--seed", "1"]}
 

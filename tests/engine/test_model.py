@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput, InvalidMechanism, LoopNotClosed, SingularConfiguration
-from gough.engine import Model, base_parameters, check, random_motion
+from gough.engine import Model, as_model, base_parameters, check, random_motion
 from gough.mechanism import load_robot
 from gough.mechanism.placement import Placement
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
@@ -367,3 +367,9 @@ def test_equal_legs_permute(palida: Model) -> None:
     np.testing.assert_allclose(
         efforts[1], efforts[0][:, order], atol=1e-9 * np.abs(efforts[0]).max()
     )
+
+
+def test_a_mechanism_given_twice_is_compiled_once() -> None:
+    mechanism = load_robot("five_bar")
+    assert as_model(mechanism) is as_model(mechanism)
+    assert as_model(load_robot("five_bar")) is not as_model(mechanism)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from gough.fitting.block_builder import block_statistics, statistics_by_label
 from gough.fitting.cross_validation import values_without, weighted_fit
 from gough.fitting.least_squares import WeightedLeastSquares
 from gough.fitting.regression import Regression
+from gough.fitting.row_noise import estimate_row_noise
 
 TRUTH = np.array([2.0, -1.0, 0.5])
 NOISE = np.array([0.1, 1.0])
@@ -46,12 +49,43 @@ def test_the_fit_is_that_of_the_weighted_least_squares_estimator() -> None:
     assert 1 / np.sqrt(fit.weights) == pytest.approx(NOISE, rel=0.1)
 
 
+@pytest.mark.parametrize("kind", ["usual", "nearly dependent", "without effect", "exact"])
+def test_the_fit_is_that_of_the_full_iteration(kind: str) -> None:
+    problem = make(dead_column=kind == "without effect")
+    if kind == "nearly dependent":
+        regressor = np.array(problem.regressor)
+        regressor[:, :, 2] = regressor[:, :, 1] + 1e-7 * regressor[:, :, 2]
+        problem = replace(problem, regressor=regressor)
+    if kind == "exact":
+        problem = replace(problem, effort=problem.regressor @ TRUTH)
+    statistics = problem.statistics()
+    noise = estimate_row_noise(statistics, iterations=20, tolerance=1e-3, deficient=True)
+    fit = weighted_fit(statistics)
+    standard_error = np.linalg.norm(noise.solution.root, axis=1)
+    shift = np.abs(fit.values - noise.solution.values)
+    assert (shift <= 1e-6 * standard_error + 1e-12).all()
+    assert fit.weights == pytest.approx(1 / np.diag(noise.covariance), rel=1e-6)
+
+
 def test_gram_matrices_and_factors_give_the_same_fit() -> None:
     problem = make()
     by_label = statistics_by_label(problem, labels(len(problem), 5), 5)
     from_grams = weighted_fit(by_label).values
     from_factors = weighted_fit(problem.statistics()).values
     assert from_grams == pytest.approx(from_factors, rel=1e-9)
+
+
+def test_samples_without_a_label_are_left_out_of_blocks_in_any_order() -> None:
+    problem = make(60)
+    label = np.array([2, -1, 0, 0, 1, -1] * 10)
+    blocks = statistics_by_label(problem, label, 3)
+    for block in range(3):
+        alone = problem.take(np.flatnonzero(label == block))
+        stacked = alone.stacked()
+        expected = np.einsum("tri,trj->rij", stacked, stacked)
+        assert blocks.grams[block] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+        assert blocks.block_valid[block].tolist() == alone.n_valid.tolist()
+    assert blocks.block_samples.tolist() == [20, 10, 10]
 
 
 def test_leaving_blocks_out_equals_a_fit_of_the_other_samples() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from gough.kernels.kernel import compiled
 from gough.mechanism.files import load_robot
 from gough.mechanism.types import Mechanism
 
+KEPT_MODELS = 4  # of mechanisms that were given last
 # Entries of a regressor above this are refused: their squares overflow.
 REGRESSOR_OVERFLOW = 1e100
 
@@ -669,5 +670,10 @@ def as_model(robot: Robot) -> Model:
         "the robot",
         "a Model, a Mechanism, a bundled name or the path of its file",
     )
-    mechanism = robot if isinstance(robot, Mechanism) else load_robot(robot)
+    return _model_of(robot) if isinstance(robot, Mechanism) else Model(load_robot(robot))
+
+
+@lru_cache(maxsize=KEPT_MODELS)
+def _model_of(mechanism: Mechanism) -> Model:
+    """Return the model of a mechanism, the same one as long as few others were asked for."""
     return Model(mechanism)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import casadi as ca
@@ -53,6 +54,14 @@ def _fixed(placement: Placement) -> Transform:
 
 def _sparse(values: FloatArray) -> ca.SX:
     """Return a constant expression without stored zeros, so that multiplications by zero vanish."""
+    array = np.atleast_2d(np.asarray(values, dtype=float).T).T  # a vector is one column
+    return _sparse_constant(array.shape, array.tobytes())
+
+
+@lru_cache(maxsize=1024)
+def _sparse_constant(shape: tuple[int, ...], content: bytes) -> ca.SX:
+    """Return a constant matrix; many joints have the same ones."""
+    values = np.frombuffer(content).reshape(shape)
     return ca.SX(ca.sparsify(ca.DM(values)))
 
 

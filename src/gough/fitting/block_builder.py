@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -274,12 +275,21 @@ class LabelledBlocks:
         _, r, c = stacked.shape
         grams = np.zeros((self.n_blocks, r, c, c))
         n_valid = np.zeros((self.n_blocks, r), np.int64)
-        for block in np.unique(label[label >= 0]):
-            samples = label == block
-            by_row = np.ascontiguousarray(stacked[samples].transpose(1, 0, 2))
-            grams[block] = by_row.transpose(0, 2, 1) @ by_row
-            self._samples[block] += int(samples.sum())
-            n_valid[block] = valid[samples].sum(axis=0)
+        chosen = label >= 0
+        if not chosen.all():
+            stacked = stacked[chosen]
+            valid = valid[chosen]
+            label = label[chosen]
+        by_row = np.ascontiguousarray(stacked.transpose(1, 0, 2))
+        borders = (np.flatnonzero(np.diff(label)) + 1).tolist()
+        for start, stop in pairwise([0, *borders, len(label)]):
+            if start == stop:
+                continue
+            block = int(label[start])
+            rows = by_row[:, start:stop]
+            grams[block] += rows.transpose(0, 2, 1) @ rows
+            self._samples[block] += stop - start
+            n_valid[block] += valid[start:stop].sum(axis=0)
         self._grams = self._grams + grams
         self._valid = self._valid + n_valid
         self._like = regression

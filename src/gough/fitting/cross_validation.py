@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from gough.core.arrays import FloatArray
 from gough.fitting.block_statistics import BlockStatistics
-from gough.fitting.row_noise import estimate_row_noise
+from gough.fitting.row_noise import MIN_FREEDOM, estimate_row_noise, row_rounding
+from gough.fitting.solve import RANK_TOLERANCE
 
 # Enough to choose by: the weights of the rows then change by less than a thousandth.
 WEIGHT_PASSES = 20
@@ -32,6 +34,9 @@ def weighted_fit(statistics: BlockStatistics, weights: FloatArray | None = None)
     The weights are those of `WeightedLeastSquares` unless they are given, (r,).
     """
     if weights is None:
+        fitted = _reweighted_fit(statistics)
+        if fitted is not None:
+            return fitted
         noise = estimate_row_noise(
             statistics,
             iterations=WEIGHT_PASSES,
@@ -42,6 +47,51 @@ def weighted_fit(statistics: BlockStatistics, weights: FloatArray | None = None)
     row_grams = statistics.grams.sum(axis=0)
     total = np.tensordot(weights, row_grams, axes=1)
     return WeightedFit(solve_normal_equations(total), weights)
+
+
+def _reweighted_fit(statistics: BlockStatistics) -> WeightedFit | None:
+    """Return what `estimate_row_noise` gives for single rows, without all it keeps beside it.
+
+    None if the equations do not determine all parameters, or the weights do not settle.
+    """
+    p = len(statistics.parameters)
+    factors = statistics.factors
+    if p == 0 or not statistics.equations.all() or factors.shape[0] * factors.shape[1] <= p:
+        return None
+    variance = np.ones(len(factors))
+    settled = False
+    for _ in range(WEIGHT_PASSES + 1):
+        weighted = factors / np.sqrt(variance)[:, None, None]
+        triangle = np.linalg.qr(weighted.reshape(-1, p + 1), mode="r")
+        inverse = _inverse_if_determined(triangle[:p, :p])
+        if inverse is None:
+            return None
+        values = inverse @ triangle[:p, p]
+        if settled:
+            return WeightedFit(values, 1 / variance)
+        # what each row contributes to the parameters takes from its degrees of freedom
+        contribution = np.square(weighted[:, :, :p] @ inverse).sum(axis=(1, 2))
+        freedom = np.maximum(statistics.n_valid - contribution, MIN_FREEDOM)
+        squares = np.square(factors @ np.append(values, -1.0)).sum(axis=1)
+        before = variance
+        variance = np.maximum(squares / freedom, row_rounding(statistics, values) ** 2)
+        settled = bool((np.abs(variance - before) < WEIGHT_TOLERANCE * variance).all())
+    return None
+
+
+def _inverse_if_determined(triangle: FloatArray) -> FloatArray | None:
+    """Return the inverse of a triangular factor; None if its columns may be dependent.
+
+    With columns of unit length, the smallest singular value is at least the inverse of the
+    Frobenius norm of the inverse, the largest at most the root of the number of columns.
+    """
+    p = len(triangle)
+    column_norm = np.linalg.norm(triangle, axis=0)
+    if not (np.abs(np.diag(triangle)) > RANK_TOLERANCE * column_norm).all():
+        return None
+    inverse = np.asarray(solve_triangular(triangle, np.eye(p), check_finite=False))
+    condition_bound = float(np.linalg.norm(inverse * column_norm[:, None])) * np.sqrt(p)
+    return inverse if condition_bound * RANK_TOLERANCE < 1 else None
 
 
 def solve_normal_equations(normal: FloatArray) -> FloatArray:

@@ -196,10 +196,7 @@ class RowNoise:
     @property
     def rounding(self) -> FloatArray:
         """Level of each row below which a residual is rounding, (r,); 1 for rows of zeros."""
-        terms = self.statistics.factors * np.append(self.solution.values, 1.0)
-        largest = np.linalg.norm(terms, axis=1).max(axis=1)
-        rms = largest / np.sqrt(np.maximum(self.statistics.n_valid, 1))
-        return np.asarray(np.where(rms > 0, ROUNDING_LEVEL * rms, 1.0))
+        return row_rounding(self.statistics, self.solution.values)
 
     @property
     def exact(self) -> bool:
@@ -326,6 +323,17 @@ class RowNoise:
         gain = 1 / (1 - np.clip(values, 0.0, MAX_EXTRA_VARIANCE)) ** 2 - 1
         directions = root @ vectors
         return freedom, np.asarray((directions * gain) @ directions.T)
+
+
+def row_rounding(statistics: BlockStatistics, values: FloatArray) -> FloatArray:
+    """Return the level of each row below which a residual of values is rounding, (r,).
+
+    It is 1 for rows of zeros.
+    """
+    terms = statistics.factors * np.append(values, 1.0)
+    largest = np.linalg.norm(terms, axis=1).max(axis=1)
+    rms = largest / np.sqrt(np.maximum(statistics.n_valid, 1))
+    return np.asarray(np.where(rms > 0, ROUNDING_LEVEL * rms, 1.0))
 
 
 def pooled_degrees_of_freedom(variances: FloatArray, freedom: FloatArray) -> FloatArray:

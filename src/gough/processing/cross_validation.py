@@ -146,8 +146,8 @@ def prediction_errors(
     """Return relative errors of the rows, each block predicted from the others, (2, choices, r).
 
     The model is fitted to the processed efforts outside a block and predicts the recorded,
-    unfiltered efforts inside it. First the errors of all samples, then those of the
-    equations that are valid in every choice.
+    unfiltered efforts inside it. First the errors of all samples, then, if there are several
+    choices, those of the equations that are valid in every one.
 
     Args:
         logs: Candidates with dead bands.
@@ -158,18 +158,12 @@ def prediction_errors(
     """
     n_choices = len(masks[0])
     fitted = [LabelledBlocks(N_FIT_BLOCKS) for _ in range(n_choices)]
-    predicted = LabelledBlocks(N_FOLDS)
-    predicted_valid = LabelledBlocks(N_FOLDS)
+    predicted = [LabelledBlocks(N_FOLDS)]
+    if n_choices > 1:
+        predicted.append(LabelledBlocks(N_FOLDS))
     for log, choices in zip(logs, masks):
-        _add_log(
-            validation,
-            log,
-            choices,
-            margin,
-            fitted,
-            (predicted, predicted_valid),
-        )
-    scored = [predicted.build(), predicted_valid.build()]
+        _add_log(validation, log, choices, margin, fitted, predicted)
+    scored = [blocks.build() for blocks in predicted]
     errors = np.zeros((len(scored), n_choices, len(validation.model.rows)))
     for choice, blocks in enumerate(fitted):
         values = values_without(blocks.build(), LEFT_OUT_BLOCKS, by_row=validation.by_row)
@@ -194,9 +188,13 @@ def _add_log(
     masks: Sequence[BoolArray],
     margin: float,
     fitted: Sequence[LabelledBlocks],
-    predicted: tuple[LabelledBlocks, LabelledBlocks],
+    predicted: Sequence[LabelledBlocks],
 ) -> None:
-    """Add a log to the statistics that are fitted, for each choice, and to those predicted."""
+    """Add a log to the statistics that are fitted, for each choice, and to those predicted.
+
+    Args:
+        predicted: Statistics of all samples, and of the equations valid in every choice.
+    """
     begin, end = time_span(log)
     borders = np.linspace(begin + margin, end - margin, N_FOLDS + 1)
     guard = 0.0 if log.periodic or log.cutoff is None else 1.0 / log.cutoff
@@ -214,11 +212,12 @@ def _add_log(
         time = log.motion.time[samples]
         inside = is_predicted[samples] & (time >= borders[0]) & (time <= borders[-1])
         fold = np.clip(np.searchsorted(borders, time, side="right") - 1, 0, N_FOLDS - 1)
-        label = np.where(inside, fold, -1)
         effort = validation.model.project_to_rows(log.motion.q[samples], recorded[samples])
-        unfiltered = replace(equations, effort=effort, mask=None)
-        predicted[0].add(unfiltered, label)
-        predicted[1].add(replace(unfiltered, mask=masks[-1][samples]), label)
+        chosen = np.flatnonzero(inside)
+        unfiltered = replace(equations.take(chosen), effort=effort[chosen], mask=None)
+        predicted[0].add(unfiltered, fold[chosen])
+        for blocks in predicted[1:]:
+            blocks.add(replace(unfiltered, mask=masks[-1][samples][chosen]), fold[chosen])
 
 
 def _fit_blocks(time: FloatArray, borders: FloatArray, guard: float) -> IntArray:

@@ -33,6 +33,7 @@ ALIAS_ATTENUATION = 40.0
 MIN_VALID_ENERGY = 0.5
 # Outputs of one matrix product: enough to use BLAS, few enough to waste little on zeros.
 OUTPUTS_PER_PRODUCT = 8
+OUTPUTS_SHOWN_TOGETHER = 256  # invalid outputs computed at once
 
 Signals = dict[str, NDArray[Any]]  # arrays over samples by name
 
@@ -105,9 +106,12 @@ def masked_lowpass(
     valid = lowpass(mask, factor, taps**2) >= MIN_VALID_ENERGY * energy
     weight = np.where(valid, lowpass(mask, factor), 1.0)
     outputs = lowpass(equations * mask[:, :, None], factor) / weight[:, :, None]
-    partly = np.flatnonzero(~valid.all(axis=0))
-    unmasked = lowpass(equations[:, partly], factor)
-    outputs[:, partly] = np.where(valid[:, partly, None], outputs[:, partly], unmasked)
+    shown, row = np.nonzero(~valid)
+    window = np.arange(len(taps))
+    for start in range(0, len(shown), OUTPUTS_SHOWN_TOGETHER):
+        some = slice(start, start + OUTPUTS_SHOWN_TOGETHER)
+        samples = factor * shown[some, None] + window
+        outputs[shown[some], row[some]] = taps @ equations[samples, row[some, None]]
     return outputs, valid
 
 

@@ -33,7 +33,7 @@ from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.regression import Regression
 from gough.processing.decimation import decimated
 from gough.processing.processed_log import ProcessedLog
-from gough.processing.regressions import REGRESSOR_SAMPLES, blocks_of_regression
+from gough.processing.regressions import blocks_of_regression
 from gough.processing.settings import Processing
 from gough.processing.valid_equations import (
     MIN_VALID_FRACTION,
@@ -41,6 +41,7 @@ from gough.processing.valid_equations import (
     rows_with_coulomb,
 )
 
+WIDTH_BLOCK_SAMPLES = 512  # samples of regressor and columns of ranges held at once
 WIDTH_RANGES = 4  # tested, each twice as far as the last
 SAMPLES_PER_REVERSAL = 2  # in the lowest range
 # Deviations by which a coefficient has to be below zero: 1 in 20 by chance
@@ -194,7 +195,7 @@ def _extended_blocks(
     """Yield blocks of the regression of a log with the columns of all ranges."""
     start = 0
     names = [Parameter(f"range{k}") for k in range(len(groups) * WIDTH_RANGES)]
-    for block in blocks_of_regression(model, log, parameters, REGRESSOR_SAMPLES):
+    for block in blocks_of_regression(model, log, parameters, WIDTH_BLOCK_SAMPLES):
         samples = slice(start, start + len(block))
         start += len(block)
         maps = model.kinematics.closure_map(log.motion.q[samples])

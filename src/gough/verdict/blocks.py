@@ -70,6 +70,15 @@ def block_labels(logs: Sequence[FittedLog]) -> list[IntArray]:
     return labels
 
 
+def select_columns(grams: FloatArray, columns: Sequence[int]) -> FloatArray:
+    """Return Gram matrices of some columns, in the given order, (..., k, k).
+
+    `take` keeps each matrix in one piece, which an index does not: sums over blocks are several
+    times as fast.
+    """
+    return grams.take(columns, axis=-2).take(columns, axis=-1)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BlockSums:
     """Gram matrices of [W S y] by block and row: parameters, columns of faults, effort.
@@ -108,7 +117,7 @@ class BlockSums:
         if list(columns) == list(range(self.n_columns)):
             return self.grams
         chosen = [*columns, self.n_columns]
-        return self.grams[:, :, chosen][:, :, :, chosen]
+        return select_columns(self.grams, chosen)
 
     def with_logs(self, changed: Mapping[int, BlockSums], labels: Sequence[IntArray]) -> BlockSums:
         """Return the sums with those of some logs, by number, in the place of their blocks.
@@ -197,7 +206,7 @@ def row_weights(sums: BlockSums, columns: Sequence[int]) -> tuple[FloatArray, Fl
     A row is weighted by the residual of the fit itself, iterated.
     """
     chosen = [*columns, sums.n_columns]
-    total = sums.total[:, chosen][:, :, chosen]
+    total = select_columns(sums.total, chosen)
     count = np.maximum(sums.n_valid.sum(axis=0), 1)
     has_effort = sums.effort_power > 0
     floor = ERROR_FLOOR**2 * np.where(has_effort, sums.effort_power, 1.0)
@@ -234,7 +243,7 @@ def cross_validate(
     if weights is None:
         weights, whole = row_weights(sums, columns)
     else:
-        total = sums.total[:, chosen][:, :, chosen]
+        total = select_columns(sums.total, chosen)
         whole = solve_normal_equations(np.tensordot(weights, total, axes=1))
     grams = sums.chosen(columns)
     n_rows = grams.shape[1]

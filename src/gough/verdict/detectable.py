@@ -15,7 +15,12 @@ from gough.verdict.acceptance import (
     student_t,
     threshold,
 )
-from gough.verdict.blocks import MIN_BLOCK_EQUATIONS, BlockSums, cross_validate
+from gough.verdict.blocks import (
+    MIN_BLOCK_EQUATIONS,
+    BlockSums,
+    cross_validate,
+    select_columns,
+)
 from gough.verdict.explanation import Candidate
 from gough.verdict.faults import ALL_MOTORS, EFFORT_SCALE, PAYLOAD_FAULT, PRINTED_FAULTS
 from gough.verdict.stage import Screen, Stage
@@ -101,7 +106,7 @@ def _with_effort(sums: BlockSums, column: int) -> BlockSums:
     """Return the sums with a column in the place of the effort."""
     order = [*range(sums.n_columns), column]
     return BlockSums(
-        grams=sums.grams[:, :, order][:, :, :, order],
+        grams=select_columns(sums.grams, order),
         n_valid=sums.n_valid,
         log=sums.log,
         n_parameters=sums.n_parameters,

@@ -6,7 +6,7 @@ import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.fitting.cross_validation import solve_normal_equations
-from gough.verdict.blocks import BlockSums
+from gough.verdict.blocks import BlockSums, select_columns
 
 # An effort scale is searched between these factors, of either sign.
 FACTOR_RANGE = (1e-4, 1e4)
@@ -24,7 +24,7 @@ def effort_factor(sums: BlockSums, row: int, scope: BoolArray) -> float:
     logarithmic grid of both signs, then refined.
     """
     chosen = [*range(sums.n_columns), sums.n_columns]
-    grams = sums.grams[:, :, chosen][:, :, :, chosen]
+    grams = select_columns(sums.grams, chosen)
     has_effort = sums.effort_power > 0
     weights = has_effort / np.where(has_effort, sums.effort_power, 1.0)
     fixed = np.tensordot(weights, grams.sum(axis=0), axes=1)

@@ -288,9 +288,10 @@ class FittedLog:
         return self.fitted.weight_by_gravity(self.motion.q, *self.fitted.parameters(self.payload))
 
     @cached_property
-    def closure_map(self) -> FloatArray:
-        """Velocity of every coordinate by the velocity of each row's coordinate, (t, n, r)."""
-        return self.model.kinematics.closure_map(self.motion.q)
+    def row_maps(self) -> FloatArray:
+        """Velocity of every coordinate by the velocity of each row's coordinate, (n, t, r)."""
+        closure_map = self.model.kinematics.closure_map(self.motion.q)
+        return np.ascontiguousarray(closure_map.transpose(1, 0, 2))
 
     def in_rows(self, effort: FloatArray) -> FloatArray:
         """Return the effect of motor efforts on the rows, (t, a) -> (t, r)."""
@@ -298,7 +299,7 @@ class FittedLog:
 
     def at_joint(self, joint: str, effort: FloatArray) -> FloatArray:
         """Return the effect on the rows of an effort at any joint, (t,) or (t, k)."""
-        row_map = self.closure_map[:, self.model.mechanism.coordinates.index(joint)]
+        row_map = self.row_maps[self.model.mechanism.coordinates.index(joint)]
         if effort.ndim == 2:
             return np.asarray(row_map[:, :, None] * effort[:, None])
         return np.asarray(row_map * effort[:, None])

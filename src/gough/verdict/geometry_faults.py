@@ -29,7 +29,7 @@ class _Sensitivities:
         self._columns: dict[int, tuple[FittedLog, FloatArray]] = {}
 
     def of(self, log: FittedLog) -> FloatArray:
-        """Return the derivative of the rows' efforts by the errors, (t, r, k)."""
+        """Return the derivative of the rows' efforts by the errors, (k, t, r)."""
         known = self._columns.get(id(log))
         if known is not None and known[0] is log:
             return known[1]
@@ -52,15 +52,15 @@ class _Sensitivities:
             dead_band=log.dead_band,
             effort=log.effort[samples],
         )
-        columns = np.empty((len(time), *coarse.shape[1:]))
-        for row in range(coarse.shape[1]):
-            for k in range(coarse.shape[2]):
-                columns[:, row, k] = np.interp(time, time[samples], coarse[:, row, k])
+        columns = np.empty((coarse.shape[2], len(time), coarse.shape[1]))
+        for k in range(coarse.shape[2]):
+            for row in range(coarse.shape[1]):
+                columns[k, :, row] = np.interp(time, time[samples], coarse[:, row, k])
         return columns
 
 
 def _column(log: FittedLog, place: str, number: int, sensitivities: _Sensitivities) -> FloatArray:
-    return np.asarray(sensitivities.of(log)[:, :, number])
+    return np.asarray(sensitivities.of(log)[number])
 
 
 def geometry_faults(evidence: Evidence) -> list[Fault]:

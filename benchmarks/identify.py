@@ -1,0 +1,179 @@
+"""What `identify` costs with defaults: processor time of a second call, and its estimate.
+
+    python benchmarks/identify.py [--against CHECKOUT] [--small]
+
+Five logs of a Delta of 5 s at 1 kHz whose inertias and frictions differ from its file, and four
+measured logs of a double pendulum that its model fits badly (if they lie beside the project).
+`--against` runs the source of another checkout on the same files too, in turn with this one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+TURNS = 3  # runs of each checkout
+DELTA_LOGS = 5
+DELTA_SAMPLES = 5000
+FREQUENCIES = np.array([0.6, 1.1, 1.9])  # of the motion [Hz]
+AMPLITUDE = 0.03  # of each sine [m]
+PARAMETER_SPREAD = 0.15  # by which the truth differs from the file
+HERE = Path(__file__).resolve().parents[1]
+Row = tuple[str, str, str, str]
+
+
+def write_delta(folder: Path, samples: int) -> None:
+    """Write logs of a Delta on random smooth motions."""
+    from gough.engine import Model
+    from gough.logs.recording import Recording
+    from gough.mechanism import load_robot
+
+    model = Model(load_robot("delta"))
+    noise = model.mechanism.noise
+    rng = np.random.default_rng(1)
+    nominal = model.standard_values()
+    truth = nominal * (1 + PARAMETER_SPREAD * rng.uniform(-1, 1, len(nominal)))
+    task = model.loops.partitions["task"].independent
+    time_axis = np.arange(samples) / noise.rate
+    w = 2 * np.pi * FREQUENCIES
+    for k in range(DELTA_LOGS):
+        size = AMPLITUDE * rng.uniform(0.5, 1.0, (len(w), len(task)))
+        angle = w * time_axis[:, None]
+        angle = angle[:, :, None] + rng.uniform(0, 2 * np.pi, (len(w), len(task)))
+        pose = model.home[task] + (size * np.sin(angle)).sum(axis=1)
+        velocity = (size * w[:, None] * np.cos(angle)).sum(axis=1)
+        acceleration = -(size * w[:, None] ** 2 * np.sin(angle)).sum(axis=1)
+        motion = model.kinematics.motion(time_axis, pose, velocity, acceleration, "task")
+        effort = model.inverse_dynamics(motion, truth)
+        position = motion.q[:, model.actuated]
+        Recording(
+            joints=model.mechanism.actuated,
+            time=time_axis,
+            position=position + noise.position * rng.standard_normal(position.shape),
+            position_units=("rad",) * position.shape[1],
+            effort=effort + noise.effort * rng.standard_normal(effort.shape),
+        ).save(folder / f"log{k}.npz")
+    (folder / "robot.txt").write_text("delta")
+
+
+def write_pendulum(folder: Path, samples: int) -> None:
+    """Write four measured logs of a double pendulum, and its robot file."""
+    sys.path[:0] = [str(HERE / "tests"), str(HERE / "tests" / "real")]
+    import machines
+
+    for k, name in enumerate(machines.PENDULUM_LOGS[:4]):
+        machines.pendulum_log(name).take(slice(0, samples)).save(folder / f"log{k}.npz")
+    robot = folder / "double_pendulum.toml"
+    robot.write_text(machines.PENDULUM)
+    (folder / "robot.txt").write_text(str(robot))
+
+
+def run(folder: Path, profile: str = "") -> None:
+    """Identify twice; print processor times and the estimate. Runs with older versions too."""
+    import gough
+
+    robot = gough.load_robot((folder / "robot.txt").read_text())
+    logs = [gough.read_recording(str(path)) for path in sorted(folder.glob("log*.npz"))]
+    seconds = []
+    for _ in range(2):
+        started = time.process_time()
+        result = gough.identify(robot, logs)
+        seconds.append(time.process_time() - started)
+    if profile:
+        import cProfile
+        import pstats
+
+        watch = cProfile.Profile(time.process_time)
+        watch.runcall(gough.identify, robot, logs)
+        pstats.Stats(watch, stream=sys.stderr).sort_stats(profile).print_stats(80)
+    estimate = result.estimate
+    print(*seconds)
+    print(*estimate.values.tolist())
+    print(*estimate.std.tolist())
+
+
+class Measured(NamedTuple):
+    """What a run took and gave."""
+
+    first: float  # processor time of the first call [s]
+    second: float  # of the second
+    values: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+def measure(folder: Path, checkout: Path) -> Measured:
+    """Identify in a new process with the source of a checkout."""
+    done = subprocess.run(
+        [sys.executable, __file__, "run", str(folder)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(checkout / "src")},
+    )
+    seconds, values, std = done.stdout.splitlines()
+    first, second = map(float, seconds.split())
+    return Measured(
+        first, second, tuple(map(float, values.split())), tuple(map(float, std.split()))
+    )
+
+
+def compared(name: str, folder: Path, other: Path | None, turns: int) -> Row:
+    """Return a row: what, this version, the other one, remark."""
+    ours = []
+    theirs = []
+    for _ in range(turns):
+        ours.append(measure(folder, HERE))
+        if other is not None:
+            theirs.append(measure(folder, other))
+    second = min(run.second for run in ours)
+    first = min(run.first for run in ours)
+    here = f"{second:.2f} s ({first:.2f} s the first call)"
+    if not theirs:
+        return name, here, "-", f"{len(ours[0].values)} parameters"
+    their_second = min(run.second for run in theirs)
+    remark = "other parameters"
+    if len(ours[0].values) == len(theirs[0].values):
+        shift = np.abs(np.subtract(ours[0].values, theirs[0].values)) / np.array(ours[0].std)
+        remark = f"estimates differ by at most {shift.max():.2g} standard errors"
+    return name, here, f"{their_second:.2f} s: {their_second / second:.2f} times as long", remark
+
+
+def main(samples: int = DELTA_SAMPLES, other: Path | None = None, turns: int = TURNS) -> list[Row]:
+    """Return rows: what, this version, the other one, remark."""
+    return list(_rows(samples, other, turns))
+
+
+def _rows(samples: int, other: Path | None, turns: int) -> Iterator[Row]:
+    for robot in ("delta", "pendulum"):
+        if robot == "pendulum" and not (HERE.parent / "shared/data/double_pendulum").is_dir():
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(
+                [sys.executable, __file__, f"write_{robot}", folder, str(samples)], check=True
+            )
+            name = f"`identify` of {robot} logs of {samples} samples, second call"
+            yield compared(name, Path(folder), other, turns)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["write_delta"]:
+        write_delta(Path(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1:2] == ["write_pendulum"]:
+        write_pendulum(Path(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1:2] == ["run"]:
+        run(Path(sys.argv[2]), *sys.argv[3:])
+    else:
+        other = None
+        if "--against" in sys.argv:
+            other = Path(sys.argv[sys.argv.index("--against") + 1]).resolve()
+        small = "--small" in sys.argv
+        for row in main(1000, other, 1) if small else main(other=other):
+            print(" | ".join(row), flush=True)
