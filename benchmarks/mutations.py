@@ -348,8 +348,8 @@ MUTATIONS = (
     ),
     Mutation(
         "processing/decimation.py",
-        "outputs = self._lowpass(equations * mask[:, :, None]) / weight[:, :, None]",
-        "outputs = self._lowpass(equations * mask[:, :, None])",
+        "outputs = lowpass(equations * mask[:, :, None], factor) / weight[:, :, None]",
+        "outputs = lowpass(equations * mask[:, :, None], factor)",
         "tests/processing/test_decimation.py",
         "weights of decimated equations",
     ),
