@@ -62,7 +62,7 @@ def _reweighted_fit(statistics: BlockStatistics) -> WeightedFit | None:
     settled = False
     for _ in range(WEIGHT_PASSES + 1):
         weighted = factors / np.sqrt(variance)[:, None, None]
-        triangle = np.linalg.qr(weighted.reshape(-1, p + 1), mode="r")
+        triangle = np.asarray(np.linalg.qr(weighted.reshape(-1, p + 1), mode="r"))
         inverse = _inverse_if_determined(triangle[:p, :p])
         if inverse is None:
             return None
