@@ -297,3 +297,14 @@ def test_a_change_that_a_filter_smears_is_one() -> None:
     assert len(changes(several, PRIOR)) > 1
     (cut,) = changes(one, PRIOR)
     assert 600 <= one.edges[cut] <= 1005
+
+
+def test_many_changes_are_all_found() -> None:
+    """A product is picked and placed five times: while one change is missed, others look odd."""
+    W = regressor(1500)
+    size = (np.arange(1500) // 150) % 2
+    effort = (W @ VALUES) * size[:, None] + draw(3, 1500)
+    pieces = LoadBlocks.of(problem(W, effort), NOISE, np.arange(1500.0))
+    np.testing.assert_allclose(
+        pieces.edges[changes(pieces, PRIOR)], 150 * np.arange(1, 10), atol=15
+    )

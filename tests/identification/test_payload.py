@@ -18,7 +18,12 @@ from gough.fitting.load_fit import LoadProblem
 from gough.fitting.regression import Regression
 from gough.identification import Identification
 from gough.identification.measured_payload import with_measured_payload
-from gough.identification.payload import _physically_consistent, _Unknowns, payload
+from gough.identification.payload import (
+    _physically_consistent,
+    _unexplained_notices,
+    _Unknowns,
+    payload,
+)
 from gough.identification.stated_values import contradiction, stated_payload_notices
 from gough.logs.recording import Channels, Recording
 from gough.mechanism import load_robot
@@ -163,6 +168,20 @@ def test_on_the_models_own_log_there_is_no_load(
     assert any("no load is detected" in str(notice) for notice in found.notices)
     assert found.load.physical
     assert not found.changes
+
+
+def test_a_load_that_does_not_explain_the_efforts_is_warned_about(
+    five_bar: Model, loaded: Simulation, identified: Identification
+) -> None:
+    found = payload(five_bar, [log(loaded, 1)], result=identified)
+    assert not any(notice.rule == "unexplained load" for notice in found.notices)
+    robot = identified.estimate
+    quiet = replace(identified, estimate=replace(robot, residual_rms=robot.residual_rms / 1e3))
+    assert not _unexplained_notices(found.estimate, quiet, found.processing)  # it explains most
+    changing = replace(found.estimate, residual_relative=np.full(2, 0.5))
+    (notice,) = _unexplained_notices(changing, quiet, found.processing)
+    assert notice.level == "warning"
+    assert not _unexplained_notices(changing, identified, found.processing)  # noise of the robot
 
 
 def test_logs_are_processed_as_the_model_was(

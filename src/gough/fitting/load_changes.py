@@ -19,7 +19,8 @@ from gough.fitting.uncertainty import long_run_covariance
 MAX_LOAD_BLOCKS = 100  # of all logs together
 MIN_LOAD_BLOCK_SAMPLES = 8  # samples of the shortest block
 MIN_BLOCKS_BESIDE_CHANGE = 3  # on each side of a change
-MAX_LOAD_CHANGES = 4  # that are looked for
+# Numbers of changes that are looked for; as long as one is missed, the others look like noise.
+SOUGHT_LOAD_CHANGES = (4, 8, 16, 32)
 # A block with less than this fraction of the information along a direction is not used there.
 MIN_DIRECTION_INFORMATION = 0.01
 # Probability of a change in a log without one, if errors between blocks are independent.
@@ -130,10 +131,11 @@ class _Cut(NamedTuple):
 def changes(blocks: LoadBlocks, prior_std: FloatArray) -> list[int]:
     """Return the blocks with which another load begins, in the order of time.
 
-    The best `MAX_LOAD_CHANGES` cuts are found one by one; then the weakest is removed as long
-    as the difference between its two sides is not significant. The scatter of the blocks, with
-    errors of the model, is estimated from the residual of all cuts. Cuts within the response
-    time of the filters are one.
+    The best cuts are found one by one, as many as `SOUGHT_LOAD_CHANGES`; then the weakest is
+    removed as long as the difference between its two sides is not significant. The scatter of
+    the blocks, with errors of the model, is estimated from the residual of all cuts. More are
+    sought as long as that lowers the Bayesian information criterion, and the cuts with the least
+    criterion are used. Cuts within the response time of the filters are one.
     """
     whole = observe_load(blocks.grams.sum(axis=0), blocks.noise.sum(axis=0), prior_std)
     if not whole.observed_directions.shape[1]:
@@ -145,8 +147,16 @@ def changes(blocks: LoadBlocks, prior_std: FloatArray) -> list[int]:
     scores = _BlockScores(
         information=directions.T @ useful[:, :p, :p] @ directions, score=residual @ directions
     )
-    cuts = scores.strongest_cuts()
-    cuts = scores.significant_cuts(cuts)
+    cuts: list[int] = []
+    sought: list[int] = []
+    for count in SOUGHT_LOAD_CHANGES:
+        fewer = sought
+        sought = scores.with_strongest_cuts(fewer, count)
+        kept = scores.significant_cuts(sought)
+        if scores.information_criterion(kept) < scores.information_criterion(cuts):
+            cuts = kept
+        if scores.information_criterion(sought) >= scores.information_criterion(fewer):
+            break
     return _merge_near_cuts(scores, cuts, blocks.filter_time)
 
 
@@ -176,19 +186,49 @@ class _BlockScores:
     information: FloatArray  # S of each block, (k, q, q)
     score: FloatArray  # u of each block at the common solution, (k, q)
 
-    def strongest_cuts(self) -> list[int]:
-        """Return the cuts that explain most, found one by one."""
-        cuts: list[int] = []
-        for _ in range(MAX_LOAD_CHANGES):
-            tried = []
+    def with_strongest_cuts(self, cuts: Sequence[int], count: int) -> list[int]:
+        """Return cuts with those added, one by one, that explain most, `count` in all."""
+        cuts = list(cuts)
+        best_of_range: dict[tuple[int, int], _Cut | None] = {}
+        while len(cuts) < count:
+            candidates = []
             for start, stop in pairwise([0, *cuts, len(self.score)]):
-                first = start + MIN_BLOCKS_BESIDE_CHANGE
-                last = stop - MIN_BLOCKS_BESIDE_CHANGE
-                tried += [_Cut(start, at, stop) for at in range(first, last + 1)]
-            if not tried:
+                if (start, stop) not in best_of_range:
+                    best_of_range[start, stop] = self._best_between(start, stop)
+                best = best_of_range[start, stop]
+                if best is not None:
+                    candidates.append(best)
+            if not candidates:
                 break
-            cuts = sorted([*cuts, self.best(tried).at])
+            cuts = sorted([*cuts, self.best(candidates).at])
         return cuts
+
+    def _best_between(self, start: int, stop: int) -> _Cut | None:
+        """Return the cut of a range of blocks that explains most; None if the range is short."""
+        first = start + MIN_BLOCKS_BESIDE_CHANGE
+        last = stop - MIN_BLOCKS_BESIDE_CHANGE
+        if first > last:
+            return None
+        return self.best([_Cut(start, at, stop) for at in range(first, last + 1)])
+
+    def information_criterion(self, cuts: Sequence[int]) -> float:
+        """Return the Bayesian information criterion of a load of its own between cuts.
+
+        Of n residuals of mean square v and p values, n ln v + p ln n.
+        """
+        count, n_directions = self.score.shape
+        ends = [0, *cuts, count]
+        squares = 0.0
+        for start, stop in pairwise(ends):
+            side = slice(start, stop)
+            load = _inverse(self.information[side].sum(axis=0)) @ self.score[side].sum(axis=0)
+            residual = self.score[side] - self.information[side] @ load
+            for block_residual, information in zip(residual, self.information[side]):
+                squares += float(block_residual @ _inverse(information) @ block_residual)
+        n_residuals = count * n_directions
+        mean_square = max(squares / n_residuals, TINY)
+        n_values = len(cuts) + 1 + n_directions * (len(cuts) + 1)
+        return float(n_residuals * np.log(mean_square) + n_values * np.log(n_residuals))
 
     def significant_cuts(self, cuts: list[int]) -> list[int]:
         """Remove the weakest cut until all are significant."""

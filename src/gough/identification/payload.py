@@ -64,6 +64,10 @@ MIN_SAMPLES_PER_LOAD_PARAMETER = 3
 INCONSISTENT_SIGMAS = 2.0
 # Iterations of the heaviest load and its unobserved mass: to 1e-3 if they contract by 4/5 each.
 HEAVIEST_LOAD_ITERATIONS = 30
+# One load does not explain a log if the residual is so many times that of the unloaded robot, and
+# more than this fraction of the effort of the load.
+MAX_LOAD_RESIDUAL_RATIO = 3.0
+MAX_UNEXPLAINED_LOAD = 0.3
 NEGLIGIBLE_CONTRAST = 0.01  # of a combination, in units of what a load can have
 HEAVIEST_LOAD_SIGMAS = 3.0  # standard errors added to the mass for the heaviest load
 # Without a weighed mass: so many times the load whose weight is the largest effort.
@@ -351,6 +355,8 @@ def payload(
     )
     exact = result is None or values is not None
     notices = [*_notices(loads[-1], exact=exact)]
+    if result is not None:
+        notices += _unexplained_notices(loads[-1].estimate, result, processing)
     if chosen.mass is not None and not load_changes:
         notices += _stated_mass_notices(model, problem, chosen, chosen.mass)
     return PayloadResult(
@@ -690,6 +696,39 @@ def _change(
     time_after = clock[last - 1] - clock[middle]
     within = float(max(time_before, time_after))
     return Change(log.source, float(data.time[middle]), within, before, after)
+
+
+def _unexplained_notices(
+    load: Estimate, result: Identification, processing: Processing
+) -> list[Notice]:
+    """Warn if the residual with a load is far above that of the unloaded robot.
+
+    Noise that a higher cut-off passes is allowed for.
+    """
+    used_cutoff = result.processing.cutoff
+    widening = 1.0
+    if used_cutoff and processing.cutoff:
+        widening = max(1.0, processing.cutoff / used_cutoff) ** 0.5
+    expected = np.maximum(widening * result.estimate.residual_rms, TINY)
+    if len(expected) != len(load.residual_rms):
+        return []
+    ratio = load.residual_rms / expected
+    unexplained = ratio * (load.residual_relative > MAX_UNEXPLAINED_LOAD)
+    worst = int(np.argmax(unexplained))
+    if unexplained[worst] < MAX_LOAD_RESIDUAL_RATIO:
+        return []
+    notice = Notice(
+        rule="unexplained load",
+        level="warning",
+        where=load.rows[worst],
+        text=f"one load does not explain the efforts: the residual is {ratio[worst]:.3g} times "
+        f"that of the unloaded robot, and {100 * load.residual_relative[worst]:.3g} % of the "
+        "effort of the load",
+        advice="the load may change in these logs: give a signal that shows it as `carrying`, or "
+        "cut the logs; or robot and model differ",
+        numbers={"ratio": float(ratio[worst])},
+    )
+    return [notice]
 
 
 def _notices(load: Load, *, exact: bool) -> Iterator[Notice]:
