@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -33,7 +34,7 @@ from gough.core.storage import address_of
 from gough.engine import Model, base_parameters
 from gough.fitting.estimate import Estimate
 from gough.fitting.least_squares import WeightedLeastSquares
-from gough.fitting.log_statistics import load_log_statistics, merge_log_statistics
+from gough.fitting.log_statistics import load_log_statistics, merge_all
 from gough.fleets.hierarchy import drifts, hierarchy, trend
 from gough.identification.many_logs import frozen_job, sample_of
 from gough.logs.readers import read_recording
@@ -45,6 +46,7 @@ from gough.virtual.fleet_logs import VirtualFleet
 
 Row = tuple[str, str, str, str]
 LOGS, SECONDS, RATE = 16, 60.0, 1000.0
+MERGED_FILES = 16
 EXECUTORS: dict[str, Executor] = {
     "in process": InProcess(),
     "1 process": Processes(workers=1),
@@ -166,20 +168,28 @@ def check_and_store(content: bytes, folder: Path) -> None:
     load_log_statistics(content).save(folder)
 
 
-def costs(seconds: float = SECONDS, entries: int = 20_000, repeats: int = 21) -> Iterator[Row]:
+def costs(seconds: float = SECONDS, entries: int = 300_000, repeats: int = 21) -> Iterator[Row]:
     """What the process that distributes the work does for each log."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        paths = written(folder, 2, seconds)
+        paths = written(folder, 1, seconds)
         for tied in (True, False):
             job = replace(job_for(paths), tie_legs=tied)
-            contents = [statistics_of_log(job, log_task(path)) for path in paths]
-            one, two = (load_log_statistics(content) for content in contents)
-            legs = f"{len(one.statistics.parameters)} parameters, {len(contents[0]) / 1e6:.2f} MB"
-            stored = cpu_of(partial(check_and_store, contents[0], folder), repeats)
+            content = statistics_of_log(job, log_task(paths[0]))
+            one = load_log_statistics(content)
+            copies = [replace(one, logs=(f"{k:064d}",)) for k in range(MERGED_FILES)]
+            legs = f"{len(one.statistics.parameters)} parameters, {len(content) / 1e6:.2f} MB"
+            stored = cpu_of(partial(check_and_store, content, folder), repeats)
             yield "checking and storing a file", f"{1e3 * stored:.2f} ms", legs, ""
-            merged = cpu_of(partial(merge_log_statistics, one, two), repeats)
-            yield "merging two files", f"{1e3 * merged:.2f} ms", legs, ""
+            loaders = [partial(copy, statistics) for statistics in copies]
+            used = cpu_of(partial(merge_all, loaders), repeats // 7 + 1) / (MERGED_FILES - 1)
+            size = len(merge_all(loaders).to_bytes())
+            yield (
+                f"merging two files, mean of {MERGED_FILES} in a tree",
+                f"{1e3 * used:.2f} ms",
+                legs,
+                f"merged {size / 1e6:.2f} MB",
+            )
         with LogIndex(folder) as index:
             started = time.process_time()
             for k in range(entries):
