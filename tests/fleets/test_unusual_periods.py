@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from gough.core.executors import InProcess
 from gough.engine import Model
+from gough.fleets import alerts, faults
 from gough.fleets.alerts import residual_scores, score_limits, typical_robot, unusual_robots
+from gough.fleets.faults import FaultTask, FoundFault, Kind, find_faults
 from gough.fleets.history import DAY, FleetLog, RobotHistory, group_logs, history_of
 from gough.processing import Processing
 from gough.processing.many_logs import Job, collect
@@ -24,9 +26,13 @@ LOADED = (1, 5)  # days with an undeclared payload
 def loaded(five_bar: Model, tmp_path_factory: pytest.TempPathFactory) -> RobotHistory:
     """A robot that carries an undeclared payload on two days."""
     folder = tmp_path_factory.mktemp("loaded")
-    faults = FleetFaults(payload={0: LOADED})
     virtual = VirtualFleet(
-        model=five_bar, days=DAYS, seed=101, seconds=3.0, rate=200.0, faults=faults
+        model=five_bar,
+        days=DAYS,
+        seed=101,
+        seconds=3.0,
+        rate=200.0,
+        faults=FleetFaults(payload={0: LOADED}),
     )
     logs = []
     for day in range(DAYS):
@@ -99,3 +105,55 @@ def test_a_robot_with_a_fault_is_not_the_typical_one() -> None:
     first = int(typical_robot(histories).robot[1:])
     assert typical_robot(histories, [first]).robot != f"r{first}"
     assert typical_robot(histories, range(8)).robot == f"r{first}"
+
+
+def test_a_period_of_another_robot_is_not_among_the_usual_logs_of_a_diagnosis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor does a robot that its own logs do not fit own the logs of others."""
+    asked: list[tuple[int, set[int]]] = []
+
+    def owner(
+        histories: Any, robot: int, period: int, collected: Any, left_out: set[int]
+    ) -> int | None:
+        asked.append((period, left_out))
+        return 1 if period == 4 else None
+
+    monkeypatch.setattr(alerts, "owner_of_period", owner)
+    residuals = noisy(np.random.default_rng(0))
+    residuals[2, [4, 6]] *= 9.0
+    residuals[5] *= 9.0
+    histories = robots(residuals)
+    scores = residual_scores(histories)
+    unusual = unusual_robots(histories, *scores, {}, score_limits(histories, 0.01))
+    (alert,), remaining = alerts.misfiled_alerts(histories, unusual, cast(Any, None))
+    assert alert.days == ("1970-01-05",)
+    assert sorted(asked) == [(4, {5}), (6, {5})]
+    (one,) = [one for one in remaining if one.robot == 2]
+    assert (one.periods, one.explained) == ((6,), (4,))
+    logs = alerts._logs_to_diagnose(histories[2], one.periods, one.explained)
+    assert logs[0] == "r2-6.npz"
+    assert "r2-4.npz" not in logs
+
+
+@pytest.mark.parametrize(
+    ("by_residual", "typical", "expected"),
+    [(True, (), ["payload"]), (True, ("payload",), ["gain"]), (False, (), ["gain"])],
+)
+def test_the_kind_is_asked_about_faults_that_parameters_absorb(
+    by_residual: bool,
+    typical: tuple[str, ...],
+    expected: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the residual shows comes first, unless a typical robot shows it too."""
+    payload = SimpleNamespace(name="payload", text="", advice="", level="warning")
+    diagnosis = SimpleNamespace(faults=[payload])
+    monkeypatch.setattr(faults, "_diagnosis_input", lambda job, logs: (None, [], None))
+    monkeypatch.setattr(faults, "evidence_from", lambda *given: (None, None))
+    monkeypatch.setattr(faults, "diagnose_evidence", lambda evidence: diagnosis)
+    gain = FoundFault("gain", "", "")
+    monkeypatch.setattr(faults, "find_fault_given_kind", lambda evidence, kind: [gain])
+    kind = Kind((), np.empty(0), np.empty(0))
+    task = FaultTask(cast(Any, None), (), kind, by_residual, frozenset(typical))
+    assert [fault.name for fault in find_faults(task)] == expected
