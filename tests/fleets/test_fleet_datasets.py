@@ -138,7 +138,6 @@ def test_a_fleet_from_a_dataset_is_that_from_plain_files_to_the_last_bit(
     assert numbers(found) == expected
 
 
-@pytest.mark.slow
 def test_a_store_that_fails_at_any_time_gives_a_refusal_and_then_the_same_bits(
     folder: Path, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +157,6 @@ def test_a_store_that_fails_at_any_time_gives_a_refusal_and_then_the_same_bits(
         assert numbers(analysed(file, tmp_path / str(n_read // 2), monkeypatch)) == expected
 
 
-@pytest.mark.slow
 def test_workers_read_a_fleet_from_an_object_store_and_give_the_same_bits(
     folder: Path, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
