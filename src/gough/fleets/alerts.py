@@ -148,7 +148,7 @@ def find_unusual(
 
 def fault_alerts(
     histories: Sequence[RobotHistory],
-    found: UnusualRobots,
+    comparison: UnusualRobots,
     collected: Collected,
     job: Job,
     max_diagnosed: int,
@@ -160,21 +160,21 @@ def fault_alerts(
 
     Args:
         histories: The robots.
-        found: Those that are unusual.
+        comparison: Those that are unusual, and what the others are like.
         collected: Statistics of all logs.
         job: How logs were processed.
         max_diagnosed: Most robots to diagnose.
         executor: Runs the diagnoses.
     """
-    alerts, unusual = misfiled_alerts(histories, found.unusual, collected)
+    alerts, unusual = misfiled_alerts(histories, comparison.unusual, collected)
     answers: dict[int, Any] = {}
     if unusual and max_diagnosed:
         # faults of a typical robot belong to the model, not to a robot
-        typical_faults = _typical_faults(job, found.typical)
+        typical_faults = _typical_faults(job, comparison.typical)
         tasks = []
         for one in unusual[:max_diagnosed]:
             logs = _logs_to_diagnose(histories[one.robot], one.periods, one.explained)
-            kind = None if one.periods else found.kind
+            kind = None if one.periods else comparison.kind
             tasks.append(FaultTask(job, logs, kind, one.by_residual, typical_faults))
         answers = dict(executor.run(find_faults, tasks))
     for answer in answers.values():

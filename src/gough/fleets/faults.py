@@ -116,21 +116,21 @@ def find_faults(task: FaultTask) -> list[FoundFault]:
         with suppress(GoughError):
             evidence, _ = evidence_from(model, recordings, (), settings)
             diagnosis = diagnose_evidence(evidence).faults
-            faults = _found(diagnosis, task.typical)
+            faults = _not_typical(diagnosis, task.typical)
             if task.by_residual and faults:
                 return faults
             if not any(fault.level == "error" for fault in diagnosis):
                 return find_fault_given_kind(evidence, task.kind)
-    return _found(diagnose(model, recordings, settings).faults, task.typical)
+    return _not_typical(diagnose(model, recordings, settings).faults, task.typical)
 
 
-def _found(faults: Sequence[NamedFault], typical: frozenset[str]) -> list[FoundFault]:
+def _not_typical(faults: Sequence[NamedFault], typical: frozenset[str]) -> list[FoundFault]:
     """Return the faults of a diagnosis that a typical robot does not have."""
-    found = []
+    unlike = []
     for fault in faults:
         if fault.name not in typical:
-            found.append(FoundFault(fault.name, fault.text, fault.advice))
-    return found
+            unlike.append(FoundFault(fault.name, fault.text, fault.advice))
+    return unlike
 
 
 def _diagnosis_input(
