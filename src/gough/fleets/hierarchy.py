@@ -33,7 +33,6 @@ class Trend(Record):
     degrees_of_freedom: float  # of the scatter about the line
     temperature: FloatArray  # change with temperature, (p,), zeros where it is unknown [1 / K]
     temperature_std: FloatArray  # its standard error, (p,) [1 / K]
-    fitted: FloatArray  # values on the line, (t, p)
     p: FloatArray  # p-value of the change, for this parameter alone, (p,)
     temperature_p: FloatArray  # p-value of the change with temperature, (p,)
 
@@ -85,7 +84,6 @@ def trend(
         change=solution[:, 1],
         std=standard_error[:, 1],
         degrees_of_freedom=degrees_of_freedom,
-        fitted=fitted,
         temperature=solution[:, 2] if with_temperature else none,
         temperature_std=standard_error[:, 2] if with_temperature else none,
         p=p_value[:, 1],

@@ -19,11 +19,10 @@ from gough.fitting.estimate import Estimate
 from gough.fitting.least_squares import WeightedLeastSquares
 from gough.fitting.log_statistics import LogStatistics, merge_all
 from gough.fleets.hierarchy import Trend, trend
+from gough.fleets.period_lines import expected_parameters
 from gough.processing.many_logs import Collected
 
 DAY = 86400.0  # [s]
-# p-value of a change with time or temperature below which residuals are about the line
-TREND_P_VALUE = 1e-4
 # robust standard deviations beyond which the residual of a period is not usual for the robot
 UNUSUAL_PERIOD_SCORE = 6.0
 # Fraction of the squared residual of a robot, in most of its periods, that is due to differences
@@ -256,16 +255,17 @@ def _fit_robot(
     temperature: FloatArray,
     usual: BoolArray,
 ) -> _RobotFit:
-    """Fit a robot to its usual periods; residuals are about its trend where it is significant."""
+    """Fit a robot to its usual periods; residuals are about parameters on lines or their mean."""
     estimate = _fit_together([period for period, is_usual in zip(periods, usual) if is_usual])
+    weights = 1 / np.maximum(estimate.residual_rms, TINY) ** 2
+    grams = []
+    for period in periods:
+        weighted = period.statistics.statistics.weighted(weights)
+        grams.append(weighted.grams[:, 0].sum(axis=0))
+    expected = expected_parameters(np.array(grams), starts, temperature, usual)
     values = np.array([period.estimate.values for period in periods])
     white_std = np.array([period.estimate.white_std for period in periods])
     line = trend(starts[usual], values[usual], white_std[usual], temperature[usual])
-    expected = np.broadcast_to(estimate.values, values.shape).copy()
-    if line is not None:
-        changing = np.minimum(line.p, line.temperature_p) < TREND_P_VALUE
-        deviation = np.asarray(line.fitted - line.fitted.mean(axis=0))
-        expected[np.ix_(usual, changing)] += deviation[:, changing]
     return _RobotFit(estimate, line, _residuals(periods, expected))
 
 
