@@ -162,8 +162,10 @@ def text_encoding(beginning: bytes) -> str:
     """
     if beginning[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
-    even_zeros = _mostly_zeros(beginning[0:ENCODING_SAMPLE:2])
-    odd_zeros = _mostly_zeros(beginning[1:ENCODING_SAMPLE:2])
+    even = beginning[0:ENCODING_SAMPLE:2]
+    odd = beginning[1:ENCODING_SAMPLE:2]
+    even_zeros = even.count(0) > len(even) / 2
+    odd_zeros = odd.count(0) > len(odd) / 2
     if even_zeros != odd_zeros:
         return "utf-16-be" if even_zeros else "utf-16-le"
     try:
@@ -172,7 +174,3 @@ def text_encoding(beginning: bytes) -> str:
         is_binary = 0 in beginning  # decoding it as UTF-8 then raises a clear error
         return "utf-8" if is_binary else "cp1252"
     return "utf-8-sig"
-
-
-def _mostly_zeros(sample: bytes) -> bool:
-    return sample.count(0) > len(sample) / 2

@@ -15,6 +15,7 @@ from gough.core.arrays import TINY, BoolArray, FloatArray
 LJUNG_BOX_LAGS = 20  # most lags; the usual choice for logs of a few hundred samples or more
 LJUNG_BOX_SAMPLES_PER_LAG = 5  # short logs have fewer lags
 MAX_CORRELATION_LAGS = 200  # samples
+GAUSSIAN_MEDIAN = 0.6744897501960817  # median of |x| of standard normal x
 
 
 def normal_quantile(probability: float) -> float:
@@ -28,7 +29,7 @@ def robust_scale(values: FloatArray) -> FloatArray:
     Args:
         values: Samples along the first axis, (n, ...).
     """
-    return np.asarray(np.median(np.abs(values), axis=0) / normal_quantile(0.75))
+    return np.asarray(np.median(np.abs(values), axis=0) / GAUSSIAN_MEDIAN)
 
 
 def robust_scores(values: FloatArray, least: ArrayLike = 1e-300) -> FloatArray:

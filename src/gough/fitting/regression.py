@@ -257,6 +257,8 @@ def concatenate(regressions: Sequence[Regression]) -> Regression:
     if not regressions:
         raise InvalidInput("there is no regression to join")
     first = regressions[0]
+    if len(regressions) == 1:
+        return first
     for regression in regressions[1:]:
         check_same_columns(first, regression)
     joined: dict[str, Any] = {

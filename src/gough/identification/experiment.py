@@ -252,16 +252,13 @@ def build_experiment(
         for k, block in enumerate(regressions):
             effort = block.effort - known_effort(block, known)
             regressions[k] = replace(block, effort=effort)
-    problem = regressions[0]
-    if len(regressions) > 1:
-        problem = concatenate(regressions)
     return Experiment(
         model=model,
         base=base,
         choice=choice,
         processed=logs,
         regressions=tuple(regressions),
-        problem=problem,
+        problem=concatenate(regressions),
         gains=used_gains,
         known=known or {},
     )

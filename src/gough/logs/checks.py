@@ -389,6 +389,7 @@ TRAVEL_RESOLUTION_STEPS = 2.5
 TRAVEL_DEVIATIONS = 6.0
 
 
+@np.errstate(over="ignore", invalid="ignore")  # damaged files hold numbers near the largest
 def travelling(position: FloatArray) -> BoolArray:
     """Return a mask of the samples at which each joint travels, beyond its noise, (t, a).
 
@@ -397,13 +398,6 @@ def travelling(position: FloatArray) -> BoolArray:
     """
     if len(position) < 3:
         return np.zeros(position.shape, bool)
-    # damaged files hold numbers near the largest there are
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _travels(position)
-
-
-def _travels(position: FloatArray) -> BoolArray:
-    """Return the mask of `travelling` for at least three samples."""
     noise = robust_scale(np.diff(position, 2, axis=0)) / np.sqrt(6)
     steps = np.array([quantisation_step(column) or 0.0 for column in position.T])
     sample = np.arange(len(position))

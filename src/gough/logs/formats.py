@@ -56,8 +56,8 @@ LOG_FORMATS: dict[str, LogReader] = {
 }
 
 
-STREAMING_READERS: tuple[LogReader, ...] = (arrow_blocks, npz_blocks)
-"""Readers that open a file once and read it from there; text files are read so too."""
+STREAMING_READERS: tuple[LogReader, ...] = (arrow_blocks, npz_blocks, text_blocks)
+"""Readers that open a file once and read it from there."""
 
 
 def log_formats_text() -> str:
@@ -105,10 +105,8 @@ def table_blocks(
         return _stored_blocks(path, size, description)
     if is_dataset(path):
         return lerobot_blocks(path, size, description)
-    reader = LOG_FORMATS.get(".bag" if path.is_dir() else path.suffix.lower())
-    if reader is not None:
-        return reader(path, size, description)
-    return _text_blocks(path, size, description)
+    reader = LOG_FORMATS.get(".bag" if path.is_dir() else path.suffix.lower(), text_blocks)
+    return reader(path, size, description)
 
 
 def _stored_blocks(
@@ -116,9 +114,7 @@ def _stored_blocks(
 ) -> Iterator[Table]:
     """Yield the tables of a file at an address, by the readers that need no file on a disk."""
     path = cast(Path, stored)  # they open it, and ask for its name and size
-    reader = LOG_FORMATS.get(stored.suffix.lower())
-    if reader is None:
-        return _text_blocks(path, size, description)
+    reader = LOG_FORMATS.get(stored.suffix.lower(), text_blocks)
     if reader not in STREAMING_READERS:
         raise InvalidRecording(
             f"'{stored}': files of this format are read from a disk, not from an address; store "
@@ -126,16 +122,3 @@ def _stored_blocks(
             source=stored.name,
         )
     return reader(path, size, description)
-
-
-def _text_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
-    """Yield the tables of a text file."""
-    if description is None:
-        return text_blocks(path, size)
-    return text_blocks(
-        path,
-        size,
-        decimal=description.decimal,
-        thousands=description.thousands,
-        skip=description.skip,
-    )

@@ -19,7 +19,7 @@ from gough.logs.neighbours import (
     local_resolution,
     usual_size_at,
 )
-from gough.logs.recording import Channels, Recording
+from gough.logs.recording import Recording
 
 MAX_OUTLIER_RUN = 3  # samples in a row
 # Times the usual distance of a sample from its neighbours' lines; of Gaussian noise none in 1e12.
@@ -254,14 +254,14 @@ def without_outliers(recording: Recording) -> Recording:
     state what was found.
     """
     groups = []
+    material: list[float] = []  # of each channel
     for kind, channels in recording.groups():
         if kind in ("position", "effort", "current"):
             groups.append((kind, channels))
-    outlier = find_outliers(
-        np.concatenate([channels.values for _, channels in groups], axis=1),
-        recording.time,
-        np.concatenate([_material(kind, channels) for kind, channels in groups]),
-    )
+            least = 0.0 if kind == "position" else MATERIAL_EFFORT
+            material += [least] * len(channels.names)
+    values = np.concatenate([channels.values for _, channels in groups], axis=1)
+    outlier = find_outliers(values, recording.time, np.array(material))
     if not outlier.any():
         return recording
     repaired: dict[str, Any] = {}
@@ -281,11 +281,6 @@ def without_outliers(recording: Recording) -> Recording:
     if recording.measured is not None:
         measured &= recording.measured
     return replace(recording, **repaired, measured=measured, notices=tuple(notices))
-
-
-def _material(kind: str, channels: Channels) -> FloatArray:
-    """Return how many standard deviations outliers of some channels are off, at least, (k,)."""
-    return np.full(len(channels.names), 0.0 if kind == "position" else MATERIAL_EFFORT)
 
 
 def _notice(recording: Recording, channel: str, outlier: BoolArray, shift: float) -> Notice:

@@ -158,11 +158,12 @@ def recorded(
     first_table = tables[""] if given is None else _table_of(tables, given.signals[0].file)
     description = _resolve_description(first_table, given, joints)
     sampled = _sample_signals(tables, description, _time_origin(tables, description))
-    time, shown = _common_clock(sampled, description, source)
+    clocks = list({id(signal.clock): signal for signal in sampled}.values())  # a signal of each
+    time, shown = _common_clock(clocks, description, source)
     values = [_interpolate_signal(signal, time) for signal in sampled]
     notices = [
         *_reading_notices(tables, description),
-        *_clock_notices(sampled, source),
+        *_clock_notices(clocks, source),
         *_inspect_signals(description, sampled, values, time),
     ]
     recording = _build_recording(
@@ -181,17 +182,15 @@ def recorded(
     return replace(recording, period_samples=period)
 
 
-def _distinct_clocks(sampled: Sequence[_SampledSignal]) -> list[_SampledSignal]:
-    """Return one signal of each clock."""
-    return list({id(signal.clock): signal for signal in sampled}.values())
-
-
 def _common_clock(
-    sampled: Sequence[_SampledSignal], description: Description, source: str
+    clocks: Sequence[_SampledSignal], description: Description, source: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the times to which signals are interpolated, and as they are reported, (t,). [s]"""
-    position_clock = sampled[0].clock
-    clocks = _distinct_clocks(sampled)
+    """Return the times to which signals are interpolated, and as they are reported, (t,). [s]
+
+    Args:
+        clocks: One signal of each clock, a position first.
+    """
+    position_clock = clocks[0].clock
     start = max(signal.clock[0] for signal in clocks)
     end = min(signal.clock[-1] for signal in clocks)
     if description.rate is None or not description.signals[0].clock.columns:
@@ -214,10 +213,9 @@ def _common_clock(
     return time, shown
 
 
-def _clock_notices(sampled: Sequence[_SampledSignal], source: str) -> list[Notice]:
-    """Return the notices on the clocks and on how they differ."""
-    position_clock = sampled[0].clock
-    clocks = _distinct_clocks(sampled)
+def _clock_notices(clocks: Sequence[_SampledSignal], source: str) -> list[Notice]:
+    """Return the notices on the clocks, of one signal each, and on how they differ."""
+    position_clock = clocks[0].clock
     notices: list[Notice] = []
     for signal in clocks:
         clock_name = "time" if len(clocks) == 1 else signal.source
@@ -231,7 +229,7 @@ def _clock_notices(sampled: Sequence[_SampledSignal], source: str) -> list[Notic
                 log_notice(
                     "clock",
                     signal.source,
-                    f"another clock than {sampled[0].source}: starts "
+                    f"another clock than {clocks[0].source}: starts "
                     f"{late * 1e3:+.2f} ms, mean rate {ratio * 1e6:+.0f} ppm; interpolated",
                     start=late,
                     rate_ratio=ratio,

@@ -269,10 +269,6 @@ class Recording(Record):
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 
-    def whole_periods(self) -> Recording:
-        """Return the samples of all whole periods, without what follows the last one."""
-        return self.take(slice(0, self.period_count * (self.period_samples or 0)))
-
     def periods(self, kind: str) -> FloatArray:
         """Return a view of one kind of joint signal by periods, (k, N, a)."""
         if kind not in JOINT_KINDS:

@@ -25,6 +25,7 @@ from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.files import text_encoding
 from gough.core.notices import Notice
 from gough.core.units import is_unit
+from gough.logs.description import Description
 from gough.logs.messages import log_notice, refused
 from gough.logs.writers import RECORDING_FORMAT, RECORDING_MARK
 
@@ -182,17 +183,11 @@ class _Layout:
         return _parse_number(cell, self.decimal, self.thousands)
 
 
-def text_blocks(
-    path: Path,
-    size: int = 65536,
-    *,
-    decimal: str = ".",
-    thousands: str = "",
-    skip: int = 0,
-) -> Iterator[Table]:
+def text_blocks(path: Path, size: int, description: Description | None = None) -> Iterator[Table]:
     """Yield a text table in blocks of at most `size` samples.
 
-    After `skip` lines, the first that is no comment (`#`, `%`) names the columns. Without
+    The description may state the signs of the numbers and how many lines to skip. After
+    these, the first that is no comment (`#`, `%`) names the columns. Without
     one, the last comment line of the same width does (what numpy.savetxt writes), and
     failing that columns are named "1", "2", ... Other lines may stand above
     (`_table_below`). Where each column has its own time before it, that is named `<column>
@@ -201,6 +196,11 @@ def text_blocks(
     """
     source = path.name
     notices: list[Notice] = []
+    skip = 0
+    signs: tuple[str, ...] = ()
+    if description is not None:
+        skip = description.skip
+        signs = (description.decimal, description.thousands)
     try:
         with _open_bytes(path) as raw:
             encoding = text_encoding(raw.read1(2**16))
@@ -219,7 +219,7 @@ def text_blocks(
             io.TextIOWrapper(raw, encoding=encoding, errors=errors) as handle,
         ):
             lines = islice(_numbered_lines(handle, budget, notices), skip, None)
-            yield from line_blocks(lines, budget, size, notices, decimal, thousands)
+            yield from line_blocks(lines, budget, size, notices, *signs)
     except UnicodeError as error:
         raise InvalidRecording(
             f"{source} is not UTF-8 text, nor UTF-16 ({error}); expected a text table, or another "

@@ -75,11 +75,6 @@ class PeriodAverage(Record):
         return self.recording.periods("position")
 
     @property
-    def effort_periods(self) -> FloatArray:
-        """Efforts or currents of each period, a view, (Nm, N, a)."""
-        return self.recording.periods(signal_of(self.recording))
-
-    @property
     def mean_effort_covariance(self) -> FloatArray:
         """Covariance of the errors of the mean efforts, (a, a)."""
         rounding = np.diag(self.effort_rounding_variance)

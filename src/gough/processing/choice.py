@@ -298,7 +298,8 @@ def _friction_widths(
     fixed = (*fixed, *_drives(validation.model.mechanism))
     logs = []
     for log in validation.logs:
-        logs.append(validation.in_efforts(process_log(validation.model, log, settings)))
+        processed = process_log(validation.model, log, settings)
+        logs.append(processed.with_gains(validation.gains))
     return friction_widths(validation.model, logs, validation.parameters, settings, fixed)
 
 

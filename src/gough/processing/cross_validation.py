@@ -46,6 +46,7 @@ class CrossValidation:
         logs: Logs matched to the robot.
         parameters: Columns of the regressions.
         rate: Of the slowest log. [Hz]
+        gains: Drive gains of the motors, 1 for logs in efforts, (a,).
         by_row: Rows are fitted one by one, since the scales of their efforts are not known.
         stride: One in so many samples is predicted.
     """
@@ -69,9 +70,9 @@ class CrossValidation:
                 "some logs hold efforts, others currents whose drive gains are not known; give "
                 "'gain' in the robot file, or find the gains from these logs with `find_gains`"
             )
-        self._gains = np.ones(len(motors))
+        self.gains = np.ones(len(motors))
         if not self.by_row:
-            self._gains = np.array([known.get(name, 1.0) for name in motors])
+            self.gains = np.array([known.get(name, 1.0) for name in motors])
         self.rate = min(log.rate for log in logs)
         n_samples = sum(len(log) for log in logs)
         self.stride = _power_of_two(n_samples // PREDICTED_SAMPLES)
@@ -90,12 +91,8 @@ class CrossValidation:
             processed = process_log(self.model, log, settings, every=every)
             if processed.periodic:
                 processed = replace(processed, decimation=1)
-            candidates.append(self.in_efforts(processed))
+            candidates.append(processed.with_gains(self.gains))
         return candidates
-
-    def in_efforts(self, log: ProcessedLog) -> ProcessedLog:
-        """Return a processed log with currents turned into efforts by the gains."""
-        return log.with_gains(self._gains)
 
     def is_predicted(self, log: ProcessedLog) -> BoolArray:
         """Return which samples of a candidate are predicted, (t,)."""
@@ -109,7 +106,7 @@ class CrossValidation:
             return log.effort
         recording = log.whole_log.recording
         signal: FloatArray = getattr(recording, signal_of(recording))[log.sample]
-        return signal * self._gains if recording.effort is None else signal
+        return signal * self.gains if recording.effort is None else signal
 
     def equations(
         self, log: ProcessedLog, samples: slice | BoolArray, effort: FloatArray

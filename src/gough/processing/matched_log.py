@@ -12,10 +12,19 @@ from gough.core.errors import LoopNotClosed, SingularConfiguration
 from gough.core.record import Record
 from gough.engine import Model
 from gough.engine.kinematics import ClosedChain
+from gough.logs.checks import inspected
+from gough.logs.clocks import with_true_instants
 from gough.logs.jumps import Jump, find_jumps, jump_notices
+from gough.logs.outliers import without_outliers
 from gough.logs.recording import Recording
 from gough.processing.averaging import PeriodAverage, average_periods
-from gough.processing.matching import matched_rows, on_even_clock, settled_periods
+from gough.processing.matching import (
+    check_constant_signals,
+    in_robot_order,
+    on_even_clock,
+    settled_periods,
+    with_beyond_limits,
+)
 from gough.processing.settings import Repeats
 from gough.processing.valid_equations import position_noise
 
@@ -163,6 +172,11 @@ def match_robot(
 ) -> MatchedLog:
     """Match a recording to the robot; a log that is matched already is returned as it is.
 
+    Recordings made from arrays are inspected here, as files are when they are read. Time
+    comes before outliers: repeated rows are left out, host stamps and late samples
+    corrected. Outliers are interpolated and count as not measured. Notices of the recording
+    state what was changed.
+
     Args:
         repeats: `found` also uses a period that the positions show but the log does not
             declare.
@@ -172,13 +186,16 @@ def match_robot(
     """
     if isinstance(log, MatchedLog):
         return log
-    rows = matched_rows(model, log)
-    jumps = find_jumps(rows)
-    rows = replace(rows, notices=(*rows.notices, *jump_notices(jumps)))
-    recording = on_even_clock(rows, repeats)
+    recording = inspected(in_robot_order(log, model))
+    check_constant_signals(recording)
+    recording = with_true_instants(recording)
+    recording = without_outliers(recording)
+    recording = with_beyond_limits(recording, model.mechanism)
+    jumps = find_jumps(recording)
+    recording = replace(recording, notices=(*recording.notices, *jump_notices(jumps)))
     return MatchedLog(
         recorded=log,
-        recording=recording,
+        recording=on_even_clock(recording, repeats),
         kinematics=model.kinematics,
         jumps=jumps,
     )

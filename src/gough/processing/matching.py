@@ -13,9 +13,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidRecording, nearest
 from gough.core.notices import Notice
 from gough.engine import Model
-from gough.logs.checks import check_even, inspected
-from gough.logs.clocks import with_true_instants
-from gough.logs.outliers import without_outliers
+from gough.logs.checks import check_even
 from gough.logs.periods import (
     estimate_period,
     resample_evenly,
@@ -152,20 +150,6 @@ def signal_of(recording: Recording) -> Literal["effort", "current"]:
     )
 
 
-def matched_rows(model: Model, recording: Recording) -> Recording:
-    """Return the rows of a recording in the robot's joint order, at their true instants.
-
-    Time comes first: repeated rows are left out, host stamps and late samples corrected.
-    Outliers are interpolated and count as not measured. Recordings made from arrays are
-    inspected here, as files are when they are read. Notices of the returned recording state
-    what was changed.
-    """
-    recording = inspected(in_robot_order(recording, model))
-    _check_constant_signals(recording)
-    recording = without_outliers(with_true_instants(recording))
-    return _with_beyond_limits(recording, model.mechanism)
-
-
 def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Recording:
     """Return the recording on an even clock, with the period of a repeated motion.
 
@@ -219,7 +203,7 @@ def settled_periods(recording: Recording) -> Recording:
     """
     period = recording.period_samples
     assert period is not None
-    whole = recording.whole_periods()
+    whole = recording.take(slice(0, recording.period_count * period))
     n_incomplete = len(recording) - len(whole)
     n_transient = unsettled_periods(whole)
     n_averaged = whole.period_count - n_transient
@@ -264,7 +248,7 @@ def _with_notice(
     return replace(recording, notices=(*recording.notices, notice))
 
 
-def _with_beyond_limits(recording: Recording, mechanism: Mechanism) -> Recording:
+def with_beyond_limits(recording: Recording, mechanism: Mechanism) -> Recording:
     """Return the recording with a warning on efforts that their motors cannot have."""
     if recording.effort is None:
         return recording
@@ -287,7 +271,7 @@ def _with_beyond_limits(recording: Recording, mechanism: Mechanism) -> Recording
     return replace(recording, notices=(*recording.notices, *notices))
 
 
-def _check_constant_signals(recording: Recording) -> None:
+def check_constant_signals(recording: Recording) -> None:
     """Raise `InvalidRecording` if an effort or current never changes: it holds no information."""
     kind = signal_of(recording)
     joints = recording.joints
@@ -374,7 +358,8 @@ def _is_settled(period: NDArray[Any], later: NDArray[Any]) -> bool:
     mean = later.mean(axis=0)
     floor = (TRANSIENT_FLOOR * later.std(axis=(0, 1))) ** 2
     square = (period - mean) ** 2 * len(later) / (len(later) + 1)
-    tenths = _means_of_blocks(square, tenth)
+    starts = range(0, len(square), tenth)
+    tenths = np.array([square[start : start + tenth].mean(axis=0) for start in starts])
     scatter = ((later - mean) ** 2).sum(axis=0) / (len(later) - 1)
     alternatives: Sequence[FloatArray] = (
         np.median(tenths, axis=0),
@@ -384,9 +369,3 @@ def _is_settled(period: NDArray[Any], later: NDArray[Any]) -> bool:
     )
     usual = np.max(alternatives, axis=0)
     return bool((tenths[0] <= TRANSIENT_RATIO * usual).all())
-
-
-def _means_of_blocks(values: FloatArray, length: int) -> FloatArray:
-    """Return the mean of each block of so many samples, the last one shorter."""
-    starts = range(0, len(values), length)
-    return np.array([values[start : start + length].mean(axis=0) for start in starts])

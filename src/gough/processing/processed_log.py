@@ -455,7 +455,7 @@ def process_periods(model: Model, log: MatchedLog, settings: Processing) -> Proc
         periods=average.count,
         payload=recording.payload,
         covariance=average.mean_effort_covariance,
-        repetitions=average.effort_periods,
+        repetitions=recording.periods(signal_of(recording)),
         notices=recording.notices + average.notices,
         quality={
             "closure residual": float(motion.closure_residual.max()),
