@@ -309,3 +309,15 @@ def test_words_in_brackets_and_clocks_before_units_are_understood(tmp_path) -> N
     assert found.column("A2.Pos [deg]").clock == "A2.Pos time"
     assert list(found.objections["position"]) == [1]
     assert "BUT its time 'A2.Pos time' differs" in found.summary()
+
+
+@pytest.mark.parametrize("unit", ["Grad", "Einheit 7"])
+def test_a_line_of_units_may_hold_one_that_is_not_known(unit: str, tmp_path) -> None:
+    """The names are those of the line above it, and a unit that is not known stays a guess."""
+    header = f"Zeit,Istposition 1,Istposition 2,Istmoment 1,Istmoment 2\nms,{unit},{unit},Nm,Nm"
+    path = table(tmp_path, header, 1e3 * TIME, *POSITION.T, *EFFORT.T)
+    found = survey(path, MOTORS)
+    names = [f"Istposition {k} [{unit}]" for k in (1, 2)]
+    assert [column for column, _ in found.proposal["position"]] == names
+    assert found.column("Zeit [ms]").unit == "ms"
+    assert ('"]  # a guess' in found.description()) == (unit != "Grad")

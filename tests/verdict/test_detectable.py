@@ -110,3 +110,27 @@ def test_the_notice_names_the_place_where_a_fault_is_worst_seen() -> None:
     assert notice.numbers == {"effort scale": 0.05, "effort delay": 1e-3}
     (beside_a_delay,) = limits_notice(limits, {"effort delay"})
     assert "delay" not in beside_a_delay.text
+
+
+def test_an_offset_that_would_have_to_exceed_the_effort_has_no_limit(
+    five_bar: Model, logs: tuple[Recording, Recording]
+) -> None:
+    """Noise of 20 N m hides an offset of any plausible size."""
+    sizes = []
+    for noise in (0.05, 20.0):
+        noisy = []
+        for k, log in enumerate(logs):
+            assert log.effort is not None
+            rng = np.random.default_rng(k)
+            effort = log.effort + noise * rng.standard_normal(log.effort.shape)
+            noisy.append(replace(log, effort=effort))
+        limits = limits_of(evidence_from(five_bar, noisy, (), DiagnoseSettings())[0])
+        for (name, place), limit in limits.items():
+            if name != "effort offset":
+                continue
+            j = five_bar.mechanism.actuated.index(place)
+            rms = max(float(np.sqrt(np.mean(log.effort[:, j] ** 2))) for log in noisy)
+            sizes.append((noise, limit.size, rms))
+    assert all(size < rms or size == np.inf for _, size, rms in sizes)
+    assert any(size == np.inf for _, size, _ in sizes)
+    assert any(np.isfinite(size) for _, size, _ in sizes)

@@ -90,11 +90,14 @@ _SPELLINGS = str.maketrans(
 _UNIT_WORDS = {
     "degree": "deg",
     "degrees": "deg",
+    "grad": "deg",  # German; gradians are in use nowhere
+    "grad/s": "deg/s",
     "radian": "rad",
     "radians": "rad",
     "meters": "m",
     "sec": "s",
     "seconds": "s",
+    "sek": "s",
     "msec": "ms",
     "usec": "us",
     "nsec": "ns",

@@ -481,8 +481,10 @@ def _names_with_keyed_units(names: list[str], rows: list[list[str]]) -> list[str
 
 
 def _is_unit_line(cells: list[str]) -> bool:
-    """Return True if all cells of a line are units or blank."""
-    return all(not cell or is_unit(cell.strip("[]()")) for cell in cells)
+    """Return True if most cells of a line that are not blank are units."""
+    filled = [cell for cell in cells if cell]
+    known = [cell for cell in filled if is_unit(cell.strip("[]()"))]
+    return 2 * len(known) > len(filled) or not filled
 
 
 def _names_with_units(names: list[str], units: list[str]) -> list[str]:

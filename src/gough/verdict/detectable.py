@@ -53,8 +53,8 @@ def smallest_noticed(
     the size which is seen worst.
 
     Returns:
-        The size, infinite if the parameters absorb the fault, and the change of the
-        parameters by a unit of it, (p,).
+        The size, infinite if the parameters absorb the fault or if it would have to exceed
+        the recorded effort, and the change of the parameters by a unit of it, (p,).
     """
     n_model = sums.n_columns - len(candidate.columns)
     limits = []
@@ -96,7 +96,8 @@ def _smallest_of_column(
             return np.inf, faulty.whole
         if t > limit + wanted:
             unit = candidate.fault.unit_at(stage.evidence, candidate.place)
-            too_large = size > MAX_LIMITS.get(unit, np.inf)
+            larger_than_effort = size * float((whole / effort).max()) > 1
+            too_large = larger_than_effort or size > MAX_LIMITS.get(unit, np.inf)
             return np.inf if too_large else float(size), faulty.whole
         size *= SIZE_RATIO
     return np.inf, faulty.whole
