@@ -24,7 +24,7 @@ from gough.engine import Model
 from gough.export.controller import controller_code
 from gough.identification import Identification
 from gough.logs.recording import Recording
-from gough.processing.drive_gains import known_gains
+from gough.processing.matching import known_gains
 
 MOVING_FRACTION = 0.05  # of the speed that a joint exceeds in a tenth of the samples
 EDGE_PERIODS = 1.0  # of the cut-off: samples at both ends that the filter disturbs

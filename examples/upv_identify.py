@@ -43,7 +43,7 @@ from gough.fitting.selection import (
 )
 from gough.identification import Experiment, prepare
 from gough.mechanism import parse_robot, robot_text
-from gough.processing.drive_gains import drive_gains
+from gough.processing.matching import drive_gains
 
 HERE = Path(__file__).parent
 DATA = HERE.parents[1] / "shared" / "data" / "upv_3ups_rpu"

@@ -11,7 +11,7 @@ from gough.core.documents import content_digest, plain
 from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.mechanism.types import Mechanism
-from gough.processing.drive_gains import drive_gains
+from gough.processing.matching import drive_gains
 
 # Fields of a mechanism that do not affect its equations.
 _TEXT_FIELDS = ("title", "reference", "source")

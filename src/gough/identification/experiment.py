@@ -27,8 +27,8 @@ from gough.processing import (
     regression,
 )
 from gough.processing.choice import ProcessingChoice
-from gough.processing.drive_gains import drive_gains
 from gough.processing.likelihood_models import with_position_noise
+from gough.processing.matching import drive_gains
 from gough.processing.processed_log import process_log
 from gough.processing.valid_equations import MIN_VALID_FRACTION
 

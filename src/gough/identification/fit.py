@@ -78,7 +78,7 @@ from gough.identification.validation import (
     with_same_filter,
 )
 from gough.logs.readers import Log
-from gough.processing.drive_gains import known_gains
+from gough.processing.matching import known_gains
 
 Problem = LinearProblem | GainProblem
 
@@ -125,8 +125,8 @@ def fit_logs(
     model = with_measured_payload(as_model(model), settings.payload)
     logs = read_logs(model, settings, recordings, loaded, held_out)
     if settings.find_gains:
-        first_guesses = first_gains(model, logs.recordings, settings.gains)
-        settings = replace(settings, gains=first_guesses)
+        guesses = first_gains(model, logs.recordings, settings.gains)
+        settings = replace(settings, gains=guesses)
     gains = known_gains(model, settings.gains)
     estimators = select_estimators(settings.estimator, gains, with_currents=logs.with_currents)
     _check_constrainable(settings, estimators, whole)
@@ -140,7 +140,9 @@ def fit_logs(
         name, choice_notices = choose_estimator(problem, ESTIMATORS)
         settings = replace(settings, estimator=name)
         estimators = {name: ESTIMATORS[name]}
-    problem, elimination = _essential(problem, estimators, settings, prepared.held_out)
+    elimination = None
+    if settings.essential:
+        problem, elimination = _essential(problem, estimators, settings, prepared.held_out)
     run = EstimatorRun()
     run.run(estimators, {LinearProblem: lambda: problem, GainProblem: lambda: problem})
     experiment, held_out_logs = _in_efforts(prepared, logs, run, settings, gains)
@@ -232,10 +234,8 @@ def _essential(
     estimators: Mapping[str, Any],
     settings: IdentifySettings,
     held_out: Experiment | None,
-) -> tuple[Any, Elimination | None]:
-    """Return the problem of the essential parameters if asked for, and the steps to them."""
-    if not settings.essential:
-        return problem, None
+) -> tuple[Any, Elimination]:
+    """Return the problem of the essential parameters, and the steps to them."""
     elimination = essential_parameters(
         problem,
         selection_estimator(settings.estimator, estimators),
@@ -443,9 +443,8 @@ def _validate(
     """Validate the estimate that was asked for, and collect the result."""
     name = run.result_name(settings.estimator)
     estimates, physical = _base_estimates(run, experiment.model)
-    solution = _constrained(
-        add_position_noise_effects(experiment, estimates[name]), experiment, settings
-    )
+    with_position_noise = add_position_noise_effects(experiment, estimates[name])
+    solution = _constrained(with_position_noise, experiment, settings)
     estimate = solution.estimate
     same_filter = estimate
     estimates[name] = estimate
@@ -483,7 +482,6 @@ def _validate(
         quality=quality,
         digests=digests,
         notices=tuple(notices),
-        settings=settings.to_dict(),
         choice=experiment.choice,
     )
     return FittedLogs(

@@ -35,8 +35,7 @@ from gough.fitting.regression import Regression, concatenate
 from gough.identification.currents import gain_units
 from gough.identification.experiment import Experiment, rebuilt_with
 from gough.logs.recording import Recording
-from gough.processing.drive_gains import known_gains
-from gough.processing.matching import on_motor_side
+from gough.processing.matching import known_gains, on_motor_side
 
 MAX_GAIN_STEPS = 100
 GAIN_TOLERANCE = 1e-8  # relative change of all gains that ends the search

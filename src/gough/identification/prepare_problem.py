@@ -37,7 +37,7 @@ from gough.logs.checks import inspected
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.mechanism.added_terms import with_term_text
-from gough.processing.drive_gains import known_gains
+from gough.processing.matching import known_gains
 
 MAX_CONSTANT_ROUNDS = 8  # of drive gains and constants found in turn
 CONSTANT_TOLERANCE = 1e-4  # relative change of the constants that ends them

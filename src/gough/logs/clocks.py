@@ -20,7 +20,7 @@ from gough.core.signals import power_density
 from gough.core.statistics import robust_scale
 from gough.logs.checks import EVEN_CLOCK_RATIO, GAP_STEPS, JITTER_RATIO
 from gough.logs.messages import log_notice
-from gough.logs.neighbours import local_resolution, median_around
+from gough.logs.neighbours import PolynomialDistance, local_resolution, median_around
 from gough.logs.recording import Recording
 
 STEP_REACH = 8  # rows on each side whose median increment is the usual step
@@ -51,7 +51,7 @@ LOCAL_CUBIC = np.array([-21, 14, 39, 54, 59, 54, 39, 14, -21]) / 231
 HALF_CUBIC = len(LOCAL_CUBIC) // 2
 MIN_CLOCK_SAMPLES = 16  # rows, below which stamps are not questioned
 MAX_NEIGHBOUR_STEPS = 3.0  # steps between rows across which smoothness is not judged
-NEIGHBOUR_PLACES = (0, 1, 3, 4)  # of the two samples before and after the middle one of five
+NEIGHBOUR_PLACES = (-2, -1, 1, 2)  # of the two samples before and after one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -365,16 +365,8 @@ def _any_of_four(steps: BoolArray) -> BoolArray:
 
 def _roughness(position: FloatArray, time: FloatArray) -> FloatArray:
     """Return the distance of positions from the cubic through their four neighbours, (t - 4, a)."""
-    n = len(time) - 4
-    middle = time[2 : 2 + n]
-    predicted = np.zeros((n, position.shape[1]))
-    for i in NEIGHBOUR_PLACES:
-        weight = np.ones(n)
-        for k in NEIGHBOUR_PLACES:
-            if k != i:
-                weight *= (middle - time[k : k + n]) / (time[i : i + n] - time[k : k + n])
-        predicted += weight[:, None] * position[i : i + n]
-    return np.asarray(np.abs(position[2 : 2 + n] - predicted))
+    distance = PolynomialDistance(time, NEIGHBOUR_PLACES)
+    return np.column_stack([distance(column) for column in position.T])
 
 
 def _repeated_notice(kept: BoolArray) -> Notice:

@@ -14,7 +14,8 @@ from scipy.ndimage import maximum_filter1d
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.notices import Notice
-from gough.logs.checks import EVEN_CLOCK_RATIO, GAP_STEPS
+from gough.logs.checks import GAP_STEPS
+from gough.logs.clocks import is_even
 from gough.logs.messages import log_notice
 from gough.logs.neighbours import local_resolution, usual_size
 from gough.logs.recording import Recording
@@ -142,10 +143,10 @@ def _fitted_steps(position: FloatArray, time: FloatArray) -> tuple[FloatArray, B
 
 def _window_times(time: FloatArray) -> FloatArray:
     """Return the times of each window from its middle, in steps, (s, w), one row if even."""
-    usual = float(np.median(np.diff(time)))
-    even = np.arange(JUMP_WINDOW) - (JUMP_WINDOW - 1) / 2
-    if np.abs(np.diff(time) - usual).max() < EVEN_CLOCK_RATIO * usual:
+    if is_even(time):
+        even = np.arange(JUMP_WINDOW) - (JUMP_WINDOW - 1) / 2
         return np.asarray(even[None])
+    usual = float(np.median(np.diff(time)))
     windows = np.lib.stride_tricks.sliding_window_view(time, JUMP_WINDOW)
     half = JUMP_WINDOW // 2
     middle = (windows[:, half - 1 : half] + windows[:, half : half + 1]) / 2

@@ -1,4 +1,4 @@
-"""What is usual near a sample: medians and resolution of its neighbours.
+"""What is usual near a sample: medians and resolution of its neighbours, curves through them.
 
 All of it is local, so that a log gives the same whether it is read whole or in blocks.
 """
@@ -130,3 +130,46 @@ def finest_resolution(values: FloatArray) -> float:
     if first > rounding:
         smallest = min(smallest, first)
     return smallest if np.isfinite(smallest) else rounding
+
+
+class PolynomialDistance:
+    """Distance of each sample from the polynomial through others at given places beside it.
+
+    Without a clock, samples are evenly spaced, and the same weights hold for all of them.
+    """
+
+    def __init__(self, time: FloatArray | None, places: tuple[int, ...]) -> None:
+        self._places = places
+        self._before = max(0, -places[0])
+        self._after = max(0, places[-1])
+        if time is None:
+            time = np.arange(self._before + self._after + 1.0)
+        sample = np.arange(self._before, len(time) - self._after)
+        around = sample + np.array(places)[:, None]
+        self._weights = lagrange_weights(time, around, sample)
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Return the distances of all samples whose places lie inside of the log, (n,)."""
+        n = len(values) - self._before - self._after
+        distance = values[self._before : self._before + n].copy()
+        for place, weight in zip(self._places, self._weights):
+            first = self._before + place
+            distance -= weight * values[first : first + n]
+        return np.abs(distance, out=distance)
+
+
+def lagrange_weights(time: FloatArray, around: IntArray, sample: IntArray) -> FloatArray:
+    """Return the weights of samples in the polynomial through them at others, (p, n).
+
+    Args:
+        around: Samples that the polynomial passes, (p, n).
+        sample: Where it is evaluated, (n,).
+    """
+    weights = np.ones(around.shape)
+    instant = time[sample]
+    others = time[around]
+    for i, weight in enumerate(weights):
+        for k in range(len(around)):
+            if k != i:
+                weight *= (instant - others[k]) / (others[i] - others[k])
+    return weights

@@ -14,7 +14,9 @@ from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
 from gough.logs.messages import log_notice
 from gough.logs.neighbours import (
+    PolynomialDistance,
     finest_resolution,
+    lagrange_weights,
     least_usual_size,
     local_resolution,
     usual_size_at,
@@ -125,11 +127,11 @@ class _Screen:
         step = np.diff(time)
         rounding = CLOCK_ROUNDINGS * np.finfo(float).eps * float(np.abs(time).max())
         clock = None if float(np.ptp(step)) <= rounding else time
-        self._line_before = _PolynomialDistance(clock, LINE_BEFORE)
-        self._line_after = _PolynomialDistance(clock, LINE_AFTER)
+        self._line_before = PolynomialDistance(clock, LINE_BEFORE)
+        self._line_after = PolynomialDistance(clock, LINE_AFTER)
         self._cubics = []
         for length in range(1, MAX_OUTLIER_RUN + 1):
-            cubic = _PolynomialDistance(clock, (*LINE_BEFORE, length, length + 1))
+            cubic = PolynomialDistance(clock, (*LINE_BEFORE, length, length + 1))
             self._cubics.append(cubic)
 
     def far_runs(self, values: FloatArray, least: float) -> list[_Suspects]:
@@ -156,32 +158,6 @@ class _Screen:
             far = distance > OUTLIER_RATIO * SCREEN_MARGIN * usual
             runs.append(_Suspects(first[far], distance[far], usual[far]))
         return runs
-
-
-class _PolynomialDistance:
-    """Distance of each sample from the polynomial through others at given places beside it.
-
-    Without a clock, samples are evenly spaced, and the same weights hold for all of them.
-    """
-
-    def __init__(self, time: FloatArray | None, places: tuple[int, ...]) -> None:
-        self._places = places
-        self._before = max(0, -places[0])
-        self._after = max(0, places[-1])
-        if time is None:
-            time = np.arange(self._before + self._after + 1.0)
-        sample = np.arange(self._before, len(time) - self._after)
-        around = sample + np.array(places)[:, None]
-        self._weights = _lagrange_weights(time, around, sample)
-
-    def __call__(self, values: FloatArray) -> FloatArray:
-        """Return the distances of all samples whose places lie inside of the log, (n,)."""
-        n = len(values) - self._before - self._after
-        distance = values[self._before : self._before + n].copy()
-        for place, weight in zip(self._places, self._weights):
-            first = self._before + place
-            distance -= weight * values[first : first + n]
-        return np.abs(distance, out=distance)
 
 
 def _interpolate_marked(values: FloatArray, time: FloatArray, marked: BoolArray) -> FloatArray:
@@ -226,25 +202,8 @@ def _off_polynomial(
         around: Samples that the polynomials pass, (p, n).
         sample: Those whose distance is returned, (n,).
     """
-    weights = _lagrange_weights(time, around, sample)
+    weights = lagrange_weights(time, around, sample)
     return np.asarray(values[sample] - (weights * values[around]).sum(axis=0))
-
-
-def _lagrange_weights(time: FloatArray, around: IntArray, sample: IntArray) -> FloatArray:
-    """Return the weights of samples in the polynomial through them at others, (p, n).
-
-    Args:
-        around: Samples that the polynomial passes, (p, n).
-        sample: Where it is evaluated, (n,).
-    """
-    weights = np.ones(around.shape)
-    instant = time[sample]
-    others = time[around]
-    for i, weight in enumerate(weights):
-        for k in range(len(around)):
-            if k != i:
-                weight *= (instant - others[k]) / (others[i] - others[k])
-    return weights
 
 
 def without_outliers(recording: Recording) -> Recording:

@@ -174,7 +174,8 @@ def recorded(
         notices=tuple(notices),
         inspected=True,
     )
-    recording = replace(recording, notices=(*notices, *inspect_velocities(recording)))
+    if recording.velocity is not None:
+        recording = replace(recording, notices=(*notices, *inspect_velocities(recording)))
     recording = _cut_to_description(recording, description)
     period = _period_in_samples(recording, description)
     if period == recording.period_samples:

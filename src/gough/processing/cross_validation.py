@@ -16,9 +16,8 @@ from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.cross_validation import values_without
 from gough.fitting.regression import Regression
 from gough.processing.decimation import Decimator
-from gough.processing.drive_gains import known_gains
 from gough.processing.matched_log import MatchedLog
-from gough.processing.matching import signal_of
+from gough.processing.matching import known_gains, signal_of
 from gough.processing.processed_log import (
     ProcessedLog,
     process_log,

@@ -192,7 +192,8 @@ def match_robot(
     recording = without_outliers(recording)
     recording = with_beyond_limits(recording, model.mechanism)
     jumps = find_jumps(recording)
-    recording = replace(recording, notices=(*recording.notices, *jump_notices(jumps)))
+    if jumps:
+        recording = replace(recording, notices=(*recording.notices, *jump_notices(jumps)))
     return MatchedLog(
         recorded=log,
         recording=on_even_clock(recording, repeats),

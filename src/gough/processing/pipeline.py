@@ -20,8 +20,8 @@ from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
 from gough.processing.decimation import decimated
-from gough.processing.drive_gains import known_gains
 from gough.processing.matched_log import MatchedLog, match_robot
+from gough.processing.matching import known_gains
 from gough.processing.processed_log import (
     ProcessedLog,
     log_length,

@@ -26,7 +26,7 @@ from gough.identification.diagnosis import Diagnosis, limits_table
 from gough.logs.description import load_description
 from gough.logs.readers import describe_log, log_and_description
 from gough.mechanism import robot_text
-from gough.processing.drive_gains import known_gains
+from gough.processing.matching import known_gains
 from gough.verdict.corrections import (
     corrected_description,
     corrected_robot,
