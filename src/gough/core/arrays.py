@@ -18,14 +18,32 @@ TINY = float(np.finfo(float).tiny)  # lower bound of a divisor that may be zero
 def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
     """Return a read-only C-ordered copy.
 
-    An array that is already read-only, C-ordered and not a view is returned without
-    copying.
+    An array that is already read-only and C-ordered is returned without copying, unless it
+    is a part of another one or of an array that can be written.
     """
-    if isinstance(values, np.ndarray) and values.dtype == dtype:
-        flags = values.flags
-        if flags.c_contiguous and not flags.writeable and values.base is None:
+    if isinstance(values, np.ndarray) and values.dtype == dtype and values.flags.c_contiguous:
+        unchangeable = not values.flags.writeable and _is_whole(values)
+        if unchangeable:
             return values
     array = np.array(values, dtype=dtype, order="C", copy=True)
+    array.flags.writeable = False
+    return array
+
+
+def _is_whole(array: NDArray[Any]) -> bool:
+    """Return whether an array is all of its memory, which nobody can write through another one."""
+    owner = array.base
+    if owner is None:
+        return True
+    if not isinstance(owner, np.ndarray) or owner.base is not None:
+        return False
+    return owner.size == array.size and not owner.flags.writeable
+
+
+def without_copy(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a new array that nobody else has as read-only: `frozen` does not copy it."""
+    if isinstance(array.base, np.ndarray):
+        array.base.flags.writeable = False
     array.flags.writeable = False
     return array
 

@@ -11,11 +11,18 @@ Y = d qdd/dg. With K = dphi/dq and c = K qdd + d(K qd)/dq qd,
 
 and with the tree efforts t = K^T lambda + (the rows' efforts tau), as in `derivatives`,
 
-    d tau/dg = E_r^T ((dt/dq - d(K^T lambda)/dq) Q + dt/dg - d(K^T lambda)/dg
-                      + dt/dqd X + dt/dqdd Y).
+    d tau/dg = T_q Q + T_qd X + T_qdd Y + T_g,    T = E_r^T (t - K^T lambda).
 
-The graphs are evaluated by CasADi for a few hundred samples at a time: to compile them would
-take longer. Linear equations are solved by NumPy.
+There are far fewer rows than errors. So Q, X and Y are not computed, but the multipliers
+z, x, y of their equations, with dc/dqd = 2 d(K qd)/dq:
+
+    y K_D = (T_qdd)_D
+    x K_D = (T_qd - 2 y d(K qd)/dq)_D
+    z K_D = (T_q - y dc/dq - x d(K qd)/dq)_D
+    d tau/dg = T_g - z dphi/dg - x d(K qd)/dg - y dc/dg.
+
+The graphs are evaluated by CasADi for some samples at a time: to compile them would take
+longer. Linear equations are solved by NumPy.
 """
 
 from __future__ import annotations
@@ -48,8 +55,8 @@ from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
 # radian of an error, above which the loops do not close with the error. Printed angles have
 # five digits.
 LOOP_GAP_TOLERANCE = 1e-4
-# Samples that are evaluated at a time; more would take gigabytes for a robot with six legs.
-SENSITIVITY_BATCH = 500
+# Samples that are evaluated at a time; many more would take gigabytes for a robot with six legs.
+SENSITIVITY_BATCH = 64
 
 
 def geometric_errors(model: Model) -> tuple[GeometricError, ...]:
@@ -101,16 +108,15 @@ def geometry_sensitivity(
     if effort is None:
         effort = np.zeros((len(motion), len(model.actuated)))
     check_shape(effort, (len(motion), len(model.actuated)), "motor efforts")
-    displaced(model.mechanism, dict.fromkeys(errors, 0.0))  # raises if one is of another robot
     if not errors:
         return np.zeros((len(motion), model.degrees_of_freedom, 0))
+    sensitivity = _Sensitivity.of(model, tuple(errors))
     context = model.kernel_context(motion, dead_band, transmitted=False)
     context = np.broadcast_to(context, (len(motion), context.shape[-1]))
     standard, payload = model.given_parameters(chi, load)
     check_shape(standard, (len(model.mechanism.standard),), "standard parameters")
     check_shape(payload, (len(model.load_columns),), "parameters of the payload")
     parameters = np.concatenate([standard, payload])
-    sensitivity = _Sensitivity.of(model, tuple(errors))
     slopes = np.empty((len(motion), model.degrees_of_freedom, len(errors)))
     for start in range(0, len(motion), SENSITIVITY_BATCH):
         batch = slice(start, start + SENSITIVITY_BATCH)
@@ -138,14 +144,6 @@ class _State(NamedTuple):
         return cls(motion.q, motion.qd, motion.qdd, sign, context[:, n:], parameters)
 
 
-class _Tangents(NamedTuple):
-    """Derivatives of the motion of all coordinates by displacements, (t, n, d) each."""
-
-    q: FloatArray
-    qd: FloatArray
-    qdd: FloatArray
-
-
 @dataclass(frozen=True, eq=False)
 class _Sensitivity:
     """The graphs of a model with displacements as further coordinates."""
@@ -159,6 +157,7 @@ class _Sensitivity:
         """Return the graphs for some errors; they are kept in the model."""
         kept: dict[Any, _Sensitivity] = vars(model).setdefault("geometry_graphs", {})
         if errors not in kept:
+            displaced(model.mechanism, dict.fromkeys(errors, 0.0))  # raises if one is not its own
             displacements: dict[Displacement, int] = {}
             for error in errors:
                 for displacement in error.displacements:
@@ -179,22 +178,20 @@ class _Sensitivity:
         """Return the derivative of the rows' efforts by errors, (t, r, k)."""
         model = self.model
         gradients = _evaluate(self.graph.closures, state.q, state.qd, state.qdd)
-        tangents = self._tangents(*gradients)
         closure_map = self._closure_map(gradients[0])
         (tree_efforts,) = _evaluate(self.graph.tree_efforts, *state)
         applied = tree_efforts[:, :, 0].copy()
         rows = np.einsum("tnm,tn->tm", closure_map, applied)
         applied[:, model.actuated] -= effort
         multipliers = self._multipliers(gradients[0], applied)
-        slopes = _along(
-            _evaluate(self.graph.projected, *state, closure_map, multipliers)[0], tangents
-        )
+        (by_motion,) = _evaluate(self.graph.projected, *state, closure_map, multipliers)
+        slopes = self._with_loops_closed(by_motion, gradients)
         friction_rows = list(model.transmitted.rows.values())
         if friction_rows:
             transmitted = rows[:, friction_rows]
             by_motion, by_effort = _evaluate(self.graph.friction, *state, transmitted)
             slopes[:, friction_rows] += by_effort * slopes[:, friction_rows]
-            slopes[:, friction_rows] += _along(by_motion, tangents)
+            slopes[:, friction_rows] += self._with_loops_closed(by_motion, gradients)
         return slopes @ self.combination
 
     def redundant_gap(self) -> FloatArray:
@@ -218,26 +215,34 @@ class _Sensitivity:
                 lengths[k] = loops.length
         return (gap * lengths) @ self.combination
 
-    def _tangents(
-        self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray
-    ) -> _Tangents:
-        """Return Q, X and Y from the derivatives of phi, K qd and c by (q, g), (t, c, n + d)."""
+    def _with_loops_closed(
+        self, by_motion: FloatArray, closure_gradients: Sequence[FloatArray]
+    ) -> FloatArray:
+        """Return the derivative by displacements with which the other coordinates move, (t, r, d).
+
+        Args:
+            by_motion: Derivative by (q, qd, qdd, g), (t, r, 3n + d).
+            closure_gradients: Derivatives of phi, K qd and c by (q, g), (t, c, n + d) each.
+        """
         partition = self.model.loops.partitions["actuated"]
-        n = len(self.model.mechanism.joints)
-        shape = (len(position), n, len(self.displacements))
-        Q = np.zeros(shape)
-        X = np.zeros(shape)
-        Y = np.zeros(shape)
         D = partition.dependent
-        if D:
-            K = position[:, :, :n]
-            Q[:, D] = _solved(K, partition, -position[:, :, n:])
-            velocity_change = velocity[:, :, n:] + velocity[:, :, :n] @ Q
-            X[:, D] = _solved(K, partition, -velocity_change)
-            change = acceleration[:, :, n:] + acceleration[:, :, :n] @ Q
-            change += 2 * velocity[:, :, :n] @ X  # dc/dqd = 2 d(K qd)/dq
-            Y[:, D] = _solved(K, partition, -change)
-        return _Tangents(Q, X, Y)
+        n = len(self.model.mechanism.joints)
+        T_g = by_motion[:, :, 3 * n :]
+        if not D:
+            return T_g.copy()
+        position, velocity, acceleration = (each[:, partition.rows] for each in closure_gradients)
+        inverse = np.linalg.inv(position[:, :, D])
+        T_q = by_motion[:, :, :n][:, :, D]
+        T_qd = by_motion[:, :, n : 2 * n][:, :, D]
+        T_qdd = by_motion[:, :, 2 * n : 3 * n][:, :, D]
+        velocity_by_q = velocity[:, :, D]
+        y = T_qdd @ inverse
+        x = (T_qd - 2 * y @ velocity_by_q) @ inverse
+        z = (T_q - y @ acceleration[:, :, D] - x @ velocity_by_q) @ inverse
+        slopes = T_g - z @ position[:, :, n:]
+        slopes -= x @ velocity[:, :, n:]
+        slopes -= y @ acceleration[:, :, n:]
+        return np.asarray(slopes)
 
     def _closure_map(self, gradient: FloatArray) -> FloatArray:
         """Return E_r, velocities of all coordinates by those of the rows, (t, n, m)."""
@@ -272,13 +277,6 @@ def _solved(K: FloatArray, partition: Partition, right: FloatArray) -> FloatArra
         return np.zeros((len(right), 0, right.shape[2]))
     K_D = K[:, partition.rows][:, :, partition.dependent]
     return np.asarray(np.linalg.solve(K_D, right[:, partition.rows]))
-
-
-def _along(gradient: FloatArray, tangents: _Tangents) -> FloatArray:
-    """Return the derivative by displacements from that by (q, qd, qdd, g), (t, r, 3n + d)."""
-    n = tangents.q.shape[1]
-    by_motion = gradient[:, :, : 3 * n] @ np.concatenate(tangents, axis=1)
-    return np.asarray(by_motion + gradient[:, :, 3 * n :])
 
 
 class _Graph:
@@ -413,40 +411,38 @@ class _Graph:
         )
 
     def _function(self, name: str, inputs: list[ca.SX], outputs: list[ca.SX]) -> ca.Function:
-        """Return a function of the inputs with all displacements zero."""
+        """Return a function of a batch of inputs with all displacements zero."""
         zero = ca.SX.zeros(*self.g.shape)
-        return ca.Function(name, inputs, ca.substitute(outputs, [self.g], [zero]))
+        outputs = [ca.densify(output) for output in ca.substitute(outputs, [self.g], [zero])]
+        return ca.Function(name, inputs, outputs).map(SENSITIVITY_BATCH)
 
 
 def _evaluate(function: ca.Function, *inputs: FloatArray) -> list[FloatArray]:
-    """Return the outputs of a function for all samples, (t, rows, columns) each.
+    """Return the outputs of a function for at most a batch of samples, (t, rows, columns) each.
 
     Inputs are (t, rows) or (t, rows, columns), or (rows,) if all samples share it.
     """
     t = len(inputs[0])
-    mapped = function.map(t)
+    size = function.size_in(0)[1]  # of the batch: the first input is a vector
+    batch = np.minimum(np.arange(size), t - 1)  # the last sample fills the batch
     buffer: Any
-    buffer, evaluate = mapped.buffer()
+    buffer, evaluate = function.buffer()
     kept: list[Any] = []  # the buffer holds addresses only
     for k, given in enumerate(inputs):
         array = np.broadcast_to(given, (t, len(given))) if given.ndim == 1 else given
         if array.ndim == 3:
             array = array.transpose(0, 2, 1)  # CasADi stores columns one after the other
-        kept.append(np.ascontiguousarray(array))
+        kept.append(np.ascontiguousarray(array[batch]))
         if array.size:
             buffer.set_arg(k, memoryview(kept[k]))
-    nonzeros: list[Any] = []
-    for k in range(function.n_out()):
-        nonzeros.append(np.zeros((t, function.nnz_out(k))))
-        if nonzeros[k].size:
-            buffer.set_res(k, memoryview(nonzeros[k]))
-    evaluate()
     outputs = []
-    for k, entries in enumerate(nonzeros):
-        rows, columns = function.sparsity_out(k).get_triplet()
-        output = np.zeros((t, *function.size_out(k)))
-        output[:, rows, columns] = entries
-        outputs.append(output)
+    for k in range(function.n_out()):
+        rows, all_columns = function.size_out(k)
+        output: Any = np.zeros((size, all_columns // size, rows))
+        outputs.append(output[:t].transpose(0, 2, 1))
+        if output.size:
+            buffer.set_res(k, memoryview(output))
+    evaluate()
     return outputs
 
 

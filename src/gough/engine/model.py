@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.arrays import FloatArray, check_finite, check_shape, without_copy
 from gough.core.display import check_type
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
@@ -468,14 +468,20 @@ class Model(Columns):
         if self.loops.redundant and covariance is not None:
             act = self._motor_map(motion.q)
             noise = np.einsum("tam,ab,tbk->tmk", act, covariance, act)
-        names = parameters.names if isinstance(parameters, BaseParameters) else named(parameters)
+        if isinstance(parameters, BaseParameters):
+            names = parameters.names
+            units = parameters.units
+        else:
+            names = named(parameters)
+            units = tuple(self.unit(name) for name in names)
+        regressor = self.regressor(motion, parameters, dead_band=dead_band)
         return Regression(
-            regressor=self.regressor(motion, parameters, dead_band=dead_band),
+            regressor=without_copy(regressor),
             effort=rows,
             rows=self.rows,
             row_units=self.row_units,
             parameters=names,
-            units=tuple(self.unit(n) for n in column_names(parameters)),
+            units=units,
             covariance=noise,
             time=motion.time,
         )

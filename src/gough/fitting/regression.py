@@ -17,6 +17,7 @@ from gough.core.arrays import (
     check_finite,
     check_shape,
     check_shapes,
+    without_copy,
 )
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
@@ -118,6 +119,8 @@ class Regression(Record):
         for name in ("regressor", "effort", *SAMPLE_LABELS):
             if getattr(self, name) is not None:
                 changed[name] = getattr(self, name)[samples]
+        if isinstance(samples, np.ndarray):  # a copy already
+            changed["regressor"] = without_copy(changed["regressor"])
         if self.covariance is not None and self.covariance.ndim == 3:
             changed["covariance"] = self.covariance[samples]
         if self.replicates is not None:

@@ -309,16 +309,17 @@ def _controller_ticks(time: FloatArray, steps: RowSteps) -> tuple[FloatArray, fl
     """
     interval = np.diff(time)
     nominal = float(np.median(interval))
+    even = is_even(time)
+    n_irregular = int((steps.known & (steps.count != 1)).sum())
+    if even and n_irregular < MIN_BEAT_ROWS:
+        return _tick_numbers(time, steps, nominal), nominal
     period = nominal
     for _ in range(3):
         ticks = _tick_numbers(time, steps, period)
         centred = ticks - ticks.mean()
         period = float(centred @ (time - time.mean()) / (centred @ centred))
     ticks = _tick_numbers(time, steps, period)
-    if not is_even(time):
-        return ticks, period
-    n_irregular = int((steps.known & (steps.count != 1)).sum())
-    if n_irregular >= MIN_BEAT_ROWS and np.ptp(time - ticks * period) < MAX_BEAT_CYCLES * period:
+    if not even or np.ptp(time - ticks * period) < MAX_BEAT_CYCLES * period:
         return ticks, period
     return _tick_numbers(time, steps, nominal), nominal
 

@@ -272,7 +272,7 @@ class JointTerm:
         """Whether it is friction of its joint, which the joint does not transmit."""
         return self.dissipative or self.load_dependent
 
-    @property
+    @cached_property
     def may_be_undefined(self) -> bool:
         """Whether it may have no value for some motions, or one too large to be squared."""
         for node in self.tree.walk():

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
+from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.fitting.cross_validation import solve_normal_equations
 from gough.verdict.fitted_log import FittedLog
@@ -25,23 +25,6 @@ ERROR_FLOOR = 1e-4
 WEIGHT_ITERATIONS = 3  # of the row weights
 
 
-def correlation_time(log: FittedLog) -> float:
-    """Return the correlation time of the gain of an explanation on a log. [s]
-
-    Gains are squares of efforts, whose autocorrelation is that of the efforts squared. The
-    lag at which it falls below 1 / e for every row of the predicted efforts.
-    """
-    predicted = log.in_rows(log.prediction)
-    predicted = predicted - predicted.mean(axis=0)
-    n = len(predicted)
-    spectrum = np.abs(np.fft.rfft(predicted, 2 * n, axis=0)) ** 2
-    correlation = np.fft.irfft(spectrum, axis=0)[: max(n // 2, 2)]
-    correlation = correlation / np.maximum(correlation[:1], TINY)
-    below = correlation**2 < np.exp(-1)
-    lags = np.where(below.any(axis=0), below.argmax(axis=0), len(correlation))
-    return max(int(lags.max()), 1) * log.signals.step
-
-
 def block_labels(logs: Sequence[FittedLog]) -> list[IntArray]:
     """Return the block of each sample of the regressions, numbered over all logs, (t,) each.
 
@@ -56,7 +39,7 @@ def block_labels(logs: Sequence[FittedLog]) -> list[IntArray]:
         n = len(log.regression)
         time = np.asarray(log.motion.time)
         duration = log.period or float(time[-1] - time[0])
-        shortest = BLOCK_CORRELATION_TIMES * correlation_time(log)
+        shortest = BLOCK_CORRELATION_TIMES * log.correlation_time
         most_here = max(2, min(most, n // MIN_BLOCK_EQUATIONS))
         count = int(np.clip(duration / shortest, 2, most_here))
         if log.period is None:

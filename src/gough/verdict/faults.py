@@ -120,22 +120,32 @@ def _effect(
 ) -> FloatArray:
     """Return the effect on the rows of the difference of two signals, over the step, (t, r)."""
 
-    def slope(name: str) -> FloatArray:
+    def slope(name: str) -> FloatArray | None:
+        """Return the derivative of a signal; None if undoing the fault does not change it."""
+        if getattr(ahead, name) is getattr(behind, name):
+            return None
         difference = getattr(ahead, name) - getattr(behind, name)
         return np.asarray(difference / (2 * DIFFERENCE_STEP))
 
-    column = -log.in_rows(slope("effort"))
+    column = np.zeros((len(clean.time), len(log.model.rows)))
+    effort = slope("effort")
+    if effort is not None:
+        column -= log.in_rows(effort)
     gravity = slope("gravity")
-    if gravity.any():
-        column = column + np.einsum("k,tkr->tr", gravity, log.gravity_derivative)
+    if gravity is not None:
+        column += np.einsum("k,tkr->tr", gravity, log.gravity_derivative)
     lag = slope("lag")
-    if lag.any():  # d/dT of x / (1 + T s) is -s x / (1 + T s)^2
-        column = column - clean.low_passed(clean.rate_of_change(log.prediction)) * lag
-    motion = [slope(name) for name in ("position", "velocity", "acceleration")]
-    if any(each.any() for each in motion):
-        moved = np.einsum("ktra,kta->tr", log.motion_derivative, np.array(motion))
-        column = column + clean.low_passed(moved)
-    return np.asarray(column)
+    if lag is not None:  # d/dT of x / (1 + T s) is -s x / (1 + T s)^2
+        column -= clean.low_passed(clean.rate_of_change(log.prediction)) * lag
+    moved = np.zeros(column.shape)
+    for k, name in enumerate(("position", "velocity", "acceleration")):
+        motion = slope(name)
+        if motion is not None:
+            for motor in np.flatnonzero(motion.any(axis=0)):
+                moved += log.motion_derivative[k, :, :, motor] * motion[:, motor, None]
+    if moved.any():
+        column += clean.low_passed(moved)
+    return column
 
 
 # -- places
@@ -250,12 +260,13 @@ def undo_compliance(
     log: FittedLog, signals: MotorSignals, place: str, size: FloatArray
 ) -> MotorSignals:
     """Take the bending, size times effort, out of the motion. [m/N or rad/(N m)]"""
-    bending = log.smoothed(log.prediction * at_motors(log, place, float(size[0])))
+    compliance = at_motors(log, place, float(size[0]))
+    effort, effort_rate, effort_acceleration = log.smooth_prediction
     return replace(
         signals,
-        position=signals.position - bending[0],
-        velocity=signals.velocity - bending[1],
-        acceleration=signals.acceleration - bending[2],
+        position=signals.position - effort * compliance,
+        velocity=signals.velocity - effort_rate * compliance,
+        acceleration=signals.acceleration - effort_acceleration * compliance,
     )
 
 

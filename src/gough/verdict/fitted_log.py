@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.fft import next_fast_len
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray, frozen
 from gough.core.errors import GoughError, InvalidInput
@@ -249,6 +250,24 @@ class FittedLog:
         return np.asarray(self.effort + effort - recorded)
 
     @cached_property
+    def correlation_time(self) -> float:
+        """Correlation time of the gain of an explanation on the log. [s]
+
+        Gains are squares of efforts, whose autocorrelation is that of the efforts squared. The
+        lag at which it falls below 1 / e for every row of the predicted efforts.
+        """
+        predicted = self.in_rows(self.prediction)
+        predicted = predicted - predicted.mean(axis=0)
+        n = len(predicted)
+        padded = next_fast_len(2 * n, real=True)
+        spectrum = np.abs(np.fft.rfft(predicted, padded, axis=0)) ** 2
+        correlation = np.fft.irfft(spectrum, padded, axis=0)[: max(n // 2, 2)]
+        correlation = correlation / np.maximum(correlation[:1], TINY)
+        below = correlation**2 < np.exp(-1)
+        lags = np.where(below.any(axis=0), below.argmax(axis=0), len(correlation))
+        return max(int(lags.max()), 1) * self.signals.step
+
+    @cached_property
     def motion_derivative(self) -> FloatArray:
         """Derivative of the rows' efforts by position, velocity, acceleration of each motor.
 
@@ -320,11 +339,13 @@ class FittedLog:
             ripples[name] = strongest_ripple(residual[:, k], position[:, k])
         return ripples
 
-    def smoothed(self, effort: FloatArray) -> PositionVelocityAcceleration:
-        """Low-pass efforts (t, a) to the band of the motion, with two derivatives by time."""
+    @cached_property
+    def smooth_prediction(self) -> PositionVelocityAcceleration:
+        """Predicted efforts in the band of the motion, with two derivatives by time, (t, a)."""
+        effort = self.prediction
         rate = 1 / self.signals.step
         n = len(effort)
-        power = np.abs(np.fft.rfft(self.prediction, axis=0)[1:]) ** 2
+        power = np.abs(np.fft.rfft(effort, axis=0)[1:]) ** 2
         cumulative = np.cumsum(power.sum(axis=1))
         band = int(np.searchsorted(cumulative, MOTION_BAND_POWER * cumulative[-1])) + 1
         cutoff = min(band * rate / n, self.cutoff or np.inf, 0.4 * rate)

@@ -63,21 +63,21 @@ def _payload_in_segment(stage: Stage, number: int, log: FittedLog) -> list[Fault
     columns = log.resampled(everywhere)
     samples = time[log.sample_numbers]
     cell = np.clip(np.searchsorted(edges, samples, side="right") - 1, 0, SEGMENT_CELLS - 1)
-    grams = stage.cell_grams(number, columns, cell, SEGMENT_CELLS)
-    cumulative = np.concatenate([np.zeros((1, *grams.shape[1:])), np.cumsum(grams, axis=0)])
+    products = stage.cell_products(number, columns, cell, SEGMENT_CELLS)
+    cumulative = np.zeros((SEGMENT_CELLS + 1, *products.shape[1:]))
+    cumulative[1:] = np.cumsum(products, axis=0)
     longest = int(MAX_SEGMENT_FRACTION * SEGMENT_CELLS)
-    tried = 0
-    best = (0.0, 0, 0)
-    for first in range(SEGMENT_CELLS):
-        for last in range(first + MIN_SEGMENT_CELLS, min(first + longest, SEGMENT_CELLS) + 1):
-            tried += 1
-            inside = cumulative[last] - cumulative[first]
-            z = explained_squares(stage, inside, columns.shape[2])
-            best = max(best, (z, first, last))
-    if best[0] == 0.0:
+    first, last = np.triu_indices(SEGMENT_CELLS + 1, MIN_SEGMENT_CELLS)
+    short_enough = last - first <= longest
+    first = first[short_enough]
+    last = last[short_enough]
+    z = explained_squares(stage, cumulative[last] - cumulative[first])
+    tried = len(z)
+    best = int(np.argmax(z))
+    if z[best] == 0.0:
         return []
-    start = float(edges[best[1]])
-    end = float(edges[best[2]])
+    start = float(edges[first[best]])
+    end = float(edges[last[best]])
     return [
         Fault(
             name=PAYLOAD_FAULT,

@@ -90,10 +90,10 @@ class Stage:
         n_inside = np.bincount(self.labels[number][inside], minlength=n_blocks)
         return np.asarray(n_inside > MIN_INSIDE_FRACTION * np.maximum(n_samples, 1))
 
-    def cell_grams(
+    def cell_products(
         self, number: int, columns: FloatArray, cell: IntArray, n_cells: int
     ) -> FloatArray:
-        """Return weighted Gram matrices of [model, columns, effort] by cells of a log, (n, c, c).
+        """Return weighted products of columns with [model, columns, effort] by cells, (n, k, c).
 
         Args:
             number: Of the log.
@@ -103,11 +103,13 @@ class Stage:
         """
         log = self.evidence.logs[number]
         stacked = self.weighted_equations(log, number, columns)
-        grams = np.zeros((n_cells, stacked.shape[2], stacked.shape[2]))
+        width = stacked.shape[2]
+        first = width - 1 - columns.shape[2]
+        products = np.zeros((n_cells, columns.shape[2], width))
         for k in range(n_cells):
-            flat = stacked[cell == k].reshape(-1, stacked.shape[2])
-            grams[k] = flat.T @ flat
-        return grams
+            flat = stacked[cell == k].reshape(-1, width)
+            products[k] = flat[:, first:-1].T @ flat
+        return products
 
     def weighted_equations(self, log: FittedLog, number: int, columns: FloatArray) -> FloatArray:
         """Return [model, columns, effort] of a log, over the residual of each row, (t, r, c)."""
@@ -252,14 +254,25 @@ class Screen:
             stacked = stage.weighted_equations(log, number, columns[:, :, n_added:])
             flat = stacked.reshape(-1, stacked.shape[2])
             grams.append(flat.T @ flat)
+        every_log = tuple(range(len(grams)))
+        of_scope = {every_log: np.sum(grams, axis=0)}
         n_model = stage.baseline.sums.n_columns
-        model = list(range(n_model))
-        z = []
-        for candidate in self.candidates:
-            columns_here = [n_model - n_added + k for k in candidate.columns]
-            chosen = [*model, *columns_here, -1]
-            inside = np.sum([grams[k][np.ix_(chosen, chosen)] for k in candidate.logs], axis=0)
-            z.append(explained_squares(stage, inside, len(columns_here)))
+        by_size: dict[int, list[int]] = {}  # candidates by their number of columns
+        for k, candidate in enumerate(self.candidates):
+            by_size.setdefault(len(candidate.columns), []).append(k)
+        z = np.zeros(len(self.candidates))
+        for size, numbers in by_size.items():
+            rows = np.zeros((len(numbers), size, n_model + size + 1))
+            for row, k in zip(rows, numbers):
+                candidate = self.candidates[k]
+                if candidate.logs not in of_scope:
+                    of_scope[candidate.logs] = np.sum([grams[i] for i in candidate.logs], axis=0)
+                columns_here = [n_model - n_added + column for column in candidate.columns]
+                products = of_scope[candidate.logs][columns_here]
+                row[:, :n_model] = products[:, :n_model]
+                row[:, n_model:-1] = products[:, columns_here]
+                row[:, -1] = products[:, -1]
+            z[numbers] = explained_squares(stage, rows)
         order = np.argsort(z)[::-1]
         kept = [int(k) for k in order[:MAX_SCREENED] if z[k] > MIN_SCREENED_Z]
         return [self.candidates[k] for k in kept]
@@ -289,28 +302,28 @@ class Screen:
         return restricted
 
 
-def explained_squares(stage: Stage, gram: FloatArray, n_columns: int) -> float:
-    """Return the root of the fall of the squared error by some columns, in units of the noise.
+def explained_squares(stage: Stage, rows: FloatArray) -> FloatArray:
+    """Return roots of the fall of the squared error by columns, in units of the noise, (m,).
 
     Args:
         stage: With the fit of the model to all blocks.
-        gram: Of [model, columns, effort] inside the scope of the columns, (c, c).
-        n_columns: Number of the columns.
+        rows: Products of k columns with [model, columns, effort] inside the scope of the
+            columns, of m alternatives, (m, k, c).
     """
     fit = stage.whole_fit
     n_model = len(fit.scale)
-    model = slice(0, n_model)
-    columns = slice(n_model, n_model + n_columns)
-    score = gram[columns, model] @ fit.residual[:-1] + gram[columns, -1]
-    cross = gram[columns, model] / fit.scale
-    free = gram[columns, columns] - cross @ fit.inverse @ cross.T
-    power = np.diag(gram)[columns]
-    seen = np.diag(free) > 1e-8 * np.maximum(power, TINY)
-    if not seen.any():
-        return 0.0
-    scale = np.sqrt(np.diag(free)[seen])
-    unit = free[np.ix_(seen, seen)] / np.outer(scale, scale)
+    by_model = rows[:, :, :n_model]
+    gram = rows[:, :, n_model:-1]
+    score = by_model @ fit.residual[:-1] + rows[:, :, -1]
+    cross = by_model / fit.scale
+    free = gram - cross @ fit.inverse @ cross.transpose(0, 2, 1)
+    power = np.diagonal(gram, axis1=1, axis2=2)
+    free_power = np.diagonal(free, axis1=1, axis2=2)
+    seen = free_power > 1e-8 * np.maximum(power, TINY)
+    scale = np.where(seen, np.sqrt(np.where(seen, free_power, 1.0)), np.inf)
+    unit = free / (scale[:, :, None] * scale[:, None, :])
     values, vectors = np.linalg.eigh(unit)
     large = values > 1e-8
-    projected = vectors[:, large].T @ (score[seen] / scale)
-    return float(np.sqrt(np.sum(projected**2 / values[large])))
+    projected = (vectors.transpose(0, 2, 1) @ (score / scale)[:, :, None])[:, :, 0]
+    squares = np.where(large, projected**2 / np.where(large, values, 1.0), 0.0)
+    return np.asarray(np.sqrt(squares.sum(axis=1)))
