@@ -40,7 +40,6 @@ from gough.fitting.robust import Robust
 from gough.identification import prepare
 from gough.identification.likelihood import averaged_period, full_likelihood
 from gough.mechanism import bundled_robots
-from gough.processing.averaging import pose_coordinates
 
 ROBOTS = tuple(name for name, _ in bundled_robots())
 LIKELIHOOD_ROBOTS = ("five_bar", "h4")
@@ -231,7 +230,7 @@ def correlated_excess(problem: Regression, covariance: FloatArray) -> float:
 
 def wandering(model: Model, seed: int = 0) -> Motion:
     """Return one period of a random Fourier series about the reference configuration."""
-    by = pose_coordinates(model)
+    by = model.kinematics.pose_coordinates
     rows = list(model.loops.partitions[by].independent)
     rng = np.random.default_rng(seed)
     time = np.arange(SAMPLES) / RATE

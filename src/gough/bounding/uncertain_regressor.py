@@ -24,7 +24,6 @@ from gough.engine import Model
 from gough.engine.columns import column_names
 from gough.engine.enclosure import closed_box, regressor_box
 from gough.processing import ProcessedLog
-from gough.processing.averaging import pose_coordinates
 
 # rounding of sines and cosines of up to some hundred harmonics, phases included
 _HARMONIC_ROUNDING = 1e-14
@@ -100,7 +99,7 @@ def enclose_regressor(
             f"{processed.source}: a motion can be enclosed from a log of whole periods with a "
             "cut-off, of a robot with as many motors as degrees of freedom"
         )
-    by = pose_coordinates(model)
+    by = model.kinematics.pose_coordinates
     q = processed.whole_log.mean_pose
     motor_columns = list(model.loops.partitions["actuated"].independent)
     pose_columns = list(model.loops.partitions[by].independent)

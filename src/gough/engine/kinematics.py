@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import unwrap
 from typing import Any, Literal, cast
 
@@ -119,6 +120,31 @@ class ClosedChain:
     def graph_key(self) -> str:
         """Digest of all that its graphs depend on, see `Loops.graph_key`."""
         return self.loops.graph_key
+
+    @cached_property
+    def motor_columns(self) -> list[int]:
+        """Columns of recorded motors that poses are computed from, (m,).
+
+        All motors, or as many as there are degrees of freedom.
+        """
+        motors = [i for i, joint in enumerate(self.loops.mechanism.joints) if joint.actuated]
+        return [motors.index(i) for i in self.loops.partitions["actuated"].independent]
+
+    @property
+    def pose_coordinates(self) -> By:
+        """The coordinates of a pose: those of the task, if they determine all others."""
+        return "task" if "task" in self.loops.partitions else "actuated"
+
+    def pose_of(self, q: FloatArray) -> FloatArray:
+        """Return the pose of configurations, (t, n) -> (t, m). [m or rad]"""
+        independent = self.loops.partitions[self.pose_coordinates].independent
+        return np.ascontiguousarray(q[:, list(independent)])
+
+    def pose_map(self, q: FloatArray) -> FloatArray:
+        """Return the map from changes of the independent motors to those of the pose, (t, m, m)."""
+        motors = list(self.loops.partitions["actuated"].independent)
+        motor_map = self.closure_map(q, self.pose_coordinates)[:, motors]
+        return np.asarray(np.linalg.inv(motor_map), dtype=np.float64)
 
     def scaled_change(self, change: FloatArray) -> FloatArray:
         """Return the largest scaled change of a loop coordinate. [rad or lengths of the robot]
@@ -344,9 +370,9 @@ class ClosedChain:
         """Return checked positions of the independent coordinates, (t, m)."""
         independent = self.loops.partition_of(by).independent
         positions = np.asarray(positions, dtype=float)
-        motors = [i for i, joint in enumerate(self.loops.mechanism.joints) if joint.actuated]
-        if by == "actuated" and positions.shape[1:] == (len(motors),):
-            positions = positions[:, [motors.index(i) for i in independent]]
+        n_motors = len(self.loops.mechanism.actuated)
+        if by == "actuated" and positions.shape[1:] == (n_motors,):
+            positions = positions[:, self.motor_columns]
         check_shape(positions, (None, len(independent)), f"{by} positions")
         if len(positions) == 0:
             raise InvalidInput(f"there are no {by} positions; the array is empty")

@@ -12,8 +12,7 @@ from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.notices import Notice
 from gough.core.record import Record
-from gough.engine import Model
-from gough.engine.loops import By
+from gough.engine.kinematics import ClosedChain
 from gough.logs.checks import quantisation_step
 from gough.logs.recording import Recording
 from gough.processing.matching import signal_of
@@ -184,43 +183,15 @@ def check_repeats(average: PeriodAverage) -> None:
         )
 
 
-def pose_coordinates(model: Model) -> By:
-    """Return the coordinates that a periodic motion is filtered in: those of the task if any."""
-    return "task" if "task" in model.loops.partitions else "actuated"
-
-
-def pose_of(model: Model, q: FloatArray) -> FloatArray:
-    """Return the coordinates that a periodic motion is filtered in, (t, n) -> (t, m)."""
-    independent = model.loops.partitions[pose_coordinates(model)].independent
-    return np.ascontiguousarray(q[:, list(independent)])
-
-
-def independent_motor_columns(model: Model) -> list[int]:
-    """Return the columns of a recording that poses are computed from, (m,).
-
-    All motors, or as many as there are degrees of freedom.
-    """
-    independent = model.loops.partitions["actuated"].independent
-    return [model.actuated.index(i) for i in independent]
-
-
-def pose_map(model: Model, q: FloatArray, by: By) -> FloatArray:
-    """Return the map from changes of the independent motors to those of the pose, (N, m, m)."""
-    independent = list(model.loops.partitions["actuated"].independent)
-    motor_map = model.kinematics.closure_map(q, by)[:, independent]
-    return np.asarray(np.linalg.inv(motor_map), dtype=np.float64)
-
-
-def akaike_cutoff(model: Model, average: PeriodAverage, q: FloatArray) -> float:
+def akaike_cutoff(kinematics: ClosedChain, average: PeriodAverage, q: FloatArray) -> float:
     """Return the highest harmonic of the pose that Akaike's criterion keeps. [Hz]
 
     Args:
         q: All coordinates of the mean period, (N, n).
     """
-    by = pose_coordinates(model)
-    pose = pose_of(model, q)
-    motors = independent_motor_columns(model)
-    to_pose = pose_map(model, q, by)
+    pose = kinematics.pose_of(q)
+    motors = kinematics.motor_columns
+    to_pose = kinematics.pose_map(q)
     deviation = (average.position_periods - average.position)[:, :, motors]
     scatter = np.einsum("tma,pta->ptm", to_pose, deviation, optimize=True)
     rounding = np.einsum("tma,a->m", to_pose**2, average.rounding_variance[motors]) / len(q)

@@ -33,7 +33,6 @@ from gough.logs.outliers import without_outliers
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.mechanism.types import Mechanism
-from gough.processing.averaging import akaike_cutoff
 from gough.processing.cross_validation import (
     SAMPLES_PER_CUTOFF,
     CrossValidation,
@@ -204,7 +203,7 @@ def choose_processing(
     if _nothing_to_choose(given, coordinates):
         complete = replace(given, joints_at_rest=given.joints_at_rest or ())
         return ProcessingChoice(processing=complete, rows=model.rows)
-    given = _with_periodic_cutoff(model, samples, given)
+    given = _with_periodic_cutoff(samples, given)
     validation = CrossValidation(model, samples, parameters, gains)
     cutoffs: tuple[Candidate, ...] = ()
     if given.method == "time" and given.cutoff is None:
@@ -260,23 +259,15 @@ def _nothing_to_choose(given: Processing, coordinates: Sequence[str]) -> bool:
     return replace(given, joints_at_rest=()).complete
 
 
-def _with_periodic_cutoff(
-    model: Model, logs: Sequence[MatchedLog], given: Processing
-) -> Processing:
+def _with_periodic_cutoff(logs: Sequence[MatchedLog], given: Processing) -> Processing:
     """Return the settings with the cut-off of methods that average periods."""
     if given.method == "implicit":
         recording = logs[0].recording
         frequency = given.frequency or recording.rate / (recording.period_samples or 1)
         return replace(given, frequency=frequency, cutoff=given.harmonics * frequency)
     if given.method == "explicit" and given.cutoff is None:
-        return replace(given, cutoff=max(_pose_cutoff(model, log) for log in logs))
+        return replace(given, cutoff=max(log.pose_cutoff for log in logs))
     return given
-
-
-def _pose_cutoff(model: Model, log: MatchedLog) -> float:
-    """Return the highest harmonic of the pose of a periodic log. [Hz]"""
-    assert log.average is not None
-    return akaike_cutoff(model, log.average, log.mean_pose)
 
 
 def _given_bands(given: Processing, coordinates: tuple[str, ...]) -> tuple[str, ...]:
@@ -356,7 +347,7 @@ def raised_cutoff(
     if settings.method == "explicit":
         periodic = [log for log in matched if log.average is not None]
         if periodic:
-            cutoffs = [_pose_cutoff(model, log) for log in periodic]
+            cutoffs = [log.pose_cutoff for log in periodic]
             return replace(settings, cutoff=max([chosen_cutoff, *cutoffs]))
         # without periods: as such logs are filtered, and higher if they move faster
         chosen_cutoff = NON_PERIODIC_CUTOFF_RATIO * chosen_cutoff

@@ -24,13 +24,7 @@ from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import response
 from gough.engine.loops import By
 from gough.fitting.regression import Regression
-from gough.processing.averaging import (
-    PeriodAverage,
-    independent_motor_columns,
-    pose_coordinates,
-    pose_map,
-    pose_of,
-)
+from gough.processing.averaging import PeriodAverage
 from gough.processing.filters import lowpass_periodic
 from gough.processing.processed_log import ProcessedLog
 from gough.processing.regressions import regression
@@ -55,17 +49,18 @@ def period_motions(
     if positions is None:
         positions = average.position_periods
     q = processed.whole_log.mean_pose
-    pose = pose_of(model, q)
-    by = pose_coordinates(model)
-    motors = independent_motor_columns(model)
-    to_pose = pose_map(model, q, by)
+    kinematics = model.kinematics
+    pose = kinematics.pose_of(q)
+    by = kinematics.pose_coordinates
+    motors = kinematics.motor_columns
+    to_pose = kinematics.pose_map(q)
     n = len(pose)
     for k, position in enumerate(positions):
         deviation = (position - average.position)[:, motors]
         pose_k = pose + np.einsum("tma,ta->tm", to_pose, deviation)
         smooth = lowpass_periodic(pose_k, average.rate, n, cutoff)
         time = average.recording.time[k * n : (k + 1) * n]
-        motion = model.kinematics.motion(time, *smooth, by, start=processed.motion.q)
+        motion = kinematics.motion(time, *smooth, by, start=processed.motion.q)
         yield replace(motion, extra_inputs=processed.motion.extra_inputs)
 
 
@@ -200,12 +195,12 @@ class AveragedPeriod:
     @property
     def by(self) -> By:
         """Coordinates the trajectory is described in."""
-        return pose_coordinates(self.model)
+        return self.model.kinematics.pose_coordinates
 
     @cached_property
     def pose(self) -> FloatArray:
         """These coordinates from the averaged positions, unfiltered, (N, m). [m or rad]"""
-        return pose_of(self.model, self.processed.whole_log.mean_pose)
+        return self.model.kinematics.pose_of(self.processed.whole_log.mean_pose)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

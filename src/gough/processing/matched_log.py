@@ -17,7 +17,7 @@ from gough.logs.clocks import with_true_instants
 from gough.logs.jumps import Jump, find_jumps, jump_notices
 from gough.logs.outliers import without_outliers
 from gough.logs.recording import Recording
-from gough.processing.averaging import PeriodAverage, average_periods
+from gough.processing.averaging import PeriodAverage, akaike_cutoff, average_periods
 from gough.processing.matching import (
     check_constant_signals,
     in_robot_order,
@@ -89,6 +89,13 @@ class MatchedLog(Record):
         return self.kinematics.close_loops(
             average.position, "actuated", start=start, time=average.time
         )
+
+    @cached_property
+    def pose_cutoff(self) -> float:
+        """Highest harmonic of the pose of a periodic log. [Hz]"""
+        average = self.average
+        assert average is not None
+        return akaike_cutoff(self.kinematics, average, self.mean_pose)
 
     @cached_property
     def _stride(self) -> int:

@@ -28,13 +28,7 @@ from gough.logs.neighbours import NEIGHBOUR_REACH
 from gough.logs.outliers import without_outliers
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
-from gough.processing.averaging import (
-    PeriodAverage,
-    check_repeats,
-    independent_motor_columns,
-    pose_coordinates,
-    pose_of,
-)
+from gough.processing.averaging import PeriodAverage, check_repeats
 from gough.processing.decimation import decimation_taps, lowpass
 from gough.processing.filters import (
     differentiate,
@@ -392,7 +386,7 @@ def _closed_motion(
 ) -> Motion:
     """Return the motion of all coordinates at some samples of a block, loops closed."""
     recording = block.recording
-    motors = independent_motor_columns(model)
+    motors = model.kinematics.motor_columns
     position, velocity, acceleration = time_filter.differentiate(recording)
     start = pose
     if block.matched is not None:
@@ -471,15 +465,16 @@ def _periodic_motion(
     model: Model, log: MatchedLog, average: PeriodAverage, settings: Processing
 ) -> tuple[float, Motion]:
     """Return the cut-off and the motion of the mean period, its pose filtered. [Hz]"""
-    pose = pose_of(model, log.mean_pose)
+    kinematics = model.kinematics
+    pose = kinematics.pose_of(log.mean_pose)
     if settings.method_for(average.recording) == "implicit":
         cutoff, smooth = _fourier_pose(model, average, pose, settings)
     else:
         assert settings.cutoff is not None
         cutoff = settings.cutoff
         smooth = lowpass_periodic(pose, average.rate, len(pose), cutoff)
-    motion = model.kinematics.motion(
-        average.time, *smooth, pose_coordinates(model), start=log.mean_pose
+    motion = kinematics.motion(
+        average.time, *smooth, kinematics.pose_coordinates, start=log.mean_pose
     )
     return cutoff, motion
 
@@ -490,7 +485,7 @@ def _fourier_pose(
     """Return the highest frequency of the implicit Fourier fit, and the fitted pose. [Hz]"""
     frequency = settings.frequency or average.rate / len(pose)
     time = average.time - average.time[0]
-    names = model.loops.names(pose_coordinates(model))
+    names = model.loops.names(model.kinematics.pose_coordinates)
     series = fourier_fit(
         pose,
         time,

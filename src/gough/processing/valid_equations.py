@@ -22,7 +22,6 @@ from gough.core.statistics import robust_scale
 from gough.engine import Model
 from gough.engine.base import random_motion
 from gough.logs.checks import quantisation_step
-from gough.processing.averaging import independent_motor_columns
 from gough.processing.filters import check_cutoff
 from gough.processing.settings import Processing, whole_samples
 
@@ -87,7 +86,7 @@ def dead_bands(
     propagated through the closures to passive joints; at least the width of friction that
     the robot file states.
     """
-    motors = independent_motor_columns(model)
+    motors = model.kinematics.motor_columns
     bands = model.mechanism.friction_widths
     for motion, speed in zip(motions, speeds):
         some = slice(None, None, max(1, len(motion) // 50))
