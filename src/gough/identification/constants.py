@@ -374,14 +374,11 @@ def _magnitude(constant: float) -> float:
 def fit_constants(experiment: Experiment) -> dict[str, float]:
     """Return the constants of joint terms that fit an experiment best, by full name.
 
-    Only those that the robot file declares to be fitted. Each is varied over a grid while
-    the others are fixed; the best point and the values of the robot file are then improved
-    by Gauss-Newton steps of all constants together.
+    Only those that the robot file declares to be fitted, which must be some. Each is varied
+    over a grid while the others are fixed; the best point and the values of the robot file
+    are then improved by Gauss-Newton steps of all constants together.
     """
-    constants = experiment.model.mechanism.constants
-    start = {name: constant.value for name, constant in constants.items() if constant.fit}
-    if not start:
-        return {}
+    start = dict(experiment.model.mechanism.fitted_constants)
     search = ConstantSearch(experiment, tuple(start))
     motors = list(experiment.model.actuated)
     travel = 0.0

@@ -70,7 +70,8 @@ class PreparedProblem:
     """Processed logs with the problem they state."""
 
     logs: Experiment | CurrentsProblem  # currents as long as the drive gains are not known
-    constants: Mapping[str, float]  # constants of joint terms that were fitted, by full name
+    # constants of joint terms that were fitted, by full name
+    constants: Mapping[str, float] = field(default_factory=dict)
     # joint terms beside those of the robot file
     added_terms: AddedTerms = field(default_factory=AddedTerms)
     gains: JointGains | None = None  # drive gains found without a payload
@@ -163,11 +164,12 @@ def _prepare_efforts(
     """Build the linear problem of logs with efforts, or with currents and known drive gains."""
     experiment = prepare(model, logs, base, processing=settings.processing, gains=settings.gains)
     experiment = linearise_load_friction(experiment)
+    if not model.mechanism.fitted_constants:
+        return PreparedProblem(logs=experiment)
     constants = fit_constants(experiment)
-    if constants:
-        mechanism = experiment.model.mechanism.with_constants(constants)
-        model = experiment.model.with_mechanism(mechanism)
-        experiment = linearise_load_friction(rebuilt_with(experiment, model=model))
+    mechanism = experiment.model.mechanism.with_constants(constants)
+    model = experiment.model.with_mechanism(mechanism)
+    experiment = linearise_load_friction(rebuilt_with(experiment, model=model))
     return PreparedProblem(logs=experiment, constants=constants)
 
 
@@ -195,15 +197,15 @@ def _prepare_currents(
         )
         if currents.problem.effort_map is None:  # statistics suffice where each row is a motor
             currents = currents._replace(problem=currents.problem.in_factors())
-        before = model.mechanism.constants
-        if turn == MAX_CONSTANT_ROUNDS or not any(one.fit for one in before.values()):
+        before = model.mechanism.fitted_constants
+        if turn == MAX_CONSTANT_ROUNDS or not before:
             break
         estimate = estimator.fit(currents.problem)
         efforts = currents.in_efforts(estimate, known_gains(model, settings.gains))
         constants = fit_constants(efforts)
         changes = []
         for name, new in constants.items():
-            changes.append(abs(new - before[name].value) <= CONSTANT_TOLERANCE * abs(new))
+            changes.append(abs(new - before[name]) <= CONSTANT_TOLERANCE * abs(new))
         if all(changes):
             break
         model = Model(model.mechanism.with_constants(constants))

@@ -347,6 +347,12 @@ class Mechanism(Record):
                 constants[f"{term.family}.{name}"] = constant
         return MappingProxyType(constants)
 
+    @cached_property
+    def fitted_constants(self) -> Mapping[str, float]:
+        """Stated values of the constants that are fitted to logs, by full name."""
+        values = {name: constant.value for name, constant in self.constants.items() if constant.fit}
+        return MappingProxyType(values)
+
     def with_constants(self, constants: Mapping[str, float]) -> Mechanism:
         """Return the robot with other values of its terms' constants, by full name."""
         for name in constants:
