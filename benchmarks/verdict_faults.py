@@ -77,7 +77,10 @@ class Scene:
     def motion(self, log: int, shift: Array | float = 0.0) -> Motion:
         """Return the motion of a log, at times that are shifted. [s]"""
         plan = self.plans[log]
-        return move(self.model, self.workspace, plan.path, plan.time + shift)
+        try:
+            return move(self.model, self.workspace, plan.path, plan.time + shift)
+        except GoughError as error:  # the workspace was tried at some points only
+            raise NotApplicable(f"the motion is not possible: {error}") from error
 
     @cached_property
     def ideal(self) -> tuple[Recording, Recording]:

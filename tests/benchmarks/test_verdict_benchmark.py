@@ -282,6 +282,18 @@ def test_clean_logs_of_an_exact_file_have_no_wrong_name() -> None:
     assert not outcome.wrong, judge.details(outcome)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [4, 84])
+def test_position_noise_and_creeping_joints_of_clean_logs_are_no_faults(number: int) -> None:
+    """Noise in accelerations looked like a geometry that couples the legs less.
+
+    Friction of a leg that creeps in the identification log looked like a bad fit.
+    """
+    outcome = judge.run_trial(("c", number, 2065343009))
+    assert outcome.robot == "orthoglide"
+    assert outcome.level == "ok", judge.details(outcome)
+
+
 @pytest.mark.long
 def test_acceptance() -> None:
     outcomes = judge.main(

@@ -98,6 +98,17 @@ def test_a_coarse_effort_that_begins_with_a_jump_of_friction_is_not_dead(dead: b
     assert [notice.rule for notice in inspect(log) if notice.rule == "dead"] == ["dead"] * dead
 
 
+@pytest.mark.parametrize("dead", [False, True])
+def test_a_coarse_effort_that_ends_with_a_jump_of_friction_is_not_dead(dead: bool) -> None:
+    """The effort is flat until its joint reverses; a dead one also ends where it does not."""
+    position = np.sin(2 * np.pi * TIME / 8)
+    effort = np.sign(np.cos(2 * np.pi * TIME / 8)) + np.where(TIME > 2, np.sin(30 * TIME), 0.0)
+    if dead:
+        effort[3500:3700] = effort[3500]
+    log = one_joint(position, 0.1 * np.round(effort / 0.1))
+    assert [notice.rule for notice in inspect(log) if notice.rule == "dead"] == ["dead"] * dead
+
+
 @pytest.mark.parametrize("clipped", [False, True])
 def test_an_effort_that_is_largest_at_rest_is_not_clipped(clipped: bool) -> None:
     """At rest the last bit of the encoder changes all the time."""

@@ -335,11 +335,11 @@ def test_a_joint_that_is_predicted_to_one_per_cent_is_not_compared_with_its_fit(
     [((0.09, 0.09), None), ((0.12, 0.01), "warning"), ((0.01, 0.82), "error")],
 )
 def test_a_bad_fit_is_a_warning(relative: tuple[float, float], level: str | None) -> None:
-    estimate = made_estimate([1.0], [0.1], rms=relative, relative=relative)
-    notices = warn_if_badly_fitted(estimate, None)
+    rms = np.array(relative)
+    notices = warn_if_badly_fitted(("a", "b"), rms, rms, None)
     assert [notice.level for notice in notices] == ([] if level is None else [level])
     if level == "warning":
-        assert not warn_if_badly_fitted(estimate, known_noise([0.115, 0.0]))
+        assert not warn_if_badly_fitted(("a", "b"), rms, rms, known_noise([0.115, 0.0]))
 
 
 # -- noise

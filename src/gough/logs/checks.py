@@ -226,6 +226,12 @@ MIN_TRAVEL = 0.01
 MIN_HIDDEN_STEPS = 3.0
 
 
+# A joint turns around where it is slower than this fraction of its top speed, measured from so many
+# samples before to so many behind.
+REVERSAL_SPEED = 0.02
+REVERSAL_SAMPLES = 5
+
+
 def _ends_abruptly(values: FloatArray, first: int, step: float) -> bool:
     """Return whether a constant run ends with a jump of more than one step.
 
@@ -253,6 +259,7 @@ def inspect_constant_runs(
     counted: twenty of them, and twenty times as many as a value usually lasts (commands
     that are held, coarse converters). A quantised effort that changes slowly leaves its value
     by one step, a dead one by more; and a joint that hardly travels may leave it within one.
+    Where the joint turns around, friction makes it leave its value by more.
     """
     starts = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
     lengths = np.add.reduceat(moving.astype(int), starts)
@@ -289,7 +296,20 @@ def _is_dead(values: FloatArray, first: int, position: FloatArray) -> bool:
         return False
     step = quantisation_step(values) or 0.0
     should_change = travel * float(np.ptp(values)) > MIN_HIDDEN_STEPS * step
-    return should_change and _ends_abruptly(values, first, step)
+    if not should_change or _turns_around(position, end):
+        return False
+    return _ends_abruptly(values, first, step)
+
+
+def _turns_around(position: FloatArray, sample: int) -> bool:
+    """Return whether a joint stops or reverses at a sample: friction jumps there."""
+    last = len(position) - 1
+    if sample > last:
+        return False
+    first = max(sample - REVERSAL_SAMPLES, 0)
+    travel = abs(position[min(sample + REVERSAL_SAMPLES, last)] - position[first])
+    fastest = np.abs(position[2 * REVERSAL_SAMPLES :] - position[: -2 * REVERSAL_SAMPLES])
+    return bool(travel <= REVERSAL_SPEED * fastest.max(initial=0.0))
 
 
 # Levels from which a lattice is no chance, and the largest number of steps between

@@ -318,7 +318,7 @@ def check_constant_signals(recording: Recording) -> None:
     if constant:
         channels = ", ".join(f"{joints[k]}.{kind}" for k in constant)
         raise InvalidRecording(
-            f"{recording.source}: all {len(signal)} samples of {channels} are "
+            f"{recording.source}: dead: all {len(signal)} samples of {channels} are "
             f"{signal[0, constant[0]]:.6g}; is the channel connected? Record it, or name the right "
             "column in the description",
             source=recording.source,

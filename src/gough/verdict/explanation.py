@@ -25,6 +25,7 @@ class Explanation:
     size: FloatArray  # (k,); empty for a discrete fault without a factor
     std: FloatArray  # standard errors of the size, (k,)
     gain: Gain  # how much better left-out blocks are predicted with it
+    gain_with_less_noise: Gain | None = None  # the same at a lower cut-off, if it was computed
 
     @property
     def name(self) -> str:

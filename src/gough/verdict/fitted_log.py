@@ -32,7 +32,7 @@ from gough.logs.jumps import Jump
 from gough.mechanism.terms import JointState
 from gough.processing import ProcessedLog, Processing
 from gough.processing.decimation import decimation_taps, lowpass, masked_lowpass
-from gough.processing.filters import differentiate, lowpass_periodic
+from gough.processing.filters import differentiate, lowpass_periodic, zero_phase
 from gough.processing.matching import PERIOD_RULE
 from gough.processing.regressions import without_absent_payloads
 from gough.processing.valid_equations import (
@@ -57,6 +57,8 @@ MOTION_BAND_POWER = 0.99  # fraction of the effort's power inside the band of th
 # Longest move of a motor between two samples of a path that Newton's method follows. [rad or
 # lengths of the robot]
 MAX_PATH_STEP = 0.1
+# Cut-off at which an explanation has to predict better as well, over that of the log.
+NOISE_CHECK_CUTOFF = 0.5
 # Smallest dead band in derivatives, as a fraction of a joint's top speed.
 MIN_DERIVATIVE_BAND = 1e-3
 
@@ -586,6 +588,21 @@ class FittedLog:
         same = thin.with_signals(thin.signals)
         assert same is not None, "the loops of a processed log are closed"
         return same
+
+    def with_less_position_noise(self) -> FittedLog | None:
+        """Return the log with its motion low-passed at half the cut-off, loops closed.
+
+        The power of noise in an acceleration grows with the fifth power of the cut-off. None
+        without a cut-off, of averaged periods, of which only harmonics of the motion were
+        kept, and if loops do not close.
+        """
+        rate = 1 / self.signals.step
+        if self.cutoff is None or self.periodic:
+            return None
+        cutoff = NOISE_CHECK_CUTOFF * min(self.cutoff, 0.5 * rate)
+        return self.with_signals(
+            self.signals.with_motion(lambda motion: zero_phase(motion, rate, cutoff))
+        )
 
     def away_from_reversals_of(self, other: FittedLog) -> FittedLog:
         """Return the log with the equations that are valid here and in another form of it.

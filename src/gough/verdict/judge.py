@@ -223,10 +223,11 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
     validation = fitted.identification.validation
     regressions = fitted.experiment.regressions
     noise = mean_noise_power(regressions, [estimate.predict(each) for each in regressions])
+    fit_rms, fit_relative = errors_at_speed(fitted.experiment, estimate)
     notices = [
         *rules.warn_if_poorly_conditioned(estimate),
         *rules.warn_if_logs_disagree(estimate),
-        *rules.warn_if_badly_fitted(estimate, noise),
+        *rules.warn_if_badly_fitted(estimate.rows, fit_rms, fit_relative, noise),
         *_misfit_notices(fitted.experiment, estimate),
     ]
     if fitted.held_out is None:
@@ -258,12 +259,23 @@ def validation_at_speed(
     A joint that creeps does not have all of its Coulomb friction yet. A few such samples can
     be most of the error, and say nothing of the rest of the model.
     """
-    squares = np.zeros(len(validation.rows))
-    power = np.zeros(len(validation.rows))
-    n_valid = np.zeros(len(validation.rows))
-    for log, regression in zip(held_out.processed, held_out.regressions):
+    rms, relative = errors_at_speed(held_out, estimate)
+    return replace(validation, rms=rms, relative=relative)
+
+
+def errors_at_speed(experiment: Experiment, estimate: Estimate) -> tuple[FloatArray, FloatArray]:
+    """Return the rms error of each row where no joint creeps, and over its rms effort, (r,) each.
+
+    Args:
+        experiment: The logs.
+        estimate: The model.
+    """
+    squares = np.zeros(len(estimate.rows))
+    power = np.zeros(len(estimate.rows))
+    n_valid = np.zeros(len(estimate.rows))
+    for log, regression in zip(experiment.processed, experiment.regressions):
         samples = sample_numbers(log, regression)
-        at_speed = equations_at_speed(held_out.model, log.motion)[samples]
+        at_speed = equations_at_speed(experiment.model, log.motion)[samples]
         mask = guarded(regression.valid, at_speed)
         residual = regression.effort - estimate.predict(regression)
         squares += (residual**2 * mask).sum(axis=0)
@@ -271,7 +283,7 @@ def validation_at_speed(
         n_valid += mask.sum(axis=0)
     rms = np.sqrt(squares / np.maximum(n_valid, 1))
     relative = np.sqrt(squares / np.maximum(power, TINY))
-    return replace(validation, rms=rms, relative=relative)
+    return rms, relative
 
 
 def rounding_inflation(regressions: Sequence[Regression]) -> float:

@@ -246,14 +246,16 @@ def warn_if_held_out_error_is_higher(
     return [higher_error_notice(joint, ratio, "warning") for joint, ratio in higher.items()]
 
 
-def warn_if_badly_fitted(estimate: Estimate, noise: NoisePower | None) -> list[Notice]:
+def warn_if_badly_fitted(
+    rows: Sequence[str], rms: FloatArray, relative: FloatArray, noise: NoisePower | None
+) -> list[Notice]:
     """Warn if the residual of the identification data is large (see `error_notices`)."""
     return error_notices(
         "fit error",
         "the error on the identification logs, above noise, is {error} of the effort",
-        estimate.rows,
-        estimate.residual_rms,
-        estimate.residual_relative,
+        rows,
+        rms,
+        relative,
         noise,
     )
 

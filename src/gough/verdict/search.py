@@ -128,6 +128,9 @@ class Search:
                 explanations = self.explanations_at(stage)
             if not any(each.gain.significant for each in explanations):
                 break
+            explanations = self._without_effects_of_noise(explanations, stage)
+            if not any(each.gain.significant for each in explanations):
+                break
             group = self.best_group(explanations, stage)
             groups.append(group)
             following = self._stage_with([each[0] for each in groups])
@@ -151,6 +154,44 @@ class Search:
         if evidence is None:
             return None
         return Stage(self.evidence, self.labels, explanations, evidence)
+
+    @cached_property
+    def with_less_noise(self) -> Search | None:
+        """The same search on logs whose positions have less noise; None if none can have less."""
+        smoother = [log.with_less_position_noise() for log in self.evidence.logs]
+        if all(smooth is None for smooth in smoother):
+            return None
+        logs = []
+        for log, smooth in zip(self.evidence.logs, smoother):
+            logs.append(log if smooth is None else smooth)
+        evidence = replace(self.evidence, logs=tuple(logs)).refitted()
+        return Search(evidence, [], with_discrete=False)
+
+    def _without_effects_of_noise(
+        self, explanations: Sequence[Explanation], stage: Stage
+    ) -> list[Explanation]:
+        """Return the explanations that also predict better where positions have less noise.
+
+        Noise of positions enters the efforts that the model predicts. A wrong geometry that lowers
+        the coupling between joints also lowers this error, and predicts better without being
+        true. What is true predicts better at any cut-off.
+        """
+        smoother = self.with_less_noise
+        if smoother is None:
+            return list(explanations)
+        smoother.trials = self.trials
+        without = smoother._stage_with(stage.accepted)
+        if without is None:
+            return list(explanations)
+        kept = []
+        for each in explanations:
+            if each.discrete:
+                kept.append(each)
+                continue
+            gain = smoother._gain_over(without, [*stage.accepted, each], each)
+            if gain is not None and gain.better:
+                kept.append(replace(each, gain_with_less_noise=gain))
+        return kept
 
     def _still_needed(
         self, groups: list[tuple[Explanation, ...]], stage: Stage
@@ -253,10 +294,21 @@ class Search:
         group = []
         for each in ranked:
             better = each.gain.total > best.gain.total
-            if better or tied(best.gain, each.gain, stage.block_log):
+            if better or self._predict_alike(best, each, stage):
                 group.append(each)
         group.sort(key=lambda each: each.n_sizes + 0.5 * (len(each.logs) < len(self.labels)))
         return tuple(self._physical(group, stage))
+
+    def _predict_alike(self, best: Explanation, other: Explanation, stage: Stage) -> bool:
+        """Return whether two explanations predict alike, also with less noise of positions."""
+        if tied(best.gain, other.gain, stage.block_log):
+            return True
+        if best.gain_with_less_noise is None or other.gain_with_less_noise is None:
+            return False
+        smoother = self.with_less_noise
+        assert smoother is not None
+        block_log = Stage(smoother.evidence, smoother.labels).block_log
+        return tied(best.gain_with_less_noise, other.gain_with_less_noise, block_log)
 
     def _physical(self, group: Sequence[Explanation], stage: Stage) -> list[Explanation]:
         """Return those of a group with which no mass, inertia or friction is negative, or all.
