@@ -360,7 +360,8 @@ class ClosedChain:
             return self._along(guess, positions, by, time)
         guess[:, self.loops.partitions[by].independent] = positions
         q, error = self.close_nearby(guess, by)
-        if (error < LOOP_TOLERANCE).all() and self.scaled_change(q - guess).max() < 0.1:
+        largest_change = np.abs(q - guess).max(axis=0)
+        if (error < LOOP_TOLERANCE).all() and self.scaled_change(largest_change) < 0.1:
             self._check_branch(q, by, time)
             return q
         first = np.array(start, dtype=float)[0]

@@ -258,7 +258,7 @@ class LabelledBlocks:
 
     def __init__(self, n_blocks: int) -> None:
         self.n_blocks = n_blocks
-        self._grams = np.zeros(())
+        self._grams = np.zeros((n_blocks, 0, 0, 0))
         self._samples = np.zeros(n_blocks, np.int64)
         self._valid = np.zeros((n_blocks, 1), np.int64)
         self._like: Regression | None = None
@@ -273,8 +273,9 @@ class LabelledBlocks:
         stacked = regression.stacked()
         valid = regression.valid
         _, r, c = stacked.shape
-        grams = np.zeros((self.n_blocks, r, c, c))
-        n_valid = np.zeros((self.n_blocks, r), np.int64)
+        if self._like is None:
+            self._grams = np.zeros((self.n_blocks, r, c, c))
+            self._valid = np.zeros((self.n_blocks, r), np.int64)
         chosen = label >= 0
         if not chosen.all():
             stacked = stacked[chosen]
@@ -287,11 +288,9 @@ class LabelledBlocks:
                 continue
             block = int(label[start])
             rows = by_row[:, start:stop]
-            grams[block] += rows.transpose(0, 2, 1) @ rows
+            self._grams[block] += rows.transpose(0, 2, 1) @ rows
             self._samples[block] += stop - start
-            n_valid[block] += valid[start:stop].sum(axis=0)
-        self._grams = self._grams + grams
-        self._valid = self._valid + n_valid
+            self._valid[block] += valid[start:stop].sum(axis=0)
         self._like = regression
 
     def build(self) -> BlockStatistics:

@@ -126,14 +126,18 @@ def _fitted_steps(position: FloatArray, time: FloatArray) -> tuple[FloatArray, B
     inner = slice(half - 1, half - 1 + len(windows))
     moment = _window_times(time)
     cubics = np.stack([moment**0, moment, moment**2, moment**3], axis=2)
-    basis = np.linalg.qr(cubics)[0]  # orthonormal columns, (s, w, 4)
-    basis = np.broadcast_to(basis, (len(windows), *basis.shape[1:]))
+    basis = np.linalg.qr(cubics)[0]  # orthonormal columns, (s, w, 4), or (1, w, 4) if even
     unit_step = (np.arange(JUMP_WINDOW) >= half).astype(float)
     residual_step = unit_step - np.einsum("swp,sp->sw", basis, unit_step @ basis)
-    signal = np.einsum("skw,sw->sk", windows, residual_step)
     power = (residual_step**2).sum(axis=1)[:, None]
+    if len(basis) == 1:
+        products = np.tensordot(windows, np.column_stack([basis[0], residual_step[0]]), axes=1)
+        coefficients = products[:, :, :-1]
+        signal = products[:, :, -1]
+    else:
+        signal = np.einsum("skw,sw->sk", windows, residual_step)
+        coefficients = np.einsum("skw,swp->skp", windows, basis)
     step[inner] = signal / power
-    coefficients = np.einsum("skw,swp->skp", windows, basis)
     total = (windows**2).sum(axis=2) - (coefficients**2).sum(axis=2)
     total = total.clip(min=0.0)  # that a cubic alone does not explain, (s, a)
     remaining = total - signal**2 / power

@@ -56,7 +56,11 @@ from gough.processing.settings import (
     Processing,
     decimation_of,
 )
-from gough.processing.valid_equations import MIN_VALID_FRACTION, dead_bands
+from gough.processing.valid_equations import (
+    MIN_VALID_FRACTION,
+    dead_bands,
+    joints_with_friction,
+)
 
 # Ratio of neighbouring candidates; the best is then refined by its root and fourth root on both
 # sides.
@@ -287,6 +291,10 @@ def _friction_widths(
     a wrist with coupled gears, widths of drives made held-out errors larger by up to a fifth.
     """
     fixed = (*fixed, *_drives(validation.model.mechanism))
+    coordinates = validation.model.mechanism.coordinates
+    with_friction = joints_with_friction(validation.model, settings)
+    if all(coordinates[joint] in fixed for joint in with_friction):
+        return {}
     logs = []
     for log in validation.logs:
         processed = process_log(validation.model, log, settings)

@@ -103,9 +103,12 @@ def masked_lowpass(
     """
     taps = decimation_taps(factor)
     energy = float(taps @ taps)
-    valid = lowpass(mask, factor, taps**2) >= MIN_VALID_ENERGY * energy
-    weight = np.where(valid, lowpass(mask, factor), 1.0)
-    outputs = lowpass(equations * mask[:, :, None], factor) / weight[:, :, None]
+    ones = np.empty_like(equations[:, :, 0], dtype=float)  # ordered in memory as the equations
+    ones[:] = mask
+    valid = lowpass(ones, factor, taps**2) >= MIN_VALID_ENERGY * energy
+    weight = np.where(valid, lowpass(ones, factor), 1.0)
+    outputs = lowpass(equations * ones[:, :, None], factor)
+    outputs /= weight[:, :, None]
     shown, row = np.nonzero(~valid)
     window = np.arange(len(taps))
     for start in range(0, len(shown), OUTPUTS_SHOWN_TOGETHER):

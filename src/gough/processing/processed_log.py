@@ -370,7 +370,7 @@ def _process_block(
         payload=recording.payload,
         group=None if period is None else numbers // period,
         notices=recording.notices,
-        quality=_mismatch(model, recording.take(_as_slice(kept)), motion),
+        quality=_mismatch(model, recording, motion, _as_slice(kept)),
         source=recording.source,
         matched=block.matched,
     )
@@ -573,12 +573,18 @@ def _measured(recording: Recording) -> BoolArray:
     return recording.measured
 
 
-def _mismatch(model: Model, recording: Recording, motion: Motion) -> dict[str, float]:
-    """Return the closure residual and the rms mismatch of sensors beyond those needed."""
+def _mismatch(
+    model: Model, recording: Recording, motion: Motion, samples: slice
+) -> dict[str, float]:
+    """Return the closure residual and the rms mismatch of sensors beyond those needed.
+
+    Args:
+        samples: Those of the recording that the motion has.
+    """
     mismatch = {"closure residual": float(motion.closure_residual.max())}
     for label, name, measured in _additional_sensors(model, recording):
         if name in motion.coordinates:
-            difference = measured - motion.q[:, motion.column(name)]
+            difference = measured[samples] - motion.q[:, motion.column(name)]
             mismatch[f"{label} {name}"] = float(np.sqrt(np.mean(difference**2)))
     return mismatch
 

@@ -70,8 +70,7 @@ def _smallest_of_column(
     model = list(range(sums.n_columns - len(candidate.columns)))
     scope = stage.scope(candidate.logs)
     before = stage.baseline.validation()
-    after = cross_validate(sums, range(sums.n_columns), weights=before.weights)
-    faulty = cross_validate(_with_effort(sums, column), model, weights=before.weights)
+    faulty = cross_validate(_with_effort(sums, model, column), model, weights=before.weights)
     both = _products(sums, before.coefficients, faulty.coefficients, column)
     count = np.maximum(sums.n_valid[scope].sum(axis=0), 1)
     visible = np.sqrt(faulty.squares[scope].sum(axis=0) / count)
@@ -80,6 +79,11 @@ def _smallest_of_column(
         return np.inf, faulty.whole
     effort = np.sqrt(np.maximum(stage.baseline.sums.effort_power, TINY))
     material = MATERIAL_EFFORT_CHANGE / max(float((visible / effort).max()), TINY)
+    unit = candidate.fault.unit_at(stage.evidence, candidate.place)
+    largest = min(1 / float((whole / effort).max()), MAX_LIMITS.get(unit, np.inf))
+    if material > largest:
+        return np.inf, faulty.whole
+    after = cross_validate(sums, range(sums.n_columns), weights=before.weights)
     wanted = normal_quantile(NOTICED_PROBABILITY)
     counts = before.n_valid >= MIN_BLOCK_EQUATIONS
     floor = stage.baseline.sums.floor + TINY
@@ -95,19 +99,17 @@ def _smallest_of_column(
         if not np.isfinite(limit):
             return np.inf, faulty.whole
         if t > limit + wanted:
-            unit = candidate.fault.unit_at(stage.evidence, candidate.place)
-            larger_than_effort = size * float((whole / effort).max()) > 1
-            too_large = larger_than_effort or size > MAX_LIMITS.get(unit, np.inf)
-            return np.inf if too_large else float(size), faulty.whole
+            return float(size), faulty.whole
         size *= SIZE_RATIO
+        if size > largest:
+            break
     return np.inf, faulty.whole
 
 
-def _with_effort(sums: BlockSums, column: int) -> BlockSums:
-    """Return the sums with a column in the place of the effort."""
-    order = [*range(sums.n_columns), column]
+def _with_effort(sums: BlockSums, model: Sequence[int], column: int) -> BlockSums:
+    """Return the sums of some columns with another one in the place of the effort."""
     return BlockSums(
-        grams=select_columns(sums.grams, order),
+        grams=select_columns(sums.grams, [*model, column]),
         n_valid=sums.n_valid,
         log=sums.log,
         n_parameters=sums.n_parameters,

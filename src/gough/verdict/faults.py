@@ -137,14 +137,14 @@ def _effect(
     lag = slope("lag")
     if lag is not None:  # d/dT of x / (1 + T s) is -s x / (1 + T s)^2
         column -= clean.low_passed(clean.rate_of_change(log.prediction)) * lag
-    moved = np.zeros(column.shape)
+    moved = np.zeros(column.T.shape)
     for k, name in enumerate(("position", "velocity", "acceleration")):
         motion = slope(name)
         if motion is not None:
             for motor in np.flatnonzero(motion.any(axis=0)):
-                moved += log.motion_derivative[k, :, :, motor] * motion[:, motor, None]
+                moved += log.motion_derivative[k, motor] * motion[:, motor]
     if moved.any():
-        column += clean.low_passed(moved)
+        column += clean.low_passed(moved.T)
     return column
 
 

@@ -129,7 +129,8 @@ class FittedModel:
         names = (*self.model.mechanism.standard.names, *self.model.load_columns)
         values = np.concatenate([chi, load])[self.weighing]
         columns = self.gravity_columns(q, [names[k] for k in self.weighing])
-        return np.asarray(columns @ values)
+        effort = columns.reshape(-1, len(values)) @ values  # one product, not one a sample
+        return np.asarray(effort.reshape(columns.shape[:-1]))
 
     def gravity_columns(self, q: FloatArray, names: Sequence[Parameter]) -> FloatArray:
         """Return the derivative of the regressor by gravity, (t, 3, r, p)."""
@@ -273,7 +274,7 @@ class FittedLog:
     def motion_derivative(self) -> FloatArray:
         """Derivative of the rows' efforts by position, velocity, acceleration of each motor.
 
-        (3, t, r, a). Friction that jumps is left out: its derivative is nothing but
+        (3, a, r, t). Friction that jumps is left out: its derivative is nothing but
         reversals.
         """
         model = self.model
@@ -298,9 +299,9 @@ class FittedLog:
             rest = np.zeros_like(v)
             weight = kernel(motion.q, rest, rest, band, chi * inertial, load)[1].reshape(shape)
             by_motion[:, :, 0] += along * weight[:, :, 0]
-        derivative = np.zeros((3, len(motion), len(model.rows), len(model.actuated)))
-        columns = [model.actuated.index(i) for i in independent]
-        derivative[..., columns] = by_motion.transpose(2, 0, 1, 3)
+        derivative = np.zeros((3, len(model.actuated), len(model.rows), len(motion)))
+        motors = [model.actuated.index(i) for i in independent]
+        derivative[:, motors] = by_motion.transpose(2, 3, 1, 0)
         return derivative
 
     @cached_property
@@ -310,20 +311,23 @@ class FittedLog:
 
     @cached_property
     def row_maps(self) -> FloatArray:
-        """Velocity of every coordinate by the velocity of each row's coordinate, (n, t, r)."""
+        """Velocity of every coordinate by the velocity of each row's coordinate, (n, r, t)."""
         closure_map = self.model.kinematics.closure_map(self.motion.q)
-        return np.ascontiguousarray(closure_map.transpose(1, 0, 2))
+        return np.ascontiguousarray(closure_map.transpose(1, 2, 0))
 
     def in_rows(self, effort: FloatArray) -> FloatArray:
         """Return the effect of motor efforts on the rows, (t, a) -> (t, r)."""
         return self.model.project_to_rows(self.motion.q, effort)
 
     def at_joint(self, joint: str, effort: FloatArray) -> FloatArray:
-        """Return the effect on the rows of an effort at any joint, (t,) or (t, k)."""
+        """Return the effect on the rows of an effort at any joint, (t,) or (t, k).
+
+        The samples of each row are neighbours in memory: products of them are then fast.
+        """
         row_map = self.row_maps[self.model.mechanism.coordinates.index(joint)]
         if effort.ndim == 2:
-            return np.asarray(row_map[:, :, None] * effort[:, None])
-        return np.asarray(row_map * effort[:, None])
+            return np.asarray((row_map[:, None] * effort.T).transpose(2, 0, 1))
+        return np.asarray((row_map * effort).T)
 
     def joint_state(self, joint: str) -> JointState:
         """Return what the terms of a joint depend on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class _Sensitivities:
         self._columns: dict[int, tuple[FittedLog, FloatArray]] = {}
 
     def of(self, log: FittedLog) -> FloatArray:
-        """Return the derivative of the rows' efforts by the errors, (k, t, r)."""
+        """Return the derivative of the rows' efforts by the errors, (k, r, t)."""
         known = self._columns.get(id(log))
         if known is not None and known[0] is log:
             return known[1]
@@ -55,12 +56,17 @@ class _Sensitivities:
             dead_band=log.dead_band,
             effort=log.effort[samples],
         )
-        spline = CubicSpline(time[samples], coarse.transpose(0, 2, 1))
-        return np.asarray(spline(time).transpose(1, 0, 2))
+        spline = CubicSpline(time[samples], coarse.transpose(0, 2, 1).reshape(len(samples), -1))
+        # evaluated one interval after the other, with the samples of a column side by side
+        columns = np.empty((spline.c.shape[2], len(time)))
+        for k, (start, stop) in enumerate(pairwise([*samples[:-1].tolist(), len(time)])):
+            powers = np.vander(time[start:stop] - time[start], spline.c.shape[0])
+            np.matmul(spline.c[:, k].T, powers.T, out=columns[:, start:stop])
+        return columns.reshape(coarse.shape[2], coarse.shape[1], len(time))
 
 
 def _column(log: FittedLog, place: str, number: int, sensitivities: _Sensitivities) -> FloatArray:
-    return np.asarray(sensitivities.of(log)[number])
+    return np.asarray(sensitivities.of(log)[number].T)
 
 
 def geometry_faults(evidence: Evidence) -> list[Fault]:

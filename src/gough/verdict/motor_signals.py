@@ -33,6 +33,8 @@ class MotorSignals(Record):
 
     def with_effort(self, change: Callable[[FloatArray], FloatArray]) -> MotorSignals:
         """Return the signals with an affine change of the efforts (t, a) and of their noise."""
+        if not len(self.deviations):
+            return replace(self, effort=change(self.effort))
         offset = change(np.zeros(self.effort.shape))
         deviations = np.zeros(self.deviations.shape)
         for k, deviation in enumerate(self.deviations):

@@ -189,10 +189,10 @@ def _sensitivity(explanation: Explanation, log: FittedLog, number: int) -> Float
 def _side_by_side(sensitivities: Sequence[FloatArray]) -> FloatArray:
     """Return sensitivities (t, r, k) as one array with all their columns.
 
-    They are put one after the other first: to write every so many numbers takes longer.
+    The samples of each column are neighbours in memory, as they are in most sensitivities.
     """
-    columns = np.concatenate([each.transpose(2, 0, 1) for each in sensitivities])
-    return np.ascontiguousarray(columns.transpose(1, 2, 0))
+    columns = np.concatenate([each.transpose(1, 2, 0) for each in sensitivities], axis=1)
+    return columns.transpose(2, 0, 1)
 
 
 class Screen:
@@ -203,26 +203,31 @@ class Screen:
         self.single_logs = tuple(single_logs)
         self.candidates: list[Candidate] = []
         self.trials = 0
-        logs = stage.evidence.logs
-        sensitivities: list[list[FloatArray]] = [[] for _ in logs]
-        first = stage.n_added
-        for fault in tracked(faults):
-            columns: tuple[int, ...] = ()
-            for place in fault.places(stage.evidence):
-                # those of a payload are the same in all logs
-                if not columns or fault.name != PAYLOAD_FAULT:
-                    for columns_of_log, log in zip(sensitivities, logs):
-                        columns_of_log.append(fault.sensitivity(log, place))
-                    columns = tuple(range(first, first + sensitivities[0][-1].shape[2]))
-                    first += len(columns)
-                self._add(fault, place, columns)
+        places = {fault: tuple(fault.places(stage.evidence)) for fault in faults}
+        shapes: list[tuple[Fault, str]] = []  # places with columns of their own
+        for fault, its_places in places.items():
+            # the columns of a payload are the same in all logs
+            n_own = 1 if fault.name == PAYLOAD_FAULT else len(its_places)
+            shapes += [(fault, place) for place in its_places[:n_own]]
         self.stacked = []
-        for k, log in enumerate(logs):
-            blocks = [stage.added_columns(log, k)]
-            for start in range(0, len(sensitivities[k]), RESAMPLED_TOGETHER):
-                some = sensitivities[k][start : start + RESAMPLED_TOGETHER]
-                blocks.append(log.resampled(_side_by_side(some)))
+        widths: list[int] = []
+        for number, log in enumerate(tracked(stage.evidence.logs)):
+            blocks = [stage.added_columns(log, number)]
+            for start in range(0, len(shapes), RESAMPLED_TOGETHER):
+                some = shapes[start : start + RESAMPLED_TOGETHER]
+                sensitivities = [fault.sensitivity(log, place) for fault, place in some]
+                blocks.append(log.resampled(_side_by_side(sensitivities)))
+                if number == 0:
+                    widths += [each.shape[2] for each in sensitivities]
             self.stacked.append(np.concatenate(blocks, axis=2))
+        ends = (stage.n_added + np.cumsum(widths)).tolist()
+        columns = {}
+        for shape, width, end in zip(shapes, widths, ends):
+            columns[shape] = tuple(range(end - width, end))
+        for fault, its_places in places.items():
+            for place in its_places:
+                own = (fault, place) if (fault, place) in columns else (fault, its_places[0])
+                self._add(fault, place, columns[own])
         self.ranked = self._rank()
 
     def _add(self, fault: Fault, place: str, columns: tuple[int, ...]) -> None:
