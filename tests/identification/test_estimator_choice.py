@@ -25,11 +25,21 @@ def regression(rng: np.random.Generator, noise: np.ndarray) -> Regression:
 
 
 def test_gaussian_noise_keeps_gauss_markov() -> None:
+    """No estimator differs from it by a standard error, so that nothing need be left out."""
     rng = np.random.default_rng(0)
     problem = regression(rng, 0.3 * rng.standard_normal((600, 2)))
+    assert choose_estimator(problem, ESTIMATORS) == ("gm", ())
+
+
+def test_only_estimators_that_differ_are_compared_and_gauss_markov_is_kept() -> None:
+    """Rows of very different noise: only plain least squares differs by more than its error."""
+    rng = np.random.default_rng(3)
+    problem = regression(rng, [0.01, 3.0] * rng.standard_normal((600, 2)))
     name, notices = choose_estimator(problem, ESTIMATORS)
     assert name == "gm"
     assert "logs that were left out: gm" in notices[0].text
+    assert " ls " in notices[0].text
+    assert "robust" not in notices[0].text
 
 
 def test_gross_outliers_in_one_log_choose_the_robust_one() -> None:

@@ -17,7 +17,7 @@ from gough.fitting.log_statistics import LogStatistics
 from gough.fitting.problem import PeriodicProblem, needed_problem
 from gough.fitting.regression import BlockStatistics
 from gough.fitting.robust import Robust
-from gough.identification.estimators import AUTO_ESTIMATOR, ESTIMATORS
+from gough.identification.estimators import ESTIMATORS
 from gough.identification.fit import fit_logs
 from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
 from gough.identification.result import Identification
@@ -161,10 +161,6 @@ def _identify_by_statistics(
 
 def _check_reducible(settings: IdentifySettings) -> None:
     """Raise if an identification needs more of the logs than their sufficient statistics."""
-    if settings.estimator == AUTO_ESTIMATOR:
-        raise InvalidInput(
-            "the estimator is chosen on logs in memory; name one of gm, wls, ls or feasible"
-        )
     estimator: Any = settings.estimator
     if isinstance(estimator, str):
         estimator = ESTIMATORS.get(estimator)

@@ -11,6 +11,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.notices import Notice
 from gough.core.statistics import robust_scale
+from gough.fitting.cross_validation import solve_normal_equations
 from gough.fitting.estimate import Estimate, build_estimate
 from gough.fitting.problem import Problem, dead_rows, samples_of, statistics_of
 from gough.fitting.regression import Regression
@@ -27,6 +28,9 @@ from gough.fitting.uncertainty import (
 LOSS_TUNING = {"huber": 1.345, "tukey": 4.685}
 # Variance of a scale from the median over that of the rms, under Gaussian noise: 1.361 / 0.5
 MEDIAN_SCALE_VARIANCE = 2.72
+# Change of the fitted effort, in scales: as long as it is larger, an iteration is solved by normal
+# equations, which have half the digits and take a fifth of the time.
+ROUGH_CHANGE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,16 +89,26 @@ class Robust:
     ) -> tuple[FloatArray, tuple[Notice, ...]]:
         """Return the values, and a notice if they still move by `SETTLED_STEP` standard errors."""
         stacked = problem.stacked()
+        largest_entries = np.abs(stacked).max(axis=0, initial=0.0)
+        rough = True
         for _ in range(self.iterations):
-            scale = row_scale(problem, values)
-            scaled_residual = problem.residual(values) / scale
-            root_weight = np.sqrt(weight(scaled_residual, loss, tuning)) / scale
-            solution = solve(stacked * root_weight[:, :, None], problem.parameters)
-            step = solution.values - values
-            values = solution.values
-            change = (np.abs(stacked[:, :, :-1] @ step) / scale).max()
-            if change < self.tolerance:
+            residual = problem.residual(values)
+            scale = row_scale(problem, values, residual, largest_entries)
+            root_weight = np.sqrt(weight(residual / scale, loss, tuning)) / scale
+            weighted = stacked * root_weight[:, :, None]
+            if rough:
+                equations = weighted.reshape(-1, stacked.shape[2])
+                improved = solve_normal_equations(equations.T @ equations)
+            else:
+                improved = solve(weighted, problem.parameters).values
+            step = improved - values
+            values = improved
+            change = float((np.abs(stacked[:, :, :-1] @ step) / scale).max())
+            if rough:
+                rough = change > ROUGH_CHANGE
+            elif change < self.tolerance:
                 return values, ()
+        solution = solve(weighted, problem.parameters)
         moved = float((np.abs(step) / np.linalg.norm(solution.root, axis=1)).max())
         if moved < SETTLED_STEP:
             return values, ()
@@ -248,14 +262,27 @@ def slope(u: FloatArray, loss: str, tuning: float) -> FloatArray:
     return np.where(v < 1, (1 - v) * (1 - 5 * v), 0.0)
 
 
-def row_scale(problem: Regression, values: FloatArray) -> FloatArray:
+def row_scale(
+    problem: Regression,
+    values: FloatArray,
+    residual: FloatArray | None = None,
+    largest_entries: FloatArray | None = None,
+) -> FloatArray:
     """Return the noise scale of each row, (r,).
 
     median |residual| / 0.6745, not below 1e-8 of the largest effort of any term in the row.
+
+    Args:
+        problem: The regression.
+        values: Of the parameters, (p,).
+        residual: Of these values, if it is known, (t, r).
+        largest_entries: Of |W y| over the samples, if it is known, (r, p + 1).
     """
-    term_effort = np.abs(problem.stacked()) * np.append(np.abs(values), 1.0)
-    largest_effort = term_effort.max(axis=(0, 2), initial=0.0)
-    residual = problem.residual(values)
+    if residual is None:
+        residual = problem.residual(values)
+    if largest_entries is None:
+        largest_entries = np.abs(problem.stacked()).max(axis=0, initial=0.0)
+    largest_effort = (largest_entries * np.append(np.abs(values), 1.0)).max(axis=1, initial=0.0)
     scale = np.zeros(len(problem.rows))
     for j in range(len(scale)):
         valid = problem.valid[:, j]

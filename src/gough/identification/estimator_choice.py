@@ -13,33 +13,41 @@ from gough.core.errors import GoughError
 from gough.core.notices import Notice
 from gough.fitting.acceptance import gain_test
 from gough.fitting.regression import Regression
+from gough.fitting.robust import Robust
 from gough.identification.estimators import CHOSEN_FROM
 from gough.identification.term_choice import TermBlocks, term_blocks
+
+# Change of the fitted effort, in noise scales, that ends iterations: enough to compare errors.
+CHOICE_TOLERANCE = 1e-3
 
 
 def choose_estimator(problem: Any, estimators: Mapping[str, Any]) -> tuple[str, tuple[Notice, ...]]:
     """Return the name of the estimator that predicts left-out data best, and how it was chosen.
 
     Whole logs are left out where there are several, else parts of the log. Gauss-Markov is
-    taken unless another one is better by more than chance explains.
+    taken unless another one is better by more than chance explains. Estimators whose values
+    are all within a standard error of those of Gauss-Markov predict as it does: nothing is
+    left out for them.
 
     Args:
         problem: The regression of all logs; nothing is left out of statistics of logs.
         estimators: By name; those of `CHOSEN_FROM` that it has are compared.
     """
+    default = CHOSEN_FROM[0]
     if not isinstance(problem, Regression):
-        return CHOSEN_FROM[0], ()
+        return default, ()
+    compared = _estimators_that_differ(problem, estimators)
+    if not compared:
+        return default, ()
     blocks = term_blocks(problem)
     squares: dict[str, FloatArray] = {}
-    for name in CHOSEN_FROM:
-        if name in estimators:
-            estimator = replace(estimators[name], uncertainty="white")
-            try:
-                squares[name] = _left_out_squares(problem, estimator, blocks)
-            except GoughError:
-                continue  # e.g. a part of the log does not determine all parameters
+    for name, estimator in compared.items():
+        try:
+            squares[name] = _left_out_squares(problem, estimator, blocks)
+        except GoughError:
+            continue  # e.g. a part of the log does not determine all parameters
     if not squares:
-        return CHOSEN_FROM[0], ()
+        return default, ()
     first = next(iter(squares))
     chosen = first
     best_gain = 0.0
@@ -61,6 +69,37 @@ def choose_estimator(problem: Any, estimators: Mapping[str, Any]) -> tuple[str, 
         text=f"chosen by the error of {blocks.kind} that were left out: {', '.join(errors)}",
     )
     return chosen, (notice,)
+
+
+def _estimators_that_differ(problem: Regression, estimators: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first estimator and those that differ from it by more than a standard error.
+
+    Empty if none differs. An estimator that fails on all logs is left out.
+    """
+    fitted: dict[str, tuple[Any, Any]] = {}
+    for name in CHOSEN_FROM:
+        if name not in estimators:
+            continue
+        estimator = replace(estimators[name], uncertainty="white")
+        if isinstance(estimator, Robust):
+            estimator = replace(estimator, tolerance=CHOICE_TOLERANCE)
+        try:
+            fitted[name] = (estimator, estimator.fit(problem))
+        except GoughError:
+            continue
+    names = list(fitted)
+    if not names:
+        return {}
+    reference = fitted[names[0]][1]
+    differing = {}
+    for name in names[1:]:
+        estimator, estimate = fitted[name]
+        difference = estimate.select(reference.parameters).values - reference.values
+        if (np.abs(difference) > reference.std).any():
+            differing[name] = estimator
+    if not differing and names[0] == CHOSEN_FROM[0]:
+        return {}
+    return {names[0]: fitted[names[0]][0], **differing}
 
 
 def _relative_error(problem: Regression, squares: FloatArray) -> float:

@@ -20,11 +20,11 @@ class IdentifySettings(Settings):
     """How a robot is identified."""
 
     estimator: str | Estimator = option(
-        "gm",
-        "Estimator to use. gm: Gauss-Markov; ml: filter cut-off by likelihood; feasible: "
-        "physically consistent (positive mass and inertia); tls, gain_ml: with drive gains, from "
-        "loaded logs; auto: gm, or wls, ls or robust where it predicts left-out logs (of one log: "
-        "parts of it) better than chance explains; all: side by side.",
+        AUTO_ESTIMATOR,
+        "Estimator to use. auto: gm, or wls, ls or robust where it predicts left-out logs (of one "
+        "log: parts of it) better than chance explains; gm: Gauss-Markov; ml: filter cut-off by "
+        "likelihood; feasible: physically consistent (positive mass and inertia); tls, gain_ml: "
+        "with drive gains, from loaded logs; all: side by side.",
         choices=lambda: (*ESTIMATORS, AUTO_ESTIMATOR, ALL),
     )
     payload: str | None = option(
