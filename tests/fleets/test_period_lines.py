@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gough.fleets.period_lines import expected_parameters
+from gough.core.names import Parameter
+from gough.fleets.period_lines import expected_parameters, may_change
 
 PERIODS = 8
 SAMPLES = 400
 NOISE = 0.1
+FRICTION = np.array([False, True, True])  # parameters that may change
 
 
 def periods_of(
@@ -46,9 +48,10 @@ def test_a_change_with_temperature_leaves_only_noise_also_of_correlated_paramete
     parameters[:, 2] -= 0.05 * (temperature - 20)
     grams, tables = periods_of(parameters, rng)
     everyday = np.ones(PERIODS, bool)
-    expected = expected_parameters(grams, np.arange(PERIODS), temperature, everyday)
+    expected = expected_parameters(grams, np.arange(PERIODS), temperature, everyday, FRICTION)
     assert rms_residual(tables, expected).max() < 1.15 * NOISE
-    constant = expected_parameters(grams, np.zeros(PERIODS), np.full(PERIODS, np.nan), everyday)
+    unknown = np.full(PERIODS, np.nan)
+    constant = expected_parameters(grams, np.zeros(PERIODS), unknown, everyday, FRICTION)
     assert np.ptp(constant, axis=0).max() == 0.0
     assert rms_residual(tables, constant).max() > 1.3 * NOISE
 
@@ -62,7 +65,7 @@ def test_one_period_that_differs_does_not_pull_a_line_through_it(seed: int) -> N
     parameters[-1] += [0.0, 0.0, 1.0]
     grams, tables = periods_of(parameters, rng)
     time = np.arange(PERIODS, dtype=float)
-    expected = expected_parameters(grams, time, temperature, np.ones(PERIODS, bool))
+    expected = expected_parameters(grams, time, temperature, np.ones(PERIODS, bool), FRICTION)
     residual = rms_residual(tables, expected)
     assert residual[-1] > 2.5 * residual[:-1].max()
 
@@ -76,5 +79,10 @@ def test_a_period_that_is_left_out_is_predicted_on_the_line_of_the_others() -> N
     usual = np.ones(PERIODS, bool)
     usual[5] = False
     grams[5] *= np.nan
-    expected = expected_parameters(grams, time, np.full(PERIODS, np.nan), usual)
+    expected = expected_parameters(grams, time, np.full(PERIODS, np.nan), usual, FRICTION)
     assert rms_residual(tables, expected)[5] < 1.15 * NOISE
+
+
+def test_friction_may_change_and_inertia_may_not() -> None:
+    names = ["left.motor.fs", "right.elbow.fv", "tool.mR", "left.proximal.IzzR", "left.motor.ia"]
+    assert [may_change(Parameter(name)) for name in names] == [True, True, False, False, False]

@@ -19,7 +19,7 @@ from gough.fitting.estimate import Estimate
 from gough.fitting.least_squares import WeightedLeastSquares
 from gough.fitting.log_statistics import LogStatistics, merge_all
 from gough.fleets.hierarchy import Trend, trend
-from gough.fleets.period_lines import expected_parameters
+from gough.fleets.period_lines import expected_parameters, may_change
 from gough.processing.many_logs import Collected
 
 DAY = 86400.0  # [s]
@@ -262,7 +262,8 @@ def _fit_robot(
     for period in periods:
         weighted = period.statistics.statistics.weighted(weights)
         grams.append(weighted.grams[:, 0].sum(axis=0))
-    expected = expected_parameters(np.array(grams), starts, temperature, usual)
+    changing = np.array([may_change(name) for name in estimate.parameters])
+    expected = expected_parameters(np.array(grams), starts, temperature, usual, changing)
     values = np.array([period.estimate.values for period in periods])
     white_std = np.array([period.estimate.white_std for period in periods])
     line = trend(starts[usual], values[usual], white_std[usual], temperature[usual])
