@@ -127,17 +127,6 @@ def test_what_may_be_negative_or_is_by_chance_is_no_error(
     assert negative(five_bar, base, prior, name, value) == []
 
 
-@pytest.mark.parametrize(("factor", "count"), [(4.0, 0), (8.0, 1)])
-def test_a_file_may_be_wrong_by_a_factor_of_four(
-    five_bar: Model, base: BaseParameters, prior: Prior, factor: float, count: int
-) -> None:
-    """The negative contribution to Izz - 0.35 mx is so many times that of the file."""
-    name = "left.distal.IzzR"
-    contributions = base.matrix[base.names.index(name)] * five_bar.values(base.standard)
-    value = factor * float(np.minimum(contributions, 0.0).sum())
-    assert len(negative(five_bar, base, prior, name, value)) == count
-
-
 def test_few_degrees_of_freedom_ask_for_more_standard_errors(
     five_bar: Model, base: BaseParameters, prior: Prior
 ) -> None:

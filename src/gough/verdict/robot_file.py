@@ -25,9 +25,6 @@ from gough.identification.problems import stated_uncertainty
 from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
 
 THREE_SIGMA_CHANCE = float(student_tail(3.0, np.inf))  # of a Gaussian value three sigmas away
-# A value of a robot file has a standard deviation of a factor of 1.5, by itself and in common with
-# all others. It is wrong by more than three standard deviations of both in one case of a thousand.
-LARGEST_FILE_ERROR = float(1.5 ** (3 * np.sqrt(2)))
 WELL_DETERMINED = 0.1  # relative standard error below which a value is compared with the file
 MIN_RATIOS = 5  # values, below which nothing is said of a common factor
 MIN_COMMON_FACTOR = 1.03  # common factors nearer to one are agreement
@@ -71,16 +68,16 @@ def prior_of(model: Model, base: BaseParameters) -> Prior:
     """Return the base parameters according to the robot file.
 
     The least physical value of a base parameter sums, over the standard parameters in it,
-    zero where coefficient times value cannot be negative, and `LARGEST_FILE_ERROR` times the
-    robot file's contribution where it can: a file may be wrong by a factor, not by its sign.
-    What the file does not give has no bound.
+    zero where coefficient times value cannot be negative, and twice the robot file's
+    contribution where it can: a file may be wrong by a factor of two, not by its sign. What
+    the file does not give has no bound.
     """
     known = np.array([given_by_file(model, name) for name in base.standard])
     positive = np.array([cannot_be_negative(model, name) for name in base.standard])
     relative = np.array([stated_uncertainty(model, name) for name in base.standard])
     contributions = base.matrix * model.values(base.standard)
     present = base.matrix != 0
-    lower = np.where(known, np.minimum(LARGEST_FILE_ERROR * contributions, 0.0), -np.inf)
+    lower = np.where(known, np.minimum(2 * contributions, 0.0), -np.inf)
     lower = np.where((base.matrix > 0) & positive, 0.0, lower)
     lowest = np.where(present, lower, 0.0).sum(axis=1)
     variance = np.where(present, (contributions * relative) ** 2, 0.0).sum(axis=1)
