@@ -48,6 +48,7 @@ def history(k: int, days: int) -> RobotHistory:
         values=values,
         std=std,
         residual=residual,
+        n_valid=np.full(residual.shape, 100_000),
         trend=trend(starts, values, std),
         logs=tuple((f"r{k}-{day}.npz",) for day in range(days)),
     )

@@ -293,7 +293,11 @@ def residual_scores(
     deviations = [residual - median for residual, median in zip(log_residuals, medians)]
     within = np.concatenate(deviations)
     ends = np.cumsum([len(residual) for residual in log_residuals])
-    period_scores = np.split(robust_scores(within).max(axis=1), ends[:-1])
+    # The rms of n equations scatters by 1 / sqrt(2 n). Deviations from medians of few periods may
+    # scatter less, as the periods in the middle are the medians.
+    n_valid = np.concatenate([history.n_valid for history in histories])
+    noise_scale = 1 / np.sqrt(2 * np.maximum(np.median(n_valid, axis=0), 1.0))
+    period_scores = np.split(robust_scores(within, noise_scale).max(axis=1), ends[:-1])
     # The median of T periods scatters by sqrt(pi / 2 T) of one. The scatter of a few robots may be
     # smaller by chance.
     least_scale = robust_scale(within) * np.sqrt(np.pi / 2 * len(histories) / len(within))

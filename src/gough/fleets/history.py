@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import TINY, BoolArray, FloatArray
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import NotIdentifiable
 from gough.core.notices import Notice
@@ -59,6 +59,7 @@ class RobotHistory:
     values: FloatArray  # parameters of each period, (t, p)
     std: FloatArray  # their standard errors, (t, p)
     residual: FloatArray  # rms about the robot's own line or mean, (t, r) [row unit]
+    n_valid: IntArray  # valid equations of each period, (t, r)
     trend: Trend | None  # without unusual periods; None where there are too few
     logs: tuple[tuple[str, ...], ...]  # paths of each period
     notices: tuple[Notice, ...] = ()  # periods with too few data
@@ -172,6 +173,7 @@ def history_of(task: RobotLogs) -> RobotHistory:
         values=np.array([period.estimate.values for period in periods]),
         std=np.array([period.estimate.std for period in periods]),
         residual=fit.residual,
+        n_valid=np.array([period.statistics.statistics.n_valid for period in periods]),
         trend=fit.trend,
         notices=tuple(notices),
         logs=tuple(period.paths for period in periods),

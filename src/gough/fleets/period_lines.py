@@ -10,12 +10,11 @@ from gough.fitting.cross_validation import solve_normal_equations
 
 # periods beyond the number of coefficients of a line, below which it is not tried
 MIN_SPARE_PERIODS = 3
-ROTOR_INERTIA = "ia"  # kind of parameter
 
 
 def may_change(name: Parameter) -> bool:
-    """Return whether a parameter of a robot may change: friction does, masses do not."""
-    return name.kind not in INERTIAL and name.kind != ROTOR_INERTIA
+    """Return whether a parameter may change: those of joints do, masses and inertias do not."""
+    return name.kind not in INERTIAL
 
 
 def expected_parameters(
