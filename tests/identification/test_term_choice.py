@@ -108,6 +108,16 @@ def test_added_terms_are_in_the_result_the_robot_file_and_the_validation(tmp_pat
     assert study["identify"]["terms"] == "given"
 
 
+def test_friction_by_direction_adds_one_coefficient_to_a_joint_with_viscous_friction() -> None:
+    """Both directions and the mean would be dependent, and the fit with them end in an error."""
+    log = log_of('"fv_plus"', "fv_plus = 0.5", 1)
+    result = identify(Model(load_robot("five_bar")), [log], terms="auto")
+    names = [name.kind for name in result.estimate.parameters if name.owner == "left.motor"]
+    by_direction = [name for name in names if name.startswith(("fv_plus", "fv_minus"))]
+    assert len(by_direction) == 1
+    assert "fv" in names
+
+
 def test_a_robot_that_lacks_nothing_gets_no_proposal_and_the_answer_is_kept() -> None:
     model = Model(load_robot("five_bar"))
     log = record(simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=3), seed=4)

@@ -178,12 +178,14 @@ def _peak_offset(amplitude: FloatArray, k: int) -> float:
 
 
 def placements(candidates: Sequence[Candidate]) -> Iterator[Placement]:
-    """Yield candidates to try together: one motor, or all motors of one kind."""
-    by_kind: dict[tuple[str, str, int], list[Candidate]] = {}
+    """Yield candidates to try together: one motor, or the same terms at all motors of one kind."""
+    by_kind: dict[tuple[str, str, int, tuple[str, ...]], list[Candidate]] = {}
     for candidate in candidates:
         yield Placement((candidate,))
         kind = candidate.joint.template or candidate.joint.kind
-        by_kind.setdefault((candidate.label, kind, candidate.variant), []).append(candidate)
+        names = tuple(term.name for term in candidate.terms)
+        key = (candidate.label, kind, candidate.variant, names)
+        by_kind.setdefault(key, []).append(candidate)
     for group in by_kind.values():
         if len(group) > 1:
             yield Placement(tuple(group))

@@ -33,6 +33,7 @@ from gough.fitting.cross_validation import (
 from gough.fitting.regression import Regression
 from gough.identification.experiment import Experiment
 from gough.identification.term_candidates import (
+    Candidate,
     Placement,
     candidate_terms,
     placements,
@@ -49,6 +50,9 @@ REQUIRED_ERROR_RATIO = 0.99
 # A joint that a term is not meant for may be predicted worse by this fraction of its rms effort.
 IMMATERIAL_EFFORT_FRACTION = 0.005
 MAX_PROPOSED_TERMS = 12
+# Squared distance of a column from combinations of others, over its square: below it the logs do
+# not distinguish them.
+MIN_COLUMN_DISTANCE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,14 +149,17 @@ def choose_terms(experiment: Experiment, held_out: Experiment | None = None) -> 
         blocks=blocks,
         weights=first.weights,
     )
-    every_placement = list(placements(candidates))
     robot_columns = list(range(len(problem.parameters)))
+    every_placement = list(placements(comparison.distinguishable(robot_columns, candidates)))
     columns = robot_columns
     squares = comparison.squares(columns)
     steps: list[TermStep] = []
     alone: dict[str, TermStep] = {}
     while len(steps) < MAX_PROPOSED_TERMS:
-        trials = [comparison.trial(columns, squares, place) for place in every_placement]
+        trials = []
+        for place in every_placement:
+            if comparison.independent(columns, place.columns) == place.columns:
+                trials.append(comparison.trial(columns, squares, place))
         if not steps:
             alone = _best_of_each(trials)
         best = _best_trial(comparison, columns, squares, trials)
@@ -294,6 +301,36 @@ class _TermComparison:
         """Return the coefficients of some columns, (k,)."""
         kept = np.array([*columns, len(self._parameters)])
         return solve_normal_equations(gram[kept[:, None], kept])
+
+    def independent(self, columns: Sequence[int], new_columns: Sequence[int]) -> list[int]:
+        """Return the new columns that no combination of others and of earlier new ones equals."""
+        kept = list(columns)
+        independent = []
+        for column in new_columns:
+            chosen = np.array([*kept, column])
+            gram = self._total_gram[chosen[:, None], chosen]
+            extended = np.append(-solve_normal_equations(gram), 1.0)
+            if extended @ gram @ extended > MIN_COLUMN_DISTANCE * gram[-1, -1]:
+                kept.append(column)
+                independent.append(column)
+        return independent
+
+    def distinguishable(
+        self, columns: Sequence[int], candidates: Sequence[Candidate]
+    ) -> list[Candidate]:
+        """Return the candidates with those of their terms that differ from given columns.
+
+        Friction that differs by direction adds one coefficient to a joint that has viscous
+        friction, not two.
+        """
+        different = []
+        for candidate in candidates:
+            kept = self.independent(columns, candidate.columns)
+            pairs = zip(candidate.terms, candidate.columns)
+            terms = tuple(term for term, column in pairs if column in kept)
+            if terms:
+                different.append(candidate._replace(terms=terms, columns=tuple(kept)))
+        return different
 
     def squares(self, columns: Sequence[int]) -> FloatArray:
         """Return weighted squared errors of recorded efforts by block and row, (b, r)."""
