@@ -76,6 +76,28 @@ def test_friction_that_jumps_has_no_width(axis: Model) -> None:
     assert found <= 3  # of 10 by chance: 1 in 20 each
 
 
+def repeated(width: float, n_periods: int = 6) -> Recording:
+    """Return an axis that repeats the motion of `recorded`, with other noise in each period."""
+    periods = [recorded(width, seed) for seed in range(n_periods)]
+    n_samples = n_periods * len(periods[0])
+    return replace(
+        periods[0],
+        time=np.arange(n_samples) / RATE,
+        position=np.concatenate([period.position for period in periods]),
+        effort=np.concatenate([period.effort for period in periods]),
+        period_samples=len(periods[0]),
+    )
+
+
+def test_widths_of_motors_are_found_where_periods_are_averaged(axis: Model) -> None:
+    log = repeated(0.15)
+    choice = choose_processing(axis, [log])
+    assert choice.processing.method == "explicit"
+    assert 0.075 < choice.friction_widths["slide"] < 0.3
+    value, error = friction(axis, process_log(axis, match_robot(axis, log), choice.processing))
+    assert abs(value - COULOMB) < 3 * error
+
+
 def test_motors_and_dead_bands_that_are_given_are_left_to_their_window(axis: Model) -> None:
     assert not choose_processing(axis, [recorded(0.15)], None, SETTINGS).friction_widths
     given = replace(SETTINGS, dead_band=0.01)

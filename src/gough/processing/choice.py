@@ -222,12 +222,15 @@ def choose_processing(
     fixed = _given_bands(given, coordinates)
     given = _with_bands(model, processed, given)
     windows: tuple[Candidate, ...] = ()
-    if given.window is None:
+    window_is_given = given.window is not None
+    if not window_is_given:
         processed = [log.with_bands(given) for log in processed]
         windows, best = _try_windows(validation, processed, given)
         given = replace(given, window=best)
     widths: dict[str, float] = {}
     if not validation.by_row:
+        if window_is_given or given.method not in PERIODIC:
+            fixed = (*fixed, *_drives(model.mechanism))
         widths = _friction_widths(validation, given, fixed)
         given = with_widths(given, widths)
     return ProcessingChoice(
@@ -284,13 +287,16 @@ def _given_bands(given: Processing, coordinates: tuple[str, ...]) -> tuple[str, 
 def _friction_widths(
     validation: CrossValidation, settings: Processing, fixed: Collection[str]
 ) -> dict[str, float]:
-    """Return up to which speed the friction of passive joints is incomplete. [m/s or rad/s]
+    """Return up to which speed the friction of joints is incomplete. [m/s or rad/s]
 
-    What is excluded near reversals of drives, that is of motors and of joints coupled to them
-    by gears, is chosen by prediction, by the window: on real logs of a cable-driven arm and of
-    a wrist with coupled gears, widths of drives made held-out errors larger by up to a fifth.
+    In averaged periods those of drives, that is of motors and of joints coupled to them by
+    gears, are found as those of passive joints. Cross-validation of the window cannot replace
+    it there: predicting all samples, also those inside the width, rewards friction that is
+    too small. A window that is given is kept alone. Without periods, regressor and effort are
+    low-passed in parallel, which spreads missing friction over samples of higher speed, and
+    the window alone decides: on real logs of a cable-driven arm and of a wrist with coupled
+    gears, widths of drives made held-out errors larger by up to a fifth.
     """
-    fixed = (*fixed, *_drives(validation.model.mechanism))
     coordinates = validation.model.mechanism.coordinates
     with_friction = joints_with_friction(validation.model, settings)
     if all(coordinates[joint] in fixed for joint in with_friction):
