@@ -311,3 +311,12 @@ def test_acceptance() -> None:
     assert sum(distance <= 3 for distance in sizes) >= 0.95 * len(sizes)
     missed = [outcome for outcome in listed if judge.is_missed(outcome)]
     assert not missed, [judge.row(outcome) for outcome in missed]
+
+
+@pytest.mark.slow
+def test_a_large_factor_that_explains_too_little_of_the_error_is_a_warning() -> None:
+    """An effort recorded 1.5 times, beside a homing error: the model is wrong by half an effort."""
+    outcome = judge.run_trial(("f", 64, 340881412))
+    assert outcome.names == []
+    assert outcome.level == "warning"
+    assert outcome.alarms == ["unexplained"]

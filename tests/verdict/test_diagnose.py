@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from gough.logs.recording import Recording
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from, without_fault
 from gough.verdict.discrete_faults import discrete_faults
 from gough.verdict.drift import drifting_efforts
-from gough.verdict.judge import explains_enough, odd_log_notices
+from gough.verdict.judge import explains_enough, largest_effort_change, odd_log_notices
 from gough.verdict.odd_logs import odd_logs
 from gough.verdict.search import Search
 from gough.verdict.stage import Stage
@@ -280,3 +282,13 @@ def test_a_log_predicted_twice_as_badly_as_the_median_is_odd() -> None:
     assert odd_logs(np.log([0.01, 0.02, 0.04, 0.08, 0.12])) == []  # they all differ
     assert odd_logs(np.append(usual, np.nan)) == []  # the only log with a payload
     assert odd_logs(np.log([0.01, 0.1])) == []
+
+
+def test_the_change_of_efforts_by_faults_is_that_of_the_worst_joint() -> None:
+    effort = np.random.default_rng(0).standard_normal((100, 2))
+    recorded: Any = SimpleNamespace(logs=[SimpleNamespace(effort=effort)])
+    scaled: Any = SimpleNamespace(logs=[SimpleNamespace(effort=effort * [1.0, 0.8])])
+    shorter: Any = SimpleNamespace(logs=[SimpleNamespace(effort=effort[:50])])
+    assert largest_effort_change(recorded, recorded) == 0.0
+    assert largest_effort_change(recorded, scaled) == pytest.approx(0.2)
+    assert largest_effort_change(recorded, shorter) == np.inf

@@ -13,7 +13,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.errors import GoughError
-from gough.core.notices import Notice
+from gough.core.notices import Level, Notice
 from gough.core.progress import portion
 from gough.core.statistics import student_quantile
 from gough.fitting.estimate import Estimate
@@ -50,6 +50,9 @@ from gough.verdict.stage import Stage
 
 # Fraction of the error above noise that a fault has to explain to be named as its cause.
 EXPLAINED_FRACTION = 0.8
+# Change of an effort over its rms: if the fault that comes closest would change an effort by more,
+# a model that does not know it may be wrong by as much as `ok` excludes.
+DOUBTFUL_EFFORT_CHANGE = 0.05
 
 
 def judge(fitted: FittedLogs) -> tuple[list[Notice], Diagnosis | None]:
@@ -133,7 +136,9 @@ def diagnose_evidence(
     if explains_enough(error, remaining, noise):
         faults += [name_fault(group, evidence) for group in groups]
     elif groups:
-        notices.append(_partial_notice(groups, evidence, error, remaining))
+        doubtful = largest_effort_change(evidence, stage.evidence) > DOUBTFUL_EFFORT_CHANGE
+        level: Level = "warning" if doubtful else "info"
+        notices.append(_partial_notice(groups, evidence, error, remaining, level))
     assert search.screen is not None
     limits = detection_limits(search.screen, search.trials)
     named = {fault.name for fault in faults}
@@ -178,14 +183,30 @@ def explains_enough(before: float, after: float, noise: float) -> bool:
     return bool((before**2 - after**2) >= EXPLAINED_FRACTION * above)
 
 
+def largest_effort_change(recorded: Evidence, corrected: Evidence) -> float:
+    """Return by how much faults changed an effort of a log, over its rms; infinite for a clock."""
+    largest = 0.0
+    for log, without_fault in zip(recorded.logs, corrected.logs):
+        if log.effort.shape != without_fault.effort.shape:
+            return float("inf")
+        change = np.sqrt(np.mean((without_fault.effort - log.effort) ** 2, axis=0))
+        usual = np.sqrt(np.mean(log.effort**2, axis=0))
+        largest = max(largest, float((change / np.maximum(usual, TINY)).max(initial=0.0)))
+    return largest
+
+
 def _partial_notice(
-    groups: Sequence[Sequence[Explanation]], evidence: Evidence, before: float, after: float
+    groups: Sequence[Sequence[Explanation]],
+    evidence: Evidence,
+    before: float,
+    after: float,
+    level: Level,
 ) -> Notice:
     """Say that no known fault explains the error, and which one looks most like it."""
     best = name_fault(groups[0], evidence)
     return Notice(
         rule="unexplained",
-        level="info",
+        level=level,
         where=best.place,
         text="no known fault explains the error of the model; the nearest explains too little: "
         f"{best.text} (error {100 * before:.3g} to {100 * after:.3g} % of the effort)",
