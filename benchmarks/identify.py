@@ -1,9 +1,11 @@
 """What `identify` costs with defaults: processor time of a second call, and its estimate.
 
-    python benchmarks/identify.py [--against CHECKOUT] [--small]
+    python benchmarks/identify.py [delta] [pendulum] [upv] [emps] [dvrk] [tx40] [panda]
+        [--against CHECKOUT] [--small]
 
-Five logs of a Delta of 5 s at 1 kHz whose inertias and frictions differ from its file, and four
-measured logs of a double pendulum that its model fits badly (if they lie beside the project).
+Five logs of a Delta of 5 s at 1 kHz whose inertias and frictions differ from its file, and the
+measured logs of real robots (if they lie beside the project): four of a double pendulum that its
+model fits badly, and if they are named all logs of the others.
 `--against` runs the source of another checkout on the same files too, in turn with this one.
 """
 
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,16 +66,38 @@ def write_delta(folder: Path, samples: int) -> None:
     (folder / "robot.txt").write_text("delta")
 
 
-def write_pendulum(folder: Path, samples: int) -> None:
-    """Write four measured logs of a double pendulum, and its robot file."""
+def write_real(folder: Path, robot: str) -> None:
+    """Write the measured logs of a real robot, and its robot file."""
     sys.path[:0] = [str(HERE / "tests"), str(HERE / "tests" / "real")]
     import machines
 
-    for k, name in enumerate(machines.PENDULUM_LOGS[:4]):
-        machines.pendulum_log(name).take(slice(0, samples)).save(folder / f"log{k}.npz")
-    robot = folder / "double_pendulum.toml"
-    robot.write_text(machines.PENDULUM)
-    (folder / "robot.txt").write_text(str(robot))
+    from gough.logs.readers import read_recording
+
+    text = ""
+    if robot == "pendulum":
+        text = machines.PENDULUM
+        logs = [machines.pendulum_log(name) for name in machines.PENDULUM_LOGS[:4]]
+    elif robot == "emps":
+        text = machines.EMPS
+        logs = [machines.emps_log()]
+    elif robot == "tx40":
+        text = machines.tx40_text()
+        logs = [machines.tx40_log()]
+    elif robot == "upv":
+        logs = [machines.upv_log(run) for run in machines.UPV_RUNS]
+    elif robot == "panda":
+        text = (machines.DATA / "panda_2019" / "panda.toml").read_text()
+        logs = [read_recording(machines.DATA / "panda_2019" / "train.csv.gz")]
+    else:
+        folder_of_logs = machines.DATA / "dvrk_psm1"
+        text = (folder_of_logs / "psm3.toml").read_text()
+        logs = [read_recording(folder_of_logs / f"psm1_{k}.csv.gz") for k in range(1, 5)]
+    for k, log in enumerate(logs):
+        log.save(folder / f"log{k}.npz")
+    file = folder / f"{robot}.toml"
+    if text:
+        file.write_text(text)
+    (folder / "robot.txt").write_text(str(file) if text else robot)
 
 
 def run(folder: Path, profile: str = "") -> None:
@@ -146,34 +170,46 @@ def compared(name: str, folder: Path, other: Path | None, turns: int) -> Row:
     return name, here, f"{their_second:.2f} s: {their_second / second:.2f} times as long", remark
 
 
-def main(samples: int = DELTA_SAMPLES, other: Path | None = None, turns: int = TURNS) -> list[Row]:
+def main(
+    samples: int = DELTA_SAMPLES,
+    other: Path | None = None,
+    turns: int = TURNS,
+    robots: Sequence[str] = ("delta", "pendulum"),
+) -> list[Row]:
     """Return rows: what, this version, the other one, remark."""
-    return list(_rows(samples, other, turns))
+    return list(_rows(samples, other, turns, robots))
 
 
-def _rows(samples: int, other: Path | None, turns: int) -> Iterator[Row]:
-    for robot in ("delta", "pendulum"):
-        if robot == "pendulum" and not (HERE.parent / "shared/data/double_pendulum").is_dir():
+def _rows(samples: int, other: Path | None, turns: int, robots: Sequence[str]) -> Iterator[Row]:
+    for robot in robots:
+        name = f"`identify` of {robot} logs, second call"
+        command = [sys.executable, __file__, "write_real"]
+        if robot == "delta":
+            name = f"`identify` of delta logs of {samples} samples, second call"
+            command[-1] = "write_delta"
+        elif not (HERE.parent / "shared/data").is_dir():
             continue
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run(
-                [sys.executable, __file__, f"write_{robot}", folder, str(samples)], check=True
-            )
-            name = f"`identify` of {robot} logs of {samples} samples, second call"
+            what = str(samples) if robot == "delta" else robot
+            subprocess.run([*command, folder, what], check=True)
             yield compared(name, Path(folder), other, turns)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["write_delta"]:
         write_delta(Path(sys.argv[2]), int(sys.argv[3]))
-    elif sys.argv[1:2] == ["write_pendulum"]:
-        write_pendulum(Path(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1:2] == ["write_real"]:
+        write_real(Path(sys.argv[2]), sys.argv[3])
     elif sys.argv[1:2] == ["run"]:
         run(Path(sys.argv[2]), *sys.argv[3:])
     else:
+        words = sys.argv[1:]
         other = None
-        if "--against" in sys.argv:
-            other = Path(sys.argv[sys.argv.index("--against") + 1]).resolve()
-        small = "--small" in sys.argv
-        for row in main(1000, other, 1) if small else main(other=other):
+        if "--against" in words:
+            place = words.index("--against")
+            other = Path(words[place + 1]).resolve()
+            del words[place : place + 2]
+        small = "--small" in words
+        named = [word for word in words if word != "--small"] or ["delta", "pendulum"]
+        for row in _rows(1000 if small else DELTA_SAMPLES, other, 1 if small else TURNS, named):
             print(" | ".join(row), flush=True)

@@ -14,7 +14,7 @@ each log (or half) predicted from the others, without and with it. The logs are 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -106,14 +106,16 @@ def splits_of(robot: str) -> tuple[Model, list[Split]]:
     return as_model(folder / "psm3.toml"), left_out(logs)
 
 
-def held_out(robots: Sequence[str] = ()) -> Iterator[Row]:
+def held_out(
+    robots: Sequence[str] = (), candidates: Mapping[str, IdentifySettings] = CANDIDATES
+) -> Iterator[Row]:
     """Yield the errors of every candidate by the exported C code, over the same samples."""
     for robot in robots or JUDGED_CUTOFFS:
         model, splits = splits_of(robot)
         for name, logs, unseen in splits:
             judged = judged_log(model, inspected(unseen), JUDGED_CUTOFFS[robot])
             processing = Processing()
-            for label, settings in CANDIDATES.items():
+            for label, settings in candidates.items():
                 settings = replace(settings, processing=processing)
                 try:
                     result = fit_logs(model, logs, settings).identification
@@ -329,6 +331,10 @@ CASES = {"tx40": tx40, "pendulum": pendulum, "upv": upv, "emps": emps, "sigmas":
 def main() -> None:
     """Print the tables asked for, or all."""
     words = ["emps"] if "--small" in sys.argv else sys.argv[1:]
+    if words[:1] == ["defaults"]:
+        for row in held_out(words[1:], {"defaults": IdentifySettings()}):
+            print(" | ".join(row), flush=True)
+        return
     if words[:1] == ["held_out"]:
         for row in held_out(words[1:]):
             print(" | ".join(row), flush=True)

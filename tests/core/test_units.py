@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from gough.core.units import KNOWN_UNITS, conversion
+from gough.core.units import KNOWN_UNITS, conversion, is_unit
 
 CM, MM, UM = 1e-2, 1e-3, 1e-6  # [m]
 DEGREE = 2 * math.pi / 360  # [rad]
@@ -33,9 +33,19 @@ COMPOSED = {
     "permille": 1 / 1000,
     "g": GRAM,
     "min": 60.0,
+    "mdeg/s": DEGREE / 1000,
+    "deg/min": DEGREE / 60,
+    "rev/s": 360 * DEGREE,
+    "cm/s": CM,
+    "um/s": UM,
+    "m/min": 1 / 60,
+    "mm/min": MM / 60,
+    "Ncm": CM,
+    "Nmm": MM,
 }
 PREFIXES = {"k": 1e3, "c": 1e-2, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 WITH_PREFIX = ["mm", "cm", "um", "mrad", "ms", "us", "ns", "kHz", "kN", "mN", "mNm", "kNm", "mA"]
+WITH_PREFIX += ["mdeg", "uA", "mrad/s"]
 
 
 @pytest.mark.parametrize("unit", COMPOSED)
@@ -55,7 +65,25 @@ def test_all_other_units_are_those_of_the_system() -> None:
 
 @pytest.mark.parametrize(
     ("word", "unit"),
-    [("Degrees", "deg"), ("sec", "s"), ("N-m", "Nm"), ("U/min", "rpm"), ("deg/sec", "deg/s")],
+    [
+        ("Degrees", "deg"),
+        ("sec", "s"),
+        ("N-m", "Nm"),
+        ("U/min", "rpm"),
+        ("deg/sec", "deg/s"),
+        ("DEG", "deg"),
+        ("RPM", "rpm"),
+        ("NM", "Nm"),
+        ("rad s^-1", "rad/s"),
+        ("0.1 %", "permille"),
+        ("milliseconds", "ms"),
+        ("turns", "rev"),
+        ("U/s", "rev/s"),
+    ],
 )
 def test_words_of_other_programs_are_units(word: str, unit: str) -> None:
     assert conversion(word) == conversion(unit)
+
+
+def test_a_nanometre_is_not_taken_for_a_torque() -> None:
+    assert not is_unit("nm")

@@ -226,6 +226,109 @@ def plotjuggler(folder: Path) -> Path:
     return folder / "a.csv"
 
 
+def smoothed_torques_beside(folder: Path) -> Path:
+    names = ["Time", *numbered("Position{}"), *numbered("Velocity{}"), *numbered("TorqueSm{}")]
+    names += numbered("Torque{}")
+    smoothed = 0.9 * np.roll(EFFORT, 3, axis=0)
+    text(folder / "a.csv", names, [TIME, *POSITION.T, *VELOCITY.T, *smoothed.T, *EFFORT.T])
+    return folder / "a.csv"
+
+
+def ros_topic_echo(folder: Path) -> Path:
+    """The header begins with a comment sign, and there are columns of text."""
+    names = ["%time", "field.header.stamp", "field.header.frame_id", *numbered("field.name{}", 0)]
+    names += [*numbered("field.position{}", 0), *numbered("field.effort{}", 0)]
+    late = 0.0015 * np.random.default_rng(1).random(len(TIME))  # stamps of the program that logs
+    stamps = [[f"{1e9 * t:.0f}" for t in STAMPS + each] for each in (late, 0.0)]
+    texts = [[word] * len(TIME) for word in ("base", "joint_1", "joint_2", "joint_3")]
+    text(folder / "a.csv", names, [*stamps, *texts, *POSITION.T, *EFFORT.T])
+    return folder / "a.csv"
+
+
+def seconds_and_nanoseconds(folder: Path) -> Path:
+    names = ["header.stamp.secs", "header.stamp.nsecs"]
+    names += [*numbered("position[{}]", 0), *numbered("effort[{}]", 0)]
+    milliseconds = np.round(1e3 * TIME).astype(int) + 500
+    whole = [f"{1700000000 + k // 1000}" for k in milliseconds]
+    rest = [f"{1000000 * (k % 1000)}" for k in milliseconds]
+    text(folder / "a.csv", names, [whole, rest, *POSITION.T, *EFFORT.T])
+    return folder / "a.csv"
+
+
+def host_time_beside(folder: Path) -> Path:
+    host = STAMPS + 0.003 * np.random.default_rng(2).random(len(TIME))
+    names = ["", "host_time", "controller_time", *numbered("q{}", 0), *numbered("tau{}", 0)]
+    columns = [np.arange(len(TIME)), [f"{t:.6f}" for t in host], TIME, *POSITION.T, *EFFORT.T]
+    text(folder / "a.csv", names, columns)
+    return folder / "a.csv"
+
+
+def millidegrees(folder: Path) -> Path:
+    names = ["cycle", "time_us", *numbered("m{}_position_mdeg"), *numbered("m{}_torque_mNm")]
+    columns = [np.arange(len(TIME)), 1e6 * TIME, *(1e3 * DEGREES).T, *(1e3 * EFFORT).T]
+    text(folder / "a.csv", names, columns)
+    return folder / "a.csv"
+
+
+def units_in_capitals(folder: Path) -> Path:
+    names = ["TIME [MS]", *numbered("POS_A{} [DEG]"), *numbered("TRQ_A{} [NM]")]
+    text(folder / "a.csv", names, [1e3 * TIME, *DEGREES.T, *EFFORT.T], sep=";", comma=True)
+    return folder / "a.csv"
+
+
+def french(folder: Path) -> Path:
+    names = ["Temps (ms)", *numbered("Axe {} Position (°)"), *numbered("Axe {} Vitesse (tr/min)")]
+    names += [*numbered("Axe {} Couple (N.m)"), *numbered("Axe {} Courant (A)")]
+    columns = [1e3 * TIME, *DEGREES.T, *(VELOCITY * 30 / np.pi).T, *EFFORT.T, *(EFFORT / 3).T]
+    text(folder / "a.csv", names, columns, sep=";", comma=True)
+    return folder / "a.csv"
+
+
+def external_axes_beside(folder: Path) -> Path:
+    names = ["Time[ms]", *numbered("Pos_E{}[mm]"), *numbered("Pos_A{}[deg]")]
+    names += [*numbered("Torque_E{}[Nm]"), *numbered("Torque_A{}[Nm]")]
+    columns = [1e3 * TIME, *(0 * DEGREES).T, *DEGREES.T, *(0 * EFFORT).T, *EFFORT.T]
+    text(folder / "a.csv", names, columns)
+    return folder / "a.csv"
+
+
+def labview(folder: Path) -> Path:
+    lines = ["LabVIEW Measurement", "Separator\tTab", "Date\t2024/11/18", "***End_of_Header***", ""]
+    lines += ["Channels\t6", "Samples\t" + "\t".join(["400"] * 6), "X0\t" + "\t".join(["0,0"] * 6)]
+    lines += ["Delta_X\t" + "\t".join(["0,004"] * 6), "***End_of_Header***"]
+    names = ["X_Value", *numbered("Position {} (deg)"), *numbered("Torque {} (Nm)"), "Comment"]
+    text(folder / "a.lvm", names, [TIME, *DEGREES.T, *EFFORT.T], sep="\t", comma=True)
+    written = (folder / "a.lvm").read_text()
+    (folder / "a.lvm").write_text("\n".join(lines) + "\n" + written)
+    return folder / "a.lvm"
+
+
+def names_and_units_in_comments(folder: Path) -> Path:
+    text(folder / "a.txt", [], [1e3 * TIME, *DEGREES.T, *EFFORT.T], sep="\t")
+    names = "\t".join(["t", *numbered("q{}"), *numbered("tau{}")])
+    units = "\t".join(["ms", *["deg"] * 3, *["Nm"] * 3])
+    written = (folder / "a.txt").read_text()
+    (folder / "a.txt").write_text(f"# recorded by rig 3\n# {names}\n# {units}\n{written}")
+    return folder / "a.txt"
+
+
+def units_below_the_names(folder: Path) -> Path:
+    names = ["Zeit", *numbered("Achse{} Istposition"), *numbered("Achse{} Istmoment")]
+    units = ["[s]", *["[°]"] * 3, *["[Nm]"] * 3]
+    columns = [[unit, *values] for unit, values in zip(units, [TIME, *DEGREES.T, *EFFORT.T])]
+    text(folder / "a.csv", names, columns, sep=";", comma=True)
+    return folder / "a.csv"
+
+
+def a_letter_before_each_kind(folder: Path) -> Path:
+    """What KUKA's RSI sends: actual, setpoint, and motor currents."""
+    names = ["IPOC", *numbered("ASPos.A{}"), *numbered("AIPos.A{}"), *numbered("MATrq.A{} [Nm]")]
+    columns = [1e3 * TIME + 4208163634, *(DEGREES + 1).T, *DEGREES.T, *EFFORT.T]
+    columns[0] = [f"{t:.0f}" for t in columns[0]]
+    text(folder / "a.csv", names, columns)
+    return folder / "a.csv"
+
+
 KINDS: list[Callable[[Path], Path]] = [
     plain_csv,
     semicolons_and_decimal_commas,
@@ -250,6 +353,18 @@ KINDS: list[Callable[[Path], Path]] = [
     parquet_table,
     hdf5,
     plotjuggler,
+    smoothed_torques_beside,
+    ros_topic_echo,
+    seconds_and_nanoseconds,
+    host_time_beside,
+    millidegrees,
+    units_in_capitals,
+    french,
+    external_axes_beside,
+    labview,
+    names_and_units_in_comments,
+    units_below_the_names,
+    a_letter_before_each_kind,
 ]
 
 

@@ -57,9 +57,9 @@ def _table(**keys: object) -> str:
     return "\n".join(f"{name} = {value(v)}" for name, v in keys.items())
 
 
-def tx40() -> Model:
-    """The arm of its URDF; motor 6 turns with joints 5 and 6, so it rubs at a coordinate of its
-    own.
+def tx40_text() -> str:
+    """Robot file of the arm of its URDF; motor 6 turns with joints 5 and 6, so it rubs at a
+    coordinate of its own.
     """
     root = ET.parse(DATA / "staubli_tx40" / "tx40.urdf").getroot()
     parts = ['format = 1\nname = "tx40"\n[units]\nlength = "m"\nangle = "rad"\nmass = "kg"']
@@ -109,7 +109,12 @@ def tx40() -> Model:
         '[[closure]]\nname = "wrist"\nkind = "coupling"\n'
         "coefficients = { motor_6 = 1, joint_5 = -1, joint_6 = -1 }"
     )
-    return Model(parse_robot("\n\n".join(parts), "tx40"))
+    return "\n\n".join(parts)
+
+
+def tx40() -> Model:
+    """The arm of its URDF."""
+    return Model(parse_robot(tx40_text(), "tx40"))
 
 
 def tx40_log() -> Recording:

@@ -21,14 +21,14 @@ from gough.core.units import is_unit
 SIGNAL_PATTERNS = {
     "extra": r"temp\w*|volt\w*|humid\w*|ext|extern\w*|error|err|fehler|tcp|pose|cart\w*|flange"
     r"|seq\w*|index",
-    "velocity": r"vel\w*|speed|qd|dq|qp|rpm|geschw\w*|drehzahl|omega",
-    "current": r"cur\w*|amps?|i[aq]?|drv\w*|strom\w*|u",
+    "velocity": r"vel\w*|speed|qd|dq|qp|rpm|geschw\w*|drehzahl|omega|vitesses?",
+    "current": r"cur\w*|amps?|i[aq]?|drv\w*|strom\w*|u|courants?|corrientes?|correnti?e?",
     "effort": r"eff\w*|tor|torques?|trq\w*|tau|forces?|frc\w*|moments?|mom|drehmoment\w*"
-    r"|kraft",
+    r"|kraft|couples?|coppi[ae]|fuerzas?|forz[ae]",
     "position": r"pos\w*|q|angles?|enc\w*|theta|lage\w*|winkel\w*|joints?|axis|achse",
 }
 COMMAND_PATTERN = r"ref\w*|set\w*|cmd\w*|command\w*|desired|target\w*|goal|action|soll\w*|d"
-MEASURED_PATTERN = r"meas\w*|act\w*|ist\w*|raw"  # words of signals that are the first choice
+MEASURED_PATTERN = r"meas\w*|act\w*|ist\w*|raw|ai"  # words of signals that are the first choice
 # Words that say a signal is not the first choice.
 DERIVED_PATTERN = (
     r"con|fric\w*|grav\w*|sm|smooth\w*|filt\w*|mean|avg|est\w*|model\w*|max|min|ff|sim\w*"
@@ -37,6 +37,8 @@ DERIVED_PATTERN = (
 GERMAN_PREFIX = r"\b(ist|soll)(?=[^\W\d_]{3})"
 # A letter that programs of controllers begin names with, for the type: fActPos, nActTorque.
 TYPE_PREFIX = r"(?<![A-Za-z])[bdfilnruw]{1,2}(?=[A-Z][a-z])"
+# Where capitals end and a word begins: AIPos, MACur, TCPPose.
+ACRONYM_END = r"([A-Z]{2,})([A-Z][a-z]{2})"
 MIN_EXPLAINED_SAMPLES = 50  # to compare an effort with a motion
 # Fractions of an effort that the motion of the joint it is proposed for explains at most, and
 # another one at least, for the data to object.
@@ -56,6 +58,7 @@ def tokens(name: str) -> list[str]:
     """Return words and numbers of a name in lower case, without units and indices in brackets."""
     text = re.sub(r"[\[(](.*?)[\])]", _words_in_brackets, name)
     text = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
+    text = re.sub(ACRONYM_END, r"\1 \2", text)
     text = re.sub(GERMAN_PREFIX, r"\1 ", text.lower())
     return re.findall(r"[^\W\d_]+|\d+", text)
 

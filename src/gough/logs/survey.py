@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -28,6 +28,7 @@ from gough.logs.description import (
 from gough.logs.formats import is_folder, table_blocks
 from gough.logs.lerobot import is_dataset
 from gough.logs.proposals import (
+    Family,
     choose_family,
     explained_fraction,
     objections,
@@ -42,7 +43,7 @@ SURVEY_SAMPLES = 65536  # in a block
 SURVEY_BLOCKS = 8  # of a file that are read
 UNKNOWN_UNIT = "?"  # to be filled in; reading refuses it
 NO_POSITIONS = "no columns look like the positions of all motors: name them, one for each joint"
-TIME_PATTERN = r"time\w*|stamps?|timestamps?|t|clock|secs?|seconds|zeit\w*"
+TIME_PATTERN = r"time\w*|stamps?|timestamps?|t|clock|secs?|seconds|zeit\w*|temps|tiempo|tempo"
 # Words of single numbers that state the time step, or the rate, of all samples.
 STEP_PATTERN = r"ts|dt|tsample|sampletime"
 RATE_PATTERN = r"fs|rate|freq|frequency|hz"
@@ -50,6 +51,10 @@ RATE_PATTERN = r"fs|rate|freq|frequency|hz"
 COUNTER_PATTERN = r"seq\w*|index|idx|counter|frames?|rows?|nr|no|id"
 # Fraction of a step by which steps of a clock may differ if its name does not identify it.
 EVEN_STEP_RATIO = 1e-3
+# End of the names of fractions of seconds, without signs: header.stamp.nsecs, timeNanoSec, tv_usec.
+FRACTION_PATTERN = r"(nano|micro|n|u)(?:sec(?:ond)?s?)$"
+# Deviation of most steps of a clock from the usual one, from which it is not even.
+MAX_JITTER_RATIO = 0.01
 # Rates of controllers; the unit of a clock is guessed so that its rate lies between. [Hz]
 CONTROLLER_RATES = (20.0, 50e3)
 # Numbers of all pairs of motions and efforts that are compared, a few seconds; beyond it motions
@@ -86,6 +91,7 @@ class Column(NamedTuple):
     kind: str = ""  # a guess
     unit: str = ""
     guessed: bool = True  # the unit is a guess
+    fraction: str = ""  # of a clock of whole seconds: column with the rest, in its own unit
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -209,6 +215,7 @@ class Survey(Record):
             used.update(column for column, _ in assignment)
             clocks[kind] = self.column(assignment[0][0]).clock
         used.update(clocks.values())
+        used.update(self.column(clock).fraction for clock in clocks.values() if clock)
         main_clock = clocks.get("position", "")
         if not self.proposal:
             main_clock = next((column.name for column in self.columns if column.kind == "time"), "")
@@ -281,11 +288,14 @@ class Survey(Record):
                 'units = ["s"]',
             ]
         clock = self.column(name)
+        columns = [clock]
+        if clock.fraction:
+            columns.append(self.column(clock.fraction))
         comment = f"  # a guess: {clock.rate:.4g} Hz" if clock.guessed else ""
         return [
             heading,
-            f"columns = {_list([name])}",
-            f"units = {_list([clock.unit])}{comment}",
+            f"columns = {_list([column.name for column in columns])}",
+            f"units = {_list([column.unit for column in columns])}{comment}",
         ]
 
 
@@ -386,11 +396,11 @@ def _proposal(table: Table, columns: Sequence[Column], motors: Sequence[Motor]) 
     if _without_words(columns):
         return _blocks_by_order(table, columns, motors)
     for kind in ("position", "effort", "current", "velocity", "reference"):
-        candidates = [column for column in columns if column.kind == kind]
+        candidates = _of_dimension([c for c in columns if c.kind == kind], kind, motors)
         if kind == "position" and len(candidates) < len(motors):  # all that move
             taken = ("time", "extra", "effort", "current", "velocity")
             candidates = [c for c in columns if c.kind not in taken and c.high > c.low]
-        family = choose_family([column.name for column in candidates], joints)
+        family = _changing_family(candidates, joints)
         if family is None:
             if kind == "position":
                 return {}
@@ -400,6 +410,32 @@ def _proposal(table: Table, columns: Sequence[Column], motors: Sequence[Motor]) 
             names = _within_limits(candidates, motors)
         proposal[kind] = tuple((name, family.reason) for name in names)
     return proposal
+
+
+def _changing_family(columns: Sequence[Column], joints: Sequence[str]) -> Family | None:
+    """Return the family that is the first choice; one that never changes only without another."""
+    family = choose_family([column.name for column in columns], joints)
+    changing = [column.name for column in columns if column.high > column.low]
+    if family is None or set(family.columns) & set(changing):
+        return family
+    return choose_family(changing, joints) or family
+
+
+def _of_dimension(columns: list[Column], kind: str, motors: Sequence[Motor]) -> list[Column]:
+    """Return the columns of a kind without those whose stated unit is of no motor.
+
+    An arm has no positions in mm; its external axes may.
+    """
+    dimensions = {"none"}
+    for motor in motors:
+        unit = JOINT_SIGNAL_UNITS[motor.unit].get(kind, motor.unit)
+        dimensions.add(dimension_of(unit))
+    fitting = []
+    for column in columns:
+        stated = bool(column.unit) and not column.guessed
+        if not stated or kind == "current" or dimension_of(column.unit) in dimensions:
+            fitting.append(column)
+    return fitting if len(fitting) >= len(motors) else columns
 
 
 def _without_words(columns: Sequence[Column]) -> bool:
@@ -589,14 +625,24 @@ def _columns(table: Table) -> Iterator[Column]:
     for name, blank in table.blank.items():
         known[name] = known[name][~blank]
     clocks = {}
+    fractions = {}
+    for seconds, rest in _divided_clocks(known):
+        clocks[seconds] = _divided_clock(seconds, rest, known)
+        fractions[rest] = _fraction_column(rest, known[rest])
     for name, values in known.items():
+        if name in clocks or name in fractions:
+            continue
         if _is_time(name, values, name in table.seconds):
             clocks[name] = _clock(name, values, name in table.seconds)
+    even = set()
+    for clock in clocks.values():
+        if _has_even_steps(_seconds(known, clock)):
+            even.add(clock.name)
     for name, values in known.items():
-        if name in clocks:
-            yield clocks[name]
+        if name in clocks or name in fractions:
+            yield clocks.get(name) or fractions[name]
             continue
-        near = _clock_of(name, table, clocks.values())
+        near = _clock_of(name, table, clocks.values(), even)
         finite = values[np.isfinite(values)]
         unit, stated = _unit_in(name)
         yield Column(
@@ -612,23 +658,113 @@ def _columns(table: Table) -> Iterator[Column]:
         )
 
 
-def _clock_of(name: str, table: Table, clocks: Iterable[Column]) -> Column | None:
-    """Return the clock of a column: as long, and of the same topic or named after it."""
+def _clock_of(
+    name: str, table: Table, clocks: Iterable[Column], even: Collection[str]
+) -> Column | None:
+    """Return the clock of a column: as long, and of the same topic or named after it.
+
+    Of several the one with even steps: others are stamps of a program that logs.
+    """
     length = len(table.columns[name])
     topic = name.rpartition("/")[0]
     best = None
-    best_rank = (False, False, False)
+    best_rank = (False, False, False, False)
     for clock in clocks:
         if len(table.columns[clock.name]) != length:
             continue
         same_topic = clock.name.rpartition("/")[0] == topic
         without_unit = re.sub(r"\s*\[[^\]]*\]$", "", name)
         named_after = clock.name in (f"{name} time", f"{without_unit} time")
-        rank = (same_topic, named_after, not clock.name.endswith("/time"))
+        own_stamps = not clock.name.endswith("/time")
+        rank = (same_topic, named_after, own_stamps, clock.name in even)
         if best is None or rank > best_rank:
             best = clock
             best_rank = rank
     return best
+
+
+def _has_even_steps(time: FloatArray) -> bool:
+    """Return True if most steps of a clock are alike; lost and repeated samples do not matter."""
+    steps = np.diff(time)
+    step = np.median(steps)
+    return bool(np.median(np.abs(steps - step)) <= MAX_JITTER_RATIO * step)
+
+
+def _seconds(columns: Mapping[str, FloatArray], clock: Column) -> FloatArray:
+    """Return the times of a clock after its first one, (t,). [s]"""
+    values = columns[clock.name]
+    time = (values - values[0]) * conversion(clock.unit)
+    if clock.fraction:
+        time = time + columns[clock.fraction] * conversion(_fraction_unit(clock.fraction))
+    return np.asarray(time)
+
+
+def _fraction_unit(name: str) -> str:
+    """Return the unit of a column with fractions of seconds by its name, "" if it is none."""
+    match = re.search(FRACTION_PATTERN, _squashed(name))
+    if match is None:
+        return ""
+    return {"n": "ns", "m": "us", "u": "us"}[match[1][0]]
+
+
+def _squashed(name: str) -> str:
+    """Return the letters and digits of a name."""
+    return "".join(tokens(re.sub(r"\W", " ", name)))
+
+
+def _divided_clocks(columns: Mapping[str, FloatArray]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of columns with whole seconds and the rest of them: `secs` and `nsecs`."""
+    by_squashed_name = {_squashed(name).removesuffix("s"): name for name in columns}
+    for rest, fraction in columns.items():
+        unit = _fraction_unit(rest)
+        if not unit:
+            continue
+        without_prefix = re.sub(FRACTION_PATTERN, "sec", _squashed(rest))
+        seconds = by_squashed_name.get(without_prefix)
+        if seconds is None or seconds == rest or len(columns[seconds]) != len(fraction):
+            continue
+        whole = columns[seconds]
+        total = (whole - whole[0]) + fraction * conversion(unit)
+        if not np.isfinite(total).all() or len(total) < 3 or (whole != np.round(whole)).any():
+            continue
+        if (np.diff(total) >= 0).all() and total[-1] > total[0]:
+            yield seconds, rest
+
+
+def _divided_clock(seconds: str, rest: str, columns: Mapping[str, FloatArray]) -> Column:
+    """Return a clock of whole seconds and a column with the rest of them."""
+    whole = columns[seconds]
+    clock = Column(
+        name=seconds,
+        samples=len(whole),
+        low=float(whole[0]),
+        high=float(whole[-1]),
+        kind="time",
+        unit="s",
+        clock=seconds,
+        fraction=rest,
+        guessed=False,
+    )
+    steps = np.diff(_seconds(columns, clock))
+    return clock._replace(rate=1 / _typical_step(steps))
+
+
+def _fraction_column(name: str, values: FloatArray) -> Column:
+    """Return the column with the fractions of the seconds of a clock."""
+    return Column(
+        name=name,
+        samples=len(values),
+        low=float(values.min()),
+        high=float(values.max()),
+        kind="time",
+        unit=_fraction_unit(name),
+        guessed=False,
+    )
+
+
+def _typical_step(steps: FloatArray) -> float:
+    """Return the typical step of a clock, whose stamps may repeat."""
+    return float(np.median(steps[steps > 0])) * float(np.mean(steps > 0))
 
 
 def _unit_in(name: str) -> tuple[str, bool]:
@@ -702,7 +838,7 @@ def _counts(values: FloatArray) -> bool:
 def _clock(name: str, values: FloatArray, known: bool) -> Column:
     """Return a clock with its unit: known to be s, in its name, or guessed from its rate."""
     steps = np.diff(values)
-    step = float(np.median(steps[steps > 0])) * float(np.mean(steps > 0))
+    step = _typical_step(steps)
     unit, stated = ("s", True) if known else _unit_in(name)
     if not unit or dimension_of(unit) != "time":
         unit = _time_unit(step)
@@ -793,9 +929,9 @@ def _velocity_ratios(
         if not same_clock or unit == UNKNOWN_UNIT or not unit:
             ratios.append(float("nan"))
             continue
-        time = table.columns[clock] * conversion(columns[clock].unit)
+        time = _seconds(table.columns, columns[clock])
         q = table.columns[position] * conversion(unit)
-        ratios.append(velocity_ratio(time - time[0], q, table.columns[velocity]))
+        ratios.append(velocity_ratio(time, q, table.columns[velocity]))
     return ratios
 
 

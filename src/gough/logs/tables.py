@@ -345,14 +345,14 @@ def _find_layout(
     lines_above = len(above)
     if not above:
         delimiter = _find_delimiter([line for _, line in head[:2]], source)
-        first_cells = _split_cells(head[0][1], delimiter)
-        numbers = [_parse_number(cell, decimal, thousands) for cell in first_cells if cell]
-        if None in numbers:
-            above = [first_cells]
+        first_rows = [_split_cells(line, delimiter) for _, line in head[:2]]
+        width = len(first_rows[0])
+        above = _comment_names(comments, delimiter, width)
+        named = any(len(row) == width for row in above)
+        data = head
+        if not _begins_with_data(first_rows, named=named):
+            above = first_rows[:1]
             data = head[1:]
-        else:
-            above = [_split_cells(comments[-1].lstrip("#% "), delimiter)] if comments else []
-            data = head
     width = len(_split_cells(data[0][1] if data else head[0][1], delimiter))
     budget.take_columns(width)
     names = _column_names(above, width)
@@ -374,6 +374,25 @@ def _find_layout(
         facts=facts,
         above=lines_above,
     ), data
+
+
+def _comment_names(comments: list[str], delimiter: str | None, width: int) -> list[list[str]]:
+    """Return the cells of the comments that may name as many columns, else those of the last."""
+    rows = [_split_cells(comment.lstrip("#% "), delimiter) for comment in comments]
+    fitting = [row for row in rows if len(row) == width and _count_usable(row) < width]
+    return fitting or rows[-1:]
+
+
+def _begins_with_data(rows: list[list[str]], *, named: bool) -> bool:
+    """Return True if the first row of a table holds data, not the names of the columns.
+
+    It holds only numbers and dates, or, if a comment names the columns, it has numbers in the
+    same columns as the next row (and text in the others, such as the names of frames).
+    """
+    numeric = [[_is_usable(cell) for cell in row] for row in rows]
+    if all(numeric[0]):
+        return True
+    return named and len(rows) > 1 and any(numeric[0]) and numeric[0] == numeric[1]
 
 
 def _first_lines(lines: Lines, source: str) -> tuple[list[str], list[tuple[int, str]]]:
@@ -428,7 +447,12 @@ def _table_below(
 
 def _count_usable(cells: list[str]) -> int:
     """Return how many cells are blank, a number or a date."""
-    return sum(_is_blank_or_number(cell) or seconds_of_date(cell) is not None for cell in cells)
+    return sum(_is_usable(cell) for cell in cells)
+
+
+def _is_usable(cell: str) -> bool:
+    """Return True if a cell is blank, a number or a date."""
+    return _is_blank_or_number(cell) or seconds_of_date(cell) is not None
 
 
 def _first_data_row(rows: list[list[str]]) -> int:
