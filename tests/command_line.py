@@ -10,8 +10,10 @@ import runpy
 import shlex
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -35,6 +37,17 @@ def run(line: str, folder: Path) -> Outcome:
 
 def run_words(words: list[str], folder: Path) -> Outcome:
     """Run a command, given as its words, in a folder."""
+    return _run(lambda: runpy.run_module("gough", run_name="__main__"), words, folder)
+
+
+def run_program(program: Path, words: list[str], folder: Path) -> Outcome:
+    """Run a program that has Gough's command line with some words in a folder."""
+    start = partial(runpy.run_path, str(program), run_name="__main__")
+    return _run(start, [program.name, *words], folder)
+
+
+def _run(start: Callable[[], object], words: list[str], folder: Path) -> Outcome:
+    """Call what runs a command line and exits, with words as its arguments."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -44,7 +57,7 @@ def run_words(words: list[str], folder: Path) -> Outcome:
             redirect_stdout(out),
             redirect_stderr(err),
         ):
-            runpy.run_module("gough", run_name="__main__")
+            start()
     except SystemExit as stop:
         code = int(stop.code or 0)
     finally:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from gough.app.identify import identify
 from gough.engine import Model
+from gough.identification import Identification
 from gough.logs.recording import Recording
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier, made_once, model_of
@@ -42,12 +44,20 @@ def five_bar_log(five_bar_run: Simulation) -> Recording:
 
 
 @pytest.fixture(scope="session")
+def five_bar_result(five_bar: Model, five_bar_log: Recording) -> Identification:
+    """What identification with its defaults makes of the log."""
+    return identify(five_bar, [five_bar_log])
+
+
+@pytest.fixture(scope="session")
 def five_bar_other(five_bar: Model, tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """Another motion, on the plant that does not share our equations."""
     pytest.importorskip("pinocchio")
 
     def recorded() -> Recording:
         trajectory = fourier(five_bar, 0.4, 0.5, seed=3, harmonics=5)
-        return record(simulate(five_bar, trajectory, periods=3, plant="pinocchio"), seed=2)
+        return record(
+            simulate(five_bar, trajectory, periods=3, rate=500, plant="pinocchio"), seed=2
+        )
 
     return made_once(tmp_path_factory, "five_bar_other", recorded)

@@ -1,7 +1,7 @@
 """Mark tests as slow by what they were measured to take.
 
 `tests/slow_tests.txt` lists the tests, and the fixtures of modules and sessions, that take more
-than half a second of processor time. `python tools.py test --measure` measures what it runs and
+than a quarter of a second of processor time. `python tools.py test --measure` measures what it runs and
 renews the lines of those files. A test is slow if it is listed or uses a fixture that is.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-SLOW_SECONDS = 0.5  # of processor time
+SLOW_SECONDS = 0.25  # of processor time
 LIST = Path(__file__).with_name("slow_tests.txt")
 SHARED_SCOPES = ("module", "package", "session")
 

@@ -1,15 +1,32 @@
-"""Statistical tests: few trials in `make test`, all of them in `make accept`."""
+"""What is repeated: few trials and robots in `make test`, all of them in `make accept`."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 from numpy.typing import ArrayLike
 
 
 def repeated(few: int, many: int) -> pytest.MarkDecorator:
     """Give a test its number of `trials`: few, and many before a release."""
     return pytest.mark.parametrize("trials", [few, pytest.param(many, marks=pytest.mark.long)])
+
+
+def larger_later(names: Iterable[str], larger: Collection[str]) -> list[ParameterSet]:
+    """Return names of robots as parameters of a test, the larger ones only in `make accept`.
+
+    Args:
+        names: Of all robots.
+        larger: Those that repeat what a smaller robot of their kind shows.
+    """
+    parameters = []
+    for name in names:
+        marks = [pytest.mark.long] if name in larger else []
+        parameters.append(pytest.param(name, marks=marks))
+    return parameters
 
 
 def assert_covers(inside: ArrayLike, low: float = 0.92, high: float = 0.975) -> None:

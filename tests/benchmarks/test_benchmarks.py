@@ -16,6 +16,7 @@ LONG = (
     "coverage",
     "fleets",
     "identify",
+    "mutations",
     "scale",
     "streaming",
     "verdict",

@@ -11,9 +11,8 @@ import pytest
 
 from command_line import run, succeed
 from documentation import ROOT, check_result
-from gough.app.identify import identify
 from gough.app.studies.result_schema import result_schema
-from gough.engine import Model
+from gough.identification import Identification
 from gough.logs.recording import Recording
 from gough.logs.writers import save_recording
 from gough.mechanism import robot_text
@@ -22,7 +21,7 @@ from gough.mechanism import robot_text
 @pytest.fixture(scope="module")
 def folder(
     tmp_path_factory: pytest.TempPathFactory,
-    five_bar: Model,
+    five_bar_result: Identification,
     five_bar_log: Recording,
     five_bar_other: Recording,
 ) -> Path:
@@ -31,9 +30,8 @@ def folder(
     save_recording(five_bar_log, folder / "log.csv")
     save_recording(five_bar_other, folder / "other.csv")
     (folder / "result").mkdir()
-    result = identify(five_bar, [five_bar_log])
-    assert result.level == "warning"
-    result.save(folder / "result", beside={"robot.toml": robot_text("five_bar")[0]})
+    assert five_bar_result.level == "warning"
+    five_bar_result.save(folder / "result", beside={"robot.toml": robot_text("five_bar")[0]})
     return folder
 
 

@@ -63,7 +63,8 @@ def unknown() -> Model:
 
 @pytest.fixture(scope="module")
 def simulation(robot: Model) -> Simulation:
-    return simulate(robot, fourier(robot, 0.4, 0.5, harmonics=5), periods=3, plant="pinocchio")
+    tour = fourier(robot, 0.4, 0.5, harmonics=5)
+    return simulate(robot, tour, periods=3, rate=500, plant="pinocchio")
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_efforts_and_columns_are_those_by_hand(
 
 @pytest.mark.parametrize("plant", ["gough", "pinocchio", "mujoco"])
 def test_every_plant_moves_as_the_efforts_by_hand_say(robot: Model, plant: str) -> None:
-    done = simulate(robot, fourier(robot, 0.4, 0.5), plant=plant)
+    done = simulate(robot, fourier(robot, 0.4, 0.5), rate=500, lead_in=0, plant=plant)
     left = done.effort[0] - by_hand(robot, done.motion(), np.asarray(done.dead_band))
     assert np.abs(left).max() < 1e-3  # of 25 N m; MuJoCo pulls loops closed
 

@@ -11,7 +11,7 @@ import gough
 from gough.app.studies.study_file import run_step
 from gough.core.errors import InvalidInput
 from gough.engine import Model
-from gough.excitation.design import Run, collect_limits
+from gough.excitation.design import Design, Run, collect_limits
 from gough.excitation.search import find_extremes
 
 OPTIONS = {"frequency": 0.5, "harmonics": 3, "starts": 2, "iterations": 40}
@@ -29,11 +29,16 @@ class Nerve:
             raise KeyboardInterrupt
 
 
+@pytest.fixture(scope="module")
+def whole(five_bar: Model) -> Design:
+    """The design that nobody stops."""
+    return gough.design(five_bar, **OPTIONS)
+
+
 @pytest.mark.parametrize("steps", [1, 7, 45])
 def test_a_stopped_design_is_the_best_so_far_and_keeps_all_limits(
-    five_bar: Model, steps: int
+    five_bar: Model, whole: Design, steps: int
 ) -> None:
-    whole = gough.design(five_bar, **OPTIONS)
     found = gough.design(five_bar, **OPTIONS, progress=Nerve(steps))
     assert found.stopped
     assert not whole.stopped

@@ -74,7 +74,7 @@ def test_angle_rates_become_the_angular_velocity_of_the_pose_itself(robot: str) 
     ("robot", "by"),
     [
         ("palida", "task"),
-        ("palida", "actuated"),
+        pytest.param("palida", "actuated", marks=pytest.mark.long),
         ("upv", "task"),
         ("h4", "actuated"),
         ("redundant", "task"),

@@ -38,7 +38,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def result(model: Model) -> Identification:
-    log = record(simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=3), seed=1)
+    log = record(simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=2), seed=1)
     return identify(model, [log], estimator="feasible")
 
 

@@ -36,6 +36,8 @@ EXAMPLES = sorted(
 # Robots that run in every test: a planar loop, spatial loops of three and six legs, more motors
 # than degrees of freedom, no loop, every kind of closure. The others repeat them.
 EVERY_TIME = ("five_bar", "delta", "palida", "redundant", "serial6", "all_closures")
+# Slow to compile; what velocity limits change is seen with the others, and nothing in an open chain.
+SAME_WITHOUT_LIMITS = ("palida", "serial6")
 
 
 def cases_of(names: list[str], limited: bool) -> list[Any]:
@@ -44,7 +46,8 @@ def cases_of(names: list[str], limited: bool) -> list[Any]:
     for name in names:
         stem = Path(name).stem
         label = f"{stem}-limits" if limited else f"{stem}-no limits"
-        marks = () if stem in EVERY_TIME else pytest.mark.long
+        repeated = stem not in EVERY_TIME or (stem in SAME_WITHOUT_LIMITS and not limited)
+        marks = pytest.mark.long if repeated else ()
         cases.append(pytest.param(name, limited, id=label, marks=marks))
     return cases
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -67,9 +65,8 @@ def robot(_registered: None) -> Model:
 def log(robot: Model) -> Recording:
     """From the plant that does not share our equations."""
     pytest.importorskip("pinocchio")
-    return record(
-        simulate(robot, fourier(robot, 0.4, 0.5, harmonics=5), periods=3, plant="pinocchio"), seed=1
-    )
+    tour = fourier(robot, 0.4, 0.5, harmonics=5)
+    return record(simulate(robot, tour, periods=3, rate=500, plant="pinocchio"), seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -338,39 +335,3 @@ def test_the_estimator_answers_by_its_name_and_among_all(robot: Model, log: Reco
 def _written(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
-
-
-def test_the_command_line_knows_all_of_it(log: Recording, tmp_path: Path) -> None:
-    """And Gough's own, which does not, says what it does not know."""
-
-    def run(*words: str, code: int = 0, program: tuple[str, ...] = (my_gough.__file__,)) -> str:
-        done = subprocess.run(
-            [sys.executable, *program, *words], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    content = tomllib.loads(TEXT.replace('kind = "point"', 'kind = "flat"'))
-    _written(tmp_path / "robot.json", json.dumps(content))
-    my_gough.write_counter(log, tmp_path / "run.cnt")
-    run("identify", "robot.json", "run.cnt", "--estimator", "feasible", "-o", "result")
-    run("export", "result", "--to", "names")
-    assert "left.motor.fc" in (tmp_path / "result" / "names.txt").read_text().split()
-    assert "every other sample: 17 parameters" in run(
-        "identify", "robot.json", "run.cnt", "--estimator", "halved"
-    )
-    assert "'halved' is not one of" in " ".join(
-        run(
-            "identify",
-            "five_bar",
-            "run.cnt",
-            "--estimator",
-            "halved",
-            code=2,
-            program=("-m", "gough"),
-        ).split()
-    )
-    assert "cannot express the term 'fc'" in run("export", "result", "--to", "mjcf", code=1)
-    assert "not from .json" in run("check", "robot.json", code=1, program=("-m", "gough"))
-    _written(tmp_path / "robot.toml", TEXT)
-    assert "unknown name 'fc'" in run("check", "robot.toml", code=1, program=("-m", "gough"))

@@ -580,12 +580,11 @@ def test_missing_or_singular_covariances_are_refused():
         FullLikelihood().fit(family, z)
 
 
-def test_the_bound_and_what_believing_the_positions_costs_are_those_of_many_trials():
-    """Scatter of full likelihood and of Gauss-Markov on the fitted trajectory, 200 trials of noise
-    each.
-    """
+@repeated(80, 200)
+def test_the_bound_and_what_believing_the_positions_costs_are_those_of_many_trials(trials):
+    """Scatter of full likelihood and of Gauss-Markov on the fitted trajectory."""
     found = {"free": [], "believing": []}
-    for seed in range(200):
+    for seed in range(trials):
         family, _, _ = make_family("arm", seed=seed, position_std=0.02)
         start = fitted_start(family)
         result = FullLikelihood(uncertainty="white").fit(family, start)

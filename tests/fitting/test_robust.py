@@ -158,7 +158,7 @@ def test_errors_are_stated_for_weights_that_are_estimated_from_few_samples():
     rng = np.random.default_rng(0)
     regressor = rng.standard_normal((40, 3, 6))
     differences = []
-    for _ in range(150):
+    for _ in range(80):
         problem = Regression(
             regressor=regressor,
             effort=rng.standard_normal((40, 3)),

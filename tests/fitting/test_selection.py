@@ -21,6 +21,7 @@ from gough.fitting.selection import (
     tied_name,
     weak_directions,
 )
+from trials import repeated
 
 NAMES = (
     "platform.m",
@@ -245,29 +246,31 @@ def test_tie_test_equals_the_f_test_of_statsmodels():
     assert test[1].p < 1e-6
 
 
+@repeated(100, 300)
 @pytest.mark.parametrize("groups", [None, 30])
-def test_tie_test_has_its_level_when_the_members_are_equal(groups):
+def test_tie_test_has_its_level_when_the_members_are_equal(groups, trials):
     truth = np.array([5.0, 2, 2, 2, 1, 1, 1, 0.5])
     label = None if groups is None else np.arange(300) // (300 // groups)
     p_values = []
-    for seed in range(300):
+    for seed in range(trials):
         problem = make_problem(seed, truth=truth, group=label)
         estimator = WeightedLeastSquares(uncertainty="white" if groups is None else "period")
         p_values.append(
             [one.p for one in tie_test(estimator.fit(problem), [NAMES[1:4], NAMES[4:7]])]
         )
     rate = np.mean(np.array(p_values) < 0.05, axis=0)
-    assert ((rate > 0.02) & (rate < 0.09)).all()
+    assert (np.abs(rate - 0.05) < 3 * np.sqrt(0.05 * 0.95 / trials)).all()
     assert stats.kstest(np.array(p_values)[:, 2], "uniform").pvalue > 1e-3
 
 
-def test_tie_test_has_its_level_with_few_repetitions():
+@repeated(150, 400)
+def test_tie_test_has_its_level_with_few_repetitions(trials):
     """Three constraints, twelve degrees of freedom: a plain F would reject two to three times too
     often.
     """
     rng = np.random.default_rng(0)
     regressor, p_values = rng.normal(size=(40, 1, 4)), []
-    for _ in range(400):
+    for _ in range(trials):
         repeats = regressor @ np.ones(4) + rng.normal(size=(13, 40, 1))
         problem = Regression(
             regressor=regressor,
@@ -279,7 +282,8 @@ def test_tie_test_has_its_level_with_few_repetitions():
             units=("1",) * 4,
         )
         p_values.append(tie_test(LeastSquares().fit(problem), ["abcd"])[0].p)
-    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.085
+    rate = np.mean(np.array(p_values) < 0.05)
+    assert abs(rate - 0.05) < 3 * np.sqrt(0.05 * 0.95 / trials)
     assert stats.kstest(p_values, "uniform").pvalue > 1e-3
 
 

@@ -257,8 +257,13 @@ def test_joints_are_locked_where_loops_close_if_they_do_not_at_the_start_and_tha
 
 @pytest.mark.parametrize(
     "text",
-    [GRIPPER, _hexapod("connect"), _hexapod("weld"), ANKLE, COUPLED],
-    ids=["gripper", "hexapod", "welded hexapod", "ankle", "coupled"],
+    [
+        pytest.param(GRIPPER, id="gripper"),
+        pytest.param(_hexapod("connect"), id="hexapod"),
+        pytest.param(_hexapod("weld"), id="welded hexapod", marks=pytest.mark.long),
+        pytest.param(ANKLE, id="ankle"),
+        pytest.param(COUPLED, id="coupled"),
+    ],
 )
 def test_closed_chains_move_and_need_efforts_as_in_mujoco(text: str) -> None:
     pytest.importorskip("mujoco")

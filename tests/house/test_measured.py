@@ -41,7 +41,7 @@ def test_measuring_finds_what_works_hard(tmp_path: Path, monkeypatch: pytest.Mon
     stopwatch = measured.Stopwatch()
     monkeypatch.setattr(measured, "LIST", tmp_path / "slow_tests.txt")
     (tmp_path / "slow_tests.txt").write_text("2.5 a.py::gone\n3.0 b.py::kept\n", encoding="utf-8")
-    stopwatch.measured = {"a.py::hard": 1.25, "a.py::easy": 0.4}
+    stopwatch.measured = {"a.py::hard": 1.25, "a.py::easy": 0.2}
     stopwatch.pytest_sessionfinish(type("Session", (), {"config": object()})())
     text = (tmp_path / "slow_tests.txt").read_text(encoding="utf-8")
     assert text == "1.2 a.py::hard\n3.0 b.py::kept\n"

@@ -28,8 +28,8 @@ RUBS = Parameter("left.motor.fs")
 
 
 @pytest.fixture(scope="module")
-def first(five_bar: Model, five_bar_log: Recording) -> Identification:
-    return identify(five_bar, [five_bar_log])
+def first(five_bar_result: Identification) -> Identification:
+    return five_bar_result
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,7 @@ from gough.mechanism.types import Payload
 from gough.processing import Processing
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier, model_of
+from trials import repeated
 
 TEN = (500.0, 40.0, -25.0, 150.0, 75.0, 3.0, 80.0, -13.0, 9.0, 35.0)
 STANDING = Processing(
@@ -51,8 +52,8 @@ def loaded(five_bar: Model) -> Simulation:
 
 
 @pytest.fixture(scope="module")
-def identified(five_bar: Model, five_bar_log: Recording) -> Identification:
-    return identify(five_bar, [five_bar_log])
+def identified(five_bar_result: Identification) -> Identification:
+    return five_bar_result
 
 
 def log(loaded: Simulation, seed: int) -> Recording:
@@ -131,12 +132,13 @@ def statics(model: Model, mass: float, centre: tuple[float, float]) -> FloatArra
     )
 
 
+@repeated(10, 25)
 def test_standard_deviations_of_two_repetitions_hold_over_many_noises(
-    five_bar: Model, loaded: Simulation
+    five_bar: Model, loaded: Simulation, trials: int
 ) -> None:
     used = payload(five_bar, [log(loaded, 0)]).processing
     normalised = []
-    for seed in range(25):
+    for seed in range(trials):
         found = payload(five_bar, [log(loaded, seed)], processing=used).estimate
         normalised.append((found["payload.load.m"] - 0.7) / found.std[0])
     assert 0.6 < np.sqrt(np.mean(np.square(normalised))) < 1.6
@@ -304,7 +306,7 @@ def test_friction_of_joints_that_stand_is_part_of_the_doubt() -> None:
     load = np.zeros(10)
     load[0] = 3.0
     effort = model.inverse_dynamics(home, load=load, dead_band=1.0)[0]
-    held = holding(model, effort, noise=0.1, seconds=30.0, blur=1e-9)
+    held = holding(model, effort, noise=0.1, seconds=8.0, blur=1e-9)
     bands = {name: 1e-3 for name in model.mechanism.coordinates}
     found = payload(model, [held], processing=replace(STANDING, dead_band=bands))
     assert found.to_dict()["parameters"][0]["observed"]
@@ -330,7 +332,7 @@ def test_friction_of_joints_that_stand_is_part_of_the_doubt() -> None:
 def stewart() -> tuple[Model, Recording]:
     model = model_of("stewart")
     robot = carrying(model, dict(zip(INERTIAL, TEN)))
-    run = simulate(robot, fourier(robot, 0.4, 0.25), periods=2, payload="brick")
+    run = simulate(robot, fourier(robot, 0.4, 0.25), periods=2, rate=500, payload="brick")
     return model, replace(record(run, seed=1), payload=None)
 
 

@@ -144,7 +144,6 @@ def test_it_is_told_stored_and_read_back(
     )
 
 
-def test_it_is_left_out_unless_asked(five_bar: Model, five_bar_log: Recording) -> None:
-    plain = identify(five_bar, [five_bar_log])
-    assert plain.structures is None
-    assert "structures" not in plain.to_dict()
+def test_it_is_left_out_unless_asked(five_bar_result: Identification) -> None:
+    assert five_bar_result.structures is None
+    assert "structures" not in five_bar_result.to_dict()

@@ -124,7 +124,7 @@ def test_number_of_base_parameters_is_the_rank_of_pinocchios_regressor(model: Mo
     robot, ids, order = parts
     data, blocks = robot.createData(), []
     motion = random_motion(
-        model, 3 * len(mechanism.standard) // model.degrees_of_freedom + 20, seed=3
+        model, 3 * len(mechanism.standard) // (2 * model.degrees_of_freedom) + 10, seed=3
     )
     for t in range(len(motion)):
         position, velocity, acceleration = np.zeros((3, len(order)))

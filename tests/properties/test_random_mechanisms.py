@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from gough.core.errors import GoughError
@@ -186,6 +187,26 @@ def test_random_planar_loops(seed: int, left: int, right: int) -> None:
     check_closed_chain(margin_or_skip(mechanism), seed)
 
 
+def spatial_loop(seed: int, kind: str, freedom: int) -> Mechanism:
+    """Return a loop of so many degrees of freedom, closed by one closure of a kind."""
+    rng = np.random.default_rng(seed)
+    equations = {"point": 3, "revolute": 5, "parallel": 2, "weld": 6}[kind]
+    n = equations + freedom
+    left = max(1, n // 2)
+    parents = [-1, *range(left - 1), -1, *range(left, n - 1)]
+    actuated = set(rng.permutation(n)[:freedom].tolist())
+    return closed(random_tree(rng, parents, actuated), (left - 1, n - 1), kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "freedom", "seed"),
+    [("point", 2, 0), ("revolute", 2, 1), ("parallel", 1, 3), ("weld", 1, 2)],
+)
+def test_a_random_spatial_loop_of_each_kind(kind: str, freedom: int, seed: int) -> None:
+    check_closed_chain(Model(spatial_loop(seed, kind, freedom)), seed)
+
+
+@pytest.mark.long
 @FEW
 @given(
     seed=st.integers(0, 10**6),
@@ -193,11 +214,4 @@ def test_random_planar_loops(seed: int, left: int, right: int) -> None:
     freedom=st.integers(1, 2),
 )
 def test_random_spatial_loops(seed: int, kind: str, freedom: int) -> None:
-    rng = np.random.default_rng(seed)
-    equations = {"point": 3, "revolute": 5, "parallel": 2, "weld": 6}[kind]
-    n = equations + freedom
-    left = max(1, n // 2)
-    parents = [-1, *range(left - 1), -1, *range(left, n - 1)]
-    actuated = set(rng.permutation(n)[:freedom].tolist())
-    mechanism = closed(random_tree(rng, parents, actuated), (left - 1, n - 1), kind)
-    check_closed_chain(margin_or_skip(mechanism), seed)
+    check_closed_chain(margin_or_skip(spatial_loop(seed, kind, freedom)), seed)

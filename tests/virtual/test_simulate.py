@@ -445,7 +445,7 @@ def test_the_compiled_loop_gives_the_trajectory_of_the_loop_in_python(options, m
         ),
     )
     robot = Model(weak)
-    options = {"periods": 1, "rate": 500, **options}
+    options = {"periods": 1, "rate": 500, "lead_in": 0, **options}
     compiled = simulate(robot, excitation(robot), **options)
     for law in (PID, ComputedTorque):
         monkeypatch.setattr(law, "compiled", lambda self, setup: None)
