@@ -231,6 +231,70 @@ def test_another_robot_or_log_is_rejected(place: Path) -> None:
         assert run(f"gough bounds {line} --error-bound 1", place).code == 1
 
 
+def test_equations_are_named_by_whole_numbers(stored: dict[str, Any]) -> None:
+    """One equation under two names, 3 and 3.5, would count as two."""
+    content = deepcopy(stored)
+    content["certificate"]["proof"]["sample"][0] += 0.5
+    with pytest.raises(Rejected, match="whole numbers"):
+        verify(sealed(content))
+
+
+def test_a_box_that_the_data_do_not_narrow_is_derived_again(place: Path) -> None:
+    line = "gough bounds rail.toml log.csv --error-bound 1000 --prior 0 2 -o wide.json"
+    succeed(line, place)
+    out = succeed("gough bounds --verify wide.json --robot rail.toml --log log.csv", place)
+    assert "0 equations cited" in out
+    assert "largest relative difference 0)" in out
+
+
+SECOND_SLIDER = """
+[[body]]
+name = "table"
+parameters = ["m"]
+m = 3.0
+
+[[joint]]
+name = "parked"
+type = "prismatic"
+parent = "base"
+child = "table"
+axis = "y"
+actuated = true
+terms = ["fv"]
+values = { fv = 2.0 }
+"""
+
+
+def test_an_equation_of_an_axis_at_rest_hides_no_forged_one(tmp_path: Path) -> None:
+    """Its regressor is zero; a difference divided by its largest number is none."""
+    robot = gough.load_robot(_written(tmp_path / "two.toml", ROBOT + SECOND_SLIDER))
+    position, effort = efforts(np.arange(SAMPLES) / RATE)
+    noise = np.random.default_rng(2).uniform(-0.1, 0.1, SAMPLES)
+    log = gough.Recording.from_arrays(
+        ["slider", "parked"],
+        position=np.column_stack([position, np.zeros(SAMPLES)]),
+        effort=np.column_stack([effort, noise]),
+        rate=RATE,
+        units={"position": "m", "effort": "N"},
+    )
+    content = gough.bounds(robot, log, error_bound=BOUND).to_dict()
+    assert "derived again" in rederive(content, robot, log)
+    proof = content["certificate"]["proof"]
+    proof["lower"][0][0] *= 2.0
+    proof["lower"].append([0.0] * len(content["parameters"]))
+    proof["effort"].append(float(noise[SAMPLES // 2]))
+    proof["bound"].append(BOUND)
+    proof["sample"].append(SAMPLES // 2)
+    proof["row"].append(1)
+    with pytest.raises(Rejected, match="the equations are not those"):
+        rederive(content, robot, log)
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
 def test_a_changed_box_is_not_loaded(place: Path, stored: dict[str, Any]) -> None:
     box = Enclosure.load(place / "box.json")
     assert box.to_dict() == stored

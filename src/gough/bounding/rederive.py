@@ -54,7 +54,7 @@ def rederive(content: Mapping[str, Any], robot: Robot, logs: Log | Sequence[Log]
     problem = bounded_problem(model, recordings, base, settings, gains=gains)
     _check_problem(content, problem)
     difference = _largest_difference(certificate["proof"], problem)
-    if difference > EQUATION_TOLERANCE:
+    if not difference <= EQUATION_TOLERANCE:  # also if it is not a number
         raise Rejected(
             f"the equations are not those of the robot and the logs: they differ by "
             f"{difference:.2g} of their largest number"
@@ -127,6 +127,8 @@ def _floats(stored: Sequence[Any]) -> FloatArray:
 
 def _largest_difference(proof: Mapping[str, Any], problem: BoundedProblem) -> float:
     """Return the largest difference of the cited equations, over the largest number of each."""
+    if not proof["sample"]:
+        return 0.0  # the data do not narrow the prior
     sample = np.array(proof["sample"])
     row = np.array(proof["row"])
     samples, rows = problem.effort.shape
@@ -137,13 +139,19 @@ def _largest_difference(proof: Mapping[str, Any], problem: BoundedProblem) -> fl
     stated_upper = np.array(proof["upper"] or proof["lower"], dtype=float)
     derived_lower = problem.regressor_lower[sample, row]
     derived_upper = problem.regressor_upper[sample, row]
-    scale = np.maximum(np.abs(derived_lower), np.abs(derived_upper)).max(axis=1)
+    scale = _positive(np.maximum(np.abs(derived_lower), np.abs(derived_upper)).max(axis=1))
     effort = problem.effort[sample, row]
+    effort_scale = _positive(np.abs(effort).max())
     bound = problem.error_bound[sample, row]
     differences = [
         np.abs(stated_lower - derived_lower).max(axis=1) / scale,
         np.abs(stated_upper - derived_upper).max(axis=1) / scale,
-        np.abs(np.array(proof["effort"]) - effort) / np.abs(effort).max(),
+        np.abs(np.array(proof["effort"]) - effort) / effort_scale,
         np.abs(np.array(proof["bound"]) - bound) / bound,
     ]
-    return float(np.max(differences, initial=0.0))
+    return float(np.max(differences))
+
+
+def _positive(scale: FloatArray) -> FloatArray:
+    """Return scales to divide by; where one is zero, any difference becomes large."""
+    return np.maximum(scale, np.finfo(float).tiny)
