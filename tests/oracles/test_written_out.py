@@ -121,6 +121,26 @@ def test_the_redundant_robot_is_the_one_written_out() -> None:
     np.testing.assert_allclose(efforts, expected, atol=1e-7 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("estimator", ["gm", "wls"])
+def test_periods_without_noise_are_answered_exactly(estimator: str) -> None:
+    """The scatter between periods, from which `gm` takes its weights, is then zero."""
+    model = model_of("redundant")
+    angles, torques = redundant_robot(waves(1, 2, 0.02)[1])
+    rng = np.random.default_rng(0)
+    log = Recording.from_arrays(
+        list(model.mechanism.actuated),
+        position=repeated(angles, 0.0, rng),
+        effort=repeated(torques, 0.0, rng),
+        rate=RATE,
+        units={"position": "rad", "effort": "N m"},
+        period_samples=int(RATE * PERIOD),
+    )
+    result = gough.identify(model, [log], estimator=estimator, cutoff=20.0)
+    base = base_parameters(model)
+    truth = base.values(model.values(base.standard))
+    np.testing.assert_allclose(result.estimate.values, truth, atol=1e-9 * np.abs(truth).max())
+
+
 @pytest.mark.slow
 def test_drive_gains_of_a_redundant_robot_are_those_of_the_log_written_out() -> None:
     model = model_of("redundant")
