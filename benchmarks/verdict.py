@@ -295,12 +295,17 @@ def error_on_ideal_log(draft: Draft, result: Identification) -> float | None:
     """Return the largest error of a joint on the held-out log without noise and payload.
 
     Efforts are those of the robot as it is: one that stands inclined or has a spring which
-    the file lacks is predicted rightly if it is predicted so.
+    the file lacks is predicted rightly if it is predicted so. The log without noise is
+    processed as that with noise was: with a higher cut-off, more equations near reversals of
+    velocities would count.
     """
     scene = draft.scene
     ideal = clean_recording(draft.robot_as_it_is, scene.motions[1], scene.plans[1], LOGS[1])
     try:
-        held_out = prepare_for_result(result, draft.model, [ideal])
+        processing = prepare_for_result(result, draft.model, [draft.recording(1)]).processing
+        held_out = prepare_with_settings(
+            draft.model, [ideal], result.base, processing, None, result.gains or None
+        )
     except GoughError:
         return None
     return float(validate(result.estimate, held_out.regressions).relative.max())

@@ -15,7 +15,7 @@ An explanation is accepted if
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from gough.verdict.blocks import (
     BlockSums,
     CrossValidation,
     cross_validate,
+    fold_prediction_variance,
 )
 
 MIN_BLOCKS = 6  # of a scope, below which nothing can be accepted
@@ -33,6 +34,8 @@ MIN_DISCRETE_BLOCKS = 10  # for a sign, a channel, a unit
 MATERIAL_EFFORT_CHANGE = 0.005  # change of an effort over its rms
 MATERIAL_PARAMETER = 0.01  # relative change of a parameter
 OUTSIDE_TOLERANCE = -0.01  # mean gain outside the scope, or of one log: not worse by 1 %
+# Standard errors of a size that explain why a log which was left out is predicted worse with it.
+LOSS_QUANTILE = 3.0
 # Student t of paired differences below which two explanations predict alike.
 TIE_T = 3.0
 EQUAL_GAIN = 1e-6  # gains that differ by less are of the same explanation in two forms
@@ -241,7 +244,12 @@ class Baseline:
         fold_scale[folds] = scale  # the same in all blocks of a fold
         of_folds = cross_validate(sums, columns, folds=folds, weights=validation.weights)
         whole_after = _rescaled(of_folds, fold_scale)
-        by_log = log_gain(whole_before, whole_after, fold_floor(self.sums.floor, folds))
+        floor = fold_floor(self.sums.floor, folds)
+        by_log = log_gain(whole_before, whole_after, floor)
+        if (by_log < 0).any():
+            more = fold_prediction_variance(sums, columns, folds, validation.weights) * fold_scale**2
+            more -= fold_prediction_variance(self.sums, self.columns, folds, before.weights)
+            by_log = _without_loss_by_variance(by_log, whole_before, whole_after, more, floor)
         inside = by_log[: len(by_log) - int((~scope).any())]
         outside = gains[~scope]
         outside = outside[np.isfinite(outside)]
@@ -278,6 +286,33 @@ class Baseline:
             limit = threshold(2 * trials, n)
             tests.append((t / limit, mean, t, limit))
         return max(tests)[1:]
+
+
+def _without_loss_by_variance(
+    gain: FloatArray,
+    before: CrossValidation,
+    after: CrossValidation,
+    variance: FloatArray,
+    floor: FloatArray,
+) -> FloatArray:
+    """Return gains of logs (f,) without losses that the standard errors explain.
+
+    Logs that hardly determine a size predict the others worse with it than without it, although
+    it is true. Such a loss counts as no gain.
+
+    Args:
+        gain: Of each log, left out of the fit.
+        before: Errors without the explanation.
+        after: Errors with it.
+        variance: What the sums of squares are higher by on the average with the explanation,
+            because its size has a standard error, (f, r).
+        floor: Squared error that is rounding, (f, r).
+    """
+    explained = LOSS_QUANTILE**2 * np.maximum(variance, 0.0)
+    least = np.minimum(after.squares, before.squares)
+    squares = np.maximum(after.squares - explained, least)
+    possible = log_gain(before, replace(after, squares=squares), floor)
+    return np.where(gain < 0, np.minimum(possible, 0.0), gain)
 
 
 def _rescaled(validation: CrossValidation, scale: FloatArray) -> CrossValidation:

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from gough.core.arrays import TINY, FloatArray, IntArray
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.errors import GoughError
 from gough.core.notices import Level, Notice
 from gough.core.progress import portion
 from gough.core.statistics import student_quantile
+from gough.engine import Model
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 from gough.identification.diagnosis import Diagnosis, NamedFault
@@ -37,7 +38,7 @@ from gough.verdict.fitted_log import (
     sample_numbers,
 )
 from gough.verdict.naming import name_fault
-from gough.verdict.noise import mean_noise_power, scatter_of_mean
+from gough.verdict.noise import mean_noise_power, noise_of_same_sensors, scatter_of_mean
 from gough.verdict.odd_logs import log_errors, odd_logs
 from gough.verdict.robot_file import (
     file_ratios,
@@ -254,7 +255,11 @@ def prediction_notices(fitted: FittedLogs) -> list[Notice]:
     if fitted.held_out is None:
         return [*notices, *rules.warn_if_badly_predicted(validation, None)]
     held_out = fitted.held_out.regressions
-    noise = mean_noise_power(held_out, [estimate.predict(each) for each in held_out])
+    noise = mean_noise_power(
+        held_out,
+        [estimate.predict(each) for each in held_out],
+        noise_of_same_sensors(regressions),
+    )
     explained = explained_by_standard_errors(held_out, estimate, rounding_inflation(regressions))
     at_speed = validation_at_speed(fitted.held_out, estimate, validation)
     notices += rules.warn_if_badly_predicted(at_speed, noise, explained)
@@ -295,9 +300,7 @@ def errors_at_speed(experiment: Experiment, estimate: Estimate) -> tuple[FloatAr
     power = np.zeros(len(estimate.rows))
     n_valid = np.zeros(len(estimate.rows))
     for log, regression in zip(experiment.processed, experiment.regressions):
-        samples = sample_numbers(log, regression)
-        at_speed = equations_at_speed(experiment.model, log.motion)[samples]
-        mask = guarded(regression.valid, at_speed)
+        mask = valid_at_speed(experiment.model, log, regression)
         residual = regression.effort - estimate.predict(regression)
         squares += (residual**2 * mask).sum(axis=0)
         power += (regression.effort**2 * mask).sum(axis=0)
@@ -305,6 +308,12 @@ def errors_at_speed(experiment: Experiment, estimate: Estimate) -> tuple[FloatAr
     rms = np.sqrt(squares / np.maximum(n_valid, 1))
     relative = np.sqrt(squares / np.maximum(power, TINY))
     return rms, relative
+
+
+def valid_at_speed(model: Model, log: ProcessedLog, regression: Regression) -> BoolArray:
+    """Return the valid equations of a log in which no joint creeps, (t, r)."""
+    samples = sample_numbers(log, regression)
+    return guarded(regression.valid, equations_at_speed(model, log.motion)[samples])
 
 
 def rounding_inflation(regressions: Sequence[Regression]) -> float:
@@ -372,8 +381,11 @@ def prediction_variance(
 
 
 def _misfit_notices(experiment: Experiment, estimate: Estimate) -> list[Notice]:
-    """Return the notices on residuals beyond the repeatability noise."""
-    misfits = [rules.misfit(regression, estimate) for regression in experiment.regressions]
+    """Return the notices on residuals beyond the repeatability noise, where no joint creeps."""
+    misfits = []
+    for log, regression in zip(experiment.processed, experiment.regressions):
+        mask = valid_at_speed(experiment.model, log, regression)
+        misfits.append(rules.misfit(replace(regression, mask=mask), estimate))
     known = [misfit for misfit in misfits if misfit is not None]
     return rules.warn_if_residual_exceeds_noise(known, estimate.rows)
 

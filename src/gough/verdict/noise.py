@@ -114,13 +114,48 @@ def without_peaks(density: FloatArray) -> FloatArray:
     return cut
 
 
+def noise_of_same_sensors(regressions: Sequence[Regression]) -> FloatArray | None:
+    """Return the noise power of a sample that was not averaged, (r,). [row unit squared]
+
+    From logs with repetitions: the same sensors recorded other logs. Their scatter S lacks
+    rounding that is the same in all repetitions. Gaussian noise of standard deviation s, small
+    beside a step d, scatters by S = s d / sqrt(pi) after rounding: two samples are in different
+    steps with probability 2 s / (d sqrt(pi)). With R = d^2 / 12, the power of rounding,
+
+        R + s^2 = R + pi S^2 / (12 R)    if S < 2 R,    else S.
+
+    None if no log has repetitions.
+    """
+    powers = []
+    for regression in regressions:
+        if regression.covariance is None or regression.replicates is None:
+            continue
+        of_mean = noise_variance(regression)
+        scatter = np.minimum(scatter_of_mean(regression, of_mean), of_mean)
+        rounding = of_mean - scatter
+        single = len(regression.replicates) * scatter
+        coarse = rounding + np.pi * single**2 / (12 * np.maximum(rounding, TINY))
+        powers.append(np.where(single < 2 * rounding, coarse, single))
+    return np.max(powers, axis=0) if powers else None
+
+
 def mean_noise_power(
-    regressions: Sequence[Regression], predicted: Sequence[FloatArray]
+    regressions: Sequence[Regression],
+    predicted: Sequence[FloatArray],
+    otherwise: FloatArray | None = None,
 ) -> NoisePower | None:
-    """Return the mean noise power of some logs; None where that of any is not known."""
+    """Return the mean noise power of some logs; None where that of any is not known.
+
+    Args:
+        regressions: Of the logs.
+        predicted: Efforts by the model, (t, r) of each log.
+        otherwise: The most that the noise of a log can be that does not show its noise, (r,).
+    """
     powers = []
     for regression, effort in zip(regressions, predicted):
         power = noise_power(regression, effort)
+        if power is None and otherwise is not None:
+            power = NoisePower(np.zeros(len(otherwise)), otherwise)
         if power is None:
             return None
         powers.append(power)
