@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.signal import lfilter
+from trials import repeated
 
 from gough import identify
 from gough.core.errors import GoughError, InvalidInput
@@ -208,7 +211,44 @@ def test_little_drift_and_few_periods_are_no_fault(five_bar: Model) -> None:
     slope = np.linspace(1.0, 0.8, 10)[:, None] * np.ones(2)
     assert drifts(five_bar, np.ones((10, 2))) == []
     assert drifts(five_bar, 1 + 0.02 * (slope - 1)) == []  # 0.4 %
-    assert drifts(five_bar, slope[:3]) == []
+    assert drifts(five_bar, slope[:1]) == []
+
+
+def test_a_gain_that_goes_up_and_down_is_no_trend_but_changes_from_period_to_period(
+    five_bar: Model,
+) -> None:
+    """A sine of 5 %: the range of evenly distributed values of that deviation is 0.122."""
+    gains = np.ones((12, 2))
+    gains[:, 0] += 0.05 * np.sin(np.arange(12) * 2 * np.pi / 3)
+    (fault,) = drifts(five_bar, gains)
+    assert (fault.name, fault.place, fault.logs) == ("drift", "left.motor", ("log",))
+    expected = 0.05 * np.sqrt(12 / 11 / 2) * np.sqrt(12)
+    assert fault.size[0] == pytest.approx(expected, rel=0.01)
+    assert "changes from period to period" in fault.text
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.95])
+@repeated(100, 2000)
+def test_noise_of_periods_is_no_wandering_gain(
+    five_bar: Model, correlation: float, trials: int
+) -> None:
+    """Also noise with most of its power in the band of the motion; 1 % of the logs may alarm."""
+    rng = np.random.default_rng(1)
+    alarms = 0
+    for _ in range(trials):
+        log = Periods(five_bar, np.ones((6, 2)), noise=0.0)
+        white = rng.standard_normal((7 * 200, 2))
+        noise = lfilter([0.3], [1.0, -correlation], white, axis=0)[200:]  # behind its start
+        log.repetitions = log.repetitions + noise.reshape(log.repetitions.shape)
+        alarms += len(drifting_efforts([log])) > 0  # type: ignore[list-item]
+    assert alarms <= stats.binom.ppf(0.999, trials, 0.01)
+
+
+def test_a_delay_that_differs_between_periods_is_no_wandering_gain(five_bar: Model) -> None:
+    log = Periods(five_bar, np.ones((8, 2)), noise=0.0)
+    periods = [np.roll(period, k % 3, axis=0) for k, period in enumerate(log.repetitions)]
+    log.repetitions = np.array(periods)
+    assert drifting_efforts([log]) == []  # type: ignore[list-item]
 
 
 # -- what is enough

@@ -7,27 +7,42 @@ from collections.abc import Sequence
 import numpy as np
 
 from gough.core.arrays import TINY, FloatArray
-from gough.core.statistics import student_tail
+from gough.core.statistics import f_tail, student_tail
 from gough.fitting.acceptance import FAMILY_WISE_ERROR
 from gough.identification.diagnosis import NamedFault
 from gough.processing import ProcessedLog
 
-MIN_PERIODS = 4  # for a trend over periods
+MIN_PERIODS = 2
+MIN_TREND_PERIODS = 4
 MIN_DRIFT = 0.01  # change of an effort over a log that matters
+UNIFORM_RANGE = float(np.sqrt(12))  # range of evenly distributed values over their deviation
 
 
 def drifting_efforts(processed: Sequence[ProcessedLog]) -> list[NamedFault]:
-    """Return efforts that fall or grow over the periods of a log by more than 1 %."""
+    """Return efforts that fall, grow or wander over the periods of a log by more than 1 %."""
     faults = []
     for log in processed:
         if log.repetitions is None or len(log.repetitions) < MIN_PERIODS:
             continue
         names = log.model.mechanism.actuated
         for k, name in enumerate(names):
-            change, std, chance = _trend(log.repetitions[:, :, k])
-            if chance * len(names) * len(processed) < FAMILY_WISE_ERROR and abs(change) > MIN_DRIFT:
-                faults.append(_fault(log.source, name, change, std))
+            periods = log.repetitions[:, :, k]
+            highest_chance = FAMILY_WISE_ERROR / (2 * len(names) * len(processed))
+            if len(periods) >= MIN_TREND_PERIODS:
+                change, std, chance = _trend(periods)
+                if chance < highest_chance and abs(change) > MIN_DRIFT:
+                    faults.append(_trend_fault(log.source, name, change, std))
+                    continue
+            change, std, chance = _wander(periods)
+            if chance < highest_chance and change > MIN_DRIFT:
+                faults.append(_wander_fault(log.source, name, change, std))
     return faults
+
+
+def _gains(periods: FloatArray) -> FloatArray:
+    """Return g_k = tau_k . tau / tau . tau of period k with the mean period tau, (n,)."""
+    mean = periods.mean(axis=0)
+    return np.asarray(periods @ mean / max(float(mean @ mean), TINY))
 
 
 def _trend(periods: FloatArray) -> tuple[float, float, float]:
@@ -41,8 +56,7 @@ def _trend(periods: FloatArray) -> tuple[float, float, float]:
     """
     n = len(periods)
     number = np.arange(n) - (n - 1) / 2
-    mean = periods.mean(axis=0)
-    gains = periods @ mean / max(float(mean @ mean), TINY)
+    gains = _gains(periods)
     slope = float(number @ gains / (number @ number))
     residual = gains - gains.mean() - slope * number
     error = float(np.sqrt(residual @ residual / (n - 2) / (number @ number)))
@@ -53,7 +67,54 @@ def _trend(periods: FloatArray) -> tuple[float, float, float]:
     return slope * n / start, abs(error * n / start), chance
 
 
-def _fault(source: str, motor: str, change: float, std: float) -> NamedFault:
+def _wander(periods: FloatArray) -> tuple[float, float, float]:
+    """Return the range of the gains of periods, its standard error, and the chance of it.
+
+    A gain is in phase with the mean period in every harmonic h, and stationary noise has as much
+    power in phase as out of phase. What differs between the periods out of phase gives
+    therefore the variance of the gains that noise causes,
+
+        V = sum_h |T_h|^4 v_h / (sum_h |T_h|^2)^2,    v_h = sum_k Im(D_kh / T_h)^2 / (n - 1),
+
+    T_h the harmonics of the mean period and D_kh those of a period's deviation from it. The
+    variance of the gains over V is compared with F; the degrees of freedom of V are those of
+    Welch and Satterthwaite. The range is that of evenly distributed gains.
+
+    Args:
+        periods: Effort of each period, (n, t).
+    """
+    n = len(periods)
+    mean = np.fft.rfft(periods.mean(axis=0))[1:]
+    deviations = np.fft.rfft(periods - periods.mean(axis=0), axis=1)[:, 1:]
+    power = np.abs(mean) ** 2
+    out_of_phase = (deviations * mean.conj()).imag ** 2
+    terms = out_of_phase.sum(axis=0) / (n - 1) / max(float(power.sum()) ** 2, TINY)
+    noise = float(terms.sum())
+    freedom = (n - 1) * noise**2 / max(float(terms @ terms), TINY)
+    in_phase = (deviations * mean.conj()).real.sum(axis=1) / max(float(power.sum()), TINY)
+    variance = float(in_phase @ in_phase) / (n - 1)
+    chance = float(f_tail(variance / max(noise, TINY), n - 1, max(freedom, 1.0)))
+    deviation = np.sqrt(max(variance - noise, 0.0))
+    error = deviation / np.sqrt(2 * (n - 1))  # of a standard deviation of n values
+    return UNIFORM_RANGE * float(deviation), UNIFORM_RANGE * float(error), chance
+
+
+def _wander_fault(source: str, motor: str, change: float, std: float) -> NamedFault:
+    return NamedFault(
+        name="drift",
+        place=motor,
+        logs=(source,),
+        size=(change,),
+        std=(std,),
+        unit="1",
+        text=f"the effort of {motor} changes from period to period, over a range of "
+        f"{100 * change:.2g} +- {100 * std:.1g} %",
+        advice="check the current sensor and the supply of the drive, and record again: the mean "
+        "of these periods describes none of them",
+    )
+
+
+def _trend_fault(source: str, motor: str, change: float, std: float) -> NamedFault:
     verb = "falls" if change < 0 else "grows"
     return NamedFault(
         name="drift",
