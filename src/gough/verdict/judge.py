@@ -395,7 +395,7 @@ def possibility_notices(experiment: Experiment, estimate: Estimate) -> list[Noti
     base = experiment.base
     prior = prior_of(experiment.model, base)
     return [
-        *negative_value_notices(estimate, base, prior, experiment.problem),
+        *negative_value_notices(estimate, base, prior, experiment.problem, experiment.model),
         *robot_file_notices(file_ratios(estimate, base, prior)),
     ]
 

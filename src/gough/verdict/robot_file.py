@@ -14,6 +14,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray
 from gough.core.display import join_names
+from gough.core.errors import GoughError
 from gough.core.names import Parameter
 from gough.core.notices import Notice
 from gough.core.parameters import BaseParameters
@@ -21,6 +22,7 @@ from gough.core.statistics import robust_scale, student_quantile, student_tail
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
+from gough.identification.estimators import feasible
 from gough.identification.problems import stated_uncertainty
 from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
 
@@ -91,12 +93,25 @@ def prior_of(model: Model, base: BaseParameters) -> Prior:
 
 
 def negative_value_notices(
-    estimate: Estimate, base: BaseParameters, prior: Prior, problem: Regression
+    estimate: Estimate,
+    base: BaseParameters,
+    prior: Prior,
+    problem: Regression,
+    model: Model | None = None,
 ) -> list[Notice]:
     """Report an error if a mass, an inertia or a friction is negative.
 
     By more than three standard errors, corrected for the number of parameters, and by so
-    much that it matters to some effort.
+    much that it matters to some effort. Combinations have a least value according to the robot
+    file only, which may be far off. They are negative if no bodies can have such values.
+
+    Args:
+        estimate: Of the base parameters.
+        base: The base parameters.
+        prior: The same according to the robot file.
+        problem: Regression that was fitted.
+        model: The robot, to look for bodies that have such values; the least values of the robot
+            file decide without it.
     """
     lowest = {name: low for name, low in zip(base.names, prior.lowest) if np.isfinite(low)}
     bounded = [k for k, name in enumerate(estimate.parameters) if name in lowest]
@@ -108,6 +123,10 @@ def negative_value_notices(
         excess = lowest[name] - estimate.values[k]
         if excess > deviations * estimate.std[k] and effort_of(problem, name, excess):
             negative.append(k)
+    if negative and model is not None:
+        shift = _shift_to_possible_bodies(estimate, base, problem, model)
+        limit = dict(zip(bounded, quantile * estimate.std[bounded]))
+        negative = [k for k in negative if not abs(shift[k]) <= limit[k]]
     if not negative:
         return []
     worst = min(negative, key=lambda k: estimate.values[k] / estimate.std[k])
@@ -128,6 +147,20 @@ def negative_value_notices(
         numbers={"count": len(negative), "value": worst_value, "std": std},
     )
     return [notice]
+
+
+def _shift_to_possible_bodies(
+    estimate: Estimate, base: BaseParameters, problem: Regression, model: Model
+) -> FloatArray:
+    """Return how far each value is from that of the nearest bodies that can exist, (p,).
+
+    NaN if none were found.
+    """
+    try:
+        possible = feasible(model, base, problem, estimate)
+    except GoughError:
+        return np.full(len(estimate.parameters), np.nan)
+    return np.asarray(possible.estimate.values - estimate.values)
 
 
 def effort_of(problem: Regression, name: Parameter, change: float) -> bool:
