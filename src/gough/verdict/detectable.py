@@ -167,12 +167,15 @@ def detection_limits(screen: Screen, trials: int) -> tuple[Limit, ...]:
     return tuple(limits)
 
 
-def limits_notice(limits: Sequence[Limit], named: Collection[str] = ()) -> list[Notice]:
+def limits_notice(
+    limits: Sequence[Limit], named: Collection[str] = (), unnoticed: Sequence[str] = ()
+) -> list[Notice]:
     """Say what may have stayed unnoticed: of each fault the place where it is worst seen.
 
     Args:
         limits: The smallest noticed size of each fault at each place.
         named: Faults that the logs did show; nothing is said of them.
+        unnoticed: Faults without a size that the logs would not show, in words.
     """
     worst: dict[str, Limit] = {}
     for limit in limits:
@@ -195,6 +198,7 @@ def limits_notice(limits: Sequence[Limit], named: Collection[str] = ()) -> list[
         rounded = float(f"{size:.2g}")
         words.append(f"{what} below {rounded:g} {unit}")
         numbers[name] = limit.size
+    words += [f"that {text}" for text in unnoticed]
     notice = Notice(
         rule="not noticed",
         level="info",

@@ -48,6 +48,7 @@ from gough.verdict.robot_file import (
 )
 from gough.verdict.search import Search, evidence_noise
 from gough.verdict.stage import Stage
+from gough.verdict.unnoticed import unnoticed_faults
 
 # Fraction of the error above noise that a fault has to explain to be named as its cause.
 EXPLAINED_FRACTION = 0.8
@@ -143,13 +144,17 @@ def diagnose_evidence(
     assert search.screen is not None
     limits = detection_limits(search.screen, search.trials)
     named = {fault.name for fault in faults}
+    unnoticed = []
+    for fault in unnoticed_faults(evidence, search.labels, search.trials):
+        if fault.name not in named:
+            unnoticed.append(fault.text)
     return Diagnosis(
         robot=evidence.model.mechanism.name,
         faults=tuple(faults),
         limits=limits,
         error=error,
         unexplained=float(np.sqrt(max(remaining**2 - noise**2, 0.0))),
-        notices=(*notices, *odd_log_notices(evidence, search), *limits_notice(limits, named)),
+        notices=(*notices, *odd_log_notices(evidence, search), *limits_notice(limits, named, unnoticed)),
     )
 
 
