@@ -31,6 +31,7 @@ from gough.verdict.blocks import (
     BlockSums,
     CrossValidation,
     cross_validate,
+    fold_prediction_variance,
     row_weights,
 )
 
@@ -380,6 +381,38 @@ def test_what_helps_in_one_half_only_is_not_accepted() -> None:
     gain = gain_of(problem)
     assert gain.logs.min() < 0
     assert not gain.significant
+
+
+def test_a_log_that_hardly_shows_a_fault_does_not_speak_against_it() -> None:
+    """One log has a hundredth of the fault's effort, and predicts the other worse with it."""
+    losses = 0
+    for seed in range(20):
+        problem = Problem(seed, size=0.3, n_blocks=24, n_logs=2)
+        hardly = problem.log[problem.block] == 0
+        problem.y[hardly] -= 0.297 * problem.S[hardly, :, 0]
+        problem.S[hardly] *= 0.01
+        gain = gain_of(problem)
+        losses += bool(gain.logs.min() < -0.01)
+    assert losses <= 1
+
+
+def test_the_variance_of_predicting_a_log_is_that_of_a_jackknife_of_the_others() -> None:
+    problem = Problem(n_blocks=8, n_logs=2)
+    weights = np.array([1.0, 50.0])
+    columns = problem.columns(with_fault=True)
+    variance = fold_prediction_variance(problem.sums, columns, problem.log, weights)
+    X = np.concatenate([problem.W, problem.S], axis=2)
+    root = np.sqrt(weights)
+    estimates = []
+    others = np.flatnonzero(problem.log == 1)
+    for left_out in others:
+        kept = np.isin(problem.block, others) & (problem.block != left_out)
+        A = (X[kept] * root[:, None]).reshape(-1, X.shape[2])
+        estimates.append(np.linalg.lstsq(A, (problem.y[kept] * root).ravel(), rcond=None)[0])
+    covariance = np.cov(np.array(estimates).T, bias=True) * (len(others) - 1)
+    inside = X[np.isin(problem.block, np.flatnonzero(problem.log == 0))]
+    expected = np.einsum("trp,pq,trq->r", inside, covariance, inside)
+    np.testing.assert_allclose(variance[0], expected, rtol=1e-6)
 
 
 def test_errors_are_compared_in_the_unit_of_the_recorded_effort() -> None:

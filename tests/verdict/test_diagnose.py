@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.signal import lfilter
-from trials import repeated
 
 from gough import identify
 from gough.core.errors import GoughError, InvalidInput
@@ -26,6 +25,7 @@ from gough.verdict.judge import explains_enough, largest_effort_change, odd_log_
 from gough.verdict.odd_logs import odd_logs
 from gough.verdict.search import Search
 from gough.verdict.stage import Stage
+from trials import repeated
 
 Logs = tuple[Recording, Recording]
 Spoil = Callable[[Recording], Recording]

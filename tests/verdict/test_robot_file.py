@@ -147,6 +147,38 @@ def test_a_negative_value_has_to_matter_to_an_effort(
     assert bool(negative_value_notices(estimate, base, prior, problem)) == matters
 
 
+@pytest.mark.parametrize("possible", [True, False])
+def test_a_regrouped_inertia_is_negative_if_no_bodies_have_it(
+    five_bar: Model, base: BaseParameters, prior: Prior, possible: bool
+) -> None:
+    """A rod 15 times as heavy as in the file can be, and no friction is negative.
+
+    The rod's regrouped inertia Izz - 0.35 mx is then below what twice the file's values give.
+    """
+    true = dict(zip(base.standard, five_bar.values(base.standard).tolist()))
+    for name, number in true.items():
+        if name.owner == "left.distal":
+            true[name] = 15 * number
+    values = base.values(np.array(list(true.values())))
+    if not possible:
+        values = values.copy()
+        values[list(base.names).index("left.motor.fs")] = -0.5
+    changes = dict(zip(base.names, values.tolist()))
+    estimate = made_estimate(five_bar, base, changes)
+    rng = np.random.default_rng(0)
+    regressor = rng.standard_normal((300, 2, len(base.names)))
+    problem = Regression(
+        regressor=regressor,
+        effort=regressor @ values,
+        rows=("left.motor", "right.motor"),
+        row_units=("N m", "N m"),
+        parameters=base.names,
+        units=base.units,
+    )
+    assert negative_value_notices(estimate, base, prior, problem)
+    assert bool(negative_value_notices(estimate, base, prior, problem, five_bar)) != possible
+
+
 # -- agreement with the file
 
 

@@ -22,7 +22,13 @@ from gough.verdict.judge import (
     prediction_variance,
     rounding_inflation,
 )
-from gough.verdict.noise import NoisePower, mean_noise_power, noise_power, without_peaks
+from gough.verdict.noise import (
+    NoisePower,
+    mean_noise_power,
+    noise_of_same_sensors,
+    noise_power,
+    without_peaks,
+)
 from gough.verdict.rules import (
     Misfit,
     error_notices,
@@ -441,6 +447,40 @@ def test_the_noise_of_several_logs_is_the_mean_of_their_powers() -> None:
     assert power is not None
     np.testing.assert_allclose(power.least, [(4 + 12) / 2, (9 + 1) / 2])
     np.testing.assert_allclose(power.most, power.least)
+
+
+@pytest.mark.parametrize("relative_noise", [0.05, 0.1, 0.2, 0.5, 2.0])
+def test_the_noise_of_a_single_sample_is_known_from_rounded_repetitions(
+    relative_noise: float,
+) -> None:
+    """The power of noise and rounding together, by simulation; noise over the step is given."""
+    rng = np.random.default_rng(0)
+    step = 0.7
+    effort = 10 * rng.random((4000, 1))
+    noisy = effort + relative_noise * step * rng.standard_normal((3, 4000, 1))
+    each = np.round(noisy / step) * step
+    true_power = float(np.mean((each - effort) ** 2))
+    scatter = each.var(axis=0, ddof=1).mean() / 3
+    rounding = step**2 / 12 * (relative_noise < 0.5)  # as where periods are averaged
+    regression = Regression(
+        regressor=np.ones((4000, 1, 1)),
+        effort=each.mean(axis=0),
+        rows=("a",),
+        row_units=("N",),
+        parameters=("p.m",),
+        units=("kg",),
+        replicates=each,
+        covariance=np.array([[scatter + rounding]]),
+    )
+    power = noise_of_same_sensors([regression, regression])
+    assert power is not None
+    assert power[0] == pytest.approx(true_power, rel=0.1)
+    unknown = replace(regression, replicates=None, covariance=None)
+    assert noise_of_same_sensors([unknown]) is None
+    short = unknown.take(np.arange(20))
+    both = mean_noise_power([short], [short.effort], power)
+    assert both is not None
+    assert (both.least[0], both.most[0]) == (0.0, power[0])
 
 
 def test_rounding_that_repeats_may_be_noise_but_need_not() -> None:

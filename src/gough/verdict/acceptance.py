@@ -247,7 +247,9 @@ class Baseline:
         floor = fold_floor(self.sums.floor, folds)
         by_log = log_gain(whole_before, whole_after, floor)
         if (by_log < 0).any():
-            more = fold_prediction_variance(sums, columns, folds, validation.weights) * fold_scale**2
+            more = (
+                fold_prediction_variance(sums, columns, folds, validation.weights) * fold_scale**2
+            )
             more -= fold_prediction_variance(self.sums, self.columns, folds, before.weights)
             by_log = _without_loss_by_variance(by_log, whole_before, whole_after, more, floor)
         inside = by_log[: len(by_log) - int((~scope).any())]

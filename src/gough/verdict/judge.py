@@ -144,17 +144,17 @@ def diagnose_evidence(
     assert search.screen is not None
     limits = detection_limits(search.screen, search.trials)
     named = {fault.name for fault in faults}
-    unnoticed = []
-    for fault in unnoticed_faults(evidence, search.labels, search.trials):
-        if fault.name not in named:
-            unnoticed.append(fault.text)
+    unnoticed = unnoticed_faults(evidence, search.labels, search.trials)
+    texts = [fault.text for fault in unnoticed if fault.name not in named]
+    notices += odd_log_notices(evidence, search)
+    notices += limits_notice(limits, named, texts)
     return Diagnosis(
         robot=evidence.model.mechanism.name,
         faults=tuple(faults),
         limits=limits,
         error=error,
         unexplained=float(np.sqrt(max(remaining**2 - noise**2, 0.0))),
-        notices=(*notices, *odd_log_notices(evidence, search), *limits_notice(limits, named, unnoticed)),
+        notices=tuple(notices),
     )
 
 
