@@ -54,6 +54,7 @@ NAMES = frozenset(
     {
         "effort sign",
         "effort scale",
+        "effort curve",
         "effort offset",
         "effort delay",
         "effort lag",
@@ -84,6 +85,7 @@ NAMES = frozenset(
 PHRASES = {
     "effort sign": "effort.*wrong sign",
     "effort scale": "effort.*(times what it should|scaled)",
+    "effort curve": "effort.*not proportional",
     "effort offset": "effort.*off by",
     "effort delay": "effort.*lags",
     "effort lag": "effort.*low-passed",
@@ -102,7 +104,7 @@ PHRASES = {
     "no gravity": "not contain gravity",
     "compliance": "transmission.*bends",
     "payload": "payload of",
-    "drift": "along the log",
+    "drift": "along the log|from period to period|in the other logs",
     "geometry": "robot file is off",
     "missing term": "^(?!.*along the log).*(friction|spring|offset|ripple|term)",
 }

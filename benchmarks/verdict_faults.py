@@ -978,6 +978,7 @@ def curved_gain(fraction: float) -> Apply:
             return effort
 
         _with_effort(draft, change)
+        draft.name("effort curve", draft.scene.motors[k])  # of the largest effort of each log
         draft.what.append(f"gain of {draft.scene.motors[k]} curved by {fraction:.0%}")
 
     return apply
@@ -1096,7 +1097,7 @@ def _others() -> list[Fault]:
     add("two", "swapped efforts and tilt 8 deg", together(swapped("efforts"), tilt(8.0)))
     add("unlisted", "backlash 0.3% of range", backlash(0.003))
     add("unlisted", "resonance 12 Hz", resonance(12.0))
-    add("unlisted", "curved gain 30%", curved_gain(0.3))
+    add("listed", "curved gain 30%", curved_gain(0.3))
     add("unlisted", "hysteresis 20%", extra_friction("hysteresis", 0.2))
     add("unlisted", "wandering gain 15%", wandering_gain(0.15))
     return faults

@@ -23,7 +23,9 @@ from gough.verdict.faults import (
     add_term_advice,
     all_faults,
     common_drift,
+    curved_effort,
     drift_columns,
+    friction_of_a_log,
     motors,
     register_fault,
     rotated,
@@ -451,3 +453,30 @@ def test_a_block_may_come_back_in_a_log() -> None:
         rows = stacked[label == block]
         assert sums.grams[block] == pytest.approx(np.einsum("tri,trj->rij", rows, rows), rel=1e-12)
         assert (sums.n_valid[block] == len(rows)).all()
+
+
+def test_the_column_of_a_curved_gain_is_the_difference_of_the_recorded_effort(
+    clean: Evidence,
+) -> None:
+    """tau (1 + s |tau| / max |tau|) of one motor, projected to the rows."""
+    log = clean.logs[0]
+    motor = log.model.actuated.index(log.model.actuated[1])
+    true = log.prediction
+    recorded = true.copy()
+    top = np.abs(true[:, motor]).max()
+    recorded[:, motor] *= 1 + 0.2 * np.abs(true[:, motor]) / top
+    expected = log.in_rows(recorded - true) / 0.2
+    place = log.model.mechanism.actuated[1]
+    np.testing.assert_allclose(curved_effort(log, place), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_the_column_of_friction_of_a_log_is_what_more_friction_adds(clean: Evidence) -> None:
+    """The effort of the fitted model with all friction doubled, less that of the model."""
+    log = clean.logs[0]
+    chi, _ = log.fitted.parameters(log.payload)
+    names = log.model.mechanism.standard.names
+    doubled = chi * [2.0 if name.kind in ("fv", "fs") else 1.0 for name in names]
+    more = log.model.inverse_dynamics(log.motion, doubled, dead_band=log.dead_band)
+    usual = log.model.inverse_dynamics(log.motion, chi, dead_band=log.dead_band)
+    expected = log.in_rows(more - usual)
+    np.testing.assert_allclose(friction_of_a_log(log, "all joints"), expected, atol=1e-9)

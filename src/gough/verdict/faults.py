@@ -349,6 +349,20 @@ def common_drift(log: FittedLog, place: str) -> FloatArray:
     return np.asarray(log.in_rows(friction)[:, :, None] * shapes[:, None, :])
 
 
+def friction_of_a_log(log: FittedLog, place: str) -> FloatArray:
+    """Return the friction of all joints according to the model, (t, r)."""
+    return common_drift(log, place)[:, :, 2]
+
+
+def curved_effort(log: FittedLog, place: str) -> FloatArray:
+    """Return tau |tau| / max |tau| of a motor, (t, r): its gain grows with the effort."""
+    motor = log.model.mechanism.actuated.index(place)
+    shape = np.zeros(log.prediction.shape)
+    effort = log.prediction[:, motor]
+    shape[:, motor] = effort * np.abs(effort) / max(float(np.abs(effort).max()), TINY)
+    return log.in_rows(shape)
+
+
 def joint_shape(shape: Callable[[FittedLog, str, JointState], FloatArray]) -> Columns:
     """Return columns of an effort at a joint, (t,) or (t, k), as seen in the rows."""
 
@@ -453,6 +467,18 @@ register_fault(
 )
 register_fault(
     Fault(
+        name="effort curve",
+        places=motors_with_rows,
+        columns=curved_effort,
+        scopes=("all logs",),
+        max_size=MAX_RELATIVE_SIZE,
+        text="the effort of {place} is not proportional: its gain changes by {size} up to the "
+        "largest effort",
+        advice="calibrate the current sensor and the torque constant of {place} at several efforts",
+    )
+)
+register_fault(
+    Fault(
         name="encoder offset",
         places=motors,
         unit="{position}",
@@ -544,7 +570,14 @@ DRIFT_OF_ALL_JOINTS = replace(
     columns=common_drift,
     n_decisive=1,
 )
-FAULTS["drift"] = lambda evidence: (DRIFT_OF_A_JOINT, DRIFT_OF_ALL_JOINTS)
+FRICTION_OF_A_LOG = replace(
+    DRIFT_OF_ALL_JOINTS,
+    columns=friction_of_a_log,
+    scopes=("one log",),
+    text="friction of {place} differs from that in the other logs by {size}",
+    advice="record all logs warm, or identify only from those in the same state",
+)
+FAULTS["drift"] = lambda evidence: (DRIFT_OF_A_JOINT, DRIFT_OF_ALL_JOINTS, FRICTION_OF_A_LOG)
 
 
 def _missing(
