@@ -22,7 +22,7 @@ from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from, wi
 from gough.verdict.discrete_faults import discrete_faults
 from gough.verdict.drift import drifting_efforts
 from gough.verdict.judge import explains_enough, largest_effort_change, odd_log_notices
-from gough.verdict.odd_logs import odd_logs
+from gough.verdict.odd_logs import needed_logs, odd_logs
 from gough.verdict.search import Search
 from gough.verdict.stage import Stage
 from trials import repeated
@@ -322,6 +322,17 @@ def test_a_log_predicted_twice_as_badly_as_the_median_is_odd() -> None:
     assert odd_logs(np.log([0.01, 0.02, 0.04, 0.08, 0.12])) == []  # they all differ
     assert odd_logs(np.append(usual, np.nan)) == []  # the only log with a payload
     assert odd_logs(np.log([0.01, 0.1])) == []
+
+
+def test_logs_that_alone_determine_a_payload_are_not_compared() -> None:
+    """Two sums, platform and platform with disc, are known if both kinds of logs are."""
+    assert needed_logs([None, "disc", "disc"], {"disc"}) == [0]  # platform alone: only log 0
+    assert needed_logs([None, None, "disc"], {"disc"}) == [2]
+    assert needed_logs([None, "disc"], {"disc"}) == [0, 1]
+    assert needed_logs([None, "disc", "disc", "rod", "rod"], {"disc", "rod"}) == [0]
+    assert needed_logs([None, "disc", "weighed"], {"disc"}) == [1]  # platform: weighed less known
+    assert needed_logs([None, "weighed"], set()) == []
+    assert needed_logs([None, None, None], set()) == []
 
 
 def test_the_change_of_efforts_by_faults_is_that_of_the_worst_joint() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 
@@ -21,7 +21,7 @@ ODD_LOG_DEVIATIONS = 6.0  # robust standard deviations above the median
 def log_errors(stage: Stage) -> FloatArray:
     """Return the mean over rows of log(error / effort) of each log, left out of the fit, (l,).
 
-    NaN of a log with a payload that no other log carries: nothing else shows its parameters.
+    NaN of a log without which some parameters are not determined: its error then says nothing.
     """
     validation = stage.baseline.validation(stage.block_log)
     n_valid = np.maximum(validation.n_valid, 1)
@@ -29,10 +29,28 @@ def log_errors(stage: Stage) -> FloatArray:
     errors = np.asarray(0.5 * np.log(relative + ERROR_FLOOR**2).mean(axis=1))
     payloads = [log.payload for log in stage.evidence.logs]
     estimated = {name.payload for name in stage.evidence.base.names} - {None}
-    for k, payload in enumerate(payloads):
-        if payload in estimated and payloads.count(payload) == 1:
-            errors[k] = np.nan
+    errors[needed_logs(payloads, estimated)] = np.nan
     return errors
+
+
+def needed_logs(payloads: Sequence[str | None], estimated: Set[str | None]) -> list[int]:
+    """Return the logs without which the payloads of the others are not determined.
+
+    The only log with a payload that is estimated determines this payload. The only log without
+    one separates the platform from the payloads, if those of all other logs are estimated.
+
+    Args:
+        payloads: Payload of each log.
+        estimated: Payloads some of whose parameters are estimated.
+    """
+    needed = []
+    for k, payload in enumerate(payloads):
+        others = {*payloads[:k], *payloads[k + 1 :]}
+        if payload in others or not estimated:
+            continue
+        if payload in estimated or (payload is None and others <= estimated):
+            needed.append(k)
+    return needed
 
 
 def odd_logs(errors: FloatArray) -> list[int]:
