@@ -1,12 +1,20 @@
-"""Spectra and filters against scipy.signal."""
+"""Spectra and filters against scipy.signal and scipy.ndimage."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import signal as scipy_signal
+from scipy import ndimage, signal as scipy_signal
 
-from gough.core.signals import first_order_filter, kaiser_lowpass, power_density
+from gough.core.signals import (
+    Ends,
+    first_order_filter,
+    kaiser_lowpass,
+    power_density,
+    running_maximum,
+    running_minimum,
+    weighted_window,
+)
 
 
 @pytest.mark.parametrize(("samples", "segment"), [(1000, 256), (1001, 255), (300, 300), (37, 37)])
@@ -35,3 +43,24 @@ def test_the_first_order_filter_is_that_of_lfilter(shape: tuple[int, ...]) -> No
         [1 - part, part - pole], [1, -pole], values, axis=0, zi=part * values[:1]
     )
     np.testing.assert_allclose(filtered, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("ends", "mode"), [("edge", "nearest"), ("wrap", "wrap"), ("constant", "constant")]
+)
+@pytest.mark.parametrize("width", [1, 2, 5, 10, 33, 63])
+def test_running_extremes_are_those_of_scipy(ends: Ends, mode: str, width: int) -> None:
+    values = np.random.default_rng(0).normal(size=(31, 2))
+    largest = ndimage.maximum_filter1d(values, width, axis=0, mode=mode)
+    smallest = ndimage.minimum_filter1d(values, width, axis=0, mode=mode)
+    np.testing.assert_array_equal(running_maximum(values, width, ends), largest)
+    np.testing.assert_array_equal(running_minimum(values, width, ends), smallest)
+
+
+@pytest.mark.parametrize("width", [1, 4, 9])
+def test_the_weighted_window_is_a_correlation(width: int) -> None:
+    generator = np.random.default_rng(0)
+    values = generator.normal(size=(40, 3))
+    weights = generator.normal(size=width)
+    expected = ndimage.correlate1d(values, weights, axis=0, mode="nearest")
+    np.testing.assert_allclose(weighted_window(values, weights), expected, atol=1e-13)

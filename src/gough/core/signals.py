@@ -1,14 +1,21 @@
-"""Spectra and filters in a few lines each.
+"""Spectra, filters and running extremes in a few lines each.
 
-They equal those of scipy.signal, whose import takes longer than many commands.
+They equal those of scipy.signal and scipy.ndimage, whose import takes longer than many commands.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Literal
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_banded
 
 from gough.core.arrays import FloatArray
+
+# What is assumed beyond the ends: the last sample, the other end, or zeros
+Ends = Literal["edge", "wrap", "constant"]
 
 
 def power_density(signal: FloatArray, segment: int) -> tuple[FloatArray, FloatArray]:
@@ -79,3 +86,46 @@ def first_order_filter(
     bands = np.ones((2, len(flat)))  # diagonal, and below it
     bands[1] = -pole
     return np.asarray(solve_banded((1, 0), bands, right_side)).reshape(signal.shape)
+
+
+def padded_ends(values: NDArray[Any], width: int, ends: Ends = "edge") -> NDArray[Any]:
+    """Return samples continued so that each has a window of `width` samples around it.
+
+    A window of even width has one more sample before its middle than after it.
+    """
+    before = width // 2
+    after = width - 1 - before
+    return np.pad(values, [(before, after), *[(0, 0)] * (values.ndim - 1)], mode=ends)
+
+
+def running_maximum(values: NDArray[Any], width: int, ends: Ends = "edge") -> NDArray[Any]:
+    """Return the maximum of a window around each sample, along the first axis."""
+    return _running(np.maximum, values, width, ends)
+
+
+def running_minimum(values: NDArray[Any], width: int, ends: Ends = "edge") -> NDArray[Any]:
+    """Return the minimum of a window around each sample, along the first axis."""
+    return _running(np.minimum, values, width, ends)
+
+
+def _running(
+    larger_or_smaller: Callable[..., Any], values: NDArray[Any], width: int, ends: Ends
+) -> NDArray[Any]:
+    """Return the extreme of each window, from those of windows of 1, 2, 4, ... samples."""
+    extreme = padded_ends(values, width, ends)
+    reach = 1  # samples of which `extreme` is that
+    while 2 * reach <= width:
+        extreme = larger_or_smaller(extreme[:-reach], extreme[reach:])
+        reach *= 2
+    n = len(values)
+    shift = width - reach
+    return np.asarray(larger_or_smaller(extreme[:n], extreme[shift : shift + n]))
+
+
+def weighted_window(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the weighted sum of a window around each sample, along the first axis."""
+    continued = padded_ends(values, len(weights))
+    total = np.zeros(values.shape)
+    for k, weight in enumerate(weights):
+        total += weight * continued[k : k + len(values)]
+    return total

@@ -12,11 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.ndimage import convolve1d, minimum_filter1d
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
-from gough.core.signals import power_density
+from gough.core.signals import power_density, running_minimum, weighted_window
 from gough.core.statistics import robust_scale
 from gough.logs.checks import EVEN_CLOCK_RATIO, GAP_STEPS, JITTER_RATIO
 from gough.logs.messages import log_notice
@@ -105,7 +104,7 @@ def row_steps(recording: Recording) -> RowSteps:
     known &= (count != 0) | (increments == 0).all(axis=1)
     # a row that was read late is a long step beside a short one, and nothing is lost
     whole = (np.abs(advance - np.round(advance)) < WHOLE_STEP_TOLERANCE) | (n_clear == 0)
-    known &= (count <= 1) | minimum_filter1d(whole, 5, mode="nearest")
+    known &= (count <= 1) | running_minimum(whole, 5)
     repeats = (n_clear == 1) & _row_repeats(recording)
     count[repeats] = 0
     known |= repeats
@@ -228,12 +227,12 @@ def _off_smooth_motion(
     if len(even) == len(time) and np.abs(even - time).max() < EVEN_CLOCK_RATIO * (
         even[1] - even[0]
     ):
-        smooth = convolve1d(position, LOCAL_CUBIC, axis=0, mode="nearest")
+        smooth = weighted_window(position, LOCAL_CUBIC)
         return position - smooth, np.gradient(smooth, even, axis=0)
     from scipy.interpolate import CubicSpline  # here, because it takes long to import
 
     resampled = CubicSpline(time, position)(even)
-    smooth_at = CubicSpline(even, convolve1d(resampled, LOCAL_CUBIC, axis=0, mode="nearest"))
+    smooth_at = CubicSpline(even, weighted_window(resampled, LOCAL_CUBIC))
     instants = np.clip(time, even[0], even[-1])
     return position - smooth_at(instants), smooth_at(instants, 1)
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.notices import Notice
+from gough.core.signals import running_maximum
 from gough.logs.checks import GAP_STEPS
 from gough.logs.clocks import is_even
 from gough.logs.messages import log_notice
@@ -70,7 +70,7 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     large = magnitude > np.maximum(JUMP_RATIO * usual, least)
     large &= magnitude > MIN_JUMP_RANGE * np.ptp(position, axis=0)
     large &= _usual_intervals(recording)[:, None]
-    large &= magnitude >= maximum_filter1d(magnitude, JUMP_WINDOW + 1, axis=0, mode="nearest")
+    large &= magnitude >= running_maximum(magnitude, JUMP_WINDOW + 1)
     alone = (magnitude > np.maximum(SHARED_JUMP_RATIO * usual, least)).sum(axis=1) <= 1
     increments = np.diff(position, axis=0)
     motion = usual_size(increments)

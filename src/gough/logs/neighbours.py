@@ -6,9 +6,9 @@ All of it is local, so that a log gives the same whether it is read whole or in 
 from __future__ import annotations
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d, median_filter, minimum_filter1d
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray
+from gough.core.signals import padded_ends, running_maximum, running_minimum
 
 NEIGHBOURS = 16  # samples on each side that tell what is usual
 ROUNDING_RATIO = 1e-12  # of the largest number of a channel: smaller changes are rounding
@@ -18,9 +18,11 @@ NEIGHBOUR_REACH = 2 * NEIGHBOURS + 8
 
 def median_around(values: FloatArray, reach: int) -> FloatArray:
     """Return the running median over 2 `reach` + 1 samples of each column, (t, k)."""
+    width = 2 * reach + 1
     median = np.empty_like(values)
-    for j, column in enumerate(values.T):  # one by one: much faster than all at once
-        median[:, j] = median_filter(np.ascontiguousarray(column), 2 * reach + 1, mode="nearest")
+    for j, column in enumerate(values.T):
+        windows = np.lib.stride_tricks.sliding_window_view(padded_ends(column, width), width)
+        median[:, j] = np.partition(windows, reach, axis=1)[:, reach]
     return median
 
 
@@ -101,7 +103,7 @@ def local_resolution(values: FloatArray, repeated: BoolArray | None = None) -> F
     increments = np.diff(values, axis=0, prepend=values[:1])
     change = np.abs(np.diff(increments, axis=0, append=increments[-1:]))
     change[change <= ROUNDING_RATIO * np.abs(values).max(axis=0, initial=0.0)] = np.inf
-    smallest = minimum_filter1d(change, width, axis=0, mode="nearest")
+    smallest = running_minimum(change, width)
     overall = change.min(axis=0, initial=np.inf)
     smallest = np.where(np.isfinite(smallest), smallest, overall)
     smallest = np.where(np.isfinite(smallest), smallest, 0.0)
@@ -109,9 +111,9 @@ def local_resolution(values: FloatArray, repeated: BoolArray | None = None) -> F
     keeps[0] = False
     if repeated is not None:
         keeps[repeated] = False
-    keeps_nearby = maximum_filter1d(keeps, width, axis=0, mode="nearest")
+    keeps_nearby = running_maximum(keeps, width)
     moved = np.where(increments == 0, np.inf, np.abs(increments))
-    smallest_move = minimum_filter1d(moved, width, axis=0, mode="nearest")
+    smallest_move = running_minimum(moved, width)
     coarse = keeps_nearby & np.isfinite(smallest_move)
     return np.where(coarse, np.maximum(smallest, smallest_move), smallest)
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import uniform_filter1d
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.notices import Notice
 from gough.core.record import Record
+from gough.core.signals import weighted_window
 from gough.engine.kinematics import ClosedChain
 from gough.logs.checks import quantisation_step
 from gough.logs.recording import Recording
@@ -226,7 +226,7 @@ def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: Fl
     variance = (np.abs(D) ** 2).sum(axis=0) / (count * (count - 1))
     odd_width = -(-NOISE_DEGREES_OF_FREEDOM // (count - 1)) | 1
     width = min(max(1, odd_width), max(bins, 1))
-    v = uniform_filter1d(variance, width, axis=0, mode="nearest")
+    v = weighted_window(variance, np.full(width, 1 / width))
     floor = (1e-10 * np.abs(X).max(axis=0, initial=0.0)) ** 2 + TINY
     gain = (np.abs(X) ** 2 / (v + n * rounding + floor)).sum(axis=1)
     total = np.cumsum(gain - 2 * m)

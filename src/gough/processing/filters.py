@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.ndimage import correlate1d
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput
+from gough.core.signals import weighted_window
 from gough.core.trajectory import (
     Fourier,
     PositionVelocityAcceleration,
@@ -77,10 +77,10 @@ def derivative(values: FloatArray, rate: float) -> FloatArray:
         raise InvalidInput(f"{len(values)} samples cannot be differentiated; at least 2 are needed")
     step = 1.0 / rate
     half = STENCIL_HALF
-    slope = correlate1d(values, STENCIL * rate, axis=0, mode="nearest")
+    slope = weighted_window(values, STENCIL * rate)
     slope[:half] = np.gradient(values[: 2 * half], step, axis=0)[:half]
     slope[-half:] = np.gradient(values[-2 * half :], step, axis=0)[-half:]
-    return np.asarray(slope)
+    return slope
 
 
 def differentiate(
