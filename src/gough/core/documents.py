@@ -40,38 +40,31 @@ _LONG_NUMBER = re.compile(rf"[\d_]{{{MAX_DIGITS},}}")
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Parse TOML; raises `InvalidInput` if it is not valid, or beyond the limits above."""
-    _check_length(text, MAX_TOML_CHARACTERS)
-    _refuse_match(text, _DOTTED, f"a key with more than {MAX_TEXT_NESTING} parts")
-    parsed: dict[str, Any] = _parse(text, tomllib.loads)
+    dotted = _DOTTED.search(text[:MAX_TOML_CHARACTERS])
+    if dotted is not None:
+        raise _error_at(text, dotted.start(), f"a key with more than {MAX_TEXT_NESTING} parts")
+    parsed: dict[str, Any] = _parse(text, tomllib.loads, MAX_TOML_CHARACTERS)
     return parsed
 
 
 def parse_json(text: str) -> Any:
     """Parse JSON; raises `InvalidInput` if it is not valid, or beyond the limits above."""
-    _check_length(text, MAX_JSON_CHARACTERS)
-    return _parse(text, json.loads)
+    return _parse(text, json.loads, MAX_JSON_CHARACTERS)
 
 
-def _parse(text: str, parser: Callable[[str], Any]) -> Any:
-    _refuse_match(text, _LONG_NUMBER, f"a number of more than {MAX_DIGITS} digits")
+def _parse(text: str, parser: Callable[[str], Any], most_characters: int) -> Any:
+    """Parse a text of at most so many characters, without long numbers or deep nesting."""
+    if len(text) > most_characters:
+        raise InvalidInput(f"{len(text)} characters, expected at most {most_characters}")
+    number = _LONG_NUMBER.search(text)
+    if number is not None:
+        raise _error_at(text, number.start(), f"a number of more than {MAX_DIGITS} digits")
     _check_nesting(text)
     try:
         return parser(text)
     except (ValueError, RecursionError) as error:
         # TOMLDecodeError is a ValueError; so are dates like 2020-13-01
         raise InvalidInput(str(error)) from error
-
-
-def _check_length(text: str, most: int) -> None:
-    if len(text) > most:
-        raise InvalidInput(f"{len(text)} characters, expected at most {most}")
-
-
-def _refuse_match(text: str, pattern: re.Pattern[str], what: str) -> None:
-    """Raise `InvalidInput` with the position if a pattern is in a text."""
-    match = pattern.search(text)
-    if match is not None:
-        raise _error_at(text, match.start(), what)
 
 
 def _check_nesting(text: str) -> None:

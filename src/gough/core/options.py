@@ -19,7 +19,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
+from functools import cache, cached_property
 from math import isfinite, isinf
 from numbers import Integral, Real
 from types import MappingProxyType, NoneType, UnionType
@@ -74,9 +74,9 @@ class Option:
     default: Any  # `REQUIRED` if the option must be given
     about: About  # help, unit and limits
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[Any, ...]:
-        """Return the types of its values, without None."""
+        """The types of its values, without None."""
         if get_origin(self.hint) not in (Union, UnionType):
             return (self.hint,)
         return tuple(kind for kind in get_args(self.hint) if kind is not NoneType)
@@ -202,13 +202,11 @@ def nested(settings: type[Settings]) -> Any:
     return field(default_factory=settings)
 
 
-_type_hints = cache(get_type_hints)  # every use of settings needs them
-
-
-def members(settings: type[Settings]) -> dict[str, Option | type[Settings]]:
+@cache  # every use of settings needs them
+def members(settings: type[Settings]) -> Mapping[str, Option | type[Settings]]:
     """Return the fields of settings by name: options, and types of nested settings."""
-    cls: Any = settings  # a dataclass, and hashable
-    hints = _type_hints(cls)
+    cls: Any = settings  # a dataclass
+    hints = get_type_hints(cls)
     by_name: dict[str, Option | type[Settings]] = {}
     for declared in fields(cls):
         hint = hints[declared.name]
@@ -222,10 +220,11 @@ def members(settings: type[Settings]) -> dict[str, Option | type[Settings]]:
                 default=declared.default,
                 about=about,
             )
-    return by_name
+    return MappingProxyType(by_name)
 
 
-def options_of(settings: type[Settings]) -> dict[str, Option]:
+@cache
+def options_of(settings: type[Settings]) -> Mapping[str, Option]:
     """Return all options of settings by name, also those of nested settings."""
     options: dict[str, Option] = {}
     for name, member in members(settings).items():
@@ -233,7 +232,7 @@ def options_of(settings: type[Settings]) -> dict[str, Option]:
         for twice in options.keys() & added.keys():
             raise TypeError(f"{settings.__name__}: '{twice}' is declared twice, also in '{name}'")
         options |= added
-    return options
+    return MappingProxyType(options)
 
 
 def merge_settings(cls: type[S], settings: S | None, options: Mapping[str, Any]) -> S:

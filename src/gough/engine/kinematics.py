@@ -388,7 +388,11 @@ class ClosedChain:
         time: FloatArray | None,
     ) -> FloatArray:
         """Follow a branch from a configuration (n,): first the anchors, then all samples."""
-        samples = self._anchor_samples(positions, by)
+        moves = np.abs(np.diff(positions, axis=0)) / self.step_scale(by)
+        travelled = np.concatenate([[0.0], np.cumsum(moves.max(axis=1))])
+        marks = np.flatnonzero(np.diff(np.floor(travelled / LONGEST_BRANCH_STEP)) > 0) + 1
+        regular = np.arange(0, len(positions), ANCHOR_SPACING)
+        samples = np.unique(np.concatenate([[0], marks, regular, [len(positions) - 1]]))
         anchors = self._follow_anchors(start, positions, samples, by, time)
         t = np.arange(len(positions))
         last = max(len(samples) - 2, 0)
@@ -498,15 +502,6 @@ class ClosedChain:
         if fraction < 1.0:
             raise self._open_loop(reached, positions[sample], by, sample, time)
         return reached
-
-    def _anchor_samples(self, positions: FloatArray, by: By) -> IntArray:
-        """Return the samples to which the branch is followed step by step, (k,)."""
-        moves = np.abs(np.diff(positions, axis=0)) / self.step_scale(by)
-        travelled = np.concatenate([[0.0], np.cumsum(moves.max(axis=1))])
-        bins = np.floor(travelled / LONGEST_BRANCH_STEP)
-        marks = np.flatnonzero(np.diff(bins) > 0) + 1
-        regular = np.arange(0, len(positions), ANCHOR_SPACING)
-        return np.unique(np.concatenate([[0], marks, regular, [len(positions) - 1]]))
 
     def _follow(self, start: FloatArray, target: FloatArray, by: By) -> tuple[FloatArray, float]:
         """Move from a closed configuration to a target along its branch, in adaptive steps.

@@ -125,7 +125,7 @@ class Model(Columns):
         """Unit of the effort of each joint equation, (m,)."""
         return tuple(self.mechanism.joints[i].effort_unit for i in self.independent)
 
-    @property
+    @cached_property
     def independent(self) -> list[int]:
         """Indices of the coordinates whose equations are the rows."""
         return self.loops.partitions[self.loops.dynamic].independent
@@ -463,7 +463,9 @@ class Model(Columns):
         """
         check_shape(effort, (len(motion), len(self.actuated)), "motor efforts")
         check_finite(effort, "motor efforts")
-        rows = self.project_to_rows(motion.q, effort) + self.wrench_efforts(motion.q, wrench)
+        rows = self.project_to_rows(motion.q, effort)
+        if wrench is not None:
+            rows = rows + self.wrench_efforts(motion.q, wrench)
         noise = covariance
         if self.loops.redundant and covariance is not None:
             act = self._motor_map(motion.q)
@@ -486,10 +488,8 @@ class Model(Columns):
             time=motion.time,
         )
 
-    def wrench_efforts(self, q: FloatArray, wrench: FloatArray | None) -> FloatArray:
+    def wrench_efforts(self, q: FloatArray, wrench: FloatArray) -> FloatArray:
         """Return the effect of a wrench on the platform on the rows, G_p^T w_ext, (t, m)."""
-        if wrench is None:
-            return np.zeros((len(q), self.degrees_of_freedom))
         check_shape(
             wrench,
             (6,) if wrench.ndim == 1 else (len(q), 6),
@@ -522,7 +522,9 @@ class Model(Columns):
         """
         self._check_motion(motion)
         rows = self._row_efforts(motion, values, load, dead_band)
-        return self.min_norm_motor_effort(motion.q, rows - self.wrench_efforts(motion.q, wrench))
+        if wrench is not None:
+            rows = rows - self.wrench_efforts(motion.q, wrench)
+        return self.min_norm_motor_effort(motion.q, rows)
 
     def _row_efforts(
         self,
@@ -588,7 +590,9 @@ class Model(Columns):
             values, load, dead_band, wrench: As in `inverse_dynamics`.
         """
         check_shape(effort, (len(q), len(self.actuated)), "motor efforts")
-        rows = self.project_to_rows(q, effort) + self.wrench_efforts(q, wrench)
+        rows = self.project_to_rows(q, effort)
+        if wrench is not None:
+            rows = rows + self.wrench_efforts(q, wrench)
         return self._dynamics(q, velocity, rows, values, load, dead_band)[2]
 
     def mass_matrix(

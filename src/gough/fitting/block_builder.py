@@ -63,16 +63,6 @@ class _OpenBlock:
             )
         self.joint[key] = shortened_joint(factor)
 
-    def shorten(self) -> None:
-        """Replace the rows by triangular factors where that is shorter."""
-        k, _, c = self.stacked.shape
-        if k <= 2 * c:
-            if self.stacked.base is not None:  # do not keep all samples it is part of
-                self.stacked = self.stacked.copy()
-            return
-        factors = triangular_factor(self.stacked.transpose(1, 0, 2))
-        self.stacked = factors.transpose(1, 0, 2)
-
 
 class BlockBuilder:
     """Collects blocks of samples into at most `MAX_BLOCKS` contiguous blocks.
@@ -136,11 +126,16 @@ class BlockBuilder:
         return number
 
     def _put(self, place: Place, new: _OpenBlock) -> None:
-        if place in self.open:
-            self.open[place].add(new)
-        else:
-            self.open[place] = new
-        self.open[place].shorten()
+        """Add samples to a block; its rows become triangular factors where that is shorter."""
+        block = self.open.setdefault(place, new)
+        if block is not new:
+            block.add(new)
+        k, _, c = block.stacked.shape
+        if k > 2 * c:
+            factors = triangular_factor(block.stacked.transpose(1, 0, 2))
+            block.stacked = factors.transpose(1, 0, 2)
+        elif block.stacked.base is not None:  # do not keep all samples it is part of
+            block.stacked = block.stacked.copy()
 
     def _halve(self, merge_logs: bool) -> None:
         """Join neighbouring blocks of each log or, where each log is one block, pairs of logs."""

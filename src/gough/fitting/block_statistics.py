@@ -172,9 +172,21 @@ class BlockStatistics(Record):
     def select(self, parameters: Sequence[str]) -> BlockStatistics:
         """Keep some parameters, in the given order; the others are taken as zero."""
         columns = [index_of(self.parameters, name) for name in parameters]
-        kept = [*columns, len(self.parameters)]
-        matrix = np.eye(len(self.parameters) + 1)[:, kept]
-        return self.transform(matrix, parameters, [self.units[i] for i in columns])
+        kept = np.array([*columns, len(self.parameters)])
+        blocks = self.blocks[..., kept]
+        if self.form == "gram":
+            blocks = blocks[..., kept, :]
+        joint = None
+        if self.joint is not None:
+            joint = tuple(one._replace(stacked=one.stacked[..., kept]) for one in self.joint)
+        return replace(
+            self,
+            blocks=blocks,
+            parameters=tuple(self.parameters[i] for i in columns),
+            units=tuple(self.units[i] for i in columns),
+            sums=None if self.sums is None else self.sums[:, kept],
+            joint=joint,
+        )
 
     def transform(
         self,
@@ -186,13 +198,12 @@ class BlockStatistics(Record):
 
         See `Regression.transform`.
         """
+        blocks = self.blocks @ matrix
         if self.form == "gram":
-            blocks = _times_both_sides(self.blocks, matrix)
-        else:
-            blocks = _times(self.blocks, matrix)
+            blocks = matrix.T @ blocks
         joint = None
         if self.joint is not None:
-            joint = tuple(one._replace(stacked=_times(one.stacked, matrix)) for one in self.joint)
+            joint = tuple(one._replace(stacked=one.stacked @ matrix) for one in self.joint)
         return replace(
             self,
             blocks=blocks,
@@ -328,13 +339,15 @@ class BlockStatistics(Record):
         """Return the sum of squared residuals by block and row, (b, r).
 
         Args:
-            values: Of the parameters, (p,), or other ones for each row, (r, p).
+            values: Of the parameters, (p,), or other ones for each row, (r, p), or for each block
+                and row, (b, r, p).
         """
-        by_row = np.broadcast_to(values, (len(self.rows), len(self.parameters)))
-        extended = np.column_stack([-by_row, np.ones(len(self.rows))])
-        products = np.einsum("brkc,rc->brk", self.blocks, extended)
+        shape = (len(self), len(self.rows), 1)
+        by_block = np.broadcast_to(values, (*shape[:2], len(self.parameters)))
+        extended = np.concatenate([-by_block, np.ones(shape)], axis=2)
+        products = np.einsum("brkc,brc->brk", self.blocks, extended)
         if self.form == "gram":
-            squares = np.einsum("brk,rk->br", products, extended)
+            squares = np.einsum("brk,brk->br", products, extended)
             return np.asarray(np.maximum(squares, 0.0))
         return np.asarray((products**2).sum(axis=2))
 
@@ -347,30 +360,6 @@ class BlockStatistics(Record):
         if joint:
             _ = self.joint_rows
         return self
-
-
-def _times(stacked: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Return stacked @ matrix; exact for a matrix that only selects columns."""
-    columns = _selected_columns(matrix)
-    if columns is not None:
-        return stacked[..., columns]
-    return np.asarray(stacked @ matrix)
-
-
-def _times_both_sides(grams: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Return matrix^T @ grams @ matrix; exact for a matrix that only selects columns."""
-    columns = _selected_columns(matrix)
-    if columns is not None:
-        return grams[..., columns[:, None], columns]
-    return np.asarray(matrix.T @ grams @ matrix)
-
-
-def _selected_columns(matrix: FloatArray) -> IntArray | None:
-    """Return the columns that a matrix selects, None if it does more than that."""
-    single = (matrix != 0).sum(axis=0) == 1
-    if single.all() and (matrix.max(axis=0) == 1).all():
-        return np.asarray(matrix.argmax(axis=0))
-    return None
 
 
 def triangular_factor(matrix: FloatArray) -> FloatArray:

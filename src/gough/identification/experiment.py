@@ -242,7 +242,10 @@ def build_experiment(
     known: Mapping[str, float] | None = None,
 ) -> Experiment:
     """Build the regression of processed logs, with currents turned into efforts."""
-    logs, used_gains = in_efforts(model, processed, gains)
+    logs = tuple(processed)
+    used_gains: dict[str, float] = {}
+    if any(log.current for log in logs):
+        logs, used_gains = in_efforts(model, logs, gains)
     regressions = [regression(model, log, base) for log in logs]
     if any(block.replicates is not None for block in regressions):
         values = weighted_fit(concatenate(regressions).statistics()).values

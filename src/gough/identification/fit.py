@@ -122,14 +122,17 @@ def fit_logs(
     """
     settings = settings or IdentifySettings()
     asked = settings.to_dict()
-    model = with_measured_payload(as_model(model), settings.payload)
+    model = as_model(model)
+    if settings.payload:
+        model = with_measured_payload(model, settings.payload)
     logs = read_logs(model, settings, recordings, loaded, held_out)
     if settings.find_gains:
         guesses = first_gains(model, logs.recordings, settings.gains)
         settings = replace(settings, gains=guesses)
     gains = known_gains(model, settings.gains)
     estimators = select_estimators(settings.estimator, gains, with_currents=logs.with_currents)
-    _check_constrainable(settings, estimators, whole)
+    if settings.constrains:
+        _check_constrainable(estimators, whole)
 
     prepared = _prepare(model, logs, settings, estimators, whole)
     problem = whole or prepared.problem
@@ -193,10 +196,9 @@ def _prepare(
             prepared = add_terms(prepared, logs, settings, estimators)
         if settings.find_gains:
             prepared = add_gains(prepared, whole)
-        if not isinstance(prepared.logs, Experiment):  # held-out logs need the drive gains
-            return prepared
-        held_out = _process_held_out(prepared.logs, logs, settings)
-        return replace(prepared, held_out=held_out)
+        if not logs.held_out or not isinstance(prepared.logs, Experiment):
+            return prepared  # held-out logs need the drive gains
+        return replace(prepared, held_out=_process_held_out(prepared.logs, logs, settings))
     except (LoopNotClosed, SingularConfiguration) as error:
         raise type(error)(
             f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other "
@@ -205,12 +207,8 @@ def _prepare(
         ) from None
 
 
-def _check_constrainable(
-    settings: IdentifySettings, estimators: Mapping[str, Any], whole: BlockStatistics | None
-) -> None:
-    """Raise if parameters are fixed, tied or bounded by name, but not in one linear fit of logs."""
-    if not (settings.fixed or settings.tied or settings.bounds):
-        return
+def _check_constrainable(estimators: Mapping[str, Any], whole: BlockStatistics | None) -> None:
+    """Raise unless there is one linear fit of logs, in which parameters can be constrained."""
     linear = all(needed_problem(one) is LinearProblem for one in estimators.values())
     if len(estimators) != 1 or not linear or whole is not None:
         raise InvalidInput(
@@ -221,10 +219,8 @@ def _check_constrainable(
 
 def _process_held_out(
     experiment: Experiment, logs: IdentificationLogs, settings: IdentifySettings
-) -> Experiment | None:
-    """Process the held-out logs as the experiment; None without any."""
-    if not logs.held_out:
-        return None
+) -> Experiment:
+    """Process the held-out logs as the experiment."""
     given = settings.processing.cutoff is not None
     return prepare_held_out(experiment, logs.held_out, given=given)
 
@@ -260,6 +256,8 @@ def _in_efforts(
         return prepared.logs, prepared.held_out
     estimate = run.estimates[run.result_name(settings.estimator)]
     experiment = prepared.logs.in_efforts(estimate, gains)
+    if not logs.held_out:
+        return experiment, None
     return experiment, _process_held_out(experiment, logs, settings)
 
 
@@ -511,7 +509,7 @@ def _constrained(
     estimate: Estimate, experiment: Experiment, settings: IdentifySettings
 ) -> ConstrainedEstimate:
     """Return the estimate with the parameters that are fixed, tied or bounded."""
-    if not (settings.fixed or settings.tied or settings.bounds):
+    if not settings.constrains:
         return ConstrainedEstimate(estimate=estimate, stated=(), derived=no_parameters())
     return constrained(
         estimate,

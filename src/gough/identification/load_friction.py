@@ -35,8 +35,6 @@ def linearise_load_friction(experiment: Experiment) -> Experiment:
     where efforts change their sign.
     """
     mechanism = experiment.model.mechanism
-    if not mechanism.load_dependent:
-        return experiment
     values = _fit_without_load_friction(experiment)
     best, cost = _linearise_at(experiment, values)
     for _ in range(LOAD_FRICTION_STEPS):

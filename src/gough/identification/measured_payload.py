@@ -57,14 +57,14 @@ def payload_of(
     return None, measured or None
 
 
-def with_measured_payload(model: Model, text: str | None) -> Model:
+def with_measured_payload(model: Model, text: str) -> Model:
     """Return the robot with a payload of its tool if its file has none and one was measured.
 
     Args:
         model: The robot.
         text: As for `payload_of`, e.g. `mass=1.983`.
     """
-    name, measured = _parse_payload(text or "")
+    name, measured = _parse_payload(text)
     if not measured or name or model.mechanism.payloads:
         return model
     undeclared = Payload(name=UNDECLARED_PAYLOAD, body=model.mechanism.flange)

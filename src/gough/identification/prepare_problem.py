@@ -137,7 +137,10 @@ def prepare_problem(
     estimators: Mapping[str, Any],
 ) -> PreparedProblem:
     """Choose the processing, process the logs and build the problem that the estimators need."""
-    payload, measured = payload_of(model, logs.loaded, settings.payload)
+    payload = None
+    measured = None
+    if logs.loaded or settings.payload is not None:
+        payload, measured = payload_of(model, logs.loaded, settings.payload)
     recordings = logs.recordings
     loaded = [replace(log, payload=payload) for log in logs.loaded]
     all_logs = [*recordings, *loaded]
@@ -163,13 +166,16 @@ def _prepare_efforts(
 ) -> PreparedProblem:
     """Build the linear problem of logs with efforts, or with currents and known drive gains."""
     experiment = prepare(model, logs, base, processing=settings.processing, gains=settings.gains)
-    experiment = linearise_load_friction(experiment)
+    if model.mechanism.load_dependent:
+        experiment = linearise_load_friction(experiment)
     if not model.mechanism.fitted_constants:
         return PreparedProblem(logs=experiment)
     constants = fit_constants(experiment)
     mechanism = experiment.model.mechanism.with_constants(constants)
     model = experiment.model.with_mechanism(mechanism)
-    experiment = linearise_load_friction(rebuilt_with(experiment, model=model))
+    experiment = rebuilt_with(experiment, model=model)
+    if model.mechanism.load_dependent:
+        experiment = linearise_load_friction(experiment)
     return PreparedProblem(logs=experiment, constants=constants)
 
 

@@ -91,3 +91,8 @@ class IdentifySettings(Settings):
         "efforts; without any, relative to the first motor's.",
     )
     processing: Processing = nested(Processing)
+
+    @property
+    def constrains(self) -> bool:
+        """Whether parameters are fixed, tied or bounded by name."""
+        return bool(self.fixed or self.tied or self.bounds)

@@ -149,8 +149,9 @@ def _row_repeats(recording: Recording) -> BoolArray:
 def with_true_instants(recording: Recording) -> Recording:
     """Return the rows of a recording at the instants they were sampled, without repeated rows.
 
-    Stamps are kept unless positions are clearly smoother on controller time: whole steps of
-    an even clock, counted by the motion where it shows them and by the stamps elsewhere. If
+    Even stamps of rows one step apart are kept. So are others unless positions are clearly
+    smoother on controller time: whole steps of an even clock, counted by the motion where it
+    shows them and by the stamps elsewhere. If
     all joints then still run ahead and behind together, rows were read early and late, and
     their instants are those that the motion shows. Notices of the returned recording state
     what was found.
@@ -164,12 +165,13 @@ def with_true_instants(recording: Recording) -> Recording:
         notices.append(_repeated_notice(kept))
     time = recording.time[kept]
     position = recording.position[kept]
-    ticks, period = _controller_ticks(recording.time, steps)
-    gain = _smoothness_ratio(position, ticks[kept] * period, time)
-    if gain < SMOOTHER_RATIO:
-        notices.append(_controller_notice(recording, steps, period, gain))
+    if (steps.count != 1).any() or not is_even(recording.time):
+        ticks, period = _controller_ticks(recording.time, steps)
         on_ticks = ticks[kept] * period
-        time = on_ticks + float(np.median(time - on_ticks))
+        gain = _smoothness_ratio(position, on_ticks, time)
+        if gain < SMOOTHER_RATIO:
+            notices.append(_controller_notice(recording, steps, period, gain))
+            time = on_ticks + float(np.median(time - on_ticks))
     jitter = _sampling_jitter(position, time)
     if jitter is not None:
         notices.append(_jitter_notice(jitter, time))
@@ -289,8 +291,10 @@ def _is_shared(deviation: FloatArray, velocity: FloatArray, step: float) -> bool
     if moving.sum() < 2:
         return False
     ratio = np.exp(np.log(after[moving] / before[moving]).mean())
+    if ratio >= SMOOTHER_RATIO:
+        return False
     common = _common_lateness(deviation, velocity, step)
-    if ratio >= SMOOTHER_RATIO or robust_scale(common) < JITTER_RATIO * step:
+    if robust_scale(common) < JITTER_RATIO * step:
         return False
     segment = min(len(common), JITTER_SEGMENT)
     _, power = power_density(common, segment)

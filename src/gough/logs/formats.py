@@ -103,9 +103,9 @@ def table_blocks(
         raise InvalidRecording(f"'{path}' is a device or a pipe, expected a file", source=path.name)
     if isinstance(path, StoredFile):
         return _stored_blocks(path, size, description)
-    if is_dataset(path):
-        return lerobot_blocks(path, size, description)
-    reader = LOG_FORMATS.get(".bag" if path.is_dir() else path.suffix.lower(), text_blocks)
+    reader = LOG_FORMATS.get(path.suffix.lower(), text_blocks)
+    if path.is_dir():
+        reader = lerobot_blocks if is_dataset(path) else LOG_FORMATS[".bag"]
     return reader(path, size, description)
 
 

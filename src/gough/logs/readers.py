@@ -157,10 +157,16 @@ def recorded(
     """
     first_table = tables[""] if given is None else _table_of(tables, given.signals[0].file)
     description = _resolve_description(first_table, given, joints)
-    sampled = _sample_signals(tables, description, _time_origin(tables, description))
+    origin = 0.0 if given is None else _time_origin(tables, description)
+    sampled = _sample_signals(tables, description, origin)
     clocks = list({id(signal.clock): signal for signal in sampled}.values())  # a signal of each
-    time, shown = _common_clock(clocks, description, source)
-    values = [_interpolate_signal(signal, time) for signal in sampled]
+    time = clocks[0].clock
+    shown = time if description.absolute else time - time[:1]
+    values = [signal.values for signal in sampled]
+    stated_rate = description.rate is not None and description.signals[0].clock.columns
+    if stated_rate or len(clocks) > 1:
+        time, shown = _common_clock(clocks, description, source)
+        values = [_interpolate_signal(signal, time) for signal in sampled]
     notices = [
         *_reading_notices(tables, description),
         *_clock_notices(clocks, source),
@@ -176,6 +182,8 @@ def recorded(
     )
     if recording.velocity is not None:
         recording = replace(recording, notices=(*notices, *inspect_velocities(recording)))
+    if given is None:  # headers state no start, no stop and no period in seconds
+        return recording
     recording = _cut_to_description(recording, description)
     period = _period_in_samples(recording, description)
     if period == recording.period_samples:
@@ -195,9 +203,7 @@ def _common_clock(
     start = max(signal.clock[0] for signal in clocks)
     end = min(signal.clock[-1] for signal in clocks)
     if description.rate is None or not description.signals[0].clock.columns:
-        time = position_clock
-        if len(clocks) > 1:
-            time = time[(time >= start) & (time <= end)]
+        time = position_clock[(position_clock >= start) & (position_clock <= end)]
         shown = time if description.absolute else time - time[:1]
     else:  # from zero: `start` and `stop` of the description are compared with these
         shown = np.empty(0)

@@ -118,13 +118,10 @@ class Recording(Record):
             )
         if self.period_samples is not None and self.period_samples < 2:
             raise InvalidInput(f"a period of {self.period_samples} samples; at least 2 are needed")
-        check_shape(self.time, (None,), "time")
-        for kind, channels in self.groups():
-            check_shape(channels.values, (len(self.time), len(channels.names)), kind)
-        if self.measured is not None:
-            check_shape(self.measured, (len(self.time),), "measured")
+        check_shapes(self, time=(None,), measured=(len(self.time),))
         check_time(self.time, self.source)
         for kind, channels in self.groups():
+            check_shape(channels.values, (len(self.time), len(channels.names)), kind)
             _check_values(channels, kind, self.time, self.source)
 
     @staticmethod

@@ -341,7 +341,11 @@ def _find_layout(
     source = budget.source
     comments, head = _first_lines(lines, source)
     facts = _read_facts(comments[0] if comments else "", source)
-    above, data, delimiter = _table_below(head)
+    above: list[list[str]] = []
+    data: list[tuple[int, str]] = []
+    delimiter: str | None = None
+    if not facts:  # a file that Gough wrote has no other lines
+        above, data, delimiter = _table_below(head)
     lines_above = len(above)
     if not above:
         delimiter = _find_delimiter([line for _, line in head[:2]], source)
@@ -436,7 +440,8 @@ def _table_below(
         rows = [_split_cells(line, delimiter) for _, line in head]
         if 1 < len(rows[0]) == len(rows[1]) < 2 * _count_usable(rows[1]):
             break
-        start = _first_data_row(rows)
+        usable = [len(row) > 1 and any(row) and _count_usable(row) == len(row) for row in rows]
+        start = usable.index(True) if True in usable else 0
         data_rows = rows[start : start + 3]
         width = len(data_rows[0])
         alike = all(len(row) == width == _count_usable(row) for row in data_rows)
@@ -453,14 +458,6 @@ def _count_usable(cells: list[str]) -> int:
 def _is_usable(cell: str) -> bool:
     """Return True if a cell is blank, a number or a date."""
     return _is_blank_or_number(cell) or seconds_of_date(cell) is not None
-
-
-def _first_data_row(rows: list[list[str]]) -> int:
-    """Return the index of the first row with only numbers, blanks and dates, 0 without one."""
-    for i, row in enumerate(rows):
-        if len(row) > 1 and any(row) and _count_usable(row) == len(row):
-            return i
-    return 0
 
 
 def _column_names(above: list[list[str]], width: int) -> list[str]:

@@ -12,7 +12,6 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.notices import Notice
 from gough.core.record import Record
 from gough.core.signals import weighted_window
-from gough.engine.kinematics import ClosedChain
 from gough.logs.checks import quantisation_step
 from gough.logs.recording import Recording
 from gough.processing.matching import signal_of
@@ -181,25 +180,6 @@ def check_repeats(average: PeriodAverage) -> None:
             source=log.source,
             samples=len(average),
         )
-
-
-def akaike_cutoff(kinematics: ClosedChain, average: PeriodAverage, q: FloatArray) -> float:
-    """Return the highest harmonic of the pose that Akaike's criterion keeps. [Hz]
-
-    Args:
-        q: All coordinates of the mean period, (N, n).
-    """
-    pose = kinematics.pose_of(q)
-    motors = kinematics.motor_columns
-    to_pose = kinematics.pose_map(q)
-    deviation = (average.position_periods - average.position)[:, :, motors]
-    scatter = np.einsum("tma,pta->ptm", to_pose, deviation, optimize=True)
-    rounding = np.einsum("tma,a->m", to_pose**2, average.rounding_variance[motors]) / len(q)
-    try:
-        return pose_cutoff(pose, scatter, average.rate, rounding)
-    except InvalidInput as error:
-        source = average.recording.source
-        raise InvalidRecording(f"{source}: {error}", source=source) from error
 
 
 def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: FloatArray) -> float:

@@ -11,7 +11,7 @@ is chosen by cross-validation for both.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -37,7 +37,6 @@ from gough.processing.cross_validation import (
     SAMPLES_PER_CUTOFF,
     CrossValidation,
     prediction_errors,
-    time_span,
 )
 from gough.processing.filters import FILTER_EDGE_PERIODS
 from gough.processing.friction_width import friction_widths, with_widths
@@ -204,13 +203,17 @@ def choose_processing(
         parameters = base_parameters(model, payloads=tuple(dict.fromkeys(carried)))
     samples = _samples_of_logs(model, logs, given)
     given = replace(given, method=_method_for_all(samples, given))
-    if _nothing_to_choose(given, coordinates):
+    has_bands = isinstance(given.dead_band, Mapping) and set(coordinates) <= set(given.dead_band)
+    if has_bands and replace(given, joints_at_rest=()).complete:
         complete = replace(given, joints_at_rest=given.joints_at_rest or ())
         return ProcessingChoice(processing=complete, rows=model.rows)
-    given = _with_periodic_cutoff(samples, given)
     validation = CrossValidation(model, samples, parameters, gains)
     cutoffs: tuple[Candidate, ...] = ()
-    if given.method == "time" and given.cutoff is None:
+    if given.method == "implicit":
+        given = _with_harmonics(samples[0].recording, given)
+    elif given.method == "explicit" and given.cutoff is None:
+        given = replace(given, cutoff=max(log.pose_cutoff for log in samples))
+    elif given.method == "time" and given.cutoff is None:
         cutoffs = _try_cutoffs(validation, given)
         given = replace(given, cutoff=_best_cutoff(cutoffs))
     if given.decimation is None:
@@ -219,22 +222,18 @@ def choose_processing(
             decimation = decimation_of(given.cutoff or 1.0, validation.rate)
         given = replace(given, decimation=decimation)
     processed = validation.candidates(given)
-    fixed = _given_bands(given, coordinates)
-    given = _with_bands(model, processed, given)
+    chosen = _with_bands(model, processed, given)
     windows: tuple[Candidate, ...] = ()
-    window_is_given = given.window is not None
-    if not window_is_given:
-        processed = [log.with_bands(given) for log in processed]
-        windows, best = _try_windows(validation, processed, given)
-        given = replace(given, window=best)
+    if given.window is None:
+        processed = [log.with_bands(chosen) for log in processed]
+        windows, best = _try_windows(validation, processed, chosen)
+        chosen = replace(chosen, window=best)
     widths: dict[str, float] = {}
     if not validation.by_row:
-        if window_is_given or given.method not in PERIODIC:
-            fixed = (*fixed, *_drives(model.mechanism))
-        widths = _friction_widths(validation, given, fixed)
-        given = with_widths(given, widths)
+        widths = _friction_widths(validation, chosen, given)
+        chosen = with_widths(chosen, widths)
     return ProcessingChoice(
-        processing=given,
+        processing=chosen,
         rows=model.rows,
         cutoffs=cutoffs,
         windows=windows,
@@ -258,34 +257,14 @@ def _method_for_all(logs: Sequence[MatchedLog], given: Processing) -> Method:
     return "explicit" if short is None else "time"
 
 
-def _nothing_to_choose(given: Processing, coordinates: Sequence[str]) -> bool:
-    """Tell whether all is given, at most the joints at rest are not."""
-    bands = given.dead_band
-    if not isinstance(bands, Mapping) or not set(coordinates) <= set(bands):
-        return False
-    return replace(given, joints_at_rest=()).complete
-
-
-def _with_periodic_cutoff(logs: Sequence[MatchedLog], given: Processing) -> Processing:
-    """Return the settings with the cut-off of methods that average periods."""
-    if given.method == "implicit":
-        recording = logs[0].recording
-        frequency = given.frequency or recording.rate / (recording.period_samples or 1)
-        return replace(given, frequency=frequency, cutoff=given.harmonics * frequency)
-    if given.method == "explicit" and given.cutoff is None:
-        return replace(given, cutoff=max(log.pose_cutoff for log in logs))
-    return given
-
-
-def _given_bands(given: Processing, coordinates: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the joints whose dead band is given."""
-    if given.dead_band is None:
-        return ()
-    return tuple(given.dead_band) if isinstance(given.dead_band, Mapping) else coordinates
+def _with_harmonics(recording: Recording, given: Processing) -> Processing:
+    """Return the settings of the implicit fit with its fundamental and its cut-off."""
+    frequency = given.frequency or recording.rate / (recording.period_samples or 1)
+    return replace(given, frequency=frequency, cutoff=given.harmonics * frequency)
 
 
 def _friction_widths(
-    validation: CrossValidation, settings: Processing, fixed: Collection[str]
+    validation: CrossValidation, settings: Processing, given: Processing
 ) -> dict[str, float]:
     """Return up to which speed the friction of joints is incomplete. [m/s or rad/s]
 
@@ -296,8 +275,17 @@ def _friction_widths(
     low-passed in parallel, which spreads missing friction over samples of higher speed, and
     the window alone decides: on real logs of a cable-driven arm and of a wrist with coupled
     gears, widths of drives made held-out errors larger by up to a fifth.
+
+    Args:
+        settings: Complete.
+        given: As asked for; joints whose dead band is given keep it.
     """
     coordinates = validation.model.mechanism.coordinates
+    fixed: set[str] = set()
+    if given.dead_band is not None:
+        fixed |= set(given.dead_band if isinstance(given.dead_band, Mapping) else coordinates)
+    if given.window is not None or given.method not in PERIODIC:
+        fixed |= _drives(validation.model.mechanism)
     with_friction = joints_with_friction(validation.model, settings)
     if all(coordinates[joint] in fixed for joint in with_friction):
         return {}
@@ -432,9 +420,10 @@ def _error_of_values(
             log = replace(log, payload=free[0].payload)
         log = log.with_bands(settings)
         time = log.motion.time
-        begin, end = time_span(log)
-        here = validation.is_predicted(log) & (time >= begin + margin) & (time <= end - margin)
-        equations.append(validation.equations(log, here, validation.recorded_effort(log)))
+        recorded = validation.recorded(log)
+        inside = (time >= recorded.begin + margin) & (time <= recorded.end - margin)
+        here = recorded.is_predicted & inside
+        equations.append(validation.equations(log, here, recorded.effort))
     known = np.array([values.get(name, 0.0) for name in equations[0].parameters])
     residual = np.concatenate([block.residual(known) for block in equations])
     norm = np.sqrt(sum((block.effort**2).sum(axis=0) for block in equations) + TINY)
@@ -460,9 +449,11 @@ def _samples_of_logs(
             samples += _sample_blocks_of_source(model, log, settings)
         else:
             matched = match_robot(model, log, settings.repeats)
-            averaged = settings.method_for(matched.recording) in PERIODIC
+            if settings.method_for(matched.recording) in PERIODIC:
+                samples.append(matched)
+                continue
             starts, length = _block_starts(len(matched), matched.rate, settings)
-            if averaged or len(starts) == 1:
+            if len(starts) == 1:
                 samples.append(matched)
                 continue
             for start in starts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
 from gough.fitting.block_builder import LabelledBlocks
-from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.cross_validation import values_without
 from gough.fitting.regression import Regression
 from gough.processing.decimation import Decimator
@@ -35,6 +35,15 @@ N_FIT_BLOCKS = 2 * N_FOLDS + 2
 LEFT_OUT_BLOCKS = tuple((2 * fold, 2 * fold + 1, 2 * fold + 2) for fold in range(N_FOLDS))
 RELATIVE_ROUNDING = 1e-12  # of an effort's square: smaller errors are rounding
 BLOCK_SAMPLES = 2048  # samples of regressor held at once
+
+
+class RecordedEffort(NamedTuple):
+    """What candidates predict of a log: its efforts as recorded, not low-passed."""
+
+    effort: FloatArray  # (t, a) [N or N m]
+    is_predicted: BoolArray  # samples that are predicted, (t,)
+    begin: float  # of the log [s]
+    end: float
 
 
 class CrossValidation:
@@ -93,19 +102,17 @@ class CrossValidation:
             candidates.append(processed.with_gains(self.gains))
         return candidates
 
-    def is_predicted(self, log: ProcessedLog) -> BoolArray:
-        """Return which samples of a candidate are predicted, (t,)."""
-        if log.periodic:
-            return np.ones(len(log), bool)
-        return np.asarray(log.sample % self.stride == 0)
-
-    def recorded_effort(self, log: ProcessedLog) -> FloatArray:
-        """Return the efforts of a candidate as recorded, not low-passed, (t, a)."""
-        if log.periodic:
-            return log.effort
+    def recorded(self, log: ProcessedLog) -> RecordedEffort:
+        """Return what is predicted of a candidate."""
+        if log.average is not None:
+            time = log.motion.time
+            return RecordedEffort(log.effort, np.ones(len(time), bool), time[0], time[-1])
         recording = log.whole_log.recording
-        signal: FloatArray = getattr(recording, signal_of(recording))[log.sample]
-        return signal * self.gains if recording.effort is None else signal
+        effort = getattr(recording, signal_of(recording))[log.sample]
+        if recording.effort is None:
+            effort = effort * self.gains
+        is_predicted = np.asarray(log.sample % self.stride == 0)
+        return RecordedEffort(effort, is_predicted, recording.time[0], recording.time[-1])
 
     def equations(
         self, log: ProcessedLog, samples: slice | BoolArray, effort: FloatArray
@@ -118,12 +125,6 @@ class CrossValidation:
             dead_band=log.dead_band,
         )
         return without_absent_payloads(regression, log.payload)
-
-
-def time_span(log: ProcessedLog) -> tuple[float, float]:
-    """Return first and last time of a log. [s]"""
-    time = log.motion.time if log.periodic else log.whole_log.recording.time
-    return float(time[0]), float(time[-1])
 
 
 def _power_of_two(number: float) -> int:
@@ -164,18 +165,11 @@ def prediction_errors(
     for choice, blocks in enumerate(fitted):
         values = values_without(blocks.build(), LEFT_OUT_BLOCKS, by_row=validation.by_row)
         for k, statistics in enumerate(scored):
-            errors[k, choice] = _relative_errors(statistics, values)
+            squares = statistics.squared_residuals(values).sum(axis=0)
+            effort_squares = statistics.grams[:, :, -1, -1].sum(axis=0)
+            ratio = squares / np.maximum(effort_squares, TINY)
+            errors[k, choice] = np.sqrt(np.maximum(ratio, RELATIVE_ROUNDING))
     return errors
-
-
-def _relative_errors(scored: BlockStatistics, values: FloatArray) -> FloatArray:
-    """Return rms error over rms effort of each row for values of each fold, (r,)."""
-    squares = np.zeros(len(scored.rows))
-    for fold, fold_values in enumerate(values):
-        squares += scored.only([fold]).squared_residuals(fold_values)[0]
-    effort_squares = scored.squared_residuals(np.zeros(len(scored.parameters))).sum(axis=0)
-    ratio = squares / np.maximum(effort_squares, TINY)
-    return np.asarray(np.sqrt(np.maximum(ratio, RELATIVE_ROUNDING)))
 
 
 def _add_log(
@@ -191,11 +185,9 @@ def _add_log(
     Args:
         predicted: Statistics of all samples, and of the equations valid in every choice.
     """
-    begin, end = time_span(log)
-    borders = np.linspace(begin + margin, end - margin, N_FOLDS + 1)
+    recorded = validation.recorded(log)
+    borders = np.linspace(recorded.begin + margin, recorded.end - margin, N_FOLDS + 1)
     guard = 0.0 if log.periodic or log.cutoff is None else 1.0 / log.cutoff
-    recorded = validation.recorded_effort(log)
-    is_predicted = validation.is_predicted(log)
     decimators = [Decimator(log.decimation) for _ in masks]
     for start in range(0, len(log), BLOCK_SAMPLES):
         samples = slice(start, start + BLOCK_SAMPLES)
@@ -206,10 +198,11 @@ def _add_log(
                 assert thinned.time is not None
                 blocks.add(thinned, _fit_blocks(thinned.time, borders, guard))
         time = log.motion.time[samples]
-        inside = is_predicted[samples] & (time >= borders[0]) & (time <= borders[-1])
+        inside = (time >= borders[0]) & (time <= borders[-1])
         fold = np.clip(np.searchsorted(borders, time, side="right") - 1, 0, N_FOLDS - 1)
-        effort = validation.model.project_to_rows(log.motion.q[samples], recorded[samples])
-        chosen = np.flatnonzero(inside)
+        recorded_effort = recorded.effort[samples]
+        effort = validation.model.project_to_rows(log.motion.q[samples], recorded_effort)
+        chosen = np.flatnonzero(inside & recorded.is_predicted[samples])
         unfiltered = replace(equations.take(chosen), effort=effort[chosen], mask=None)
         predicted[0].add(unfiltered, fold[chosen])
         for blocks in predicted[1:]:

@@ -91,7 +91,7 @@ def friction_widths(
     groups = _groups_of_joints(model, logs, settings, fixed)
     if not groups:
         return {}
-    statistics = _with_range_columns(model, logs, parameters, groups)
+    statistics = block_statistics(_blocks_of_logs(model, logs, parameters, groups))
     test = _MissingFriction(statistics, len(groups))
     widths: dict[str, float] = {}
     untested = list(range(len(groups)))
@@ -169,21 +169,17 @@ def _leaves_enough(
     return bool((n_valid >= MIN_VALID_FRACTION * n_moving).all())
 
 
-def _with_range_columns(
+def _blocks_of_logs(
     model: Model,
     logs: Sequence[ProcessedLog],
     parameters: BaseParameters | Sequence[str],
     groups: Sequence[_SpeedRanges],
-) -> BlockStatistics:
-    """Return the statistics of the regressor with the columns of all ranges behind it."""
-
-    def blocks() -> Iterator[Regression]:
-        for number, log in enumerate(logs):
-            extended = _extended_blocks(model, log, parameters, groups)
-            for block in decimated(extended, log.decimation, periodic=log.periodic):
-                yield replace(block, recording=np.full(len(block), number), group=None)
-
-    return block_statistics(blocks())
+) -> Iterator[Regression]:
+    """Yield blocks of the regressions of all logs with the columns of all ranges."""
+    for number, log in enumerate(logs):
+        extended = _extended_blocks(model, log, parameters, groups)
+        for block in decimated(extended, log.decimation, periodic=log.periodic):
+            yield replace(block, recording=np.full(len(block), number), group=None)
 
 
 def _extended_blocks(
@@ -231,10 +227,7 @@ class _MissingFriction:
         scale = np.maximum(np.linalg.norm(self._known, axis=0), TINY)
         basis, values, _ = np.linalg.svd(self._known / scale, full_matrices=False)
         self._basis = basis[:, values > 1e-10 * values.max(initial=TINY)]
-        self._residual = self._without_known(self._effort)
-
-    def _without_known(self, column: FloatArray) -> FloatArray:
-        return np.asarray(column - self._basis @ (self._basis.T @ column))
+        self._residual = self._effort - self._basis @ (self._basis.T @ self._effort)
 
     def include(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Treat the columns of some ranges as known from now on."""
@@ -245,7 +238,7 @@ class _MissingFriction:
     def is_missing(self, group: int, number: int) -> bool:
         """Tell whether friction is missing in a range, beyond noise and scatter of blocks."""
         column = self._ranges[:, group, number]
-        independent = self._without_known(column)
+        independent = column - self._basis @ (self._basis.T @ column)
         square = float(independent @ independent)
         if square <= MIN_INDEPENDENT_FRACTION * float(column @ column) + TINY:
             return False

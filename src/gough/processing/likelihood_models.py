@@ -91,16 +91,16 @@ def with_position_noise(
         return problem
     has_column = problem.regressor.any(axis=(0, 1))  # not so for payloads that were not carried
     x = np.where(has_column, values, 0.0)
-
-    def predicted(motion: Motion) -> FloatArray:
-        return model.regressor(motion, base, dead_band=processed.dead_band) @ x
-
-    predictions = np.stack([predicted(motion) for motion in period_motions(model, processed)])
+    band = processed.dead_band
+    predictions = np.empty_like(replicates)
+    for k, motion in enumerate(period_motions(model, processed)):
+        predictions[k] = model.regressor(motion, base, dead_band=band) @ x
     repetitions = replicates - (predictions - predictions.mean(axis=0))
     if average.rounding_variance.any():
         rounded = _rounded_positions(model, processed, average)
         motion = next(period_motions(model, processed, rounded[None]))
-        error = predicted(motion) - problem.regressor @ x
+        prediction = model.regressor(motion, base, dead_band=band) @ x
+        error = prediction - problem.regressor @ x
         repetitions = _widened(repetitions, error, problem.valid)
     known_covariance = problem.covariance
     covariance = known_covariance

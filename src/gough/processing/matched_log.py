@@ -8,7 +8,12 @@ from functools import cached_property
 import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray
-from gough.core.errors import LoopNotClosed, SingularConfiguration
+from gough.core.errors import (
+    InvalidInput,
+    InvalidRecording,
+    LoopNotClosed,
+    SingularConfiguration,
+)
 from gough.core.record import Record
 from gough.engine import Model
 from gough.engine.kinematics import ClosedChain
@@ -17,7 +22,7 @@ from gough.logs.clocks import with_true_instants
 from gough.logs.jumps import Jump, find_jumps, jump_notices
 from gough.logs.outliers import without_outliers
 from gough.logs.recording import Recording
-from gough.processing.averaging import PeriodAverage, akaike_cutoff, average_periods
+from gough.processing.averaging import PeriodAverage, average_periods, pose_cutoff
 from gough.processing.matching import (
     check_constant_signals,
     in_robot_order,
@@ -92,10 +97,20 @@ class MatchedLog(Record):
 
     @cached_property
     def pose_cutoff(self) -> float:
-        """Highest harmonic of the pose of a periodic log. [Hz]"""
+        """Highest harmonic of the pose of a periodic log that Akaike's criterion keeps. [Hz]"""
         average = self.average
         assert average is not None
-        return akaike_cutoff(self.kinematics, average, self.mean_pose)
+        motors = self.kinematics.motor_columns
+        to_pose = self.kinematics.pose_map(self.mean_pose)
+        deviation = (average.position_periods - average.position)[:, :, motors]
+        scatter = np.einsum("tma,pta->ptm", to_pose, deviation, optimize=True)
+        variance = average.rounding_variance[motors]
+        rounding = np.einsum("tma,a->m", to_pose**2, variance) / len(to_pose)
+        pose = self.kinematics.pose_of(self.mean_pose)
+        try:
+            return pose_cutoff(pose, scatter, average.rate, rounding)
+        except InvalidInput as error:
+            raise InvalidRecording(f"{self.source}: {error}", source=self.source) from error
 
     @cached_property
     def _stride(self) -> int:

@@ -424,11 +424,14 @@ def process_periods(model: Model, log: MatchedLog, settings: Processing) -> Proc
     recording = average.recording
     cutoff, motion = _periodic_motion(model, log, average, settings)
     bands = settings.bands(motion.coordinates)
-    channels = select_channels(model.mechanism, recording.channels, recording.source)
+    channels = {}
+    if model.mechanism.channels:
+        signals = select_channels(model.mechanism, recording.channels, recording.source)
+        channels = {name: _mean_period(x, average.count) for name, x in signals.items()}
     motion, _ = model.with_internal_states(
         motion,
         bands,
-        channels={name: _mean_period(x, average.count) for name, x in channels.items()},
+        channels=channels,
         periodic=True,
         payload=recording.payload,
     )
