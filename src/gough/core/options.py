@@ -202,11 +202,13 @@ def nested(settings: type[Settings]) -> Any:
     return field(default_factory=settings)
 
 
-@cache  # every use of settings needs them
-def members(settings: type[Settings]) -> Mapping[str, Option | type[Settings]]:
+_type_hints = cache(get_type_hints)  # every use of settings needs them
+
+
+def members(settings: type[Settings]) -> dict[str, Option | type[Settings]]:
     """Return the fields of settings by name: options, and types of nested settings."""
-    cls: Any = settings  # a dataclass
-    hints = get_type_hints(cls)
+    cls: Any = settings  # a dataclass, and hashable
+    hints = _type_hints(cls)
     by_name: dict[str, Option | type[Settings]] = {}
     for declared in fields(cls):
         hint = hints[declared.name]
@@ -220,11 +222,10 @@ def members(settings: type[Settings]) -> Mapping[str, Option | type[Settings]]:
                 default=declared.default,
                 about=about,
             )
-    return MappingProxyType(by_name)
+    return by_name
 
 
-@cache
-def options_of(settings: type[Settings]) -> Mapping[str, Option]:
+def options_of(settings: type[Settings]) -> dict[str, Option]:
     """Return all options of settings by name, also those of nested settings."""
     options: dict[str, Option] = {}
     for name, member in members(settings).items():
@@ -232,7 +233,7 @@ def options_of(settings: type[Settings]) -> Mapping[str, Option]:
         for twice in options.keys() & added.keys():
             raise TypeError(f"{settings.__name__}: '{twice}' is declared twice, also in '{name}'")
         options |= added
-    return MappingProxyType(options)
+    return options
 
 
 def merge_settings(cls: type[S], settings: S | None, options: Mapping[str, Any]) -> S:
