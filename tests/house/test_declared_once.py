@@ -56,6 +56,15 @@ def test_every_option_is_in_the_help_of_its_command(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VERBS)
+def test_every_default_is_a_valid_value_of_its_type(name: str) -> None:
+    for option in options_of(step_type(name)).values():
+        if option.default is not REQUIRED:
+            converted = option.read(option.default)
+            assert converted == option.default, option.name
+            assert type(converted) is type(option.default), option.name
+
+
+@pytest.mark.parametrize("name", VERBS)
 def test_every_option_is_a_key_of_studies(name: str) -> None:
     known = options_of(step_type(name))
     needed = {option.name: some(option) for option in known.values() if option.default is REQUIRED}

@@ -21,23 +21,15 @@ def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
     An array that is already read-only and C-ordered is returned without copying, unless it
     is a part of another one or of an array that can be written.
     """
-    if isinstance(values, np.ndarray) and values.dtype == dtype and values.flags.c_contiguous:
-        unchangeable = not values.flags.writeable and _is_whole(values)
-        if unchangeable:
+    is_array = isinstance(values, np.ndarray) and values.dtype == dtype
+    if is_array and values.flags.c_contiguous and not values.flags.writeable:
+        owner = values if values.base is None else values.base
+        whole = isinstance(owner, np.ndarray) and owner.base is None and owner.size == values.size
+        if whole and not owner.flags.writeable:
             return values
     array = np.array(values, dtype=dtype, order="C", copy=True)
     array.flags.writeable = False
     return array
-
-
-def _is_whole(array: NDArray[Any]) -> bool:
-    """Return whether an array is all of its memory, which nobody can write through another one."""
-    owner = array.base
-    if owner is None:
-        return True
-    if not isinstance(owner, np.ndarray) or owner.base is not None:
-        return False
-    return owner.size == array.size and not owner.flags.writeable
 
 
 def without_copy(array: NDArray[Any]) -> NDArray[Any]:

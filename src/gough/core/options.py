@@ -172,7 +172,8 @@ class Settings:
         for name, member in members(type(self)).items():
             given = getattr(self, name)
             if isinstance(member, Option):
-                object.__setattr__(self, name, member.read(given))
+                if given is not member.default:  # declared defaults are valid
+                    object.__setattr__(self, name, member.read(given))
             elif not isinstance(given, member):
                 raise InvalidInput(
                     f"{name} is a {type(given).__name__}, expected {member.__name__}",

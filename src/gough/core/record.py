@@ -61,8 +61,15 @@ class Record:
     def __post_init__(self) -> None:
         for name, kind in _read_only_fields(type(self)):  # type: ignore[arg-type]
             content = getattr(self, name)
-            if content is not None:
-                object.__setattr__(self, name, _read_only(content, kind))
+            if content is None:
+                continue
+            if kind in _DTYPES:
+                content = frozen(content, _DTYPES[kind])
+            elif kind == "tuple":
+                content = tuple(content)
+            else:
+                content = MappingProxyType(dict(content))
+            object.__setattr__(self, name, content)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for pickle and copy, which cannot handle read-only mappings."""
@@ -159,15 +166,6 @@ def _read_only_fields(record: type[Any]) -> tuple[tuple[str, str], ...]:
         if kind in _DTYPES or kind in ("tuple", "Mapping"):
             chosen.append((field.name, kind))
     return tuple(chosen)
-
-
-def _read_only(content: Any, kind: str) -> Any:
-    """Return a read-only copy of an array, tuple or mapping."""
-    if kind in _DTYPES:
-        return frozen(content, _DTYPES[kind])
-    if kind == "tuple":
-        return tuple(content)
-    return MappingProxyType(dict(content))
 
 
 def _brief(content: Any) -> str:

@@ -98,28 +98,27 @@ def padded_ends(values: NDArray[Any], width: int, ends: Ends = "edge") -> NDArra
     return np.pad(values, [(before, after), *[(0, 0)] * (values.ndim - 1)], mode=ends)
 
 
-def running_maximum(values: NDArray[Any], width: int, ends: Ends = "edge") -> NDArray[Any]:
-    """Return the maximum of a window around each sample, along the first axis."""
-    return _running(np.maximum, values, width, ends)
-
-
-def running_minimum(values: NDArray[Any], width: int, ends: Ends = "edge") -> NDArray[Any]:
-    """Return the minimum of a window around each sample, along the first axis."""
-    return _running(np.minimum, values, width, ends)
-
-
-def _running(
-    larger_or_smaller: Callable[..., Any], values: NDArray[Any], width: int, ends: Ends
+def running(
+    extreme_of_two: Callable[..., Any], values: NDArray[Any], width: int, ends: Ends = "edge"
 ) -> NDArray[Any]:
-    """Return the extreme of each window, from those of windows of 1, 2, 4, ... samples."""
+    """Return the extreme of a window around each sample, along the first axis.
+
+    It follows from the extremes of windows of 1, 2, 4, ... samples.
+
+    Args:
+        extreme_of_two: `np.maximum` or `np.minimum`.
+        values: Samples, (t, ...).
+        width: Samples of a window.
+        ends: What is assumed beyond the ends.
+    """
     extreme = padded_ends(values, width, ends)
     reach = 1  # samples of which `extreme` is that
     while 2 * reach <= width:
-        extreme = larger_or_smaller(extreme[:-reach], extreme[reach:])
+        extreme = extreme_of_two(extreme[:-reach], extreme[reach:])
         reach *= 2
     n = len(values)
     shift = width - reach
-    return np.asarray(larger_or_smaller(extreme[:n], extreme[shift : shift + n]))
+    return np.asarray(extreme_of_two(extreme[:n], extreme[shift : shift + n]))
 
 
 def weighted_window(values: FloatArray, weights: FloatArray) -> FloatArray:

@@ -130,7 +130,7 @@ class ClosedChain:
         motors = [i for i, joint in enumerate(self.loops.mechanism.joints) if joint.actuated]
         return [motors.index(i) for i in self.loops.partitions["actuated"].independent]
 
-    @property
+    @cached_property
     def pose_coordinates(self) -> By:
         """The coordinates of a pose: those of the task, if they determine all others."""
         return "task" if "task" in self.loops.partitions else "actuated"
@@ -432,12 +432,17 @@ class ClosedChain:
     ) -> FloatArray:
         """Return the configurations at the anchor samples, (k, n).
 
-        All are first guessed together. A guess counts if one step along the branch leads to it
+        All are first guessed together. A guess counts if one short step along the branch leads to it
         from the anchor before; the others are followed one by one.
         """
         targets = positions[samples]
         guesses = self._guess_anchors(start, targets, by)
-        linked = self._linked(guesses, targets, by)
+        linked = np.zeros(len(guesses), bool)
+        if len(guesses) > 1:
+            distance = (np.abs(np.diff(targets, axis=0)) / self.step_scale(by)).max(axis=1)
+            moved, accepted = self._move(guesses[:-1], targets[1:], by)
+            same = self.scaled_change(moved - guesses[1:]) < SAME_POSE_TOLERANCE
+            linked[1:] = accepted & same & (distance <= LONGEST_BRANCH_STEP)
         anchors = np.empty_like(guesses)
         previous = start
         on_guess = False  # the previous anchor is the guess
@@ -477,17 +482,6 @@ class ClosedChain:
             lost = ~np.isfinite(q).all(axis=1)
             q[lost] = start
         return self.close_nearby(q, by, targets)[0]
-
-    def _linked(self, anchors: FloatArray, targets: FloatArray, by: By) -> BoolArray:
-        """Return to which anchors one short step leads from the anchor before, (k,)."""
-        linked = np.zeros(len(anchors), bool)
-        if len(anchors) == 1:
-            return linked
-        distance = (np.abs(np.diff(targets, axis=0)) / self.step_scale(by)).max(axis=1)
-        moved, accepted = self._move(anchors[:-1], targets[1:], by)
-        same = self.scaled_change(moved - anchors[1:]) < SAME_POSE_TOLERANCE
-        linked[1:] = accepted & same & (distance <= LONGEST_BRANCH_STEP)
-        return linked
 
     def _reach(
         self,

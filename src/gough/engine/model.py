@@ -215,7 +215,7 @@ class Model(Columns):
         """Number of internal states and recorded channels that joint terms depend on."""
         return len(self.mechanism.internal_states) + len(self.mechanism.channels)
 
-    @property
+    @cached_property
     def n_extra_inputs(self) -> int:
         """Number of extra kernel inputs: internal states, channels, transmitted efforts."""
         return self.n_state_inputs + len(self.mechanism.load_dependent)

@@ -121,7 +121,7 @@ def fit_logs(
             only a sample of them: the estimate is that of all, figures are of the sample.
     """
     settings = settings or IdentifySettings()
-    asked = settings.to_dict()
+    asked = settings
     model = as_model(model)
     if settings.payload:
         model = with_measured_payload(model, settings.payload)
@@ -170,7 +170,7 @@ def fit_logs(
     )
     identification = replace(
         identification,
-        settings=asked,
+        settings=asked.to_dict(),
         notices=notices,
         added_terms=prepared.added_terms.text,
         constants=constants,

@@ -150,22 +150,14 @@ def prepare_problem(
     for estimator in estimators.values():
         if needed_problem(estimator) is GainProblem:
             gain_estimators.append(estimator)
-    if not gain_estimators:
-        return _prepare_efforts(model, all_logs, base, settings)
-    check_currents(recordings, loaded)
-    refuse_load_friction(model, "drive gains")
-    known = known_payload(model, payload or "", measured)
-    return _prepare_currents(model, recordings, loaded, known, base, settings, gain_estimators[0])
-
-
-def _prepare_efforts(
-    model: Model,
-    logs: Sequence[Recording],
-    base: Any,
-    settings: IdentifySettings,
-) -> PreparedProblem:
-    """Build the linear problem of logs with efforts, or with currents and known drive gains."""
-    experiment = prepare(model, logs, base, processing=settings.processing, gains=settings.gains)
+    if gain_estimators:
+        estimator = gain_estimators[0]
+        check_currents(recordings, loaded)
+        refuse_load_friction(model, "drive gains")
+        known = known_payload(model, payload or "", measured)
+        return _prepare_currents(model, recordings, loaded, known, base, settings, estimator)
+    chosen = settings.processing
+    experiment = prepare(model, all_logs, base, processing=chosen, gains=settings.gains)
     if model.mechanism.load_dependent:
         experiment = linearise_load_friction(experiment)
     if not model.mechanism.fitted_constants:

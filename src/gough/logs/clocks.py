@@ -15,7 +15,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
-from gough.core.signals import power_density, running_minimum, weighted_window
+from gough.core.signals import power_density, running, weighted_window
 from gough.core.statistics import robust_scale
 from gough.logs.checks import EVEN_CLOCK_RATIO, GAP_STEPS, JITTER_RATIO
 from gough.logs.messages import log_notice
@@ -104,7 +104,7 @@ def row_steps(recording: Recording) -> RowSteps:
     known &= (count != 0) | (increments == 0).all(axis=1)
     # a row that was read late is a long step beside a short one, and nothing is lost
     whole = (np.abs(advance - np.round(advance)) < WHOLE_STEP_TOLERANCE) | (n_clear == 0)
-    known &= (count <= 1) | running_minimum(whole, 5)
+    known &= (count <= 1) | running(np.minimum, whole, 5)
     repeats = (n_clear == 1) & _row_repeats(recording)
     count[repeats] = 0
     known |= repeats
@@ -207,15 +207,16 @@ def _sampling_jitter(position: FloatArray, time: FloatArray) -> FloatArray | Non
         return None
     even = np.linspace(time[0], time[-1], n_even)
     lateness = np.zeros(len(time))
+    instants = time
     for iteration in range(JITTER_ITERATIONS):
-        instants = _increasing(time + lateness)
         deviation, velocity = _off_smooth_motion(position, instants, even)
         velocity[:HALF_CUBIC] = 0.0  # at the ends nothing is known of lateness
         velocity[-HALF_CUBIC:] = 0.0
         if iteration == 0 and not _is_shared(deviation, velocity, step):
             return None
         lateness = lateness + _common_lateness(deviation, velocity, step)
-    smoother = _smoothness_ratio(position, _increasing(time + lateness), time)
+        instants = _increasing(time + lateness)
+    smoother = _smoothness_ratio(position, instants, time)
     return lateness if smoother < SMOOTHER_RATIO else None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.notices import Notice
-from gough.core.signals import running_maximum
+from gough.core.signals import running
 from gough.logs.checks import GAP_STEPS
 from gough.logs.clocks import is_even
 from gough.logs.messages import log_notice
@@ -70,7 +70,7 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     large = magnitude > np.maximum(JUMP_RATIO * usual, least)
     large &= magnitude > MIN_JUMP_RANGE * np.ptp(position, axis=0)
     large &= _usual_intervals(recording)[:, None]
-    large &= magnitude >= running_maximum(magnitude, JUMP_WINDOW + 1)
+    large &= magnitude >= running(np.maximum, magnitude, JUMP_WINDOW + 1)
     alone = (magnitude > np.maximum(SHARED_JUMP_RATIO * usual, least)).sum(axis=1) <= 1
     increments = np.diff(position, axis=0)
     motion = usual_size(increments)
@@ -124,7 +124,12 @@ def _fitted_steps(position: FloatArray, time: FloatArray) -> tuple[FloatArray, B
     windows = np.lib.stride_tricks.sliding_window_view(position, JUMP_WINDOW, axis=0)
     windows = windows - windows.mean(axis=2, keepdims=True)  # (s, a, w)
     inner = slice(half - 1, half - 1 + len(windows))
-    moment = _window_times(time)
+    if is_even(time):  # times from the middle of each window, in steps; one row if even
+        moment = (np.arange(JUMP_WINDOW) - (JUMP_WINDOW - 1) / 2)[None]
+    else:
+        times = np.lib.stride_tricks.sliding_window_view(time, JUMP_WINDOW)
+        middle = (times[:, half - 1 : half] + times[:, half : half + 1]) / 2
+        moment = (times - middle) / float(np.median(np.diff(time)))
     cubics = np.stack([moment**0, moment, moment**2, moment**3], axis=2)
     basis = np.linalg.qr(cubics)[0]  # orthonormal columns, (s, w, 4), or (1, w, 4) if even
     unit_step = (np.arange(JUMP_WINDOW) >= half).astype(float)
@@ -143,18 +148,6 @@ def _fitted_steps(position: FloatArray, time: FloatArray) -> tuple[FloatArray, B
     remaining = total - signal**2 / power
     explained[inner] = remaining < MAX_UNEXPLAINED * total
     return step, explained
-
-
-def _window_times(time: FloatArray) -> FloatArray:
-    """Return the times of each window from its middle, in steps, (s, w), one row if even."""
-    if is_even(time):
-        even = np.arange(JUMP_WINDOW) - (JUMP_WINDOW - 1) / 2
-        return np.asarray(even[None])
-    usual = float(np.median(np.diff(time)))
-    windows = np.lib.stride_tricks.sliding_window_view(time, JUMP_WINDOW)
-    half = JUMP_WINDOW // 2
-    middle = (windows[:, half - 1 : half] + windows[:, half : half + 1]) / 2
-    return np.asarray((windows - middle) / usual)
 
 
 def _usual_intervals(recording: Recording) -> BoolArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray
-from gough.core.signals import padded_ends, running_maximum, running_minimum
+from gough.core.signals import padded_ends, running
 
 NEIGHBOURS = 16  # samples on each side that tell what is usual
 ROUNDING_RATIO = 1e-12  # of the largest number of a channel: smaller changes are rounding
@@ -103,7 +103,7 @@ def local_resolution(values: FloatArray, repeated: BoolArray | None = None) -> F
     increments = np.diff(values, axis=0, prepend=values[:1])
     change = np.abs(np.diff(increments, axis=0, append=increments[-1:]))
     change[change <= ROUNDING_RATIO * np.abs(values).max(axis=0, initial=0.0)] = np.inf
-    smallest = running_minimum(change, width)
+    smallest = running(np.minimum, change, width)
     overall = change.min(axis=0, initial=np.inf)
     smallest = np.where(np.isfinite(smallest), smallest, overall)
     smallest = np.where(np.isfinite(smallest), smallest, 0.0)
@@ -111,9 +111,9 @@ def local_resolution(values: FloatArray, repeated: BoolArray | None = None) -> F
     keeps[0] = False
     if repeated is not None:
         keeps[repeated] = False
-    keeps_nearby = running_maximum(keeps, width)
+    keeps_nearby = running(np.maximum, keeps, width)
     moved = np.where(increments == 0, np.inf, np.abs(increments))
-    smallest_move = running_minimum(moved, width)
+    smallest_move = running(np.minimum, moved, width)
     coarse = keeps_nearby & np.isfinite(smallest_move)
     return np.where(coarse, np.maximum(smallest, smallest_move), smallest)
 

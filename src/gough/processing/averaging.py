@@ -39,6 +39,9 @@ class PeriodAverage(Record):
     """
 
     recording: Recording  # the whole periods averaged
+    count: int  # their number
+    rate: float  # of sampling [Hz]
+    time: FloatArray  # of the first period, (N,) [s]
     position: FloatArray  # means, (N, a) [m or rad]
     effort: FloatArray  # means of efforts, or of currents without these, (N, a)
     position_covariance: FloatArray  # (a, a)
@@ -51,21 +54,6 @@ class PeriodAverage(Record):
 
     def __len__(self) -> int:
         return len(self.position)
-
-    @property
-    def time(self) -> FloatArray:
-        """Times of the first period, (N,). [s]"""
-        return self.recording.time[: len(self)]
-
-    @property
-    def rate(self) -> float:
-        """Sampling rate. [Hz]"""
-        return self.recording.rate
-
-    @property
-    def count(self) -> int:
-        """Periods averaged."""
-        return self.recording.period_count
 
     @property
     def position_periods(self) -> FloatArray:
@@ -125,6 +113,9 @@ def average_periods(recording: Recording) -> PeriodAverage:
     effort_covariance = covariance[a:, a:]
     return PeriodAverage(
         recording=recording,
+        count=count,
+        rate=recording.rate,
+        time=recording.time[:n],
         position=mean_position,
         effort=mean_effort,
         position_covariance=position_covariance,

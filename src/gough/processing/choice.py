@@ -231,6 +231,7 @@ def choose_processing(
     widths: dict[str, float] = {}
     if not validation.by_row:
         widths = _friction_widths(validation, chosen, given)
+    if widths:
         chosen = with_widths(chosen, widths)
     return ProcessingChoice(
         processing=chosen,

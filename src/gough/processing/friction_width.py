@@ -133,7 +133,9 @@ def _groups_of_joints(
         if model.mechanism.coordinates[joint] in fixed or not reversals[joint]:
             continue
         for group in groups:
-            if _move_alike(velocity[:, joint], velocity[:, group[0]]):
+            speed = np.abs(velocity[:, joint])
+            difference = np.abs(speed - np.abs(velocity[:, group[0]])).max()
+            if difference <= SAME_SPEED_RATIO * speed.max():
                 group.append(joint)
                 break
         else:
@@ -151,12 +153,6 @@ def _groups_of_joints(
         doubled = lowest * 2.0 ** np.arange(WIDTH_RANGES)
         ranges.append(_SpeedRanges(joints=tuple(group), edges=np.concatenate([[0.0], doubled])))
     return ranges
-
-
-def _move_alike(first: FloatArray, second: FloatArray) -> bool:
-    """Tell whether two velocities have the same magnitude at all times."""
-    difference = np.abs(np.abs(first) - np.abs(second)).max()
-    return bool(difference <= SAME_SPEED_RATIO * np.abs(first).max())
 
 
 def _leaves_enough(

@@ -88,7 +88,8 @@ def in_robot_order(recording: Recording, model: Model) -> Recording:
             effort nor current.
     """
     mechanism = model.mechanism
-    recording = on_motor_side(recording, mechanism)
+    if mechanism.transmissions:
+        recording = on_motor_side(recording, mechanism)
     _check_joints(recording, mechanism)
     if recording.payload is not None:
         mechanism.payload(recording.payload)
@@ -287,10 +288,12 @@ def with_beyond_limits(recording: Recording, mechanism: Mechanism) -> Recording:
     if recording.effort is None:
         return recording
     notices = []
-    for name, effort, unit in zip(mechanism.actuated, recording.effort.T, recording.effort_units):
-        limit = mechanism.joint(name).limits.effort
+    for name, effort in zip(mechanism.actuated, recording.effort.T):
+        joint = mechanism.joint(name)
+        limit = joint.limits.effort
         largest = float(np.abs(effort).max())
         if limit is not None and largest > BEYOND_LIMIT_RATIO * limit:
+            unit = joint.effort_unit
             notices.append(
                 Notice(
                     rule="beyond limit",

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
-from gough.core.signals import Ends, running_maximum, running_minimum
+from gough.core.signals import Ends, running
 from gough.core.statistics import robust_scale
 from gough.engine import Model
 from gough.engine.base import random_motion
@@ -122,15 +122,15 @@ def unknown_signs(
     ends: Ends = "wrap" if periodic else "constant"
     unknown = np.abs(speed) < band
     smear = min(smear, len(speed) // 4)
-    long_rest = running_minimum(unknown, 2 * smear + 1, ends)
-    smeared_rest = running_maximum(long_rest, 4 * smear + 1, ends)
+    long_rest = running(np.minimum, unknown, 2 * smear + 1, ends)
+    smeared_rest = running(np.maximum, long_rest, 4 * smear + 1, ends)
     if reach:
         reversed_sign = np.signbit(speed) != np.signbit(np.roll(speed, 1, axis=0))
         reversed_sign[0] &= periodic
         # the samples on both sides of the reversal
         unknown |= reversed_sign | np.roll(reversed_sign, -1, axis=0)
         width = 2 * min(reach, len(speed)) + 1
-        unknown = running_maximum(unknown, width, ends)
+        unknown = running(np.maximum, unknown, width, ends)
     return np.asarray(unknown | smeared_rest)
 
 
