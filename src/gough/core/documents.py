@@ -53,22 +53,12 @@ def parse_json(text: str) -> Any:
 
 
 def _parse(text: str, parser: Callable[[str], Any], most_characters: int) -> Any:
-    """Parse a text of at most so many characters, without long numbers or deep nesting."""
+    """Parse a text of at most so many characters; refuse long numbers and deep nesting."""
     if len(text) > most_characters:
         raise InvalidInput(f"{len(text)} characters, expected at most {most_characters}")
     number = _LONG_NUMBER.search(text)
     if number is not None:
         raise _error_at(text, number.start(), f"a number of more than {MAX_DIGITS} digits")
-    _check_nesting(text)
-    try:
-        return parser(text)
-    except (ValueError, RecursionError) as error:
-        # TOMLDecodeError is a ValueError; so are dates like 2020-13-01
-        raise InvalidInput(str(error)) from error
-
-
-def _check_nesting(text: str) -> None:
-    """Raise `InvalidInput` if brackets outside of strings are nested too deep."""
     without_strings = _STRING.sub(lambda match: " " * len(match[0]), text)
     depth = 0
     for bracket in re.finditer(r"[\[{\]}]", without_strings):
@@ -76,6 +66,11 @@ def _check_nesting(text: str) -> None:
         if depth > MAX_TEXT_NESTING:
             what = f"brackets nested more than {MAX_TEXT_NESTING} deep"
             raise _error_at(text, bracket.start(), what)
+    try:
+        return parser(text)
+    except (ValueError, RecursionError) as error:
+        # TOMLDecodeError is a ValueError; so are dates like 2020-13-01
+        raise InvalidInput(str(error)) from error
 
 
 def _error_at(text: str, position: int, what: str) -> InvalidInput:

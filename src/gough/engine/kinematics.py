@@ -432,8 +432,8 @@ class ClosedChain:
     ) -> FloatArray:
         """Return the configurations at the anchor samples, (k, n).
 
-        All are first guessed together. A guess counts if one short step along the branch leads to it
-        from the anchor before; the others are followed one by one.
+        All are first guessed together. A guess counts if one short step along the branch leads
+        to it from the anchor before; the others are followed one by one.
         """
         targets = positions[samples]
         guesses = self._guess_anchors(start, targets, by)

@@ -141,7 +141,7 @@ class Loops:
             return "task"
         return "actuated"
 
-    @property
+    @cached_property
     def redundant(self) -> bool:
         """Whether the robot has more motors than degrees of freedom."""
         return len(self.mechanism.actuated) > self.degrees_of_freedom

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # Added to the unit diagonal of a Gram matrix before Cholesky: columns that are combinations of
 # others share their coefficients, and a millionth of an effort is taken as rounding.
 GRAM_JITTER = 1e-12
+ROUNDING_LEVEL = 1e-9  # of the terms of a row: a smaller residual is rounding, not noise
 FACTOR_CHUNK_ROWS = 128  # fewest rows of a tall matrix that are reduced at once
 
 
@@ -350,6 +351,16 @@ class BlockStatistics(Record):
             squares = np.einsum("brk,brk->br", products, extended)
             return np.asarray(np.maximum(squares, 0.0))
         return np.asarray((products**2).sum(axis=2))
+
+    def rounding(self, values: FloatArray) -> FloatArray:
+        """Return the level of each row below which a residual of values is rounding, (r,).
+
+        It is 1 for rows of zeros.
+        """
+        terms = self.factors * np.append(values, 1.0)
+        largest = np.linalg.norm(terms, axis=1).max(axis=1)
+        rms = largest / np.sqrt(np.maximum(self.n_valid, 1))
+        return np.asarray(np.where(rms > 0, ROUNDING_LEVEL * rms, 1.0))
 
     def sampled(self) -> Regression | None:
         """Return the problem sample by sample: the samples are no longer there."""

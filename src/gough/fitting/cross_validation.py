@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 
 from gough.core.arrays import FloatArray
 from gough.fitting.block_statistics import BlockStatistics
-from gough.fitting.row_noise import MIN_FREEDOM, estimate_row_noise, row_rounding
+from gough.fitting.row_noise import MIN_FREEDOM, estimate_row_noise
 from gough.fitting.solve import RANK_TOLERANCE
 
 # Enough to choose by: the weights of the rows then change by less than a thousandth.
@@ -74,7 +74,7 @@ def _reweighted_fit(statistics: BlockStatistics) -> WeightedFit | None:
         freedom = np.maximum(statistics.n_valid - contribution, MIN_FREEDOM)
         squares = np.square(factors @ np.append(values, -1.0)).sum(axis=1)
         before = variance
-        variance = np.maximum(squares / freedom, row_rounding(statistics, values) ** 2)
+        variance = np.maximum(squares / freedom, statistics.rounding(values) ** 2)
         settled = bool((np.abs(variance - before) < WEIGHT_TOLERANCE * variance).all())
     return None
 

@@ -21,7 +21,6 @@ from gough.fitting.solve import Solution, solve
 from gough.fitting.whitening import inverse_root
 
 MAX_EXTRA_VARIANCE = 0.5  # of estimated weights, over the variance; more is no first order
-ROUNDING_LEVEL = 1e-9  # of the terms of a row: a smaller residual is rounding, not noise
 # Smallest eigenvalue of the correlation between rows below which it is not used
 MIN_ROW_CORRELATION_EIGENVALUE = 1e-8
 # Eigenvalue to which it is raised where rows are missing: pairs of rows come from other samples
@@ -196,7 +195,7 @@ class RowNoise:
     @property
     def rounding(self) -> FloatArray:
         """Level of each row below which a residual is rounding, (r,); 1 for rows of zeros."""
-        return row_rounding(self.statistics, self.solution.values)
+        return self.statistics.rounding(self.solution.values)
 
     @property
     def exact(self) -> bool:
@@ -323,17 +322,6 @@ class RowNoise:
         gain = 1 / (1 - np.clip(values, 0.0, MAX_EXTRA_VARIANCE)) ** 2 - 1
         directions = root @ vectors
         return freedom, np.asarray((directions * gain) @ directions.T)
-
-
-def row_rounding(statistics: BlockStatistics, values: FloatArray) -> FloatArray:
-    """Return the level of each row below which a residual of values is rounding, (r,).
-
-    It is 1 for rows of zeros.
-    """
-    terms = statistics.factors * np.append(values, 1.0)
-    largest = np.linalg.norm(terms, axis=1).max(axis=1)
-    rms = largest / np.sqrt(np.maximum(statistics.n_valid, 1))
-    return np.asarray(np.where(rms > 0, ROUNDING_LEVEL * rms, 1.0))
 
 
 def pooled_degrees_of_freedom(variances: FloatArray, freedom: FloatArray) -> FloatArray:

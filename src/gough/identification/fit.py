@@ -131,7 +131,7 @@ def fit_logs(
         settings = replace(settings, gains=guesses)
     gains = known_gains(model, settings.gains)
     estimators = select_estimators(settings.estimator, gains, with_currents=logs.with_currents)
-    if settings.constrains:
+    if settings.fixed or settings.tied or settings.bounds:
         _check_constrainable(estimators, whole)
 
     prepared = _prepare(model, logs, settings, estimators, whole)
@@ -509,7 +509,7 @@ def _constrained(
     estimate: Estimate, experiment: Experiment, settings: IdentifySettings
 ) -> ConstrainedEstimate:
     """Return the estimate with the parameters that are fixed, tied or bounded."""
-    if not settings.constrains:
+    if not (settings.fixed or settings.tied or settings.bounds):
         return ConstrainedEstimate(estimate=estimate, stated=(), derived=no_parameters())
     return constrained(
         estimate,

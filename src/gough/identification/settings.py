@@ -91,8 +91,3 @@ class IdentifySettings(Settings):
         "efforts; without any, relative to the first motor's.",
     )
     processing: Processing = nested(Processing)
-
-    @property
-    def constrains(self) -> bool:
-        """Whether parameters are fixed, tied or bounded by name."""
-        return bool(self.fixed or self.tied or self.bounds)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import BoolArray, FloatArray, check_shape, check_shapes
 from gough.core.display import import_optional, stacked_axes
-from gough.core.errors import InvalidInput, nearest
+from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.notices import Notice, notice_lines, ordered
 from gough.core.record import Columns, Record
 from gough.logs.messages import refused
@@ -122,7 +122,9 @@ class Recording(Record):
         check_time(self.time, self.source)
         for kind, channels in self.groups():
             check_shape(channels.values, (len(self.time), len(channels.names)), kind)
-            _check_values(channels, kind, self.time, self.source)
+            bad = ~(np.abs(channels.values) < LARGEST_SAMPLE)  # also NaN
+            if bad.any():
+                raise _bad_value(channels, kind, bad, self)
 
     @staticmethod
     def from_dataframe(
@@ -347,20 +349,21 @@ class Recording(Record):
         return save_recording(self, Path(path), settings)
 
 
-def _check_values(channels: Channels, kind: str, time: FloatArray, source: str) -> None:
-    """Raise `InvalidRecording` naming the first value that is not finite, or huge."""
-    bad = ~(np.abs(channels.values) < LARGEST_SAMPLE)  # also NaN
-    if bad.any():
-        i, j = np.argwhere(bad)[0].tolist()
-        column = f"{channels.names[j]}.{kind}"
-        raise refused(
-            source,
-            f"column '{column}' is {channels.values[i, j]} at sample {i} (t = {time[i]:.6g} s; "
-            f"{int(bad.sum())} such values); cut out or repair these samples",
-            column=column,
-            sample=i,
-            count=int(bad.sum()),
-        )
+def _bad_value(
+    channels: Channels, kind: str, bad: BoolArray, recording: Recording
+) -> InvalidRecording:
+    """Return the error that names the first value that is not finite, or huge."""
+    i, j = np.argwhere(bad)[0].tolist()
+    column = f"{channels.names[j]}.{kind}"
+    count = int(bad.sum())
+    return refused(
+        recording.source,
+        f"column '{column}' is {channels.values[i, j]} at sample {i} (t = "
+        f"{recording.time[i]:.6g} s; {count} such values); cut out or repair these samples",
+        column=column,
+        sample=i,
+        count=count,
+    )
 
 
 def check_time(
