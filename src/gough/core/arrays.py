@@ -21,11 +21,10 @@ def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
     An array that is already read-only and C-ordered is returned without copying, unless it
     is a part of another one or of an array that can be written.
     """
-    is_array = isinstance(values, np.ndarray) and values.dtype == dtype
-    if is_array and values.flags.c_contiguous and not values.flags.writeable:
-        owner = values if values.base is None else values.base
+    if isinstance(values, np.ndarray) and values.dtype == dtype and values.flags.c_contiguous:
+        owner: Any = values if values.base is None else values.base
         whole = isinstance(owner, np.ndarray) and owner.base is None and owner.size == values.size
-        if whole and not owner.flags.writeable:
+        if whole and not values.flags.writeable and not owner.flags.writeable:
             return values
     array = np.array(values, dtype=dtype, order="C", copy=True)
     array.flags.writeable = False
