@@ -230,7 +230,7 @@ class _Sensitivity:
         T_g = by_motion[:, :, 3 * n :]
         if not D:
             return T_g.copy()
-        position, velocity, acceleration = (each[:, partition.rows] for each in closure_gradients)
+        position, velocity, acceleration = [each[:, partition.rows] for each in closure_gradients]
         inverse = np.linalg.inv(position[:, :, D])
         T_q = by_motion[:, :, :n][:, :, D]
         T_qd = by_motion[:, :, n : 2 * n][:, :, D]

@@ -211,7 +211,8 @@ class _Model:
             name = element.attributes.get("name", default)
             joint = Connection(name=name, parent=parent, child=child, placement=pose)
             self.joints.append(self._with_motions(joint, element, frame))
-            parent, pose = child, IDENTITY
+            parent = child
+            pose = IDENTITY
 
     def _with_motions(self, joint: Connection, element: Element, frame: FloatArray) -> Connection:
         """Return a joint with the motions of an element.

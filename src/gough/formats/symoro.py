@@ -186,7 +186,9 @@ def read_symoro(text: str, source: str) -> RobotTree:
         links=(Link(name=par.name(0)), *map(par.link, frames)),
         joints=tuple(map(par.connection, frames)),
     )
-    x, y, z = (par.value("g", k) for k in (1, 2, 3))
+    x = par.value("g", 1)
+    y = par.value("g", 2)
+    z = par.value("g", 3)
     if x is None or y is None or z is None or not (x or y or z):
         tree = tree.with_notes("assumed: gravity 9.81 m/s2 along -z; the file has no numbers")
     else:

@@ -117,7 +117,7 @@ def apply_sidecar(tree: RobotTree, content: Mapping[str, Any]) -> RobotTree:
     gravity = content.get("gravity", tree.gravity)
     if not isinstance(gravity, list | tuple) or len(gravity) != 3:
         raise InvalidMechanism(f"gravity is {gravity!r}, expected three numbers")
-    x, y, z = (_number(component, "gravity") for component in gravity)
+    x, y, z = [_number(component, "gravity") for component in gravity]
     tree = replace(
         tree,
         joints=tuple(joints.values()),

@@ -88,7 +88,7 @@ def _structure_numbers(
 ) -> Iterator[tuple[str, float]]:
     """Yield the numbers of a structure by name."""
     if set(fields) in TIME_FIELDS and all(isinstance(part, int) for part in fields.values()):
-        whole, fraction = (fields[key] for key in sorted(fields, key=_is_fraction))
+        whole, fraction = [fields[key] for key in sorted(fields, key=_is_fraction)]
         yield name, stamp_after(whole * 10**9 + fraction, start)
         return
     for key in LABEL_FIELDS:

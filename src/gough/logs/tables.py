@@ -393,7 +393,9 @@ def _begins_with_data(rows: list[list[str]], *, named: bool) -> bool:
     It holds only numbers and dates, or, if a comment names the columns, it has numbers in the
     same columns as the next row (and text in the others, such as the names of frames).
     """
-    numeric = [[_is_usable(cell) for cell in row] for row in rows]
+    numeric = []
+    for row in rows:
+        numeric.append([_is_usable(cell) for cell in row])
     if all(numeric[0]):
         return True
     return named and len(rows) > 1 and any(numeric[0]) and numeric[0] == numeric[1]
