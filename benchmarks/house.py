@@ -12,7 +12,7 @@ import ast
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +32,8 @@ MAX_COMPREHENSION_LINES = 3
 COMPREHENSIONS = (ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp)
 DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
+# Functions in which estimators are fitted: those that are compared, and the one that is asked for.
+FIRST_ESTIMATORS = ("choose_estimator", "EstimatorRun.run")
 # Key: label, at the start of the wave, target.
 TABLE = {
     "nodes": ("syntax nodes", 380_062, "340,000"),
@@ -45,8 +47,8 @@ TABLE = {
     "long_lines": ("lines over 100 characters", None, "0"),
     "ambiguous": ("constant names with two definitions", None, "0"),
     "undocumented": ("public functions, classes and fields without docstring", None, "0"),
-    "functions_before": ("functions a log passes before the estimate", 325, "150"),
-    "files_before": ("files a log passes before the estimate", 51, "30"),
+    "functions_before": ("functions a log passes before an estimator is fitted", 325, "150"),
+    "files_before": ("files a log passes before an estimator is fitted", 51, "30"),
     "functions": ("functions a log passes in all", 465, ""),
     "files": ("files a log passes in all", 66, ""),
 }
@@ -225,7 +227,7 @@ def traced_walk() -> dict[str, float]:
         def identify() -> None:
             gough.identify(model, [gough.read_recording(path)])
 
-        passed, before = calls(identify, "EstimatorRun.run")
+        passed, before = calls(identify, FIRST_ESTIMATORS)
     return {
         "functions_before": len(before),
         "files_before": len({file for file, _ in before}),
@@ -235,11 +237,15 @@ def traced_walk() -> dict[str, float]:
 
 
 def calls(
-    work: Callable[[], object], until: str
+    work: Callable[[], object], until: Collection[str]
 ) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     """Return file and name of every function of the source that is called, and of those until one.
 
     Comprehensions are not functions.
+
+    Args:
+        work: What is traced.
+        until: Names of the functions of which the first that is called ends the second set.
     """
     passed: set[tuple[str, str]] = set()
     before: list[set[tuple[str, str]]] = []
@@ -248,7 +254,7 @@ def calls(
         file = frame.f_code.co_filename
         name = frame.f_code.co_qualname
         inside = file.startswith(str(SOURCE)) and not frame.f_code.co_name.startswith("<")
-        if event == "call" and name == until and not before:
+        if event == "call" and name in until and not before:
             before.append(set(passed))
         if event == "call" and inside:
             passed.add((file, name))

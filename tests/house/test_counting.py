@@ -91,7 +91,12 @@ def test_calls_are_counted_once_and_only_of_the_source(house: ModuleType) -> Non
         dimension_of("m/s")
         math.sqrt(2.0)
 
-    passed, before = house.calls(work, "nothing")
+    passed, before = house.calls(work, ("nothing",))
     names = {name for _, name in passed}
     assert "dimension_of" in names
     assert before == set()
+
+
+def test_the_first_of_several_functions_ends_what_comes_before(house: ModuleType) -> None:
+    _, before = house.calls(lambda: dimension_of("m/s"), ("canonical", "nothing"))
+    assert {name for _, name in before} == {"dimension_of", "conversion"}

@@ -418,7 +418,8 @@ class Model(Columns):
             names=names,
         )
         regressor = np.asarray(columns.reshape(len(motion), self.degrees_of_freedom, len(names)))
-        self._check_terms(motion, names, regressor)
+        if self.mechanism.may_be_undefined:
+            self._check_terms(motion, names, regressor)
         return regressor
 
     def _check_terms(

@@ -330,6 +330,11 @@ class Mechanism(Record):
         return MappingProxyType(channels)
 
     @cached_property
+    def may_be_undefined(self) -> bool:
+        """Whether a joint term has no value somewhere, for instance divides by zero."""
+        return any(term.may_be_undefined for term in self.terms.values())
+
+    @cached_property
     def load_dependent(self) -> tuple[int, ...]:
         """Indices of the joints with load-dependent friction."""
         indices = []

@@ -293,7 +293,9 @@ def _friction_widths(
     logs = []
     for log in validation.logs:
         processed = process_log(validation.model, log, settings)
-        logs.append(processed.with_gains(validation.gains))
+        if processed.current:
+            processed = processed.with_gains(validation.gains)
+        logs.append(processed)
     return friction_widths(validation.model, logs, validation.parameters, settings, fixed)
 
 

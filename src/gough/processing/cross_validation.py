@@ -99,7 +99,9 @@ class CrossValidation:
             processed = process_log(self.model, log, settings, every=every)
             if processed.periodic:
                 processed = replace(processed, decimation=1)
-            candidates.append(processed.with_gains(self.gains))
+            if processed.current:
+                processed = processed.with_gains(self.gains)
+            candidates.append(processed)
         return candidates
 
     def recorded(self, log: ProcessedLog) -> RecordedEffort:

@@ -121,7 +121,10 @@ class ProcessedLog(Record):
         return self.matched
 
     def with_gains(self, gains: FloatArray) -> ProcessedLog:
-        """Return the same log with currents turned into efforts by drive gains, (a,)."""
+        """Return the same log with currents turned into efforts by drive gains, (a,).
+
+        A log of efforts is returned as it is.
+        """
         if not self.current:
             return self
         covariance = self.covariance
