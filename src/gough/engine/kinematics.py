@@ -621,7 +621,8 @@ class ClosedChain:
         dq_I.
         """
         independent = self.loops.partitions[by].independent
-        if self._short_force(q, MIN_FORCE_LENGTH) is not None:
+        has_forces = bool(self.loops.mechanism.forces)
+        if has_forces and self._short_force(q, MIN_FORCE_LENGTH) is not None:
             sample = 0
             while self._short_force(q[sample], MIN_FORCE_LENGTH) is None:
                 sample += 1

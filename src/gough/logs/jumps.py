@@ -69,7 +69,8 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     magnitude = np.abs(step)
     large = magnitude > np.maximum(JUMP_RATIO * usual, least)
     large &= magnitude > MIN_JUMP_RANGE * np.ptp(position, axis=0)
-    large &= _usual_intervals(recording)[:, None]
+    if recording.measured is not None or not is_even(recording.time):
+        large &= _usual_intervals(recording)[:, None]
     large &= magnitude >= running(np.maximum, magnitude, JUMP_WINDOW + 1)
     alone = (magnitude > np.maximum(SHARED_JUMP_RATIO * usual, least)).sum(axis=1) <= 1
     increments = np.diff(position, axis=0)

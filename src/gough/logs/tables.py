@@ -341,12 +341,14 @@ def _find_layout(
     source = budget.source
     comments, head = _first_lines(lines, source)
     facts = _read_facts(comments[0] if comments else "", source)
-    above: list[list[str]] = []
-    data: list[tuple[int, str]] = []
-    delimiter: str | None = None
-    if not facts:  # a file that Gough wrote has no other lines
+    lines_above = 0
+    if facts:  # Gough wrote the file: names and then data
+        delimiter = _find_delimiter([line for _, line in head[:2]], source)
+        above = [_split_cells(head[0][1], delimiter)]
+        data = head[1:]
+    else:
         above, data, delimiter = _table_below(head)
-    lines_above = len(above)
+        lines_above = len(above)
     if not above:
         delimiter = _find_delimiter([line for _, line in head[:2]], source)
         first_rows = [_split_cells(line, delimiter) for _, line in head[:2]]
@@ -622,7 +624,13 @@ def _complete_lines(
     for number, line in lines:
         if line.startswith(COMMENT_SIGNS) or not line.strip():
             continue
-        columns = _count_cells(line, layout.delimiter) - layout.trailing
+        if layout.delimiter is None:
+            columns = len(line.split())
+        elif '"' in line:
+            columns = len(_split_cells(line, layout.delimiter))
+        else:
+            columns = line.count(layout.delimiter) + 1
+        columns -= layout.trailing
         terminated = line.endswith("\n")
         if columns == width and (terminated or _is_readable(line, layout)):
             if not terminated:
@@ -654,15 +662,6 @@ def truncated_notice(source: str, line: int) -> Notice:
         f"line {line}, the last, is cut short and was dropped",
         line=line,
     )
-
-
-def _count_cells(line: str, delimiter: str | None) -> int:
-    """Return the number of cells of a line."""
-    if delimiter is None:
-        return len(line.split())
-    if '"' in line:
-        return len(_split_cells(line, delimiter))
-    return line.count(delimiter) + 1
 
 
 def _is_readable(line: str, layout: _Layout) -> bool:

@@ -192,7 +192,10 @@ def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Record
         repeats: `found` also uses a period that the positions show but the log does not
             declare.
     """
-    recording = _resampled_if_uneven(recording)
+    try:
+        check_even(recording)
+    except InvalidRecording as uneven:
+        recording = _resampled(recording, uneven)
     if recording.period_samples is not None:
         return recording
     seconds = repetition(recording)
@@ -210,25 +213,21 @@ def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Record
     )
 
 
-def _resampled_if_uneven(recording: Recording) -> Recording:
-    """Return the recording, resampled if its clock is uneven."""
-    try:
-        check_even(recording)
-    except InvalidRecording as uneven:
-        resampled = resample_evenly(recording)
-        n_filled = 0
-        if resampled.measured is not None:
-            n_filled = int((~resampled.measured).sum())
-        return _with_notice(
-            resampled,
-            "resampled",
-            f"put on an even clock of {resampled.rate:.6g} Hz; the step after sample "
-            f"{uneven.numbers['sample']} was {uneven.numbers['deviation']:.1%} off the mean, and "
-            f"{n_filled} samples without a measurement nearby are excluded",
-            rate=resampled.rate,
-            filled=n_filled,
-        )
-    return recording
+def _resampled(recording: Recording, uneven: InvalidRecording) -> Recording:
+    """Return the recording on an even clock, with a notice of how uneven it was."""
+    resampled = resample_evenly(recording)
+    n_filled = 0
+    if resampled.measured is not None:
+        n_filled = int((~resampled.measured).sum())
+    return _with_notice(
+        resampled,
+        "resampled",
+        f"put on an even clock of {resampled.rate:.6g} Hz; the step after sample "
+        f"{uneven.numbers['sample']} was {uneven.numbers['deviation']:.1%} off the mean, and "
+        f"{n_filled} samples without a measurement nearby are excluded",
+        rate=resampled.rate,
+        filled=n_filled,
+    )
 
 
 def settled_periods(recording: Recording) -> Recording:
