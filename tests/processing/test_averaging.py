@@ -70,7 +70,7 @@ def test_full_covariances_are_unbiased_in_monte_carlo(count: int) -> None:
 def test_covariance_equals_the_sum_written_out() -> None:
     noise = draw(np.random.default_rng(0), 4, 30)
     average = average_periods(repeated(noise, 30))
-    x, y = average.position_periods, average.recording.periods("effort")
+    x, y = average.recording.periods("position"), average.recording.periods("effort")
     for i in range(2):
         for j in range(2):
             total = sum(

@@ -417,7 +417,7 @@ class Model(Columns):
             self.kernel_context(motion, dead_band),
             names=names,
         )
-        regressor = np.asarray(columns.reshape(len(motion), self.degrees_of_freedom, len(names)))
+        regressor = np.asarray(columns.reshape(len(motion), -1, len(names)))
         if self.mechanism.may_be_undefined:
             self._check_terms(motion, names, regressor)
         return regressor

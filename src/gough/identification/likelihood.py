@@ -109,5 +109,5 @@ def full_likelihood(period: AveragedPeriod, *, harmonics: int) -> LikelihoodResu
         family,
         family.start(),
         cross_covariance=cross_covariance,
-        position_periods=average.position_periods,
+        position_periods=average.recording.periods("position"),
     )

@@ -33,7 +33,6 @@ from gough.identification.measured_payload import known_payload, payload_of
 from gough.identification.settings import IdentifySettings
 from gough.identification.term_choice import choose_terms
 from gough.logs.carrying import divide_by_signal
-from gough.logs.checks import inspected
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.mechanism.added_terms import with_term_text
@@ -98,15 +97,15 @@ def read_logs(
     loaded: Log | Sequence[Log] | None,
     held_out: Log | Sequence[Log] | None,
 ) -> IdentificationLogs:
-    """Read and check the logs of an identification.
+    """Read the logs of an identification.
 
     Where a channel tells when the payload is carried, logs are divided by it: segments with the
     payload become loaded logs, and held-out ones name it.
     """
     logs = IdentificationLogs(
-        recordings=_read(recordings, "recordings"),
-        loaded=_read(loaded, "loaded"),
-        held_out=_read(held_out, "held_out"),
+        recordings=as_recordings(recordings, "recordings"),
+        loaded=as_recordings(() if loaded is None else loaded, "loaded"),
+        held_out=as_recordings(() if held_out is None else held_out, "held_out"),
     )
     if settings.carrying is None:
         return logs
@@ -121,13 +120,6 @@ def read_logs(
     return IdentificationLogs(
         recordings=divided.unloaded, loaded=all_loaded, held_out=held_out_logs
     )
-
-
-def _read(logs: Log | Sequence[Log] | None, name: str) -> list[Recording]:
-    """Read logs and check their data."""
-    if logs is None:
-        return []
-    return [inspected(log) for log in as_recordings(logs, name)]
 
 
 def prepare_problem(

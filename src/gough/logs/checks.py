@@ -32,7 +32,8 @@ def inspect(recording: Recording) -> tuple[Notice, ...]:
     notices = [*inspect_clock(recording.time, "time")]
     for kind, channels in recording.groups():
         notices += inspect_group(kind, channels, moving, recording.position)
-    notices += inspect_velocities(recording)
+    if recording.velocity is not None:
+        notices += inspect_velocities(recording)
     return tuple(notices)
 
 

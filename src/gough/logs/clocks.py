@@ -59,11 +59,7 @@ class RowSteps:
 
     count: IntArray  # 0 of a repeated row, 1, or more where rows were lost, (t - 1,)
     known: BoolArray  # the motion determines it, (t - 1,)
-
-    @property
-    def repeated(self) -> BoolArray:
-        """Rows that repeat the one before them while the robot moves, (t,)."""
-        return np.concatenate([[False], self.known & (self.count == 0)])
+    repeated: BoolArray  # rows that repeat the one before them while the robot moves, (t,)
 
     @property
     def lost(self) -> int:
@@ -109,7 +105,8 @@ def row_steps(recording: Recording) -> RowSteps:
     count[repeats] = 0
     known |= repeats
     count[~known] = 1
-    return RowSteps(count=count, known=known)
+    repeated = np.concatenate([[False], known & (count == 0)])
+    return RowSteps(count=count, known=known, repeated=repeated)
 
 
 def _usual_steps(increments: FloatArray) -> tuple[FloatArray, FloatArray]:

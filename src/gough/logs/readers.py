@@ -23,6 +23,7 @@ from gough.logs.checks import (
     check_gaps,
     inspect_clock,
     inspect_group,
+    inspected,
     moving_joints,
     spread_equal_stamps,
 )
@@ -163,25 +164,21 @@ def recorded(
     time = clocks[0].clock
     shown = time if description.absolute else time - time[:1]
     values = [signal.values for signal in sampled]
+    notices = _reading_notices(tables, description)
     stated_rate = description.rate is not None and description.signals[0].clock.columns
     if stated_rate or len(clocks) > 1:
         time, shown = _common_clock(clocks, description, source)
         values = [_interpolate_signal(signal, time) for signal in sampled]
-    notices = [
-        *_reading_notices(tables, description),
-        *_clock_notices(clocks, source),
-        *_inspect_signals(description, sampled, values, time),
-    ]
-    recording = _build_recording(
-        description,
-        shown,
-        values,
-        source,
-        notices=tuple(notices),
-        inspected=True,
-    )
-    if recording.velocity is not None:
-        recording = replace(recording, notices=(*notices, *inspect_velocities(recording)))
+        notices += _clock_notices(clocks, source)
+        notices += _inspect_signals(description, sampled, values, time)
+        recording = _build_recording(description, shown, values, source)
+        notices += inspect_velocities(recording)
+        recording = replace(recording, notices=tuple(notices), inspected=True)
+    else:
+        if clocks[0].equal_stamps:
+            notices.append(_equal_stamps_notice(clocks[0], "time"))
+        recording = _build_recording(description, shown, values, source, notices=tuple(notices))
+        recording = inspected(recording)
     if given is None:  # headers state no start, no stop and no period in seconds
         return recording
     recording = _cut_to_description(recording, description)

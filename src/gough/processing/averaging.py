@@ -56,11 +56,6 @@ class PeriodAverage(Record):
         return len(self.position)
 
     @property
-    def position_periods(self) -> FloatArray:
-        """Positions of each period, a view, (Nm, N, a). [m or rad]"""
-        return self.recording.periods("position")
-
-    @property
     def mean_effort_covariance(self) -> FloatArray:
         """Covariance of the errors of the mean efforts, (a, a)."""
         rounding = np.diag(self.effort_rounding_variance)

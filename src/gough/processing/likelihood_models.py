@@ -47,7 +47,7 @@ def period_motions(
     assert average is not None
     assert cutoff is not None
     if positions is None:
-        positions = average.position_periods
+        positions = average.recording.periods("position")
     q = processed.whole_log.mean_pose
     kinematics = model.kinematics
     pose = kinematics.pose_of(q)

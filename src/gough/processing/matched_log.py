@@ -102,7 +102,7 @@ class MatchedLog(Record):
         assert average is not None
         motors = self.kinematics.motor_columns
         to_pose = self.kinematics.pose_map(self.mean_pose)
-        deviation = (average.position_periods - average.position)[:, :, motors]
+        deviation = (average.recording.periods("position") - average.position)[:, :, motors]
         scatter = np.einsum("tma,pta->ptm", to_pose, deviation, optimize=True)
         variance = average.rounding_variance[motors]
         rounding = np.einsum("tma,a->m", to_pose**2, variance) / len(to_pose)
