@@ -749,11 +749,11 @@ def extra_friction(kind: str, fraction: float) -> Apply:
         column = draft.scene.model.actuated[k]
         size = fraction * draft.scene.rms(0)[k]
         speed = float(np.abs(draft.scene.motions[0].qd[:, column]).max())
+        middle = float(draft.scene.motions[0].q[:, column].mean())  # of the spring, in both logs
 
         def extra(motion: Motion) -> Array:
             total = np.zeros(motion.q.shape)
             u = motion.qd[:, column] / speed
-            middle = motion.q[:, column].mean()
             shapes = {
                 "Stribeck": coulomb(u, 0.004) * np.exp(-np.abs(u) / 0.06),
                 "cubic": u**3,
@@ -764,6 +764,8 @@ def extra_friction(kind: str, fraction: float) -> Apply:
             return total
 
         _for_all_plants(draft, extra=extra)
+        if kind == "spring":  # about another position is one about zero and an offset
+            draft.accepted.append("effort offset")
         if kind == "hysteresis":
             draft.accepted.append("missing term")
         else:
