@@ -4,7 +4,7 @@
 
 Each change is applied alone, in a temporary copy of the source; then the tests named with it run.
 What they do not notice is printed as a survivor: a test is missing. At least nine of ten should be
-caught. `--small` tries one change. The package `verdict` has a judge of its own, verdict.py.
+caught. `--small` tries one change.
 """
 
 from __future__ import annotations
@@ -505,6 +505,105 @@ MUTATIONS = (
         "velocity=repr(URDF_UNLIMITED),",
         "tests/export/test_urdf.py",
         "velocity limits in a URDF",
+    ),
+    # verdict
+    Mutation(
+        "verdict/acceptance.py",
+        "return required_t(trials, n_blocks)",
+        "return required_t(1, n_blocks)",
+        "tests/verdict/test_acceptance_rule.py",
+        "correction for everything that was tried",
+    ),
+    Mutation(
+        "verdict/acceptance.py",
+        "and self.outside > OUTSIDE_TOLERANCE",
+        "and self.outside > -np.inf",
+        "tests/verdict/test_acceptance_rule.py",
+        "harm outside the scope of a fault",
+    ),
+    Mutation(
+        "verdict/acceptance.py",
+        "error = np.sqrt(variance * (1 + rho) / (1 - rho) / n)",
+        "error = np.sqrt(variance / n)",
+        "tests/verdict/test_acceptance_rule.py",
+        "correlation of neighbouring blocks",
+    ),
+    Mutation(
+        "verdict/acceptance.py",
+        "explained = LOSS_QUANTILE**2 * np.maximum(variance, 0.0)",
+        "explained = 0.0 * variance",
+        "tests/verdict/test_acceptance_rule.py",
+        "logs that hardly show a fault",
+    ),
+    Mutation(
+        "verdict/drift.py",
+        "out_of_phase = (deviations * mean.conj()).imag ** 2",
+        "out_of_phase = 1e-6 * (deviations * mean.conj()).imag ** 2",
+        "tests/verdict/test_diagnose.py -k wandering",
+        "noise of the gains of periods",
+    ),
+    Mutation(
+        "verdict/noise.py",
+        "coarse = rounding + np.pi * single**2 / (12 * np.maximum(rounding, TINY))",
+        "coarse = rounding + single",
+        "tests/verdict/test_rules.py -k single_sample",
+        "noise before rounding",
+    ),
+    Mutation(
+        "verdict/noise.py",
+        "most = highest * band_edge + density[band_edge:].sum(axis=0)",
+        "most = lowest * band_edge + density[band_edge:].sum(axis=0)",
+        "tests/verdict/test_rules.py",
+        "noise inside the band of the motion",
+    ),
+    Mutation(
+        "verdict/robot_file.py",
+        "negative = [k for k in negative if not abs(shift[k]) <= limit[k]]",
+        "negative = []",
+        "tests/verdict/test_robot_file.py",
+        "negative values that no bodies can have",
+    ),
+    Mutation(
+        "verdict/robot_file.py",
+        "far = np.flatnonzero(chance < FILE_ODDS)",
+        "far = np.flatnonzero(chance < 1)",
+        "tests/verdict/test_robot_file.py",
+        "odds against the robot file",
+    ),
+    Mutation(
+        "verdict/rules.py",
+        'level: Level = "error" if error[worst] >= UNEXPLAINED_ERROR else "warning"',
+        'level: Level = "warning"',
+        "tests/verdict/test_rules.py",
+        "level of large errors",
+    ),
+    Mutation(
+        "verdict/rules.py",
+        "error = np.sqrt(np.maximum(rms**2 - noise.most, 0.0)) / effort",
+        "error = rms / effort",
+        "tests/verdict/test_rules.py",
+        "noise below an error",
+    ),
+    Mutation(
+        "verdict/odd_logs.py",
+        "(above > np.log(ODD_LOG_RATIO)) & (above > ODD_LOG_DEVIATIONS * scatter)",
+        "(above > np.log(ODD_LOG_RATIO)) | (above > ODD_LOG_DEVIATIONS * scatter)",
+        "tests/verdict/test_diagnose.py -k 'odd or unlike or log_errors'",
+        "logs unlike the others",
+    ),
+    Mutation(
+        "verdict/unnoticed.py",
+        "if added.max() > UNEXPLAINED_WARNING**2:",
+        "if added.max() > 0:",
+        "tests/verdict/test_unnoticed.py",
+        "exchanges that logs do not show",
+    ),
+    Mutation(
+        "verdict/detectable.py",
+        "if t > limit + wanted:",
+        "if t > limit / 3:",
+        "tests/verdict/test_detectable.py",
+        "smallest noticed fault",
     ),
     # fleets
     Mutation(

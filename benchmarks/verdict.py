@@ -300,19 +300,23 @@ def error_on_ideal_log(draft: Draft, result: Identification) -> float | None:
 
     Efforts are those of the robot as it is: one that stands inclined or has a spring which
     the file lacks is predicted rightly if it is predicted so. The log without noise is
-    processed as that with noise was: with a higher cut-off, more equations near reversals of
-    velocities would count.
+    processed with the cut-off that predicts it best, and with that of the log with noise: with a
+    higher one, more equations near reversals of velocities count. The smaller error counts.
     """
     scene = draft.scene
     ideal = clean_recording(draft.robot_as_it_is, scene.motions[1], scene.plans[1], LOGS[1])
+    errors = []
     try:
+        best = prepare_for_result(result, draft.model, [ideal])
+        errors.append(validate(result.estimate, best.regressions).relative.max())
         processing = prepare_for_result(result, draft.model, [draft.recording(1)]).processing
-        held_out = prepare_with_settings(
+        alike = prepare_with_settings(
             draft.model, [ideal], result.base, processing, None, result.gains or None
         )
+        errors.append(validate(result.estimate, alike.regressions).relative.max())
     except GoughError:
-        return None
-    return float(validate(result.estimate, held_out.regressions).relative.max())
+        pass
+    return float(min(errors)) if errors else None
 
 
 # -- scores
