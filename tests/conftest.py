@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 
@@ -15,6 +16,11 @@ from gough.virtual import Simulation, record, simulate
 from tests_support import fourier, made_once, model_of
 
 pytest_plugins = ["measured"]
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector forget what was collected: it all stays until the end."""
+    gc.freeze()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ PAGES: dict[str, Path] = {
 }
 
 
+@cache
 def parse(page: Path) -> list[Token]:
-    """Return the tokens of a page, headings with an `id` to link to."""
+    """Return the tokens of a page, headings with an `id` to link to; they must not be changed."""
     tokens = (
         MarkdownIt("commonmark", {"html": False})
         .enable("table")

@@ -15,16 +15,21 @@ def repeated(few: int, many: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("trials", [few, pytest.param(many, marks=pytest.mark.long)])
 
 
-def larger_later(names: Iterable[str], larger: Collection[str]) -> list[ParameterSet]:
+def larger_later(
+    names: Iterable[str],
+    larger: Collection[str],
+    mark: pytest.MarkDecorator = pytest.mark.long,
+) -> list[ParameterSet]:
     """Return names of robots as parameters of a test, the larger ones only in `make accept`.
 
     Args:
         names: Of all robots.
         larger: Those that repeat what a smaller robot of their kind shows.
+        mark: Of the larger ones; with `slow` they run in `make test`, but not in `make quick`.
     """
     parameters = []
     for name in names:
-        marks = [pytest.mark.long] if name in larger else []
+        marks = [mark] if name in larger else []
         parameters.append(pytest.param(name, marks=marks))
     return parameters
 

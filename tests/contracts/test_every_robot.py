@@ -15,8 +15,11 @@ from gough.mechanism import bundled_robots
 from gough.mechanism.placement import Placement
 from gough.mechanism.types import Joint, Mechanism
 from tests_support import model_of
+from trials import larger_later
 
-ROBOTS = [name for name, _ in bundled_robots()]
+COMPILE_FOR_LONG = ("delta", "orthoglide", "palida", "stewart", "upv")
+NAMES = [name for name, _ in bundled_robots()]
+ROBOTS = larger_later(NAMES, COMPILE_FOR_LONG, pytest.mark.slow)
 
 
 @functools.cache

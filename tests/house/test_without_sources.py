@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,16 @@ print(gough.check("five_bar").summary())
 from gough.kernels.kernel import compiler
 empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 assert empty not in compiler().key
+"""
+
+COMMANDS = """
+import runpy, shlex, sys
+for line in sys.argv[1:]:
+    sys.argv = shlex.split(line)
+    try:
+        runpy.run_module("gough", run_name="__main__")
+    except SystemExit as stop:
+        assert not stop.code, line
 """
 
 
@@ -61,14 +72,16 @@ def test_the_library_loads_and_checks_a_robot(place: Path) -> None:
     assert "degrees of freedom" in python(place, "-c", USE.replace("MARK", mark))
 
 
-def test_the_command_line_shows_its_help(place: Path) -> None:
-    shown = python(place, "-m", "gough", "--help")
+def commands(place: Path, *lines: str) -> str:
+    """Run command lines one after the other in one process and return what they print."""
+    return python(place, "-c", COMMANDS, *lines)
+
+
+def test_the_command_line_shows_help_robots_and_options(place: Path) -> None:
+    shown = commands(place, "gough --help", "gough robots", "gough check --help")
     assert "Identify a robot from its logs" in shown
-
-
-def test_the_command_line_reads_bundled_robots_and_makes_options(place: Path) -> None:
-    assert "five_bar" in python(place, "-m", "gough", "robots")
-    assert "--tie-legs" in python(place, "-m", "gough", "check", "--help")
+    assert "five_bar" in shown
+    assert "--tie-legs" in shown
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +97,8 @@ def result(five_bar_log: Recording, tmp_path_factory: pytest.TempPathFactory) ->
 def test_a_report_and_controller_code_are_written(
     place: Path, result: Path, tmp_path: Path
 ) -> None:
-    python(place, "-m", "gough", "report", str(result), "-o", str(tmp_path / "report.html"))
+    files = shlex.join([str(result), "-o", str(tmp_path / "report.html")])
+    code = shlex.join([str(result), "--to", "c", "-o", str(tmp_path / "code")])
+    commands(place, f"gough report {files}", f"gough export {code}")
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    python(place, "-m", "gough", "export", str(result), "--to", "c", "-o", str(tmp_path / "code"))
     assert (tmp_path / "code" / "controller.c").exists()

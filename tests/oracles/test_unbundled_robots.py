@@ -15,12 +15,23 @@ from gough.core.parameters import INERTIAL
 from gough.engine import Model, base_parameters, random_motion
 from gough.mechanism import Mechanism, load_robot
 from tests_support import model_of
+from trials import larger_later
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pin_tree import constrained_acceleration, placed, term_value, tree
 
 FOLDER = Path(__file__).parent / "robots"
-ROBOTS = sorted(path.stem for path in FOLDER.glob("*.toml"))
+COMPILE_FOR_LONG = (
+    "agile_eye",
+    "delta_bars",
+    "delta_bars_full",
+    "exechon",
+    "hexaglide",
+    "spatial_3prs",
+    "welded_arm",
+)
+NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))
+ROBOTS = larger_later(NAMES, COMPILE_FOR_LONG, pytest.mark.slow)
 FREEDOM = {
     "agile_eye": 3,
     "all_closures": 2,
