@@ -247,10 +247,28 @@ class Search:
             linear += self._continuous(stage, screen)
         accepted = [each for each in (*explanations, *linear) if each.gain.significant]
         if not accepted:
-            return []
+            return self._large_faults(stage, screens[0])
         least = ALTERNATIVE_GAIN * max(each.gain.total for each in accepted)
         alternatives = [each for each in linear if each.gain.significant or each.gain.total > least]
         return explanations + self._with_refined_sizes(stage, alternatives)
+
+    def _large_faults(self, stage: Stage, screen: Screen) -> list[Explanation]:
+        """Return the faults that the rule accepts only with their sizes refined.
+
+        The derivative by the size does not describe a large fault: at the size to first order it
+        may predict worse than none. The candidates that lower the squared error most are tried.
+        """
+        undone = [each for each in screen.ranked if each.fault.undo is not None]
+        candidates = [each for each in undone if each.fault.name != EFFORT_SCALE][:MAX_REFINED]
+        explanations = []
+        for candidate, sums in screen.sums(candidates).items():
+            n_sizes = len(candidate.columns)
+            size = row_weights(sums, range(sums.n_columns))[1][-n_sizes:]
+            guess = _guessed(stage, candidate.fault, candidate.place, candidate.logs, size)
+            refined = self.refined(stage, guess)
+            if refined is not None:
+                explanations.append(refined)
+        return explanations
 
     def _all_screens(self, stage: Stage) -> list[Screen]:
         """Return the screens of all continuous faults, and count everything that is tried."""
