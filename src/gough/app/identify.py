@@ -7,7 +7,12 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
+from gough.core.errors import (
+    InvalidInput,
+    InvalidRecording,
+    LoopNotClosed,
+    SingularConfiguration,
+)
 from gough.core.notices import Notice
 from gough.core.options import merge_settings, with_settings
 from gough.core.progress import portion, report, reporting
@@ -26,7 +31,7 @@ from gough.logs.readers import Log
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing.many_logs import collect, name_of
-from gough.verdict.diagnose import DiagnoseSettings, explain_open_loops
+from gough.verdict.diagnose import DiagnoseSettings, explain_unusable_logs
 from gough.verdict.judge import judge
 
 
@@ -64,9 +69,9 @@ def identify(
                 fitted = fit_logs(
                     model, recordings, chosen, loaded=loaded, held_out=held_out, whole=whole
                 )
-        except (LoopNotClosed, SingularConfiguration) as error:
+        except (InvalidRecording, LoopNotClosed, SingularConfiguration) as error:
             how = DiagnoseSettings(tie_legs=chosen.tie_legs, processing=chosen.processing)
-            raise explain_open_loops(error, model, recordings, held_out, how) from error
+            raise explain_unusable_logs(error, model, recordings, held_out, how) from error
         with portion(0.5, 1.0):
             notices, diagnosis = judge(fitted)
     result = fitted.identification

@@ -20,7 +20,7 @@ from gough.core.statistics import student_quantile
 FAMILY_WISE_ERROR = 0.01
 
 
-def required_t(n_tried: int, n_blocks: int) -> float:
+def required_t(n_tried: int, n_blocks: float) -> float:
     """Return the Student quantile that the t of the best of several explanations has to exceed.
 
     Corrected by Bonferroni for the number of explanations.

@@ -5,7 +5,8 @@ explanation), both of the recorded effort on the same equations, fitted to all o
 An explanation is accepted if
 
 - the mean gain exceeds the Student quantile times its standard error over the blocks of its
-  scope, or over all blocks, corrected for everything that was tried (family-wise 1 %),
+  scope, or over all blocks, or its size does so, corrected for everything that was tried
+  (family-wise 1 %),
 - it is material: it changes some effort by at least 0.5 % of its rms, or a parameter by more
   than its standard error and 1 %, and takes away an error of 0.5 % of some effort,
 - it also lowers the error of whole logs (with one log: halves) that it was not fitted to,
@@ -21,6 +22,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.fitting.acceptance import required_t
+from gough.fitting.cross_validation import solve_normal_equations
 from gough.verdict.blocks import (
     MIN_BLOCK_EQUATIONS,
     BlockSums,
@@ -38,6 +40,7 @@ OUTSIDE_TOLERANCE = -0.01  # mean gain outside the scope, or of one log: not wor
 LOSS_QUANTILE = 3.0
 # Student t of paired differences below which two explanations predict alike.
 TIE_T = 3.0
+MAX_NEIGHBOUR_CORRELATION = 0.9  # of blocks that are told apart at all
 EQUAL_GAIN = 1e-6  # gains that differ by less are of the same explanation in two forms
 
 
@@ -55,21 +58,29 @@ class Gain:
     before: float  # rms over joints of the relative error without the explanation, in the scope
     after: float  # and with it
     explained: float  # largest of the joints: error that it takes away, over the rms effort
+    size_t: float = 0.0  # size over its standard error
+    size_threshold: float = float("inf")  # Student quantile that this may exceed instead
 
     @property
     def significant(self) -> bool:
         """Whether it predicts better beyond chance, also whole logs, and nothing gets worse."""
-        return self.better and bool(self.t > self.threshold)
+        beyond_chance = self.t > self.threshold or self.size_t > self.size_threshold
+        return self.better and bool(beyond_chance)
 
     @property
     def better(self) -> bool:
         """Whether it predicts better by what matters, also whole logs, and nothing gets worse."""
+        no_log_worse = len(self.logs) < 2 or self.logs.min() > OUTSIDE_TOLERANCE
+        return self.better_on_average and bool(no_log_worse)
+
+    @property
+    def better_on_average(self) -> bool:
+        """The same without looking at single logs: it predicts better, also whole logs."""
         return bool(
             self.mean > 0
             and self.explained >= MATERIAL_EFFORT_CHANGE
             and len(self.logs) > 0
             and self.logs.mean() > 0
-            and (len(self.logs) < 2 or self.logs.min() > OUTSIDE_TOLERANCE)
             and self.outside > OUTSIDE_TOLERANCE
         )
 
@@ -117,21 +128,104 @@ def student_t(gains: FloatArray, logs: IntArray) -> tuple[float, float, int]:
     mean = float(gains.mean())
     deviation = gains - mean
     variance = float(deviation @ deviation) / (n - 1)
-    within = gains.copy()
-    for log in np.unique(logs):
-        within[logs == log] -= gains[logs == log].mean()
-    neighbours = logs[1:] == logs[:-1]
-    products = (within[1:] * within[:-1])[neighbours]
-    power = float(within @ within) / (n - 1)
-    rho = 0.0
-    if neighbours.any() and power > 0:
-        rho = float(products.mean()) / power
-    rho = float(np.clip(rho, 0.0, 0.9))
-    error = np.sqrt(variance * (1 + rho) / (1 - rho) / n)
+    error = np.sqrt(variance * neighbour_inflation(gains, logs) / n)
     return mean, mean / max(float(error), TINY), n
 
 
-def threshold(trials: int, n_blocks: int) -> float:
+def neighbour_inflation(values: FloatArray, logs: IntArray) -> float:
+    """Return by how much correlated neighbours widen the variance of a mean over blocks, (b,).
+
+    (1 + rho) / (1 - rho), rho the correlation of neighbours in a log; one if it is negative.
+    """
+    within = values.copy()
+    for log in np.unique(logs):
+        within[logs == log] -= values[logs == log].mean()
+    neighbours = logs[1:] == logs[:-1]
+    products = (within[1:] * within[:-1])[neighbours]
+    power = float(within @ within) / max(len(values) - 1, 1)
+    rho = 0.0
+    if neighbours.any() and power > 0:
+        rho = float(products.mean()) / power
+    rho = float(np.clip(rho, 0.0, MAX_NEIGHBOUR_CORRELATION))
+    return (1 + rho) / (1 - rho)
+
+
+def size_errors(sums: BlockSums, validation: CrossValidation, n_sizes: int) -> FloatArray:
+    """Return the standard errors of the last coefficients by a jackknife over all blocks, (k,).
+
+    Blocks without the fault count too: they determine the parameters beside it. Neighbours
+    whose influences are alike widen the standard errors.
+
+    Args:
+        sums: With the columns of the fault last.
+        validation: Of these sums over single blocks.
+        n_sizes: Number of sizes.
+    """
+    without = validation.coefficients[:, -n_sizes:]
+    errors = jackknife_error(without)
+    for k in range(n_sizes):
+        errors[k] *= np.sqrt(neighbour_inflation(without[:, k], sums.log))
+    return errors
+
+
+def effective_blocks(sums: BlockSums, weights: FloatArray, column: int) -> float:
+    """Return how many equally informative blocks determine the coefficient of a column.
+
+    (sum I)^2 / sum I^2, I the information of a block: the squares of what the other columns
+    leave of this one. A size that rests on two of thirty blocks has the degrees of freedom
+    of two.
+
+    Args:
+        sums: The equations.
+        weights: Of the rows, (r,).
+        column: Number of the column.
+    """
+    others = [k for k in range(sums.n_columns) if k != column]
+    total = np.tensordot(weights, sums.total, axes=1)
+    chosen = [*others, column]
+    by_others = solve_normal_equations(total[np.ix_(chosen, chosen)])
+    vector = np.zeros(sums.n_columns + 1)
+    vector[others] = -by_others
+    vector[column] = 1.0
+    information = sums.squares(np.tile(vector, (len(sums.grams), 1))) @ weights
+    return float(information.sum() ** 2 / max(float(information @ information), TINY))
+
+
+def with_size_test(
+    gain: Gain,
+    sums: BlockSums,
+    validation: CrossValidation,
+    size: FloatArray,
+    std: FloatArray,
+    n_decisive: int,
+    trials: int,
+) -> Gain:
+    """Return a gain with the test of its size: where gains are uneven, sizes need not be.
+
+    A fault that shows only while a joint accelerates has a large gain in a few blocks and
+    none in others, but the same size in all. The best of the decisive sizes counts.
+
+    Args:
+        gain: Of the explanation.
+        sums: With the columns of the fault last.
+        validation: Of these sums over single blocks.
+        size: Of the fault, (k,).
+        std: Standard errors of the size, (k,).
+        n_decisive: First sizes, one of which has to be determined.
+        trials: Number of explanations that were tried.
+    """
+    first = sums.n_columns - len(size)
+    tests = []
+    for k in range(min(n_decisive, len(size))):
+        n_blocks = effective_blocks(sums, validation.weights, first + k)
+        limit = threshold(trials * n_decisive, n_blocks)
+        t = float(abs(size[k]) / max(float(std[k]), TINY))
+        tests.append((t / limit, t, limit))
+    _, t, limit = max(tests)
+    return replace(gain, size_t=t, size_threshold=limit)
+
+
+def threshold(trials: int, n_blocks: float) -> float:
     """Return the Student quantile for so many trials and blocks; infinite below `MIN_BLOCKS`."""
     if n_blocks < MIN_BLOCKS:
         return float("inf")

@@ -39,7 +39,8 @@ def block_labels(logs: Sequence[FittedLog]) -> list[IntArray]:
         n = len(log.regression)
         time = np.asarray(log.motion.time)
         duration = log.period or float(time[-1] - time[0])
-        shortest = BLOCK_CORRELATION_TIMES * log.correlation_time
+        correlation_time = min(log.correlation_time, log.residual_correlation_time)
+        shortest = BLOCK_CORRELATION_TIMES * correlation_time
         most_here = max(2, min(most, n // MIN_BLOCK_EQUATIONS))
         count = int(np.clip(duration / shortest, 2, most_here))
         if log.period is None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.blas import one_blas_thread
-from gough.core.errors import GoughError, InvalidInput
+from gough.core.errors import GoughError, InvalidInput, InvalidRecording
 from gough.core.notices import Notice
 from gough.core.options import (
     Settings,
@@ -30,7 +30,12 @@ from gough.logs.recording import Recording
 from gough.processing import ProcessedLog, Processing, on_motor_side
 from gough.verdict.blocks import block_labels
 from gough.verdict.detectable import detection_limits
-from gough.verdict.discrete_faults import DiscreteFault, discrete_faults, within_limits
+from gough.verdict.discrete_faults import (
+    CLOCK_UNIT,
+    DiscreteFault,
+    discrete_faults,
+    within_limits,
+)
 from gough.verdict.drift import drifting_efforts
 from gough.verdict.fitted_log import (
     Evidence,
@@ -44,6 +49,7 @@ from gough.verdict.search import Search
 from gough.verdict.stage import Screen, Stage
 
 LOOP_TEST_SAMPLES = 12  # of a log, to see whether its loops close at all
+MIN_TIME_UNIT = 10.0  # factor: logs at twice their speed can be processed as well
 # A second fault that lets loops close must leave so many times the error of the first one, or
 # both are named.
 CLEARLY_WORSE = 1.25
@@ -76,8 +82,9 @@ def diagnose(
     """Find faults in logs and robot file: names, sizes with standard errors, what to change.
 
     Every explanation is accepted by one rule: it predicts parts of the logs that it was not
-    fitted to better, beyond chance (docs/diagnosis.md). Logs whose loops do not close are
-    tried with signs, channels and units of the positions changed.
+    fitted to better, beyond chance (docs/diagnosis.md). Logs that cannot be processed are tried
+    with signs, channels and units of the positions changed if their loops do not close, and with
+    another unit of the times otherwise.
 
     Args:
         model: The robot.
@@ -96,7 +103,7 @@ def diagnose(
         with portion(0.0, 0.4):
             evidence, processed = evidence_from(model, logs, others, chosen)
     except GoughError as error:
-        return _diagnose_open_loops(model, logs, others, chosen, error)
+        return _diagnose_unusable_logs(model, logs, others, chosen, error)
     with portion(0.4, 1.0):
         return diagnose_evidence(evidence, drifting_efforts(processed))
 
@@ -135,66 +142,70 @@ def limits_of_log(
     return detection_limits(screen, screen.trials)
 
 
-def _diagnose_open_loops(
+def _diagnose_unusable_logs(
     model: Model,
     logs: Sequence[Recording],
     others: Sequence[Recording],
     settings: DiagnoseSettings,
     error: GoughError,
 ) -> Diagnosis:
-    """Diagnose logs whose loops close only with a fault of the positions undone.
+    """Diagnose logs that can be processed only with a fault of positions or times undone.
 
     The error of the logs as they are is raised if no fault helps.
     """
-    closing = _closing_fault(model, logs, others, settings)
-    if closing is None:
+    enabling = _enabling_fault(model, logs, others, settings, error)
+    if enabling is None:
         raise error
-    named, evidence = closing
+    named, evidence = enabling
     text = f"the logs as they are cannot be processed: {error}"
-    notice = Notice(rule="loops", level="info", text=text)
+    rule = "log" if isinstance(error, InvalidRecording) else "loops"
+    notice = Notice(rule=rule, level="info", text=text)
     diagnosis = diagnose_evidence(evidence, [named])
     return replace(diagnosis, notices=(notice, *diagnosis.notices))
 
 
-def explain_open_loops(
+def explain_unusable_logs(
     error: GoughError,
     model: Robot,
     recordings: Log | Sequence[Log],
     held_out: Log | Sequence[Log] | None,
     settings: DiagnoseSettings,
 ) -> GoughError:
-    """Return the error of logs whose loops do not close, with the fault that explains it.
+    """Return the error of logs that cannot be processed, with the fault that explains it.
 
-    Its `notices` are those of the fault. The same error is returned if no fault of the
-    positions does.
+    Its `notices` are those of the fault. The same error is returned if no fault of positions or
+    times does.
     """
     logs = as_recordings(recordings)
     others = [] if held_out is None else as_recordings(held_out, "held_out")
     with suppress(GoughError):
-        closing = _closing_fault(as_model(model), logs, others, settings)
-        if closing is not None:
-            notice = closing[0].notice()
+        enabling = _enabling_fault(as_model(model), logs, others, settings, error)
+        if enabling is not None:
+            notice = enabling[0].notice()
             message = f"{error}. Probable cause, {notice.rule}: {notice.text}; {notice.advice}"
             return type(error)(message, **{**error.numbers, "notices": (notice,)})
     return error
 
 
-def _closing_fault(
+def _enabling_fault(
     model: Model,
     logs: Sequence[Recording],
     others: Sequence[Recording],
     settings: DiagnoseSettings,
+    error: GoughError,
 ) -> tuple[NamedFault, Evidence] | None:
-    """Return the fault of the positions without which loops close and the model fits best.
+    """Return the fault without which logs can be processed and the model fits best.
 
-    None if the model fits with none of them.
+    None if the model fits with none of them. Loops that do not close have wrong positions;
+    logs that cannot be filtered may have times in another unit.
     """
+    wrong_times = isinstance(error, InvalidRecording)
+    faults = discrete_faults(model.mechanism)
+    faults = [each for each in faults if _may_enable(each, wrong_times)]
     tried: list[tuple[float, DiscreteFault, Evidence]] = []
-    for fault in discrete_faults(model.mechanism):
-        if not fault.changes_positions:
-            continue
+    for fault in faults:
         changed = [without_fault(log, fault) for log in (*logs, *others)]
-        if not may_close(model, changed[: len(logs)]):
+        if not wrong_times and not may_close(model, changed[: len(logs)]):
             continue
         with suppress(GoughError):
             evidence, _ = evidence_from(model, changed[: len(logs)], changed[len(logs) :], settings)
@@ -224,8 +235,21 @@ def _closing_fault(
     return named, evidence
 
 
+def _may_enable(fault: DiscreteFault, wrong_times: bool) -> bool:
+    """Return whether logs may be impossible to process because of a fault."""
+    if not wrong_times:
+        return fault.changes_positions
+    if fault.name != CLOCK_UNIT:
+        return False
+    assert fault.size is not None
+    return abs(np.log(fault.size)) >= np.log(MIN_TIME_UNIT)
+
+
 def without_fault(recording: Recording, fault: DiscreteFault) -> Recording:
-    """Return a recording with a fault of its positions or efforts undone."""
+    """Return a recording with a fault of its positions, efforts or times undone."""
+    if fault.name == CLOCK_UNIT:
+        assert fault.size is not None
+        return replace(recording, time=recording.time / fault.size, velocity=None)
     kind = "effort" if recording.effort is not None else "current"
     effort = getattr(recording, kind)
     nothing = np.zeros(recording.position.shape)

@@ -17,6 +17,7 @@ from gough.verdict.motor_signals import MotorSignals
 
 # Factors of time that are mixed up: half rates, minutes, milliseconds.
 CLOCK_FACTORS = (2.0, 60.0, 1000.0)
+CLOCK_UNIT = "clock unit"
 LENGTH_FACTORS = (1000.0, 0.001)
 ANGLE_FACTORS = (180 / np.pi, np.pi / 180, 2 * np.pi, 1 / (2 * np.pi))
 # Motors may leave the limits of the robot file by this fraction of their range.
@@ -127,7 +128,7 @@ def _undo_clock_factor(signals: MotorSignals, factor: float) -> MotorSignals:
 
 
 def clock_faults() -> Iterator[DiscreteFault]:
-    """Yield reversed time and wrong units of it."""
+    """Yield reversed time and wrong units of times."""
     yield DiscreteFault(
         name="reversed time",
         place=CLOCK_PLACE,
@@ -138,7 +139,7 @@ def clock_faults() -> Iterator[DiscreteFault]:
     for number in CLOCK_FACTORS:
         for factor in (number, 1 / number):
             yield DiscreteFault(
-                name="clock unit",
+                name=CLOCK_UNIT,
                 place=CLOCK_PLACE,
                 text=f"times are {factor:.6g} times too long",
                 advice=f"multiply the times by {1 / factor:.6g}: correct their unit or the rate",

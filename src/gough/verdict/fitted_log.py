@@ -260,15 +260,22 @@ class FittedLog:
         lag at which it falls below 1 / e for every row of the predicted efforts.
         """
         predicted = self.in_rows(self.prediction)
-        predicted = predicted - predicted.mean(axis=0)
-        n = len(predicted)
-        padded = next_fast_len(2 * n, real=True)
-        spectrum = np.abs(np.fft.rfft(predicted, padded, axis=0)) ** 2
-        correlation = np.fft.irfft(spectrum, padded, axis=0)[: max(n // 2, 2)]
-        correlation = correlation / np.maximum(correlation[:1], TINY)
-        below = correlation**2 < np.exp(-1)
-        lags = np.where(below.any(axis=0), below.argmax(axis=0), len(correlation))
-        return max(int(lags.max()), 1) * self.signals.step
+        below = autocorrelation(predicted - predicted.mean(axis=0)) ** 2 < np.exp(-1)
+        return _first_lag(below) * self.signals.step
+
+    @cached_property
+    def residual_correlation_time(self) -> float:
+        """Correlation time of the residual. [s]
+
+        What chance adds to the gain of an explanation are products of the residual with the
+        effect of the fault, which are correlated no longer than the residual is: the lag at
+        which its autocorrelation falls below 1 / e for every row.
+        """
+        regression = self.regression.select(self.fitted.base.names)
+        residual = regression.effort - regression.regressor @ self.fitted.values
+        below = autocorrelation(np.where(regression.valid, residual, 0.0)) < np.exp(-1)
+        step = self.signals.step * len(self.motion) / max(len(regression), 1)
+        return _first_lag(below) * step
 
     @cached_property
     def motion_derivative(self) -> FloatArray:
@@ -641,6 +648,21 @@ class FittedLog:
         for jump in self.jumps:
             mask[np.abs(time - jump.time) < JUMP_GUARD / self.cutoff] = False
         return replace(self, regression=replace(self.regression, mask=mask))
+
+
+def autocorrelation(signal: FloatArray) -> FloatArray:
+    """Return the autocorrelation of signals (t, r) up to half their length, (t / 2, r)."""
+    n = len(signal)
+    padded = next_fast_len(2 * n, real=True)
+    spectrum = np.abs(np.fft.rfft(signal, padded, axis=0)) ** 2
+    correlation = np.fft.irfft(spectrum, padded, axis=0)[: max(n // 2, 2)]
+    return np.asarray(correlation / np.maximum(correlation[:1], TINY))
+
+
+def _first_lag(below: BoolArray) -> int:
+    """Return the first lag at which all rows (t, r) are below a limit once, at least one."""
+    lags = np.where(below.any(axis=0), below.argmax(axis=0), len(below))
+    return max(int(lags.max()), 1)
 
 
 def equations_at_speed(model: Model, motion: Motion) -> BoolArray:

@@ -130,12 +130,15 @@ def diagnose_evidence(
     first = Stage(evidence, search.labels)
     with portion(0.0, 0.8):
         groups, stage = search.run()
-    noise = noise_error(evidence, first)
     error = stage_error(first)
     remaining = stage_error(stage)
+    scope = np.zeros(len(first.block_log), bool)
+    for group in groups:
+        scope |= first.scope(group[0].logs, group[0].segment)
+    noise = row_noise(stage.evidence.refitted(), first)
     notices = []
     faults = list(before)
-    if explains_enough(error, remaining, noise):
+    if explains_enough(row_errors(first, scope), row_errors(stage, scope), noise):
         faults += [name_fault(group, evidence) for group in groups]
     elif groups:
         doubtful = largest_effort_change(evidence, stage.evidence) > DOUBTFUL_EFFORT_CHANGE
@@ -153,7 +156,7 @@ def diagnose_evidence(
         faults=tuple(faults),
         limits=limits,
         error=error,
-        unexplained=float(np.sqrt(max(remaining**2 - noise**2, 0.0))),
+        unexplained=float(np.sqrt(max(remaining**2 - float(np.mean(noise**2)), 0.0))),
         notices=tuple(notices),
     )
 
@@ -168,25 +171,50 @@ def stage_error(stage: Stage) -> float:
     )
 
 
-def noise_error(evidence: Evidence, stage: Stage) -> float:
-    """Return the rms over rows of the noise over the effort, the most it can be; 0 if unknown."""
-    power = evidence_noise(evidence)
-    if power is None:
-        return 0.0
-    effort = np.maximum(stage.baseline.sums.effort_power, 1e-300)
-    return float(np.sqrt(np.mean(power.most / effort)))
+def row_errors(stage: Stage, blocks: BoolArray) -> FloatArray:
+    """Return the rms error of each row on some blocks (b,) left out, over the effort, (r,)."""
+    validation = stage.baseline.validation()
+    n_valid = np.maximum(validation.n_valid[blocks].sum(axis=0), 1)
+    power = np.maximum(stage.baseline.sums.effort_power, TINY)
+    return np.asarray(np.sqrt(validation.squares[blocks].sum(axis=0) / n_valid / power))
 
 
-def explains_enough(before: float, after: float, noise: float) -> bool:
-    """Return whether a fall of the error explains most of what is above the noise.
+def row_noise(evidence: Evidence, first: Stage) -> FloatArray:
+    """Return the rms noise of each row over the effort, the most it can be, (r,); 0 if unknown.
 
-    It does if what remains above the noise does not matter.
+    One band above the motion is enough here: how much of an error is noise need not be known
+    as well as for calling a model wrong.
     """
+    power = evidence_noise(evidence, bands=1)
+    if power is None:
+        return np.zeros(len(evidence.model.rows))
+    effort = np.maximum(first.baseline.sums.effort_power, TINY)
+    return np.asarray(np.sqrt(power.most / effort))
+
+
+def explains_enough(before: FloatArray, after: FloatArray, noise: FloatArray) -> bool:
+    """Return whether a fall of the errors explains most of what is above the noise, (r,) each.
+
+    In all rows together, or in one whose error falls by what matters: another error of another
+    joint does not make the fault of this one doubtful. What remains above the noise may also
+    be too little to matter.
+    """
+    together = [np.sqrt(np.mean(each**2)) for each in (before, after, noise)]
+    if _explains_most(*together):
+        return True
+    material = before**2 - after**2 >= MATERIAL_EFFORT_CHANGE**2
+    for row in np.flatnonzero(material):
+        if _explains_most(before[row], after[row], noise[row]):
+            return True
+    return False
+
+
+def _explains_most(before: float, after: float, noise: float) -> bool:
     above = before**2 - min(noise, after, before) ** 2
     remaining = after**2 - min(noise, after) ** 2
     if above <= 0 or remaining <= MATERIAL_EFFORT_CHANGE**2:
         return True
-    return bool((before**2 - after**2) >= EXPLAINED_FRACTION * above)
+    return bool(before**2 - after**2 >= EXPLAINED_FRACTION * above)
 
 
 def largest_effort_change(recorded: Evidence, corrected: Evidence) -> float:

@@ -33,7 +33,9 @@ class NoisePower(NamedTuple):
     most: FloatArray
 
 
-def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | None:
+def noise_power(
+    regression: Regression, predicted: FloatArray, bands: int = NOISE_BANDS
+) -> NoisePower | None:
     """Return the noise power of the efforts of a log; None if it is not known.
 
     With repetitions it is their scatter at least, and at most their covariance, which allows
@@ -50,6 +52,7 @@ def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | N
     Args:
         regression: Of the log.
         predicted: Efforts by the model, (t, r).
+        bands: Above the band of the motion, that the log has to have.
     """
     if regression.covariance is not None:
         known = noise_variance(regression)
@@ -67,7 +70,7 @@ def noise_power(regression: Regression, predicted: FloatArray) -> NoisePower | N
     in_motion_band = cumulative < MOTION_POWER * predicted_density.sum(axis=0)
     band_edge = int(in_motion_band.sum(axis=0).max()) + 1
     top = int(DECIMATION_EDGE * len(frequency))  # a decimated log has nothing above
-    borders = np.geomspace(band_edge, max(top, band_edge), NOISE_BANDS + 1).astype(int)
+    borders = np.geomspace(band_edge, max(top, band_edge), bands + 1).astype(int)
     if np.diff(borders).min() < MIN_BAND_FREQUENCIES:
         return None
     densities = np.array([density[low:high].mean(axis=0) for low, high in pairwise(borders)])
@@ -143,6 +146,7 @@ def mean_noise_power(
     regressions: Sequence[Regression],
     predicted: Sequence[FloatArray],
     otherwise: FloatArray | None = None,
+    bands: int = NOISE_BANDS,
 ) -> NoisePower | None:
     """Return the mean noise power of some logs; None where that of any is not known.
 
@@ -150,10 +154,11 @@ def mean_noise_power(
         regressions: Of the logs.
         predicted: Efforts by the model, (t, r) of each log.
         otherwise: The most that the noise of a log can be that does not show its noise, (r,).
+        bands: As of `noise_power`.
     """
     powers = []
     for regression, effort in zip(regressions, predicted):
-        power = noise_power(regression, effort)
+        power = noise_power(regression, effort, bands)
         if power is None and otherwise is not None:
             power = NoisePower(np.zeros(len(otherwise)), otherwise)
         if power is None:

@@ -19,7 +19,9 @@ from gough.verdict.acceptance import (
     changes_an_effort,
     changes_enough,
     jackknife_error,
+    size_errors,
     tied,
+    with_size_test,
 )
 from gough.verdict.blocks import BlockSums, block_labels, block_sums, cross_validate, row_weights
 from gough.verdict.discrete_faults import (
@@ -40,7 +42,7 @@ from gough.verdict.faults import (
 )
 from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.geometry_faults import geometry_faults
-from gough.verdict.noise import NoisePower, mean_noise_power
+from gough.verdict.noise import NOISE_BANDS, NoisePower, mean_noise_power
 from gough.verdict.odd_logs import logs_tried_alone
 from gough.verdict.robot_file import prior_of
 from gough.verdict.segments import segment_faults
@@ -52,6 +54,7 @@ MAX_REFINED = 6  # candidates whose size is refined by undoing them
 ALTERNATIVE_GAIN = 0.5
 GAUSS_NEWTON_STEPS = 8
 GAUSS_NEWTON_TOLERANCE = 0.1  # standard errors of the size
+TESTS_PER_FAULT = 2  # of its gain and of its size
 MIN_SIZE_T = 3.0  # size over its standard error
 # Error above noise, over the effort, from which signs, channels and units are tried.
 MIN_DISCRETE_ERROR = 0.02
@@ -59,15 +62,20 @@ DISCRETE_SAMPLES = 1200  # of all logs together on which discrete faults are tri
 SCALE_CHANGE = 0.02  # relative: smaller effort scales are not searched
 
 
-def evidence_noise(evidence: Evidence) -> NoisePower | None:
-    """Return the noise power of the rows of all logs; None if it is not known."""
+def evidence_noise(evidence: Evidence, bands: int = NOISE_BANDS) -> NoisePower | None:
+    """Return the noise power of the rows of all logs; None if it is not known.
+
+    Args:
+        evidence: The logs.
+        bands: As of `noise_power`.
+    """
     regressions = []
     predicted = []
     for log in evidence.logs:
         regression = log.regression.select(evidence.base.names)
         regressions.append(regression)
         predicted.append(regression.regressor @ evidence.fitted.values)
-    return mean_noise_power(regressions, predicted)
+    return mean_noise_power(regressions, predicted, bands=bands)
 
 
 def least_noise(evidence: Evidence) -> FloatArray:
@@ -189,7 +197,7 @@ class Search:
                 kept.append(each)
                 continue
             gain = smoother._gain_over(without, [*stage.accepted, each], each)
-            if gain is not None and gain.better:
+            if gain is not None and gain.better_on_average:
                 kept.append(replace(each, gain_with_less_noise=gain))
         return kept
 
@@ -219,7 +227,10 @@ class Search:
         """Return whether the rule still accepts one of a group beside the other explanations."""
         for member in group:
             gain = self._gain_over(without, [*others, member], member)
-            if gain is not None and gain.significant:
+            if gain is None:
+                continue
+            by_size = member.gain.size_t > member.gain.size_threshold
+            if gain.significant or (gain.better and by_size):
                 return True
         return False
 
@@ -282,13 +293,15 @@ class Search:
         return screens
 
     def _trials_of(self, fault: Fault | DiscreteFault) -> int:
-        """Return how many explanations a fault is the best of.
+        """Return how many tests a fault is the best of: of its gain, and of its size if it has one.
 
         What the signals themselves show was not searched for in the residual.
         """
-        if isinstance(fault, Fault) and fault.near_size is not None:
-            return sum(len(log.jumps) for log in self.evidence.logs)
-        return self.trials
+        if not isinstance(fault, Fault):
+            return self.trials
+        if fault.near_size is not None:
+            return TESTS_PER_FAULT * sum(len(log.jumps) for log in self.evidence.logs)
+        return TESTS_PER_FAULT * self.trials
 
     def _unexplained_at(self, stage: Stage) -> float:
         """Return the rms over rows of the error above noise, over the effort, of a stage."""
@@ -392,7 +405,9 @@ class Search:
             return None
         k = len(candidate.columns)
         size = validation.whole[-k:]
-        std = jackknife_error(validation.coefficients[scope][:, -k:])
+        std = size_errors(sums, validation, k)
+        n_decisive = candidate.fault.n_decisive or k
+        gain = with_size_test(gain, sums, validation, size, std, n_decisive, trials)
         explanation = Explanation(
             fault=candidate.fault,
             place=candidate.place,
@@ -456,9 +471,7 @@ class Search:
                 continue
             remaining = tried.size
             smallest = float(np.linalg.norm(remaining))
-            last = replace(tried, size=size)
-            if fault.relative:  # the remainder is relative to the corrected signal
-                last = replace(last, std=tried.std * np.abs(1 + size))
+            last = _with_whole_size(tried, size)
             current = last
             previous = size
             step = remaining
@@ -487,12 +500,12 @@ class Search:
             validation=validation,
         )
         k = columns[0].shape[2] - following.n_added
-        return replace(
-            trial,
-            size=validation.whole[-k:],
-            std=jackknife_error(validation.coefficients[scope][:, -k:]),
-            gain=gain,
-        )
+        size = validation.whole[-k:]
+        std = size_errors(sums, validation, k)
+        n_decisive = trial.fault.n_decisive or k
+        trials = self._trials_of(trial.fault)
+        gain = with_size_test(gain, sums, validation, size, std, n_decisive, trials)
+        return replace(trial, size=size, std=std, gain=gain)
 
     def _gain_over(
         self, without: Stage, explanations: Sequence[Explanation], last: Explanation
@@ -670,6 +683,22 @@ def _guessed(
     return Explanation(
         fault=fault, place=place, logs=logs, size=size, std=0 * size, gain=no_gain(stage)
     )
+
+
+def _with_whole_size(remaining: Explanation, size: FloatArray) -> Explanation:
+    """Return an explanation with its whole size instead of what remained on corrected logs.
+
+    The remainder of a fraction is relative to the corrected signal.
+    """
+    fault = remaining.fault
+    assert isinstance(fault, Fault)
+    std = remaining.std
+    if fault.relative:
+        std = std * np.abs(1 + size)
+    decisive = slice(fault.n_decisive or len(size))
+    size_t = float((np.abs(size) / np.maximum(std, TINY))[decisive].max())
+    gain = replace(remaining.gain, size_t=size_t)
+    return replace(remaining, size=size, std=std, gain=gain)
 
 
 def _composed(fault: Fault, size: FloatArray, step: FloatArray) -> FloatArray:
