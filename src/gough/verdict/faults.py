@@ -48,6 +48,8 @@ STRIBECK_SPEEDS = (0.02, 0.06, 0.2)
 MEMORY_TIMES = (0.03, 0.1)
 # A low-pass shorter than so many samples looks the same as a delay.
 MIN_LAG_SAMPLES = 5.5
+# A controller subtracts the weight, not a few per cent of it; the robot file may give twice of it.
+LEAST_COMPENSATION = 0.4
 MAX_RELATIVE_SIZE = 0.5  # of a scale that a derivative describes; beyond it is a unit
 
 Scope = Literal["all logs", "one log"]
@@ -73,6 +75,9 @@ class Fault:
     positive: bool = False  # no robot has a size below zero
     min_samples: float = 0.0  # smaller sizes, in samples, look the same as other faults
     max_size: float | None = None  # larger ones are not described by a derivative
+    least_size: float = 0.0  # nobody makes a smaller fault of this kind
+    # relative error of a size that is found to first order and not refined
+    first_order_error: float = 0.0
     in_robot_file: bool = False  # the model lacks something, the log is right
     # number of the only log it can be in, with beginning and end of the part it is in [s]
     segment: tuple[int, float, float] | None = None
@@ -549,6 +554,7 @@ register_fault(
         places=falling_base,
         columns=compensated_weight,
         positive=True,
+        least_size=LEAST_COMPENSATION,
         text="the recorded efforts lack {size} of the weight according to the robot file",
         advice="record the whole effort: the controller subtracts its gravity compensation",
     )

@@ -137,7 +137,8 @@ def diagnose_evidence(
         scope |= first.scope(group[0].logs, group[0].segment)
     noise = row_noise(stage.evidence.refitted(), first)
     notices = []
-    faults = list(before)
+    loaded = [each.place for each in search.from_periods]
+    faults = [each for each in before if not set(each.logs) & set(loaded)]
     if explains_enough(row_errors(first, scope), row_errors(stage, scope), noise):
         faults += [name_fault(group, evidence) for group in groups]
     elif groups:

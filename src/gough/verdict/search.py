@@ -44,6 +44,7 @@ from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.noise import NOISE_BANDS, NoisePower, mean_noise_power
 from gough.verdict.odd_logs import logs_tried_alone
+from gough.verdict.period_changes import payloads_in_periods
 from gough.verdict.robot_file import prior_of
 from gough.verdict.segments import segment_faults
 from gough.verdict.stage import Screen, Stage
@@ -113,6 +114,8 @@ class Search:
         if with_discrete:
             self.discrete = discrete_faults(evidence.model.mechanism)
         self.trials = 1
+        # accepted by what differs between averaged periods
+        self.from_periods: tuple[Explanation, ...] = ()
         self.screen: Screen | None = None  # of the last stage
         self.single_logs = logs_tried_alone(evidence, self.labels)
         self.noise = least_noise(evidence)
@@ -130,6 +133,10 @@ class Search:
         """
         stage = Stage(self.evidence, self.labels)
         groups: list[tuple[Explanation, ...]] = []
+        if self.with_discrete:
+            self.from_periods = tuple(payloads_in_periods(self.evidence))
+            groups += [(each,) for each in self.from_periods]
+            stage = self._stage_with(self.from_periods) or stage
         while len(groups) < MAX_EXPLANATIONS:
             # how many explanations there will be is not known; most logs have none or one
             with portion(1 - 0.5 ** len(groups), 1 - 0.5 ** (len(groups) + 1)):
@@ -209,6 +216,8 @@ class Search:
             return groups, stage
         kept = list(groups)
         for group in groups:
+            if group[0] in self.from_periods:
+                continue
             others = [each[0] for each in kept if each is not group]
             without = self._stage_with(others)
             if without is None or len(kept) < 2:
@@ -408,6 +417,7 @@ class Search:
         std = size_errors(sums, validation, k)
         n_decisive = candidate.fault.n_decisive or k
         gain = with_size_test(gain, sums, validation, size, std, n_decisive, trials)
+        std = np.hypot(std, candidate.fault.first_order_error * size)
         explanation = Explanation(
             fault=candidate.fault,
             place=candidate.place,
@@ -434,6 +444,8 @@ class Search:
         if fault.name == PAYLOAD_FAULT and size[0] <= 0:
             return False
         if fault.near_size is not None and not 0.5 < size[0] / fault.near_size < 2:
+            return False
+        if np.abs(size).max() < fault.least_size:
             return False
         if fault.max_size is not None and np.abs(size).max() > fault.max_size:
             return False

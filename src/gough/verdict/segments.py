@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import FloatArray, IntArray
 from gough.core.names import LOAD_PARAMETERS
 from gough.logs.jumps import Jump
 from gough.verdict.faults import PAYLOAD_FAULT, Fault, at_motors
@@ -26,7 +26,7 @@ SEGMENT_PARAMETERS = LOAD_PARAMETERS[:4]
 def segment_faults(stage: Stage) -> list[Fault]:
     """Return the faults in parts of logs that are worth a trial, at most one payload a log.
 
-    Averaged periods have no parts.
+    Those of averaged periods are found from what differs between periods.
     """
     faults = []
     for number, log in enumerate(stage.evidence.logs):
@@ -45,6 +45,13 @@ def _place(evidence: Evidence, name: str) -> tuple[str, ...]:
 
 
 # -- a payload
+
+
+def segments_of_cells() -> IntArray:
+    """Return the first and the last edge of all segments that are tried, (m, 2)."""
+    first, last = np.triu_indices(SEGMENT_CELLS + 1, MIN_SEGMENT_CELLS)
+    short_enough = last - first <= int(MAX_SEGMENT_FRACTION * SEGMENT_CELLS)
+    return np.stack([first[short_enough], last[short_enough]], axis=1)
 
 
 def _carried(log: FittedLog, place: str, start: float, end: float) -> FloatArray:
@@ -66,11 +73,7 @@ def _payload_in_segment(stage: Stage, number: int, log: FittedLog) -> list[Fault
     products = stage.cell_products(number, columns, cell, SEGMENT_CELLS)
     cumulative = np.zeros((SEGMENT_CELLS + 1, *products.shape[1:]))
     cumulative[1:] = np.cumsum(products, axis=0)
-    longest = int(MAX_SEGMENT_FRACTION * SEGMENT_CELLS)
-    first, last = np.triu_indices(SEGMENT_CELLS + 1, MIN_SEGMENT_CELLS)
-    short_enough = last - first <= longest
-    first = first[short_enough]
-    last = last[short_enough]
+    first, last = segments_of_cells().T
     z = explained_squares(stage, cumulative[last] - cumulative[first])
     tried = len(z)
     best = int(np.argmax(z))

@@ -81,7 +81,7 @@ class Stage:
             return np.isin(self.block_log, logs)
         number, start, end = segment
         log = self.original.logs[number]
-        if log.period is not None:  # blocks are intervals of the phase, in all periods
+        if log.periodic or log.period is not None:  # blocks are intervals of the phase
             return np.asarray(self.block_log == number)
         time = np.asarray(log.motion.time)[log.sample_numbers]
         inside = (time >= start) & (time <= end)

@@ -1,0 +1,265 @@
+"""A payload that is carried in some of the periods of a log that were averaged.
+
+The mean of the periods shows a part of it only, and the errors of the model beside it. What
+differs between the periods shows it without any model of the robot: the effort of period i
+minus the mean effort is
+
+    d_i(t) = (c_i(t) - mean c(t)) C(t) theta + noise,
+
+C the columns of a payload, c_i(t) one while it is carried and zero otherwise. Blocks of these
+deviations are predicted with and without theta by the rule for all explanations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
+from gough.verdict.acceptance import (
+    MATERIAL_EFFORT_CHANGE,
+    Baseline,
+    Gain,
+    size_errors,
+    with_size_test,
+)
+from gough.verdict.blocks import (
+    MAX_BLOCKS_PER_LOG,
+    MIN_BLOCK_EQUATIONS,
+    BlockSums,
+    cross_validate,
+)
+from gough.verdict.explanation import Explanation
+from gough.verdict.faults import PAYLOAD_FAULT, Fault
+from gough.verdict.fitted_log import Evidence, FittedLog
+from gough.verdict.segments import SEGMENT_PARAMETERS, segments_of_cells
+
+MIN_PERIODS = 2  # between which something can change
+EDGE_STEPS = 10  # to which a cell is divided to find when a payload was picked up and put down
+MIN_SIZE_T = 3.0  # mass over its standard error
+
+
+def payloads_in_periods(evidence: Evidence) -> list[Explanation]:
+    """Return the payloads that the rule accepts in parts of averaged logs, one a log at most."""
+    numbers = []
+    for number, log in enumerate(evidence.logs):
+        enough = log.deviations is not None and len(log.deviations) >= MIN_PERIODS
+        if log.periodic and log.payload is None and enough:
+            numbers.append(number)
+    found = []
+    for number in numbers:
+        explanation = _payload(_Periods.of(evidence.logs[number]), number, len(numbers))
+        if explanation is not None:
+            found.append(explanation)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Periods:
+    """What differs between the periods of a log."""
+
+    log: FittedLog
+    deviations: FloatArray  # effort of each period minus their mean, in rows, (k, t, r)
+    valid: BoolArray  # equations that count, (t, r)
+    columns: FloatArray  # of a payload, (t, r, 4)
+
+    @classmethod
+    def of(cls, log: FittedLog) -> _Periods:
+        assert log.deviations is not None
+        valid = np.ones((len(log.motion), len(log.model.rows)), bool)
+        if log.decimation == 1:
+            valid[:] = False
+            valid[log.sample_numbers] = log.regression.valid
+        columns = log.model.regressor(log.motion, SEGMENT_PARAMETERS, dead_band=log.dead_band)
+        return cls(
+            log=log,
+            deviations=np.stack([log.in_rows(each) for each in log.deviations]),
+            valid=valid,
+            columns=np.asarray(columns),
+        )
+
+    @property
+    def n_periods(self) -> int:
+        """Number of periods."""
+        return len(self.deviations)
+
+    @property
+    def duration(self) -> float:
+        """Duration of all periods. [s]"""
+        return self.n_periods * len(self.log.motion) * self.log.signals.step
+
+    @property
+    def weights(self) -> FloatArray:
+        """Inverse variances of the deviations of each row, (r,)."""
+        n_valid = np.maximum(self.valid.sum(axis=0) * self.n_periods, 1)
+        power = ((self.deviations * self.valid) ** 2).sum(axis=(0, 1)) / n_valid
+        return np.where(power > 0, 1 / np.maximum(power, TINY), 0.0)
+
+    def sums(self, columns: FloatArray, carried: FloatArray, n_phases: int) -> BlockSums:
+        """Return the sums of the deviations with columns while something is carried.
+
+        Blocks are intervals of the phase in all periods together: the deviations of two
+        periods are the same but for their sign.
+
+        Args:
+            columns: Effect on the rows, (t, r, k).
+            carried: One while it is there, (k, t).
+            n_phases: Number of blocks.
+        """
+        n_samples, n_rows, width = columns.shape
+        phase = np.arange(n_samples) * n_phases // n_samples
+        grams = np.zeros((n_phases, n_rows, width + 1, width + 1))
+        n_valid = np.zeros((n_phases, n_rows), np.int64)
+        deviation = carried - carried.mean(axis=0)
+        for period in range(self.n_periods):
+            changing = columns * deviation[period][:, None, None]
+            stacked = np.concatenate([changing, self.deviations[period][:, :, None]], axis=2)
+            stacked = stacked * self.valid[:, :, None]
+            for k in range(n_phases):
+                rows = stacked[phase == k].transpose(1, 0, 2)
+                grams[k] += rows.transpose(0, 2, 1) @ rows
+                n_valid[k] += self.valid[phase == k].sum(axis=0)
+        one_log = np.zeros(n_phases, np.int64)
+        return BlockSums(grams=grams, n_valid=n_valid, log=one_log, n_parameters=0)
+
+    def carried(self, start: float, end: float) -> FloatArray:
+        """Return one while something is carried from a time of the log to another, (k, t). [s]"""
+        return presence(self.log, self.n_periods, start, end)
+
+
+def presence(log: FittedLog, n_periods: int, start: float, end: float) -> FloatArray:
+    """Return one in the part of a log between two times since its beginning, (k, t). [s]"""
+    n_samples = len(log.motion)
+    step = log.signals.step
+    time = np.arange(n_periods * n_samples).reshape(n_periods, n_samples) * step
+    return ((time >= start) & (time <= end)).astype(float)
+
+
+def _mean_columns(
+    log: FittedLog, place: str, n_periods: int, start: float, end: float
+) -> FloatArray:
+    """Return the columns of a payload that is carried in a part of the periods, (t, r, 4)."""
+    columns = log.model.regressor(log.motion, SEGMENT_PARAMETERS, dead_band=log.dead_band)
+    fraction = presence(log, n_periods, start, end).mean(axis=0)
+    return np.asarray(columns * fraction[:, None, None])
+
+
+def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
+    """Return the payload in a part of the periods of a log, if the rule accepts one.
+
+    Not if a change of the friction or of the gains in that part predicts as well.
+    """
+    start, end, n_tried = _best_segment(periods)
+    carried = periods.carried(start, end)
+    n_samples = len(periods.log.motion)
+    n_phases = min(MAX_BLOCKS_PER_LOG, max(n_samples // MIN_BLOCK_EQUATIONS, 1))
+    trials = 2 * n_tried * n_logs  # of gains and of sizes
+    gain, size, std = _tested(periods, periods.columns, carried, n_phases, trials)
+    if not gain.significant or size[0] < MIN_SIZE_T * std[0]:
+        return None
+    log = periods.log
+    prediction = log.in_rows(log.prediction)
+    gains = prediction[:, :, None] * np.eye(prediction.shape[1])
+    for other in (gains, prediction[:, :, None]):
+        if _tested(periods, other, carried, n_phases, trials)[0].total >= gain.total:
+            return None
+    return Explanation(
+        fault=_fault(log, number, periods.n_periods, start, end),
+        place=log.name,
+        logs=(number,),
+        size=size,
+        std=std,
+        gain=gain,
+    )
+
+
+def _fault(log: FittedLog, number: int, n_periods: int, start: float, end: float) -> Fault:
+    """Return a payload that is carried from a time of a log to another. [s]"""
+    name = log.name
+    return Fault(
+        name=PAYLOAD_FAULT,
+        places=lambda evidence: (name,),
+        unit="kg",
+        columns=partial(_mean_columns, n_periods=n_periods, start=start, end=end),
+        scopes=("one log",),
+        segment=(number, start, end),
+        n_decisive=1,
+        text=f"a payload of {{size}} was carried from {start:.3g} to {end:.3g} s of the log, "
+        "which the description does not name",
+        advice="use only the periods without it, or only those with it and name the payload in "
+        "the description",
+    )
+
+
+def _tested(
+    periods: _Periods, columns: FloatArray, carried: FloatArray, n_phases: int, trials: int
+) -> tuple[Gain, FloatArray, FloatArray]:
+    """Return the gain of an effect in a part of the periods, its size and standard errors."""
+    sums = periods.sums(columns, carried, n_phases)
+    width = columns.shape[2]
+    scope = np.ones(len(sums.grams), bool)
+    validation = cross_validate(sums, range(width))
+    gain = Baseline(sums, ()).gain(sums, range(width), scope, trials, validation=validation)
+    size = validation.whole
+    std = size_errors(sums, validation, width)
+    gain = with_size_test(gain, sums, validation, size, std, 1, trials)
+    effort = periods.log.in_rows(periods.log.effort) * periods.valid
+    power = (effort**2).sum(axis=0) / np.maximum(periods.valid.sum(axis=0), 1)
+    relative = np.sqrt(sums.effort_power / np.maximum(power, TINY))
+    explained = gain.explained * float(relative.max())
+    if explained < MATERIAL_EFFORT_CHANGE:
+        gain = replace(gain, explained=explained)
+    mean_relative = float(np.sqrt(np.mean(relative**2)))
+    gain = replace(gain, before=gain.before * mean_relative, after=gain.after * mean_relative)
+    return gain, size, std
+
+
+def _best_segment(periods: _Periods) -> tuple[float, float, int]:
+    """Return beginning and end of the part in which a payload explains most, and how many tried.
+
+    On a coarse grid, then both ends on a finer one.
+    """
+    coarse = segments_of_cells()
+    n_cells = int(coarse.max())
+    edges = np.linspace(0.0, periods.duration, n_cells + 1)
+    best = coarse[int(np.argmax(_explained(periods, edges, coarse)))]
+    finer = np.linspace(0.0, periods.duration, n_cells * EDGE_STEPS + 1)
+    reach = np.arange(-EDGE_STEPS, EDGE_STEPS + 1)
+    firsts, lasts = np.meshgrid(best[0] * EDGE_STEPS + reach, best[1] * EDGE_STEPS + reach)
+    fine = np.stack([firsts.ravel(), lasts.ravel()], axis=1)
+    inside = (fine[:, 0] >= 0) & (fine[:, 1] < len(finer)) & (fine[:, 0] < fine[:, 1])
+    fine = fine[inside]
+    first, last = fine[int(np.argmax(_explained(periods, finer, fine)))]
+    return float(finer[first]), float(finer[last]), len(coarse) + len(fine)
+
+
+def _explained(periods: _Periods, edges: FloatArray, segments: IntArray) -> FloatArray:
+    """Return by how much a payload in each of some segments lowers the squared deviations, (m,).
+
+    Args:
+        periods: The deviations.
+        edges: Times at which segments begin or end. [s]
+        segments: Numbers of the first and the last edge of each, (m, 2).
+    """
+    n_periods = periods.n_periods
+    n_samples, _, width = periods.columns.shape
+    weighted = periods.columns * (periods.valid * periods.weights)[:, :, None]
+    scores = np.einsum("ktr,trc->ktc", periods.deviations, weighted, optimize=True)
+    cumulative = np.zeros((n_periods * n_samples + 1, width))
+    cumulative[1:] = np.cumsum(scores.reshape(-1, width), axis=0)
+    products = np.einsum("trc,trd->tcd", weighted, periods.columns, optimize=True)
+    products = products.reshape(n_samples, -1)
+    step = periods.log.signals.step
+    samples = np.clip(np.round(edges / step).astype(int), 0, n_periods * n_samples)
+    explained = np.zeros(len(segments))
+    for k, (first, last) in enumerate(samples[segments]):
+        carried = np.zeros(n_periods * n_samples)
+        carried[first:last] = 1.0
+        fraction = carried.reshape(n_periods, n_samples).mean(axis=0)
+        gram = (n_periods * fraction * (1 - fraction)) @ products
+        score = cumulative[last] - cumulative[first]
+        size = np.linalg.lstsq(gram.reshape(width, width), score, rcond=1e-10)[0]
+        explained[k] = score @ size if size[0] > 0 else 0.0
+    return explained
