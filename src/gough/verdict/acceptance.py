@@ -32,6 +32,7 @@ from gough.verdict.blocks import (
 )
 
 MIN_BLOCKS = 6  # of a scope, below which nothing can be accepted
+TESTS_PER_FAULT = 2  # of its gain and of its size
 MIN_DISCRETE_BLOCKS = 10  # for a sign, a channel, a unit
 MATERIAL_EFFORT_CHANGE = 0.005  # change of an effort over its rms
 MATERIAL_PARAMETER = 0.01  # relative change of a parameter

@@ -12,12 +12,16 @@ from gough.core.statistics import normal_quantile
 from gough.identification.diagnosis import Limit, describe
 from gough.verdict.acceptance import (
     MATERIAL_EFFORT_CHANGE,
+    TESTS_PER_FAULT,
+    effective_blocks,
+    size_errors,
     student_t,
     threshold,
 )
 from gough.verdict.blocks import (
     MIN_BLOCK_EQUATIONS,
     BlockSums,
+    CrossValidation,
     cross_validate,
     select_columns,
 )
@@ -84,6 +88,8 @@ def _smallest_of_column(
     if material > largest:
         return np.inf, faulty.whole
     after = cross_validate(sums, range(sums.n_columns), weights=before.weights)
+    by_size = max(material, _noticed_by_size(sums, after, column, trials))
+    largest = min(largest, by_size)
     wanted = normal_quantile(NOTICED_PROBABILITY)
     counts = before.n_valid >= MIN_BLOCK_EQUATIONS
     floor = stage.baseline.sums.floor + TINY
@@ -97,13 +103,28 @@ def _smallest_of_column(
         _, t, n = student_t(blocks[scope], stage.block_log[scope])
         limit = threshold(trials, n)
         if not np.isfinite(limit):
-            return np.inf, faulty.whole
+            break
         if t > limit + wanted:
             return float(size), faulty.whole
         size *= SIZE_RATIO
         if size > largest:
             break
-    return np.inf, faulty.whole
+    return (by_size if by_size <= largest else np.inf), faulty.whole
+
+
+def _noticed_by_size(sums: BlockSums, after: CrossValidation, column: int, trials: int) -> float:
+    """Return the size that the test of sizes notices in 95 of 100 cases; infinite if none.
+
+    Args:
+        sums: With the columns of the fault last.
+        after: Cross-validation with them.
+        column: Number of the column.
+        trials: Number of tests.
+    """
+    n_sizes = sums.n_columns - column
+    std = float(size_errors(sums, after, n_sizes)[0])
+    limit = threshold(trials, effective_blocks(sums, after.weights, column))
+    return (limit + normal_quantile(NOTICED_PROBABILITY)) * std
 
 
 def _with_effort(sums: BlockSums, model: Sequence[int], column: int) -> BlockSums:
@@ -144,7 +165,7 @@ def detection_limits(screen: Screen, trials: int) -> tuple[Limit, ...]:
     limits = []
     names = stage.evidence.base.names
     for candidate, sums in screen.sums(chosen).items():
-        size, shift = smallest_noticed(stage, candidate, sums, trials)
+        size, shift = smallest_noticed(stage, candidate, sums, TESTS_PER_FAULT * trials)
         absorbed: tuple[str, ...] = ()
         if not np.isfinite(size):
             weight = (

@@ -20,6 +20,7 @@ import numpy as np
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.verdict.acceptance import (
     MATERIAL_EFFORT_CHANGE,
+    TESTS_PER_FAULT,
     Baseline,
     Gain,
     size_errors,
@@ -155,7 +156,7 @@ def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
     carried = periods.carried(start, end)
     n_samples = len(periods.log.motion)
     n_phases = min(MAX_BLOCKS_PER_LOG, max(n_samples // MIN_BLOCK_EQUATIONS, 1))
-    trials = 2 * n_tried * n_logs  # of gains and of sizes
+    trials = TESTS_PER_FAULT * n_tried * n_logs
     gain, size, std = _tested(periods, periods.columns, carried, n_phases, trials)
     if not gain.significant or size[0] < MIN_SIZE_T * std[0]:
         return None

@@ -14,6 +14,7 @@ from gough.core.progress import portion
 from gough.verdict.acceptance import (
     MATERIAL_EFFORT_CHANGE,
     MIN_DISCRETE_BLOCKS,
+    TESTS_PER_FAULT,
     Baseline,
     Gain,
     changes_an_effort,
@@ -55,7 +56,6 @@ MAX_REFINED = 6  # candidates whose size is refined by undoing them
 ALTERNATIVE_GAIN = 0.5
 GAUSS_NEWTON_STEPS = 8
 GAUSS_NEWTON_TOLERANCE = 0.1  # standard errors of the size
-TESTS_PER_FAULT = 2  # of its gain and of its size
 MIN_SIZE_T = 3.0  # size over its standard error
 # Error above noise, over the effort, from which signs, channels and units are tried.
 MIN_DISCRETE_ERROR = 0.02
