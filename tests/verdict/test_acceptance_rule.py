@@ -15,15 +15,19 @@ from gough.verdict.acceptance import (
     MIN_BLOCKS,
     Baseline,
     Gain,
+    effective_blocks,
     fold_floor,
     is_material,
     jackknife_error,
     log_folds,
     log_gain,
+    neighbour_inflation,
     relative_error,
+    size_errors,
     student_t,
     threshold,
     tied,
+    with_size_test,
 )
 from gough.verdict.blocks import (
     ERROR_FLOOR,
@@ -485,3 +489,58 @@ def test_explanations_that_predict_alike_block_by_block_are_tied() -> None:
     assert tied(gain, rounding, log)
     assert tied(gain, noisy, log)
     assert not tied(gain, worse, log)
+
+
+def uneven_problem(size: float, seed: int = 3) -> Problem:
+    """Return a problem whose fault is strong in every third block and weak in the others."""
+    problem = Problem(seed, n_blocks=24, noise=(1.0, 1.0))
+    strength = np.where(problem.block % 3 == 0, 1.0, 0.05)[:, None, None]
+    problem.y = problem.y + size * (strength * problem.S)[:, :, 0]
+    problem.S = strength * problem.S
+    return problem
+
+
+def size_test_of(problem: Problem, trials: int) -> Gain:
+    sums = problem.sums
+    columns = range(sums.n_columns)
+    validation = cross_validate(sums, columns)
+    gain = gain_of(problem, trials)
+    size = validation.whole[-1:]
+    std = size_errors(sums, validation, 1)
+    return with_size_test(gain, sums, validation, size, std, 1, trials)
+
+
+def test_where_gains_are_uneven_the_size_shows_the_fault() -> None:
+    gain = size_test_of(uneven_problem(1.5), trials=1000)
+    assert gain.t < gain.threshold
+    assert gain.size_t > gain.size_threshold
+    assert gain.significant
+
+
+def test_the_size_of_noise_is_not_accepted() -> None:
+    accepted = [size_test_of(uneven_problem(0.0, seed), trials=1).significant for seed in range(60)]
+    assert np.mean(accepted) < 0.05
+
+
+def test_a_size_that_rests_on_few_blocks_has_few_degrees_of_freedom() -> None:
+    """Eight of 24 blocks have nearly all information: (sum I)^2 / sum I^2 by hand."""
+    problem = uneven_problem(0.0)
+    sums = problem.sums
+    weights = np.ones(N_ROWS)
+    others = problem.W.reshape(-1, N_PARAMETERS)
+    column = problem.S.reshape(-1)
+    remaining = column - others @ np.linalg.lstsq(others, column)[0]
+    information = np.bincount(np.repeat(problem.block, N_ROWS), remaining**2)
+    by_hand = information.sum() ** 2 / (information @ information)
+    assert effective_blocks(sums, weights, N_PARAMETERS) == pytest.approx(by_hand, rel=1e-6)
+    assert 6 < by_hand < 9
+
+
+def test_standard_errors_of_sizes_are_those_of_the_jackknife_over_all_blocks() -> None:
+    problem = Problem(5, size=1.0)
+    sums = problem.sums
+    validation = cross_validate(sums, range(sums.n_columns))
+    without = validation.coefficients[:, -1:]
+    widened = np.sqrt(neighbour_inflation(without[:, 0], sums.log)) * jackknife_error(without)
+    assert size_errors(sums, validation, 1) == pytest.approx(widened)
+    assert widened[0] >= jackknife_error(without)[0]

@@ -155,6 +155,17 @@ def test_identify_says_why_loops_do_not_close(five_bar: Model, logs: Logs) -> No
     assert (notice.rule, notice.where, notice.level) == ("position unit", "all motors", "error")
 
 
+def test_times_in_milliseconds_that_stop_the_processing_are_named(
+    five_bar: Model, without_periods: Logs
+) -> None:
+    """A signal of an eighth of a hertz has too few samples to filter."""
+    slow = [replace(log, time=1000 * log.time) for log in without_periods]
+    with pytest.raises(GoughError, match=r"times are 1000 times too long") as caught:
+        identify(five_bar, slow[:1], held_out=slow[1:])
+    (notice,) = caught.value.numbers["notices"]  # type: ignore[misc]
+    assert (notice.rule, notice.level) == ("clock unit", "error")
+
+
 def test_a_log_that_nothing_makes_close_gives_its_own_error(five_bar: Model, logs: Logs) -> None:
     walk = np.random.default_rng(0).standard_normal(logs[0].position.shape).cumsum(axis=0)
     far = replace(logs[0], position=logs[0].position + 0.05 * walk)
@@ -270,7 +281,18 @@ def test_a_delay_that_differs_between_periods_is_no_wandering_gain(five_bar: Mod
 def test_a_cause_explains_four_fifths_of_the_error_above_noise(
     before: float, after: float, noise: float, enough: bool
 ) -> None:
-    assert explains_enough(before, after, noise) == enough
+    one_row = [np.array([each]) for each in (before, after, noise)]
+    assert explains_enough(*one_row) == enough
+
+
+def test_the_error_of_another_joint_does_not_make_a_cause_doubtful() -> None:
+    """The effort of the first joint is explained; the second has an error of its own."""
+    before = np.array([0.05, 0.06])
+    noise = np.array([0.01, 0.01])
+    assert explains_enough(before, np.array([0.015, 0.06]), noise)
+    assert not explains_enough(before, np.array([0.03, 0.06]), noise)
+    hardly_lower = np.array([0.05, 0.0599])
+    assert not explains_enough(before, hardly_lower, np.array([0.01, 0.0598]))
 
 
 def test_a_base_point_that_is_off_is_named_and_measured(

@@ -1,0 +1,68 @@
+"""A payload in some of the periods of a log that were averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gough.engine import Model
+from gough.logs.recording import Recording
+from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from
+from gough.verdict.fitted_log import Evidence
+from gough.verdict.period_changes import payloads_in_periods
+
+Logs = tuple[Recording, Recording]
+MASS = 0.4  # [kg]
+CARRIED = (6.0, 12.0)  # of 20 s in four periods [s]
+
+
+def changed_between(log: Recording, other: Recording) -> Recording:
+    """Return a log with the efforts of another one while the payload is carried."""
+    assert log.effort is not None
+    assert other.effort is not None
+    carried = (log.time > CARRIED[0]) & (log.time < CARRIED[1])
+    return replace(log, effort=np.where(carried[:, None], other.effort, log.effort))
+
+
+@pytest.fixture(scope="module")
+def loaded_in_part(logs: Logs, make_log: Callable[..., Recording]) -> Logs:
+    return logs[0], changed_between(logs[1], make_log(1, payload=MASS))
+
+
+def evidence_of_logs(model: Model, logs: Logs) -> Evidence:
+    return evidence_from(model, logs, (), DiagnoseSettings())[0]
+
+
+def test_the_mass_and_the_part_are_found_from_what_differs_between_periods(
+    five_bar: Model, loaded_in_part: Logs
+) -> None:
+    (found,) = payloads_in_periods(evidence_of_logs(five_bar, loaded_in_part))
+    assert (found.name, found.place, found.logs) == ("payload", "log 1", (1,))
+    assert abs(found.size[0] - MASS) < 3 * found.std[0]
+    assert found.std[0] < 0.02 * MASS
+    assert found.fault.segment is not None  # type: ignore[union-attr]
+    assert found.fault.segment[1:] == pytest.approx(CARRIED, abs=0.2)  # type: ignore[union-attr]
+
+
+def test_the_mean_of_the_periods_is_explained_by_the_same_payload(
+    five_bar: Model, loaded_in_part: Logs
+) -> None:
+    """With it corrected nothing else is named, and the error is that of clean logs."""
+    diagnosis = diagnose(five_bar, loaded_in_part)
+    (fault,) = diagnosis.faults
+    assert (fault.name, fault.logs) == ("payload", ("log 1",))
+    assert diagnosis.unexplained < 0.3 * diagnosis.error
+
+
+def test_clean_periods_show_no_payload(clean: Evidence) -> None:
+    assert payloads_in_periods(clean) == []
+
+
+def test_a_gain_that_changes_between_periods_is_no_payload(five_bar: Model, logs: Logs) -> None:
+    assert logs[1].effort is not None
+    scaled = replace(logs[1], effort=1.1 * logs[1].effort)
+    evidence = evidence_of_logs(five_bar, (logs[0], changed_between(logs[1], scaled)))
+    assert payloads_in_periods(evidence) == []
