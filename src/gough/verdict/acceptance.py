@@ -41,7 +41,7 @@ OUTSIDE_TOLERANCE = -0.01  # mean gain outside the scope, or of one log: not wor
 LOSS_QUANTILE = 3.0
 # Student t of paired differences below which two explanations predict alike.
 TIE_T = 3.0
-MAX_NEIGHBOUR_CORRELATION = 0.9  # of blocks that are told apart at all
+MAX_NEIGHBOUR_CORRELATION = 0.9  # beyond it a variance would be unbounded
 EQUAL_GAIN = 1e-6  # gains that differ by less are of the same explanation in two forms
 
 

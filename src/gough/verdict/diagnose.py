@@ -242,7 +242,7 @@ def _may_enable(fault: DiscreteFault, wrong_times: bool) -> bool:
     if fault.name != CLOCK_UNIT:
         return False
     assert fault.size is not None
-    return abs(np.log(fault.size)) >= np.log(MIN_TIME_UNIT)
+    return bool(abs(np.log(fault.size)) >= np.log(MIN_TIME_UNIT))
 
 
 def without_fault(recording: Recording, fault: DiscreteFault) -> Recording:
