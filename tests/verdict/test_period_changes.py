@@ -1,4 +1,4 @@
-"""A payload in some of the periods of a log that were averaged."""
+"""Payloads and drifting friction in the periods of a log that were averaged."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from
 from gough.verdict.fitted_log import Evidence
-from gough.verdict.period_changes import payloads_in_periods
+from gough.verdict.period_changes import changes_between_periods
+from tests_support import fourier
 
 Logs = tuple[Recording, Recording]
+FREQUENCY = 0.2  # of the logs [Hz]
+PERIODS = 4
 MASS = 0.4  # [kg]
 CARRIED = (6.0, 12.0)  # of 20 s in four periods [s]
 
@@ -39,7 +42,7 @@ def evidence_of_logs(model: Model, logs: Logs) -> Evidence:
 def test_the_mass_and_the_part_are_found_from_what_differs_between_periods(
     five_bar: Model, loaded_in_part: Logs
 ) -> None:
-    (found,) = payloads_in_periods(evidence_of_logs(five_bar, loaded_in_part))
+    (found,) = changes_between_periods(evidence_of_logs(five_bar, loaded_in_part))
     assert (found.name, found.place, found.logs) == ("payload", "log 1", (1,))
     assert abs(found.size[0] - MASS) < 3 * found.std[0]
     assert found.std[0] < 0.02 * MASS
@@ -58,11 +61,31 @@ def test_the_mean_of_the_periods_is_explained_by_the_same_payload(
 
 
 def test_clean_periods_show_no_payload(clean: Evidence) -> None:
-    assert payloads_in_periods(clean) == []
+    assert changes_between_periods(clean) == []
 
 
 def test_a_gain_that_changes_between_periods_is_no_payload(five_bar: Model, logs: Logs) -> None:
     assert logs[1].effort is not None
     scaled = replace(logs[1], effort=1.1 * logs[1].effort)
     evidence = evidence_of_logs(five_bar, (logs[0], changed_between(logs[1], scaled)))
-    assert payloads_in_periods(evidence) == []
+    assert changes_between_periods(evidence) == []
+
+
+def test_friction_that_grows_from_period_to_period_is_measured(
+    five_bar: Model, logs: Logs, true_values: np.ndarray
+) -> None:
+    log = logs[1]
+    assert log.effort is not None
+    names = five_bar.mechanism.standard.names
+    rubs = np.array([name.kind in ("fs", "fv") for name in names])
+    trajectory = fourier(five_bar, 0.8, FREQUENCY, seed=1, harmonics=16)
+    one_period = log.time[: log.period_samples]
+    motion = five_bar.kinematics.motion(one_period, *trajectory.at(one_period), "task")
+    friction = np.tile(five_bar.inverse_dynamics(motion, true_values * rubs), (PERIODS, 1))
+    ramp = np.linspace(0.0, 0.5, len(friction))[:, None]
+    growing = replace(log, effort=log.effort + ramp * friction)
+    evidence = evidence_of_logs(five_bar, (logs[0], growing))
+    (drift,) = changes_between_periods(evidence)
+    assert (drift.name, drift.place, drift.logs) == ("drift", "all joints", (1,))
+    # relative to the friction that was identified, which is a quarter larger in half of the logs
+    assert 0.35 < drift.size[0] < 0.52

@@ -137,8 +137,8 @@ def diagnose_evidence(
         scope |= first.scope(group[0].logs, group[0].segment)
     noise = row_noise(stage.evidence.refitted(), first)
     notices = []
-    loaded = [each.place for each in search.from_periods]
-    faults = [each for each in before if not set(each.logs) & set(loaded)]
+    explained = {evidence.logs[each.logs[0]].name for each in search.from_periods}
+    faults = [each for each in before if not explained.intersection(each.logs)]
     if explains_enough(row_errors(first, scope), row_errors(stage, scope), noise):
         faults += [name_fault(group, evidence) for group in groups]
     elif groups:

@@ -1,13 +1,14 @@
-"""A payload that is carried in some of the periods of a log that were averaged.
+"""Payloads and drifting friction in the periods of a log that were averaged.
 
-The mean of the periods shows a part of it only, and the errors of the model beside it. What
-differs between the periods shows it without any model of the robot: the effort of period i
+The mean of the periods shows a part of them only, and the errors of the model beside it. What
+differs between the periods shows them without any model of the robot: the effort of period i
 minus the mean effort is
 
     d_i(t) = (c_i(t) - mean c(t)) C(t) theta + noise,
 
-C the columns of a payload, c_i(t) one while it is carried and zero otherwise. Blocks of these
-deviations are predicted with and without theta by the rule for all explanations.
+C the columns of a payload and c_i(t) one while it is carried, zero otherwise, or C the friction
+and c_i(t) the time. Blocks of these deviations are predicted with and without theta by the rule
+for all explanations.
 """
 
 from __future__ import annotations
@@ -33,28 +34,39 @@ from gough.verdict.blocks import (
     cross_validate,
 )
 from gough.verdict.explanation import Explanation
-from gough.verdict.faults import PAYLOAD_FAULT, Fault
+from gough.verdict.faults import (
+    ALL_JOINTS,
+    DRIFT_OF_ALL_JOINTS,
+    PAYLOAD_FAULT,
+    Fault,
+    common_drift,
+)
 from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.segments import SEGMENT_PARAMETERS, segments_of_cells
 
 MIN_PERIODS = 2  # between which something can change
 EDGE_STEPS = 10  # to which a cell is divided to find when a payload was picked up and put down
+CHANGES = 2  # kinds that are tried
 MIN_SIZE_T = 3.0  # mass over its standard error
 
 
-def payloads_in_periods(evidence: Evidence) -> list[Explanation]:
-    """Return the payloads that the rule accepts in parts of averaged logs, one a log at most."""
+def changes_between_periods(evidence: Evidence) -> list[Explanation]:
+    """Return what the rule accepts in averaged logs: one a log at most, that of the larger gain."""
     numbers = []
     for number, log in enumerate(evidence.logs):
-        enough = log.deviations is not None and len(log.deviations) >= MIN_PERIODS
-        if log.periodic and log.payload is None and enough:
+        if log.periodic and log.deviations is not None and len(log.deviations) >= MIN_PERIODS:
             numbers.append(number)
-    found = []
+    changes = []
     for number in numbers:
-        explanation = _payload(_Periods.of(evidence.logs[number]), number, len(numbers))
-        if explanation is not None:
-            found.append(explanation)
-    return found
+        periods = _Periods.of(evidence.logs[number])
+        accepted = []
+        for tried in (_payload, _friction_drift):
+            explanation = tried(periods, number, len(numbers))
+            if explanation is not None:
+                accepted.append(explanation)
+        if accepted:
+            changes.append(max(accepted, key=lambda each: each.gain.total))
+    return changes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,7 +110,7 @@ class _Periods:
         power = ((self.deviations * self.valid) ** 2).sum(axis=(0, 1)) / n_valid
         return np.where(power > 0, 1 / np.maximum(power, TINY), 0.0)
 
-    def sums(self, columns: FloatArray, carried: FloatArray, n_phases: int) -> BlockSums:
+    def sums(self, columns: FloatArray, carried: FloatArray) -> BlockSums:
         """Return the sums of the deviations with columns while something is carried.
 
         Blocks are intervals of the phase in all periods together: the deviations of two
@@ -106,9 +118,9 @@ class _Periods:
 
         Args:
             columns: Effect on the rows, (t, r, k).
-            carried: One while it is there, (k, t).
-            n_phases: Number of blocks.
+            carried: One while it is there, or how much of it is, (k, t).
         """
+        n_phases = self.n_phases
         n_samples, n_rows, width = columns.shape
         phase = np.arange(n_samples) * n_phases // n_samples
         grams = np.zeros((n_phases, n_rows, width + 1, width + 1))
@@ -124,6 +136,16 @@ class _Periods:
                 n_valid[k] += self.valid[phase == k].sum(axis=0)
         one_log = np.zeros(n_phases, np.int64)
         return BlockSums(grams=grams, n_valid=n_valid, log=one_log, n_parameters=0)
+
+    @property
+    def n_phases(self) -> int:
+        """Number of blocks."""
+        return min(MAX_BLOCKS_PER_LOG, max(len(self.log.motion) // MIN_BLOCK_EQUATIONS, 1))
+
+    @property
+    def friction(self) -> FloatArray:
+        """Effect on the rows of the friction of all joints, (t, r, 1)."""
+        return common_drift(self.log, ALL_JOINTS)[:, :, -1:]
 
     def carried(self, start: float, end: float) -> FloatArray:
         """Return one while something is carried from a time of the log to another, (k, t). [s]"""
@@ -152,20 +174,17 @@ def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
 
     Not if a change of the friction or of the gains in that part predicts as well.
     """
+    if periods.log.payload is not None:
+        return None
     start, end, n_tried = _best_segment(periods)
     carried = periods.carried(start, end)
-    n_samples = len(periods.log.motion)
-    n_phases = min(MAX_BLOCKS_PER_LOG, max(n_samples // MIN_BLOCK_EQUATIONS, 1))
-    trials = TESTS_PER_FAULT * n_tried * n_logs
-    gain, size, std = _tested(periods, periods.columns, carried, n_phases, trials)
+    trials = CHANGES * TESTS_PER_FAULT * n_tried * n_logs
+    gain, size, std = _tested(periods, periods.columns, carried, trials)
     if not gain.significant or size[0] < MIN_SIZE_T * std[0]:
         return None
+    if _gains_explain_more(periods, carried, gain):
+        return None
     log = periods.log
-    prediction = log.in_rows(log.prediction)
-    gains = prediction[:, :, None] * np.eye(prediction.shape[1])
-    for other in (gains, prediction[:, :, None]):
-        if _tested(periods, other, carried, n_phases, trials)[0].total >= gain.total:
-            return None
     return Explanation(
         fault=_fault(log, number, periods.n_periods, start, end),
         place=log.name,
@@ -174,6 +193,54 @@ def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
         std=std,
         gain=gain,
     )
+
+
+def _gains_explain_more(periods: _Periods, carried: FloatArray, gain: Gain) -> bool:
+    """Return whether gains of motors, or one of all efforts, that change alike explain as much."""
+    prediction = periods.log.in_rows(periods.log.prediction)
+    gains = prediction[:, :, None] * np.eye(prediction.shape[1])
+    for other in (gains, prediction[:, :, None]):
+        if _tested(periods, other, carried, 1)[0].total >= gain.total:
+            return True
+    return False
+
+
+def _friction_drift(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
+    """Return friction of all joints that grows or falls along a log, if the rule accepts it.
+
+    Not if a change of the gains predicts as well.
+    """
+    ramp = time_fraction(periods.log, periods.n_periods)
+    trials = CHANGES * TESTS_PER_FAULT * n_logs
+    gain, size, std = _tested(periods, periods.friction, ramp, trials)
+    if not gain.significant or _gains_explain_more(periods, ramp, gain):
+        return None
+    fault = replace(
+        DRIFT_OF_ALL_JOINTS, columns=partial(_mean_friction, n_periods=periods.n_periods)
+    )
+    # the mean of the periods has a friction of its own; it is no part of the growth
+    return Explanation(
+        fault=fault,
+        place=ALL_JOINTS,
+        logs=(number,),
+        size=np.array([size[0], 0.0, 0.0]),
+        std=np.array([std[0], 0.0, 0.0]),
+        gain=gain,
+    )
+
+
+def time_fraction(log: FittedLog, n_periods: int) -> FloatArray:
+    """Return the time from -1/2 to 1/2 over all periods of a log, (k, t)."""
+    n_samples = len(log.motion)
+    return np.linspace(-0.5, 0.5, n_periods * n_samples).reshape(n_periods, n_samples)
+
+
+def _mean_friction(log: FittedLog, place: str, n_periods: int) -> FloatArray:
+    """Return friction of all joints by its growth over the log and by its mean, (t, r, 3)."""
+    friction = common_drift(log, place)[:, :, -1]
+    fraction = time_fraction(log, n_periods).mean(axis=0)
+    shapes = np.stack([fraction, fraction**2, np.ones(len(fraction))], axis=1)
+    return np.asarray(friction[:, :, None] * shapes[:, None, :])
 
 
 def _fault(log: FittedLog, number: int, n_periods: int, start: float, end: float) -> Fault:
@@ -195,10 +262,10 @@ def _fault(log: FittedLog, number: int, n_periods: int, start: float, end: float
 
 
 def _tested(
-    periods: _Periods, columns: FloatArray, carried: FloatArray, n_phases: int, trials: int
+    periods: _Periods, columns: FloatArray, carried: FloatArray, trials: int
 ) -> tuple[Gain, FloatArray, FloatArray]:
     """Return the gain of an effect in a part of the periods, its size and standard errors."""
-    sums = periods.sums(columns, carried, n_phases)
+    sums = periods.sums(columns, carried)
     width = columns.shape[2]
     scope = np.ones(len(sums.grams), bool)
     validation = cross_validate(sums, range(width))

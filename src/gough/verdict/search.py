@@ -45,7 +45,7 @@ from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.noise import NOISE_BANDS, NoisePower, mean_noise_power
 from gough.verdict.odd_logs import logs_tried_alone
-from gough.verdict.period_changes import payloads_in_periods
+from gough.verdict.period_changes import changes_between_periods
 from gough.verdict.robot_file import prior_of
 from gough.verdict.segments import segment_faults
 from gough.verdict.stage import Screen, Stage
@@ -134,7 +134,7 @@ class Search:
         stage = Stage(self.evidence, self.labels)
         groups: list[tuple[Explanation, ...]] = []
         if self.with_discrete:
-            self.from_periods = tuple(payloads_in_periods(self.evidence))
+            self.from_periods = tuple(changes_between_periods(self.evidence))
             groups += [(each,) for each in self.from_periods]
             stage = self._stage_with(self.from_periods) or stage
         while len(groups) < MAX_EXPLANATIONS:
