@@ -137,7 +137,8 @@ def noise_of_same_sensors(regressions: Sequence[Regression]) -> FloatArray | Non
         scatter = np.minimum(scatter_of_mean(regression, of_mean), of_mean)
         rounding = of_mean - scatter
         single = len(regression.replicates) * scatter
-        coarse = rounding + np.pi * single**2 / (12 * np.maximum(rounding, TINY))
+        least_rounding = np.maximum(rounding, np.maximum(single / 2, TINY))
+        coarse = rounding + np.pi * single**2 / (12 * least_rounding)
         powers.append(np.where(single < 2 * rounding, coarse, single))
     return np.max(powers, axis=0) if powers else None
 
