@@ -50,6 +50,7 @@ MEMORY_TIMES = (0.03, 0.1)
 MIN_LAG_SAMPLES = 5.5
 # A controller subtracts the weight, not a few per cent of it; the robot file may give twice of it.
 LEAST_COMPENSATION = 0.4
+MOST_COMPENSATION = 2.5
 MAX_RELATIVE_SIZE = 0.5  # of a scale that a derivative describes; beyond it is a unit
 
 Scope = Literal["all logs", "one log"]
@@ -555,6 +556,7 @@ register_fault(
         columns=compensated_weight,
         positive=True,
         least_size=LEAST_COMPENSATION,
+        max_size=MOST_COMPENSATION,
         text="the recorded efforts lack {size} of the weight according to the robot file",
         advice="record the whole effort: the controller subtracts its gravity compensation",
     )

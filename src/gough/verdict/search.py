@@ -261,7 +261,7 @@ class Search:
         screens = self._all_screens(stage)
         explanations = self._effort_factors(stage, screens[0], unexplained)
         if unexplained > MIN_DISCRETE_ERROR:
-            explanations += self.discrete_explanations(stage)
+            explanations += self._on_all_samples(stage, self.discrete_explanations(stage))
         linear = []
         for screen in screens:
             linear += self._continuous(stage, screen)
@@ -612,6 +612,25 @@ class Search:
                 if explanation is not None:
                     explanations.append(explanation)
         return explanations
+
+    def _on_all_samples(
+        self, stage: Stage, explanations: Sequence[Explanation]
+    ) -> list[Explanation]:
+        """Return discrete explanations with gains of all samples where these can be compared.
+
+        A thinned log is not averaged, so its noise is higher and gains are lower than those of
+        continuous faults. Faults of positions change which equations are valid.
+        """
+        compared = []
+        n_compared = 0
+        for each in sorted(explanations, key=lambda each: -each.gain.total):
+            assert isinstance(each.fault, DiscreteFault)
+            gain = None
+            if n_compared < MAX_REFINED and not each.fault.changes_positions:
+                n_compared += 1
+                gain = self._gain_over(stage, [*stage.accepted, each], each)
+            compared.append(each if gain is None or not gain.better else replace(each, gain=gain))
+        return compared
 
     def _discrete_gain(
         self, changes: _DiscreteChanges, scope: tuple[int, ...]
