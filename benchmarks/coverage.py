@@ -69,7 +69,7 @@ def coverage(
     width = "" if friction_width == 1 else f", friction {friction_width:g} times as wide"
     return (
         f"{name}{', legs tied' if tied else ''}{width}, {found['parameters']} parameters",
-        f"{100 * found['hold']:.1f} % hold",
+        f"{100 * found['hold']:.1f} +- {100 * found['hold_error']:.1f} % hold",
         f"bias {found['bias']:.2f} sigma",
         f"scatter {found['scatter']:.2f} sigma",
     )

@@ -59,6 +59,8 @@ def test_the_table_is_the_same_with_any_number_of_workers_and_that_of_single_tri
         ]
     )
     assert alone[1]["hold"] == pytest.approx(single[:, 1].mean())
+    fractions = single[:, 1].mean(axis=1)  # of two runs: the error of their mean is half of
+    assert alone[1]["hold_error"] == pytest.approx(abs(fractions[1] - fractions[0]) / 2)
     assert alone[1]["rms_z"] == pytest.approx(np.sqrt((single[:, 0] ** 2).mean()))
 
 

@@ -25,8 +25,9 @@ from gough.identification import ESTIMATORS
 from gough.virtual import Simulation, record, simulate
 
 # Columns of the table, a row for each robot, design and noise level: number of runs, number of
-# parameters, fraction of 95 % intervals that contain the truth; then, in standard errors, bias,
-# scatter between runs, and root mean square of the errors.
+# parameters, fraction of 95 % intervals that contain the truth and its standard error (from the
+# scatter between runs: the intervals of one run are correlated); then, in standard errors of the
+# estimates, bias, scatter between runs, and root mean square of the errors.
 COLUMNS = (
     "robot",
     "design",
@@ -34,6 +35,7 @@ COLUMNS = (
     "trials",
     "parameters",
     "hold",
+    "hold_error",
     "bias",
     "scatter",
     "rms_z",
@@ -238,13 +240,15 @@ def _all_runs(robots: Sequence[str], settings: MonteCarloSettings) -> list[Monte
 
 def _statistics(
     outcomes: Sequence[FloatArray],
-) -> tuple[int, int, float, float, float, float]:
-    """Return the last six columns of the table; see `COLUMNS`."""
+) -> tuple[int, int, float, float, float, float, float]:
+    """Return the last seven columns of the table; see `COLUMNS`."""
     z, within = np.array(outcomes).transpose(1, 0, 2)
     n_runs, n_parameters = z.shape
     bias = float(np.sqrt((z.mean(axis=0) ** 2).mean()))
     scatter = float("nan")
+    hold_error = float("nan")
     if n_runs > 1:
+        hold_error = float(within.mean(axis=1).std(ddof=1) / np.sqrt(n_runs))
         scatter = float(np.sqrt(z.var(axis=0, ddof=1).mean()))
     rms = float(np.sqrt((z**2).mean()))
-    return n_runs, n_parameters, float(within.mean()), bias, scatter, rms
+    return n_runs, n_parameters, float(within.mean()), hold_error, bias, scatter, rms
