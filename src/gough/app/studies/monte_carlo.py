@@ -22,6 +22,7 @@ from gough.engine.base import TIE_LEGS
 from gough.excitation import design
 from gough.fitting.estimate import Estimate
 from gough.identification import ESTIMATORS
+from gough.identification.estimators import AUTO_ESTIMATOR
 from gough.virtual import Simulation, record, simulate
 
 # Columns of the table, a row for each robot, design and noise level: number of runs, number of
@@ -59,7 +60,9 @@ class MonteCarloSettings(Settings):
         above=0,
     )
     tie_legs: bool = option(False, TIE_LEGS)
-    estimator: str = option("gm", "Estimator to use.", choices=lambda: tuple(ESTIMATORS))
+    estimator: str = option(
+        "gm", "Estimator to use.", choices=lambda: (*ESTIMATORS, AUTO_ESTIMATOR)
+    )
     work: WorkSettings = nested(WorkSettings)
 
 
