@@ -110,6 +110,23 @@ class BlockSums:
         chosen = [*columns, self.n_columns]
         return select_columns(self.grams, chosen)
 
+    def weighted(self, weights: FloatArray, columns: Sequence[int]) -> FloatArray:
+        """Return the weighted sums over the rows of some columns and the effort, (b, k + 1, k + 1).
+
+        Args:
+            weights: Of the rows, (r,).
+            columns: Numbers of the columns, (k,).
+        """
+        chosen = [*columns, self.n_columns]
+        n_blocks, n_rows, width, _ = self.grams.shape
+        if 2 * len(chosen) ** 2 < width**2:  # few columns: fewer numbers are added
+            grams = self.chosen(columns)
+            return np.asarray(
+                (weights @ grams.reshape(n_blocks, n_rows, -1)).reshape(n_blocks, len(chosen), -1)
+            )
+        total = (weights @ self.grams.reshape(n_blocks, n_rows, -1)).reshape(n_blocks, width, width)
+        return select_columns(total, chosen) if len(chosen) < width else total
+
     def with_logs(self, changed: Mapping[int, BlockSums], labels: Sequence[IntArray]) -> BlockSums:
         """Return the sums with those of some logs, by number, in the place of their blocks.
 
@@ -236,9 +253,7 @@ def cross_validate(
     else:
         total = select_columns(sums.total, chosen)
         whole = solve_normal_equations(np.tensordot(weights, total, axes=1))
-    grams = sums.chosen(columns)
-    n_rows = grams.shape[1]
-    weighted = (weights @ grams.reshape(n_blocks, n_rows, -1)).reshape(n_blocks, *grams.shape[2:])
+    weighted = sums.weighted(weights, columns)
     by_fold = weighted
     if not np.array_equal(folds, np.arange(n_blocks)):
         by_fold = np.zeros((n_folds, *weighted.shape[1:]))
