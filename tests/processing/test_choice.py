@@ -127,6 +127,16 @@ def test_more_noise_asks_for_a_lower_cut_off(axis: Model, seed: int) -> None:
     assert highest[0] > 2 * highest[1] > 2 * highest[2]
 
 
+def test_the_search_ends_at_the_first_cut_off_that_lets_mostly_noise_pass(axis: Model) -> None:
+    tried = choose_processing(axis, [run(noise=1e-3)]).cutoffs
+    octaves = [tried[0].cutoff * 2.0**k for k in range(20)]
+    errors = [candidate.error for candidate in tried if candidate.cutoff in octaves]
+    ratios = [error / min(errors[: k + 1]) for k, error in enumerate(errors)]
+    assert ratios[-1] > 2
+    assert max(ratios[:-1]) <= 2
+    assert tried[-1].cutoff < 0.25 * RATE
+
+
 def test_a_vibration_of_the_encoder_that_no_spectral_rule_expects_is_filtered_out(
     axis: Model,
 ) -> None:

@@ -71,6 +71,9 @@ MIN_CUTOFF_PERIODS = 21.0
 # `HOPELESS_RATIO` times the best.
 HOPELESS_RATIO = 1.1
 CUTOFF_PATIENCE = 3
+# It ends at once where the error is so many times the best: noise of accelerations grows with the
+# power 2.5 of the cut-off.
+NOISE_ONLY_RATIO = 2.0
 # Blocks spread over a log are enough to choose, if it is `LONG_LOG_RATIO` times as long as they are
 # together. The lowest cut-offs that are tried need long ones. Where the cut-off is given, more and
 # shorter ones hold as many parts of the motion; the filter leaves half of the shortest.
@@ -558,6 +561,8 @@ def _try_cutoffs(validation: CrossValidation, settings: Processing) -> tuple[Can
     cutoff = lowest
     while cutoff <= highest * (1 + 1e-9) and n_hopeless < CUTOFF_PATIENCE:
         next_error = error(cutoff)
+        if NOISE_ONLY_RATIO * best < next_error < np.inf:
+            break
         n_hopeless = n_hopeless + 1 if next_error > HOPELESS_RATIO * best else 0
         best = min(best, next_error)
         cutoff *= CUTOFF_RATIO
