@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import gough
-from gough.core.executors import Cluster, InProcess, WorkerFault, WorkersLost
+from gough.core.executors import Cluster, InProcess, WorkerFault, WorkersLost, _ClusterRun
 from gough.engine import Model
 from gough.mechanism import robot_text
 from gough.processing import choose_processing
@@ -166,6 +166,27 @@ def test_without_a_fit_worker_nothing_is_skipped(job: Job, logs: list[str], tmp_
     assert len(executor.faults) == 3
     for reason in reasons.values():
         assert any(reason in text for text in executor.faults.values())
+
+
+@pytest.mark.parametrize(
+    ("workers", "faulty", "expected"),
+    [(None, ["a"], False), ([], ["a"], False), (["a", "b"], ["a"], False), (["a"], ["a"], True)],
+)
+def test_a_scheduler_that_does_not_answer_in_time_may_still_have_fit_workers(
+    workers: list[str] | None, faulty: list[str], expected: bool
+) -> None:
+    """None stands for a scheduler that is too busy to answer."""
+    distributed = pytest.importorskip("distributed")
+
+    class Client:
+        def scheduler_info(self, n_workers: int) -> dict[str, list[str]]:
+            if workers is None:
+                raise TimeoutError
+            return {"workers": workers}
+
+    cluster = Cluster(address="tcp://127.0.0.1:9")
+    cluster.faults.update(dict.fromkeys(faulty, "no logs"))
+    assert _ClusterRun(cluster, Client(), distributed)._all_faulty() is expected
 
 
 def test_a_scheduler_without_workers_is_named(job: Job, logs: list[str], tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ class _ClusterRun:
                 if isinstance(outcome, WorkerFault):
                     faults[index] += 1
                     most = MAX_TASK_FAULTS + len(self.cluster.faults)
-                    if faults[index] <= most and self._fit_workers():
+                    if faults[index] <= most and not self._all_faulty():
                         pending.append(index)
                         continue
                 del faults[index]
@@ -287,6 +287,14 @@ class _ClusterRun:
     def _fit_workers(self) -> list[str]:
         """Return the addresses of the workers that are not known to be faulty."""
         return [address for address in self._all_workers() if address not in self.cluster.faults]
+
+    def _all_faulty(self) -> bool:
+        """Return whether there are workers and all are known to be faulty.
+
+        A busy scheduler may not answer in time; that does not mean that no worker is left.
+        """
+        workers = self._all_workers()
+        return bool(workers) and all(address in self.cluster.faults for address in workers)
 
     def _all_workers(self) -> list[str]:
         """Return the addresses of all workers; none if the scheduler does not answer."""
