@@ -30,7 +30,7 @@ from gough.processing.processed_log import process_log
 
 # Attenuation bias by position noise below this many standard errors is ignored.
 NEGLIGIBLE_ATTENUATION = 0.1
-# Perturbations of the positions, each of another block of a long log.
+# Perturbations of the positions of a log alone, each of another block of a long one.
 N_PERTURBATIONS = 4
 # A log without periods is perturbed in blocks of so many samples.
 PERTURBED_SAMPLES = 20000
@@ -93,14 +93,15 @@ def _regressor_changes(
     """Return the whitened change of the regressor by position noise, for all logs, (k, p)."""
     rng = np.random.default_rng(0)
     changes = []
+    count = -(-N_PERTURBATIONS // len(experiment.processed))  # of each log, rounded up
     for log, whole in zip(experiment.processed, experiment.regressions):
-        for block, perturbed in perturbed_pairs(log, rng):
+        for block, perturbed in perturbed_pairs(log, rng, count):
             before = whole
             if block is not log:
                 before = _regression_as_recorded(experiment, block)
             after = _regression_as_recorded(experiment, perturbed)
             change = replace(before, regressor=after.regressor - before.regressor).select(names)
-            scale = np.sqrt(len(whole) / len(before) / N_PERTURBATIONS)
+            scale = np.sqrt(len(whole) / len(before) / count)
             changes.append(whitened_rows(change, noise) * scale)
     return np.concatenate(changes)
 
@@ -142,18 +143,18 @@ def _widened_by(estimate: Estimate, bias: FloatArray) -> Estimate:
 
 
 def perturbed_pairs(
-    log: ProcessedLog, rng: np.random.Generator
+    log: ProcessedLog, rng: np.random.Generator, count: int = N_PERTURBATIONS
 ) -> Iterator[tuple[ProcessedLog, ProcessedLog]]:
-    """Yield `N_PERTURBATIONS` blocks of a log, each without and with added position noise.
+    """Yield so many blocks of a log, each without and with added position noise.
 
     A log that is short or averaged over its periods is one block, perturbed several times.
     """
     matched = log.whole_log
     if log.periodic or len(matched) <= PERTURBED_SAMPLES:
-        for _ in range(N_PERTURBATIONS):
+        for _ in range(count):
             yield log, log.perturbed(rng)
         return
-    starts = np.linspace(0, len(matched) - PERTURBED_SAMPLES, N_PERTURBATIONS).astype(int)
+    starts = np.linspace(0, len(matched) - PERTURBED_SAMPLES, count).astype(int)
     for start in starts.tolist():
         block = matched.block(slice(start, start + PERTURBED_SAMPLES))
         processed = process_log(log.model, block, log.settings)
