@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from gough.core.arrays import BoolArray, FloatArray
@@ -69,20 +70,23 @@ def lowpass(values: NDArray[Any], factor: int, taps: FloatArray | None = None) -
         taps = decimation_taps(factor)
     length = len(taps)
     flat = np.asarray(values, dtype=float).reshape(len(values), -1)
+    count = _output_count(len(flat), length, factor)
+    outputs = np.empty((count, flat.shape[1]))
     band = np.zeros((OUTPUTS_PER_PRODUCT, (OUTPUTS_PER_PRODUCT - 1) * factor + length))
     for k in range(OUTPUTS_PER_PRODUCT):
         band[k, k * factor : k * factor + length] = taps
-    count = _output_count(len(flat), length, factor)
-    outputs = np.empty((count, flat.shape[1]))
-    for start in range(0, count, OUTPUTS_PER_PRODUCT):
-        stop = min(start + OUTPUTS_PER_PRODUCT, count)
-        span = (stop - start - 1) * factor + length
-        first = start * factor
-        np.matmul(
-            band[: stop - start, :span],
-            flat[first : first + span],
-            out=outputs[start:stop],
-        )
+    n_products = count // OUTPUTS_PER_PRODUCT
+    in_products = n_products * OUTPUTS_PER_PRODUCT
+    if n_products:
+        windows = sliding_window_view(flat, band.shape[1], axis=0)
+        windows = windows[:: OUTPUTS_PER_PRODUCT * factor][:n_products]
+        by_product = outputs[:in_products].reshape(n_products, OUTPUTS_PER_PRODUCT, -1)
+        np.matmul(band, windows.transpose(0, 2, 1), out=by_product)
+    remaining = count - in_products
+    if remaining:
+        span = (remaining - 1) * factor + length
+        first = in_products * factor
+        np.matmul(band[:remaining, :span], flat[first : first + span], out=outputs[in_products:])
     return outputs.reshape(count, *values.shape[1:])
 
 
@@ -121,6 +125,26 @@ def masked_lowpass(
         samples = factor * shown[some, None] + window
         outputs[shown[some], row[some]] = taps @ equations[samples, row[some, None]]
     return outputs, valid
+
+
+def decimated_noise(mask: NDArray[Any], factor: int) -> FloatArray:
+    """Return what `masked_lowpass` leaves of white noise of power 1, (n, r).
+
+    sum_j h[j]^2 m[s+j] / (sum_j h[j] m[s+j])^2,    s = n factor; 1 where nothing is valid.
+
+    Args:
+        mask: Valid equations, (t, r).
+        factor: One in so many samples is kept.
+    """
+    taps = decimation_taps(factor)
+    used = np.asarray(mask, dtype=float)
+    weight = lowpass(used, factor)
+    return np.divide(
+        lowpass(used, factor, taps**2),
+        weight**2,
+        out=np.ones(weight.shape),
+        where=weight > 0,
+    )
 
 
 class Decimator:

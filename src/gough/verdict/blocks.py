@@ -10,7 +10,7 @@ import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
-from gough.fitting.cross_validation import solve_normal_equations
+from gough.fitting.cross_validation import UNIT_COLUMN_RIDGE, solve_normal_equations
 from gough.verdict.fitted_log import FittedLog
 
 # A block is at least so many correlation times of the gain long. Measured on a Delta and a five-bar
@@ -186,15 +186,43 @@ def block_sums(
             width = stacked.shape[2]
             grams = np.zeros((n_blocks, stacked.shape[1], width, width))
         by_row = np.ascontiguousarray(stacked.transpose(1, 0, 2))
+        valid_by_row = np.ascontiguousarray(regression.valid.T)
         borders = np.flatnonzero(np.diff(label)) + 1
         for start, stop in zip([0, *borders], [*borders, len(label)]):
             block = label[start]
             rows = by_row[:, start:stop]
             grams[block] += rows.transpose(0, 2, 1) @ rows
-            n_valid[block] += regression.valid[start:stop].sum(axis=0)
+            n_valid[block] += valid_by_row[:, start:stop].sum(axis=1)
             log_of_block[block] = k
     assert grams is not None
     return BlockSums(grams=grams, n_valid=n_valid, log=log_of_block, n_parameters=len(names))
+
+
+def expected_squares(sums: BlockSums, noise: FloatArray) -> FloatArray:
+    """Return the squared errors of blocks left out that noise alone causes in a true model, (r,).
+
+    sum_b (n_b s^2 + tr(G_b C_b)), with C_b the covariance of the parameters without block b:
+    noise also enters the parameters that predict the block. A block that the others do not
+    determine counts twice its noise.
+
+    Args:
+        sums: The equations.
+        noise: Power s^2 of each row, (r,); zero where it is not known.
+    """
+    of_blocks = noise * sums.n_valid
+    if not (noise > 0).all():
+        return np.asarray(of_blocks.sum(axis=0))
+    grams = sums.grams[:, :, :-1, :-1]
+    variance = np.maximum(noise, ERROR_FLOOR**2 * sums.effort_power)
+    by_block = np.tensordot(1 / variance, grams, axes=(0, 1))
+    total = by_block.sum(axis=0)
+    power = np.diagonal(total)
+    scale = 1 / np.sqrt(np.where(power > 0, power, 1.0))
+    to_unit = np.outer(scale, scale)
+    unit = (total - by_block) * to_unit + UNIT_COLUMN_RIDGE * np.eye(len(scale))
+    covariance = np.linalg.inv(unit) * to_unit
+    of_parameters = np.einsum("brij,bij->br", grams, covariance)
+    return np.asarray((of_blocks + np.minimum(of_parameters, of_blocks)).sum(axis=0))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

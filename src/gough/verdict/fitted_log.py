@@ -31,7 +31,12 @@ from gough.fitting.regression import Regression, concatenate
 from gough.logs.jumps import Jump
 from gough.mechanism.terms import JointState
 from gough.processing import ProcessedLog, Processing
-from gough.processing.decimation import decimation_taps, lowpass, masked_lowpass
+from gough.processing.decimation import (
+    decimated_noise,
+    decimation_taps,
+    lowpass,
+    masked_lowpass,
+)
 from gough.processing.filters import differentiate, lowpass_periodic, zero_phase
 from gough.processing.matching import PERIOD_RULE
 from gough.processing.regressions import without_absent_payloads
@@ -41,6 +46,7 @@ from gough.processing.valid_equations import (
     valid_equations,
 )
 from gough.verdict.motor_signals import MotorSignals
+from gough.verdict.noise import least_white_noise
 from gough.verdict.ripple import Ripple, strongest_ripple
 
 MASS_MOMENTS = ("m", "mx", "my", "mz")  # kinds of parameters that gravity acts on
@@ -276,6 +282,25 @@ class FittedLog:
         below = autocorrelation(np.where(regression.valid, residual, 0.0)) < np.exp(-1)
         step = self.signals.step * len(self.motion) / max(len(regression), 1)
         return _first_lag(below) * step
+
+    @cached_property
+    def least_decimated_noise(self) -> FloatArray | None:
+        """Least noise power of the rows of a decimated log, (r,); None if it is not known.
+
+        It is what decimation leaves of white noise that is as dense as the residual before
+        decimation, above the band of the motion.
+        """
+        if self.decimation == 1 or self.periodic:
+            return None
+        predicted = self.in_rows(self.prediction)
+        white = least_white_noise(self.in_rows(self.effort) - predicted, predicted)
+        if white is None:
+            return None
+        mask = self.averaged_equations
+        if mask is None:
+            mask = np.ones(predicted.shape, bool)
+        kept = decimated_noise(mask, self.decimation)
+        return np.asarray(white * kept.mean(axis=0))
 
     @cached_property
     def motion_derivative(self) -> FloatArray:

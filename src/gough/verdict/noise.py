@@ -62,6 +62,46 @@ def noise_power(
     valid = regression.valid
     valid_fraction = np.maximum(valid.mean(axis=0), TINY)
     residual = np.where(valid, regression.effort - predicted, 0.0) / np.sqrt(valid_fraction)
+    spectrum = _residual_spectrum(residual, predicted)
+    if spectrum is None:
+        return None
+    density, step, band_edge, top, lowest, highest = spectrum
+    least = lowest * top + np.minimum(density[top:], lowest).sum(axis=0)
+    most = highest * band_edge + density[band_edge:].sum(axis=0)
+    return NoisePower(least * step, most * step)
+
+
+def least_white_noise(residual: FloatArray, predicted: FloatArray) -> FloatArray | None:
+    """Return the power of white noise as dense as a residual in its quietest band, (r,).
+
+    A decimated log may hold nothing above the band of the motion, but it did before it was
+    decimated. None if there is too little above the motion there, too.
+
+    Args:
+        residual: Recorded minus predicted efforts before decimation, (t, r).
+        predicted: Efforts by the model, (t, r).
+    """
+    if len(predicted) < MIN_SPECTRUM_SAMPLES:
+        return None
+    spectrum = _residual_spectrum(residual, predicted)
+    if spectrum is None:
+        return None
+    return np.asarray(spectrum.lowest * spectrum.step * len(spectrum.density))
+
+
+class _ResidualSpectrum(NamedTuple):
+    """Spectrum of a residual, and its mean densities above the band of the motion."""
+
+    density: FloatArray  # without narrow peaks, (f, r) [row unit squared / Hz]
+    step: float  # between frequencies [Hz]
+    band_edge: int  # frequencies in the band of the motion
+    top: int  # frequencies below the edge of a decimation filter
+    lowest: FloatArray  # mean density of the quietest band above the motion, (r,)
+    highest: FloatArray  # and of the loudest, (r,)
+
+
+def _residual_spectrum(residual: FloatArray, predicted: FloatArray) -> _ResidualSpectrum | None:
+    """Return the spectrum of a residual, (t, r); None if there is too little above the motion."""
     segment = min(len(predicted), SPECTRUM_SEGMENT)
     _, predicted_density = power_density(predicted, segment)
     frequency, density = power_density(residual, segment)
@@ -74,12 +114,14 @@ def noise_power(
     if np.diff(borders).min() < MIN_BAND_FREQUENCIES:
         return None
     densities = np.array([density[low:high].mean(axis=0) for low, high in pairwise(borders)])
-    lowest = densities.min(axis=0)
-    highest = densities.max(axis=0)
-    least = lowest * top + np.minimum(density[top:], lowest).sum(axis=0)
-    most = highest * band_edge + density[band_edge:].sum(axis=0)
-    step = frequency[1]
-    return NoisePower(least * step, most * step)
+    return _ResidualSpectrum(
+        density=density,
+        step=float(frequency[1]),
+        band_edge=band_edge,
+        top=top,
+        lowest=densities.min(axis=0),
+        highest=densities.max(axis=0),
+    )
 
 
 def scatter_of_mean(regression: Regression, otherwise: FloatArray) -> FloatArray:

@@ -24,7 +24,14 @@ from gough.verdict.acceptance import (
     tied,
     with_size_test,
 )
-from gough.verdict.blocks import BlockSums, block_labels, block_sums, cross_validate, row_weights
+from gough.verdict.blocks import (
+    BlockSums,
+    block_labels,
+    block_sums,
+    cross_validate,
+    expected_squares,
+    row_weights,
+)
 from gough.verdict.discrete_faults import (
     DiscreteFault,
     discrete_faults,
@@ -80,11 +87,21 @@ def evidence_noise(evidence: Evidence, bands: int = NOISE_BANDS) -> NoisePower |
 
 
 def least_noise(evidence: Evidence) -> FloatArray:
-    """Return the least noise power that the rows of all logs can have, zero if unknown, (r,)."""
+    """Return the least noise power that the rows of all logs can have, zero if unknown, (r,).
+
+    Of decimated logs that hold nothing above the motion, it is that of the residual before
+    decimation.
+    """
     power = evidence_noise(evidence)
-    if power is None:
-        return np.zeros(len(evidence.model.rows))
-    return power.least
+    if power is not None:
+        return power.least
+    powers = []
+    for log in evidence.logs:
+        least = log.least_decimated_noise
+        if least is None:
+            return np.zeros(len(evidence.model.rows))
+        powers.append(least)
+    return np.asarray(np.mean(powers, axis=0))
 
 
 class Search:
@@ -317,7 +334,8 @@ class Search:
         validation = stage.baseline.validation()
         n_valid = np.maximum(validation.n_valid.sum(axis=0), 1)
         error = validation.squares.sum(axis=0) / n_valid
-        systematic = np.maximum(error - self.noise, 0.0)
+        noise = expected_squares(stage.baseline.sums, self.noise) / n_valid
+        systematic = np.maximum(error - noise, 0.0)
         return float(
             np.sqrt(np.max(systematic / np.maximum(stage.baseline.sums.effort_power, TINY)))
         )
