@@ -152,8 +152,11 @@ class ClosedChain:
         Args:
             change: Change of all coordinates, (..., n).
         """
-        scaled = np.abs(change) * self._change_weights
-        return np.asarray(scaled.max(axis=-1, initial=0.0))
+        # one row for each coordinate: NumPy reduces the first axis many times faster than a short
+        # last one
+        scaled = np.abs(np.moveaxis(change, -1, 0), order="C")
+        scaled = (scaled.T * self._change_weights).T
+        return np.asarray(scaled.max(axis=0, initial=0.0))
 
     def step_scale(self, by: By) -> FloatArray:
         """Return the change of each independent coordinate that deforms the loops by one, (m,).
@@ -360,8 +363,8 @@ class ClosedChain:
             return self._along(guess, positions, by, time)
         guess[:, self.loops.partitions[by].independent] = positions
         q, error = self.close_nearby(guess, by)
-        largest_change = np.abs(q - guess).max(axis=0)
-        if (error < LOOP_TOLERANCE).all() and self.scaled_change(largest_change) < 0.1:
+        change = self.scaled_change(q - guess)
+        if (error < LOOP_TOLERANCE).all() and (change < 0.1).all():
             self._check_branch(q, by, time)
             return q
         first = np.array(start, dtype=float)[0]

@@ -277,6 +277,7 @@ class LabelledBlocks:
             valid = valid[chosen]
             label = label[chosen]
         by_row = np.ascontiguousarray(stacked.transpose(1, 0, 2))
+        valid_by_row = np.ascontiguousarray(valid.T)
         borders = (np.flatnonzero(np.diff(label)) + 1).tolist()
         for start, stop in pairwise([0, *borders, len(label)]):
             if start == stop:
@@ -285,7 +286,7 @@ class LabelledBlocks:
             rows = by_row[:, start:stop]
             self._grams[block] += rows.transpose(0, 2, 1) @ rows
             self._samples[block] += stop - start
-            self._valid[block] += valid[start:stop].sum(axis=0)
+            self._valid[block] += valid_by_row[:, start:stop].sum(axis=1)
         self._like = regression
 
     def build(self) -> BlockStatistics:
