@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, IntArray
+from gough.core.arrays import FloatArray, IntArray, without_copy
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
 from gough.fitting.block_statistics import (
@@ -180,7 +180,7 @@ class BlockBuilder:
             for _, factor in sorted(block.joint.items()):
                 joint.append(factor._replace(block=k))
         return BlockStatistics(
-            blocks=padded([block.stacked.transpose(1, 0, 2) for block in blocks]),
+            blocks=without_copy(padded([block.stacked.transpose(1, 0, 2) for block in blocks])),
             block_samples=np.array([block.samples for block in blocks]),
             block_valid=np.array([block.n_valid for block in blocks]),
             recording=np.array([place[0] for place in places]),

@@ -224,13 +224,7 @@ def choose_processing(
         if given.method == "time":
             decimation = decimation_of(given.cutoff or 1.0, validation.rate)
         given = replace(given, decimation=decimation)
-    processed = validation.candidates(given)
-    chosen = _with_bands(model, processed, given)
-    windows: tuple[Candidate, ...] = ()
-    if given.window is None:
-        processed = [log.with_bands(chosen) for log in processed]
-        windows, best = _try_windows(validation, processed, chosen)
-        chosen = replace(chosen, window=best)
+    chosen, windows = _with_bands_and_window(validation, given)
     widths: dict[str, float] = {}
     if not validation.by_row:
         widths = _friction_widths(validation, chosen, given)
@@ -243,6 +237,19 @@ def choose_processing(
         windows=windows,
         friction_widths=widths,
     )
+
+
+def _with_bands_and_window(
+    validation: CrossValidation, given: Processing
+) -> tuple[Processing, tuple[Candidate, ...]]:
+    """Return the settings with dead bands and exclusion window, and the windows tried."""
+    processed = validation.candidates(given)
+    given = _with_bands(validation.model, processed, given)
+    if given.window is not None:
+        return given, ()
+    processed = [log.with_bands(given) for log in processed]
+    windows, best = _try_windows(validation, processed, given)
+    return replace(given, window=best), windows
 
 
 def _method_for_all(logs: Sequence[MatchedLog], given: Processing) -> Method:

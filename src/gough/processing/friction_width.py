@@ -208,13 +208,15 @@ class _MissingFriction:
         n_parameters = len(statistics.parameters) - n_groups * WIDTH_RANGES
         regressor = statistics.select(statistics.parameters[:n_parameters])
         weights = weighted_fit(regressor).weights
-        factors = statistics.block_factors * np.sqrt(weights)[:, None, None]
-        self._block = np.repeat(np.arange(len(factors)), factors.shape[1] * factors.shape[2])
-        stacked = factors.reshape(-1, factors.shape[3])
-        self._known = stacked[:, :n_parameters]
-        shape = (len(stacked), n_groups, WIDTH_RANGES)
-        self._ranges = stacked[:, n_parameters:-1].reshape(shape)
-        self._effort = stacked[:, -1]
+        # the columns of ranges are many: they are weighted one by one when they are tested
+        factors = statistics.block_factors
+        n_blocks, _, n_factor_rows, n_columns = factors.shape
+        self._block = np.repeat(np.arange(n_blocks), factors.shape[1] * n_factor_rows)
+        self._root_weight = np.tile(np.repeat(np.sqrt(weights), n_factor_rows), n_blocks)
+        self._stacked = factors.reshape(-1, n_columns)
+        self._first_range = n_parameters
+        self._known = self._stacked[:, :n_parameters] * self._root_weight[:, None]
+        self._effort = self._stacked[:, -1] * self._root_weight
         self._n_equations = int(statistics.n_valid.sum())
         self._project()
 
@@ -225,15 +227,20 @@ class _MissingFriction:
         self._basis = basis[:, values > 1e-10 * values.max(initial=TINY)]
         self._residual = self._effort - self._basis @ (self._basis.T @ self._effort)
 
+    def _range(self, group: int, number: int) -> FloatArray:
+        """Return the weighted column of a range."""
+        column = self._first_range + group * WIDTH_RANGES + number
+        return np.asarray(self._stacked[:, column] * self._root_weight)
+
     def include(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Treat the columns of some ranges as known from now on."""
-        columns = [self._ranges[:, g, k] for g, k in ranges]
+        columns = [self._range(g, k) for g, k in ranges]
         self._known = np.column_stack([self._known, *columns])
         self._project()
 
     def is_missing(self, group: int, number: int) -> bool:
         """Tell whether friction is missing in a range, beyond noise and scatter of blocks."""
-        column = self._ranges[:, group, number]
+        column = self._range(group, number)
         independent = column - self._basis @ (self._basis.T @ column)
         square = float(independent @ independent)
         if square <= MIN_INDEPENDENT_FRACTION * float(column @ column) + TINY:
