@@ -260,7 +260,8 @@ class _Checker:
         self.upper = [_fractions(row) for row in proof["upper"]] or self.lower
         self.outliers = int(proof["outliers"])
         names = list(zip(proof["sample"], proof["row"], strict=True))
-        whole = all(type(number) is int for name in names for number in name)
+        numbers = [*proof["sample"], *proof["row"]]
+        whole = all(type(number) is int for number in numbers)
         _require(whole, "an equation is not named by whole numbers")
         _require(len(set(names)) == len(names), "an equation is listed twice")
         _require(

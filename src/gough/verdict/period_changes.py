@@ -44,17 +44,17 @@ from gough.verdict.faults import (
 from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.segments import SEGMENT_PARAMETERS, segments_of_cells
 
-MIN_PERIODS = 2  # between which something can change
+LEAST_PERIODS = 2  # between which something can change
 EDGE_STEPS = 10  # to which a cell is divided to find when a payload was picked up and put down
 CHANGES = 2  # kinds that are tried
-MIN_SIZE_T = 3.0  # mass over its standard error
+MIN_MASS_T = 3.0  # mass over its standard error
 
 
 def changes_between_periods(evidence: Evidence) -> list[Explanation]:
     """Return what the rule accepts in averaged logs: one a log at most, that of the larger gain."""
     numbers = []
     for number, log in enumerate(evidence.logs):
-        if log.periodic and log.deviations is not None and len(log.deviations) >= MIN_PERIODS:
+        if log.periodic and log.deviations is not None and len(log.deviations) >= LEAST_PERIODS:
             numbers.append(number)
     changes = []
     for number in numbers:
@@ -180,7 +180,7 @@ def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
     carried = periods.carried(start, end)
     trials = CHANGES * TESTS_PER_FAULT * n_tried * n_logs
     gain, size, std = _tested(periods, periods.columns, carried, trials)
-    if not gain.significant or size[0] < MIN_SIZE_T * std[0]:
+    if not gain.significant or size[0] < MIN_MASS_T * std[0]:
         return None
     if _gains_explain_more(periods, carried, gain):
         return None
