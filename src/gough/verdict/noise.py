@@ -62,7 +62,7 @@ def noise_power(
     valid = regression.valid
     valid_fraction = np.maximum(valid.mean(axis=0), TINY)
     residual = np.where(valid, regression.effort - predicted, 0.0) / np.sqrt(valid_fraction)
-    spectrum = _residual_spectrum(residual, predicted)
+    spectrum = _residual_spectrum(residual, predicted, bands)
     if spectrum is None:
         return None
     density, step, band_edge, top, lowest, highest = spectrum
@@ -83,7 +83,7 @@ def least_white_noise(residual: FloatArray, predicted: FloatArray) -> FloatArray
     """
     if len(predicted) < MIN_SPECTRUM_SAMPLES:
         return None
-    spectrum = _residual_spectrum(residual, predicted)
+    spectrum = _residual_spectrum(residual, predicted, NOISE_BANDS)
     if spectrum is None:
         return None
     return np.asarray(spectrum.lowest * spectrum.step * len(spectrum.density))
@@ -100,7 +100,9 @@ class _ResidualSpectrum(NamedTuple):
     highest: FloatArray  # and of the loudest, (r,)
 
 
-def _residual_spectrum(residual: FloatArray, predicted: FloatArray) -> _ResidualSpectrum | None:
+def _residual_spectrum(
+    residual: FloatArray, predicted: FloatArray, bands: int
+) -> _ResidualSpectrum | None:
     """Return the spectrum of a residual, (t, r); None if there is too little above the motion."""
     segment = min(len(predicted), SPECTRUM_SEGMENT)
     _, predicted_density = power_density(predicted, segment)
