@@ -523,7 +523,21 @@ MUTATIONS = (
     ),
     Mutation(
         "verdict/acceptance.py",
-        "error = np.sqrt(variance * (1 + rho) / (1 - rho) / n)",
+        "limit = threshold(trials * n_decisive, n_blocks)",
+        "limit = 2.0",
+        "tests/verdict/test_acceptance_rule.py -k size",
+        "threshold of sizes",
+    ),
+    Mutation(
+        "verdict/period_changes.py",
+        "deviation = carried - carried.mean(axis=0)",
+        "deviation = carried",
+        "tests/verdict/test_period_changes.py",
+        "what differs between periods",
+    ),
+    Mutation(
+        "verdict/acceptance.py",
+        "error = np.sqrt(variance * neighbour_inflation(gains, logs) / n)",
         "error = np.sqrt(variance / n)",
         "tests/verdict/test_acceptance_rule.py",
         "correlation of neighbouring blocks",
@@ -544,7 +558,7 @@ MUTATIONS = (
     ),
     Mutation(
         "verdict/noise.py",
-        "coarse = rounding + np.pi * single**2 / (12 * np.maximum(rounding, TINY))",
+        "coarse = rounding + np.pi * single**2 / (12 * least_rounding)",
         "coarse = rounding + single",
         "tests/verdict/test_rules.py -k single_sample",
         "noise before rounding",
