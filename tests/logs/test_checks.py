@@ -180,6 +180,21 @@ def test_friction_of_a_slow_joint_behind_a_coarse_converter_is_not_saturation() 
     assert kinds(inspect_channel(clipped, "a.effort", "N")).count("saturation") == 2
 
 
+@pytest.mark.parametrize("clipped", [False, True])
+def test_friction_of_a_joint_behind_a_coarse_converter_is_saturated_only_where_it_hides_a_peak(
+    clipped: bool,
+) -> None:
+    """Friction jumps where the joint starts, and keeps one value until it stops or the log ends."""
+    speed = np.where(TIME < 1, 0.0, np.minimum(TIME - 1, 1.0))
+    noise = 1e-6 * np.random.default_rng(0).normal(size=len(TIME))
+    position = np.cumsum(speed) / 500 + noise
+    effort = 9.9 * np.tanh(speed / 1e-2) + 0.05 * np.sin(3 * TIME)
+    if clipped:
+        effort = np.minimum(8 + 5 * np.sin(4 * TIME), 10.0)
+    rules = [notice.rule for notice in inspect(one_joint(position, 0.7 * np.round(effort / 0.7)))]
+    assert ("saturation" in rules) == clipped
+
+
 def test_positions_of_a_damaged_file_overflow_without_a_word() -> None:
     position = np.array([[1e308], [-1e308], [1e308], [-1e308], [0.0]])
     assert travelling(position).shape == position.shape

@@ -21,6 +21,7 @@ MAX_BRIDGED_STEPS = 10.5  # sampling steps; longer gaps are not interpolated
 MAX_CONSTANT_RUN = 20
 SATURATED_RUN = 5  # consecutive samples at the extreme
 SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the values next to it
+EDGE_STEPS = 2  # of a coarse converter, over which the slope beside a constant run is taken
 EVEN_CLOCK_RATIO = 0.05  # of a sampling step; filters need steps that differ by less
 # Times as many samples as usual that may have one time stamp: more, and the clock hung.
 MAX_EQUAL_STAMPS_RATIO = 4.0
@@ -66,9 +67,12 @@ def inspect_group(
         channel = f"{name}.{kind}"
         values = channels.values[:, j]
         unit = channels.units[j]
-        yield from inspect_channel(values, channel, unit, use)
         if kind in ("effort", "current"):
-            yield from inspect_constant_runs(values, channel, unit, moving[:, j], position[:, j])
+            joint_position = position[:, j]
+            yield from inspect_channel(values, channel, unit, use, joint_position)
+            yield from inspect_constant_runs(values, channel, unit, moving[:, j], joint_position)
+        else:
+            yield from inspect_channel(values, channel, unit, use)
         twin = first.setdefault(values.tobytes(), channel)
         if twin != channel and np.ptp(values) > 0:
             yield log_notice(
@@ -156,14 +160,26 @@ def spread_equal_stamps(time: FloatArray) -> tuple[FloatArray, int]:
 
 
 def inspect_channel(
-    values: FloatArray, channel: str, unit: str, moving: BoolArray | bool = True
+    values: FloatArray,
+    channel: str,
+    unit: str,
+    moving: BoolArray | bool = True,
+    position: FloatArray | None = None,
 ) -> Iterator[Notice]:
     """Yield notices if a channel is dead, quantised, or saturated while `moving`, (t,).
 
     A clipped signal spends more samples at its limit than in the band beside it, 2 % of the
     range or three quantisation steps; a smooth one spends about as long there as at its
     turning point. And it stays there longer than anywhere else: the friction of a slow joint
-    is constant for as long, and a coarse converter shows it as one value.
+    is constant for as long, and a coarse converter shows it as one value. An effort behind a
+    coarse converter must also hide a peak.
+
+    Args:
+        values: Of the channel, (t,).
+        channel: Its name.
+        unit: Of the values.
+        moving: Samples where the robot moves, (t,).
+        position: Of the joint, if the channel is its effort, (t,).
     """
     low = float(values.min())
     high = float(values.max())
@@ -198,6 +214,8 @@ def inspect_channel(
         more_than_beside = count > SATURATED_RATIO * beside
         longer_than_elsewhere = run > SATURATED_RATIO * usual_run
         if run >= SATURATED_RUN and more_than_beside and longer_than_elsewhere:
+            if position is not None and step and not _hides_a_peak(values, hit, step, position):
+                continue
             yield log_notice(
                 "saturation",
                 channel,
@@ -209,6 +227,44 @@ def inspect_channel(
                 count=count,
                 longest=run,
             )
+
+
+def _hides_a_peak(
+    values: FloatArray, at_limit: BoolArray, step: float, position: FloatArray
+) -> bool:
+    """Return whether an effort would have gone on beyond its extreme in one of its runs there.
+
+    A coarse converter shows friction as one value for as long as a joint moves one way. A
+    clipped effort comes to its limit and leaves it with a slope, that over the last steps
+    beside the run; a parabola with these slopes at its ends is slope * length / 4 high. Where
+    the joint turns around, friction causes such slopes, and a run without an end shows none.
+
+    Args:
+        values: Of the effort, (t,).
+        at_limit: Samples at the extreme while the robot moves, (t,).
+        step: Of the converter.
+        position: Of the joint, (t,).
+    """
+    borders = np.flatnonzero(np.diff(at_limit.astype(int))) + 1
+    starts = borders[at_limit[borders]]
+    ends = borders[~at_limit[borders]]
+    if at_limit[0]:
+        ends = ends[1:]  # of a run without a beginning
+    starts = starts[: len(ends)]  # a run without an end is the last one
+    limit = values[at_limit][0]
+    away = np.flatnonzero(np.abs(values - limit) > (EDGE_STEPS - 0.5) * step)
+    number = np.searchsorted(away, starts)  # of the first sample away behind each start
+    inside = (number > 0) & (number < len(away))
+    starts = starts[inside]
+    ends = ends[inside]
+    number = number[inside]
+    slowest = np.maximum(starts - away[number - 1], away[number] - ends + 1)
+    hidden_steps = EDGE_STEPS / slowest * (ends - starts) / 4
+    long_enough = (hidden_steps > MIN_HIDDEN_STEPS) & (ends - starts >= SATURATED_RUN)
+    for k in np.flatnonzero(long_enough):
+        if not (_turns_around(position, int(starts[k])) or _turns_around(position, int(ends[k]))):
+            return True
+    return False
 
 
 def _longest_run(values: FloatArray, chosen: BoolArray) -> int:
