@@ -62,8 +62,6 @@ def five_bar_other(five_bar: Model, tmp_path_factory: pytest.TempPathFactory) ->
 
     def recorded() -> Recording:
         trajectory = fourier(five_bar, 0.4, 0.5, seed=3, harmonics=5)
-        return record(
-            simulate(five_bar, trajectory, periods=3, rate=500, plant="pinocchio"), seed=2
-        )
+        return record(simulate(five_bar, trajectory, periods=3, plant="pinocchio"), seed=2)
 
     return made_once(tmp_path_factory, "five_bar_other", recorded)
