@@ -147,6 +147,18 @@ def test_a_negative_value_has_to_matter_to_an_effort(
     assert bool(negative_value_notices(estimate, base, prior, problem)) == matters
 
 
+@pytest.mark.parametrize(("ratio", "judged"), [(2.0, False), (20.0, True)])
+def test_a_value_that_is_mostly_position_noise_is_not_judged(
+    five_bar: Model, base: BaseParameters, prior: Prior, ratio: float, judged: bool
+) -> None:
+    name = "left.motor.fs"
+    estimate = made_estimate(five_bar, base, {name: -0.1})
+    information = np.full(len(estimate), 1e3)
+    information[list(base.names).index(name)] = ratio
+    estimate = replace(estimate, information=information)
+    assert bool(negative_value_notices(estimate, base, prior, one_column(name))) == judged
+
+
 @pytest.mark.parametrize("possible", [True, False])
 def test_a_regrouped_inertia_is_negative_if_no_bodies_have_it(
     five_bar: Model, base: BaseParameters, prior: Prior, possible: bool

@@ -21,6 +21,7 @@ from gough.core.parameters import BaseParameters
 from gough.core.statistics import robust_scale, student_quantile, student_tail
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
+from gough.fitting.noise_information import MIN_OBSERVED_RATIO
 from gough.fitting.regression import Regression
 from gough.identification.estimators import feasible
 from gough.identification.problems import stated_uncertainty
@@ -104,6 +105,8 @@ def negative_value_notices(
     By more than three standard errors, corrected for the number of parameters, and by so
     much that it matters to some effort. Combinations have a least value according to the robot
     file only, which may be far off. They are negative if no bodies can have such values.
+    Parameters whose columns are mostly position noise are not determined, whatever their
+    standard errors are, and not judged.
 
     Args:
         estimate: Of the base parameters.
@@ -117,9 +120,14 @@ def negative_value_notices(
     bounded = [k for k, name in enumerate(estimate.parameters) if name in lowest]
     chance = THREE_SIGMA_CHANCE / max(len(bounded), 1)
     quantile = -student_quantile(chance, estimate.degrees_of_freedom[bounded])
+    observed = np.ones(len(estimate), bool)
+    if estimate.information is not None:
+        observed = estimate.information >= MIN_OBSERVED_RATIO
     negative = []
     for k, deviations in zip(bounded, quantile):
         name = estimate.parameters[k]
+        if not observed[k]:
+            continue
         excess = lowest[name] - estimate.values[k]
         if excess > deviations * estimate.std[k] and effort_of(problem, name, excess):
             negative.append(k)
