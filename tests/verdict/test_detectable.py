@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from gough.engine import Model
 from gough.identification.diagnosis import Limit
@@ -18,6 +20,7 @@ from gough.verdict.fitted_log import Evidence
 from gough.verdict.search import Search
 from gough.verdict.stage import Screen, Stage
 from tests_support import axis_file
+from trials import repeated
 
 
 def limits_of(evidence: Evidence) -> dict[tuple[str, str], Limit]:
@@ -57,6 +60,40 @@ def test_a_delay_of_the_limit_is_noticed_and_a_third_of_it_is_not(
             evidence = evidence_with(fraction * limit, seed)
             groups, _ = Search(evidence, with_discrete=False).run()
             assert bool(groups) == noticed, (seed, fraction)
+
+
+def spoilt_log(log: Recording, fault: str, amount: float) -> Recording:
+    """Return a log with a fault of the first motor."""
+    assert log.effort is not None
+    effort = log.effort.copy()
+    position = log.position.copy()
+    if fault == "effort scale":
+        effort[:, 0] *= 1 + amount
+    elif fault == "effort offset":
+        effort[:, 0] += amount
+    else:
+        position[:, 0] += amount
+    noise = 0.1 * np.random.default_rng(int(1e6 * abs(effort[0, 0]))).standard_normal(effort.shape)
+    return replace(log, effort=effort + noise, position=position)
+
+
+@repeated(2, 20)
+@pytest.mark.parametrize("fault", ["effort scale", "effort offset", "encoder offset"])
+def test_a_fault_of_one_motor_is_noticed_at_its_limit(
+    five_bar: Model, make_log: Callable[..., Recording], fault: str, trials: int
+) -> None:
+    def evidence_with(amount: float, noise_seed: int) -> Evidence:
+        both = [make_log(0, noise_seed=noise_seed), make_log(1, noise_seed=noise_seed)]
+        spoilt = [spoilt_log(log, fault, amount) for log in both]
+        return evidence_from(five_bar, spoilt, (), DiagnoseSettings())[0]
+
+    limit = limits_of(evidence_with(0.0, 100))[fault, "left.motor"].size
+    n_noticed = 0
+    for noise_seed in range(trials):
+        groups, _ = Search(evidence_with(limit, noise_seed), with_discrete=False).run()
+        n_noticed += bool(groups)
+        assert not Search(evidence_with(limit / 3, noise_seed), with_discrete=False).run()[0]
+    assert binom.cdf(n_noticed, trials, 0.95) > 0.01
 
 
 def test_a_fault_without_effect_has_no_limit(limits: dict[tuple[str, str], Limit]) -> None:

@@ -52,9 +52,9 @@ def smallest_noticed(
 
     A fault of size s adds s S to the recorded effort. The model with the fault predicts the
     blocks as well as before; the error of the model without it is a known quadratic in s.
-    The size is the smallest whose gain passes the acceptance rule with the margin of a
-    normal deviate of 95 %; of a fault with several sizes, as a tilt about two axes, that of
-    the size which is seen worst.
+    The size is the smallest that passes the acceptance rule with the margin of a normal
+    deviate of 95 %, both its gain and its effect, which has to matter; of a fault with several
+    sizes, as a tilt about two axes, that of the size which is seen worst.
 
     Returns:
         The size, infinite if the parameters absorb the fault or if it would have to exceed
@@ -88,9 +88,11 @@ def _smallest_of_column(
     if material > largest:
         return np.inf, faulty.whole
     after = cross_validate(sums, range(sums.n_columns), weights=before.weights)
-    by_size = max(material, _noticed_by_size(sums, after, column, trials))
-    largest = min(largest, by_size)
     wanted = normal_quantile(NOTICED_PROBABILITY)
+    std = float(size_errors(sums, after, sums.n_columns - column)[0])
+    material += wanted * std  # the size that is estimated has to be material
+    by_size = max(material, _noticed_by_size(sums, after, column, trials, std))
+    largest = min(largest, by_size)
     counts = before.n_valid >= MIN_BLOCK_EQUATIONS
     floor = stage.baseline.sums.floor + TINY
     size = material
@@ -112,7 +114,9 @@ def _smallest_of_column(
     return (by_size if by_size <= largest else np.inf), faulty.whole
 
 
-def _noticed_by_size(sums: BlockSums, after: CrossValidation, column: int, trials: int) -> float:
+def _noticed_by_size(
+    sums: BlockSums, after: CrossValidation, column: int, trials: int, std: float
+) -> float:
     """Return the size that the test of sizes notices in 95 of 100 cases; infinite if none.
 
     Args:
@@ -120,9 +124,8 @@ def _noticed_by_size(sums: BlockSums, after: CrossValidation, column: int, trial
         after: Cross-validation with them.
         column: Number of the column.
         trials: Number of tests.
+        std: Standard error of the size.
     """
-    n_sizes = sums.n_columns - column
-    std = float(size_errors(sums, after, n_sizes)[0])
     limit = threshold(trials, effective_blocks(sums, after.weights, column))
     return (limit + normal_quantile(NOTICED_PROBABILITY)) * std
 
@@ -166,6 +169,8 @@ def detection_limits(screen: Screen, trials: int) -> tuple[Limit, ...]:
     names = stage.evidence.base.names
     for candidate, sums in screen.sums(chosen).items():
         size, shift = smallest_noticed(stage, candidate, sums, TESTS_PER_FAULT * trials)
+        if candidate.fault.name == EFFORT_SCALE and size < 1:
+            size = size / (1 - size)  # a fraction of the recorded effort, which is scaled itself
         absorbed: tuple[str, ...] = ()
         if not np.isfinite(size):
             weight = (

@@ -273,6 +273,7 @@ class Search:
             self.screen = Screen(stage, likely, self.single_logs)
             self.trials = self.screen.trials
             seen = self._continuous(stage, self.screen)
+            seen += self._effort_factors(stage, self.screen, unexplained)
             if not any(each.gain.significant for each in seen):
                 return []
         screens = self._all_screens(stage)
