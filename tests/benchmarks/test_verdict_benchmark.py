@@ -314,9 +314,8 @@ def test_acceptance() -> None:
 
 
 @pytest.mark.slow
-def test_a_large_factor_that_explains_too_little_of_the_error_is_a_warning() -> None:
+def test_a_large_factor_beside_another_fault_is_named() -> None:
     """An effort recorded 1.5 times, beside a homing error: the model is wrong by half an effort."""
     outcome = judge.run_trial(("f", 64, 340881412))
-    assert outcome.names == []
-    assert outcome.level == "warning"
-    assert outcome.alarms == ["unexplained"]
+    assert outcome.names == ["effort scale: leg1.q1"]
+    assert outcome.level == "error"
