@@ -21,7 +21,12 @@ from gough.logs.recording import Recording
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from, without_fault
 from gough.verdict.discrete_faults import discrete_faults
 from gough.verdict.drift import drifting_efforts
-from gough.verdict.judge import explains_enough, largest_effort_change, odd_log_notices
+from gough.verdict.judge import (
+    explains_enough,
+    largest_effort_change,
+    odd_log_notices,
+    partial_notices,
+)
 from gough.verdict.odd_logs import needed_logs, odd_logs
 from gough.verdict.search import Search
 from gough.verdict.stage import Stage
@@ -365,3 +370,21 @@ def test_the_change_of_efforts_by_faults_is_that_of_the_worst_joint() -> None:
     assert largest_effort_change(recorded, recorded) == 0.0
     assert largest_effort_change(recorded, scaled) == pytest.approx(0.2)
     assert largest_effort_change(recorded, shorter) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("change", "after", "levels"),
+    [(0.2, 0.01, ["warning"]), (0.02, 0.01, ["info"]), (0.2, 0.03, [])],
+)
+def test_a_fault_that_explains_too_little_is_a_warning_if_it_changes_much(
+    monkeypatch: pytest.MonkeyPatch, change: float, after: float, levels: list[str]
+) -> None:
+    """One that raises the error explains nothing: a Delta with exchanged legs is its mirror image."""
+    effort = np.random.default_rng(0).standard_normal((100, 2))
+    recorded: Any = SimpleNamespace(logs=[SimpleNamespace(effort=effort)])
+    corrected: Any = SimpleNamespace(logs=[SimpleNamespace(effort=(1 - change) * effort)])
+    fault = SimpleNamespace(place="q1", text="the effort of q1 is scaled")
+    monkeypatch.setattr("gough.verdict.judge.name_fault", lambda *_: fault)
+    groups: Any = [("an explanation",)]
+    notices = partial_notices(groups, recorded, corrected, 0.02, after)
+    assert [notice.level for notice in notices] == levels

@@ -13,7 +13,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.errors import GoughError
-from gough.core.notices import Level, Notice
+from gough.core.notices import Notice
 from gough.core.progress import portion
 from gough.core.statistics import student_quantile
 from gough.engine import Model
@@ -141,10 +141,8 @@ def diagnose_evidence(
     faults = [each for each in before if not explained.intersection(each.logs)]
     if explains_enough(row_errors(first, scope), row_errors(stage, scope), noise):
         faults += [name_fault(group, evidence) for group in groups]
-    elif groups:
-        doubtful = largest_effort_change(evidence, stage.evidence) > DOUBTFUL_EFFORT_CHANGE
-        level: Level = "warning" if doubtful else "info"
-        notices.append(_partial_notice(groups, evidence, error, remaining, level))
+    else:
+        notices += partial_notices(groups, evidence, stage.evidence, error, remaining)
     assert search.screen is not None
     limits = detection_limits(search.screen, search.trials)
     named = {fault.name for fault in faults}
@@ -230,24 +228,39 @@ def largest_effort_change(recorded: Evidence, corrected: Evidence) -> float:
     return largest
 
 
-def _partial_notice(
+def partial_notices(
     groups: Sequence[Sequence[Explanation]],
-    evidence: Evidence,
+    recorded: Evidence,
+    corrected: Evidence,
     before: float,
     after: float,
-    level: Level,
-) -> Notice:
-    """Say that no known fault explains the error, and which one looks most like it."""
-    best = name_fault(groups[0], evidence)
-    return Notice(
+) -> list[Notice]:
+    """Say that no known fault explains the error, and which one looks most like it.
+
+    Nothing is said of faults whose correction does not lower the error over all joints: they
+    predict some blocks better, but explain nothing.
+
+    Args:
+        groups: Accepted faults, the nearest first.
+        recorded: The logs as they are.
+        corrected: The logs with the faults corrected.
+        before: Error over the effort as they are.
+        after: The same with the faults corrected.
+    """
+    if not groups or after >= before:
+        return []
+    doubtful = largest_effort_change(recorded, corrected) > DOUBTFUL_EFFORT_CHANGE
+    best = name_fault(groups[0], recorded)
+    notice = Notice(
         rule="unexplained",
-        level=level,
+        level="warning" if doubtful else "info",
         where=best.place,
         text="no known fault explains the error of the model; the nearest explains too little: "
         f"{best.text} (error {100 * before:.3g} to {100 * after:.3g} % of the effort)",
         advice="look for what the model lacks there",
         numbers={"before": before, "after": after},
     )
+    return [notice]
 
 
 def odd_log_notices(evidence: Evidence, search: Search) -> list[Notice]:
