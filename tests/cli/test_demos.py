@@ -14,7 +14,6 @@ from gough.app.studies.study_file import read_study, step_settings
 from syntax import SOURCE
 
 pytestmark = pytest.mark.slow
-LONG = pytest.mark.long
 DEMOS = sorted(path.stem for path in (SOURCE / "demos").glob("*.toml"))
 # Keys of the studies that decide how long they take, and lines that do, with what they are here.
 # Drive gains come from the loaded log of the Orthoglide, so that it has an estimator of its own.
@@ -23,7 +22,7 @@ SHORTER = {
     'plant = "pinocchio"': 'plant = "gough"',
     'estimator = "all"\noutput': 'estimator = "gain_ml"\noutput',
     'estimator = "all"': 'estimator = "gm"',
-    "[generate]\n": "[generate]\nrobots = 4\ndays = 3\ndrifting = 1\n",
+    "[generate]\n": "[generate]\nrobots = 4\ndays = 2\ndrifting = 1\n",
 }
 
 
@@ -60,7 +59,6 @@ def test_every_demo_is_tested_here() -> None:
 
 @pytest.mark.parametrize("name", DEMOS)
 def test_every_key_of_a_demo_is_known(name: str) -> None:
-    """Larger robots run before a release only; their studies are read here."""
     steps = read_study(SOURCE / "demos" / f"{name}.toml")
     for verb, options in steps:
         step_settings(verb, options)  # raises at an unknown key or a wrong value
@@ -68,7 +66,7 @@ def test_every_key_of_a_demo_is_known(name: str) -> None:
 
 @pytest.mark.parametrize(
     "steps",
-    ["five_bar", pytest.param("h4", marks=LONG), pytest.param("palida", marks=LONG)],
+    ["five_bar", "h4", "palida"],
     indirect=True,
 )
 def test_a_demo_identifies_a_model_that_predicts(steps: list[dict[str, Any]]) -> None:
@@ -78,7 +76,6 @@ def test_a_demo_identifies_a_model_that_predicts(steps: list[dict[str, Any]]) ->
     assert result_of(steps, "export")["files"]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("steps", ["orthoglide"], indirect=True)
 def test_the_orthoglide_demo_finds_the_drive_gains(steps: list[dict[str, Any]]) -> None:
     gains = result_of(steps, "identify")["drive_gains"]
@@ -86,7 +83,6 @@ def test_the_orthoglide_demo_finds_the_drive_gains(steps: list[dict[str, Any]]) 
     assert values == pytest.approx([2170.0, 2100.0, 2070.0], rel=0.02)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("steps", ["fleet"], indirect=True)
 def test_the_fleet_demo_reads_every_robot(steps: list[dict[str, Any]]) -> None:
     assert result_of(steps, "fleet")["robots"] == 4
