@@ -319,3 +319,11 @@ def test_a_large_factor_beside_another_fault_is_named() -> None:
     outcome = judge.run_trial(("f", 64, 340881412))
     assert outcome.names == ["effort scale: leg1.q1"]
     assert outcome.level == "error"
+
+
+@pytest.mark.slow
+def test_a_homing_error_that_opens_the_loops_is_no_unit_of_the_positions() -> None:
+    """Motions that are 6 or 57 times smaller close any loops; both would do."""
+    outcome = judge.run_trial(("f", 33, 3591530681))
+    assert outcome.failure.startswith("SingularConfiguration")
+    assert outcome.names == []

@@ -267,6 +267,16 @@ def test_a_delay_that_differs_between_periods_is_no_wandering_gain(five_bar: Mod
     assert drifting_efforts([log]) == []  # type: ignore[list-item]
 
 
+def test_outliers_of_single_periods_are_no_wandering_gain(five_bar: Model) -> None:
+    """One in a hundred samples, in other places of each period."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        log = Periods(five_bar, np.ones((3, 2)))
+        outliers = rng.random(log.repetitions.shape) < 0.01
+        log.repetitions = np.where(outliers, 10 * log.repetitions, log.repetitions)
+        assert drifting_efforts([log]) == []  # type: ignore[list-item]
+
+
 # -- what is enough
 
 

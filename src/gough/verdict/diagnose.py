@@ -218,8 +218,11 @@ def _enabling_fault(
     least, best, evidence = tried[0]
     equivalents = []
     for remaining, fault, _ in tried[1:]:
-        if remaining < CLEARLY_WORSE * least:
-            equivalents.append(fault.text)
+        if remaining >= CLEARLY_WORSE * least:
+            continue
+        if (fault.name, fault.place) == (best.name, best.place):
+            return None  # other units do as well: motions that are small enough close any loop
+        equivalents.append(fault.text)
     named = NamedFault(
         name=best.name,
         place=best.place,

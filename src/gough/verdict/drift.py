@@ -15,6 +15,7 @@ from gough.processing import ProcessedLog
 MIN_PERIODS = 2
 MIN_TREND_PERIODS = 4
 MIN_DRIFT = 0.01  # change of an effort over a log that matters
+PHASE_INTERVALS = 8  # of a period, in each of which a gain has to be the same
 UNIFORM_RANGE = float(np.sqrt(12))  # range of evenly distributed values over their deviation
 
 
@@ -34,6 +35,7 @@ def drifting_efforts(processed: Sequence[ProcessedLog]) -> list[NamedFault]:
                     faults.append(_trend_fault(log.source, name, change, std))
                     continue
             change, std, chance = _wander(periods)
+            chance = max(chance, _chance_of_equal_gains(periods))
             if chance < highest_chance and change > MIN_DRIFT:
                 faults.append(_wander_fault(log.source, name, change, std))
     return faults
@@ -97,6 +99,32 @@ def _wander(periods: FloatArray) -> tuple[float, float, float]:
     deviation = np.sqrt(max(variance - noise, 0.0))
     error = deviation / np.sqrt(2 * (n - 1))  # of a standard deviation of n values
     return UNIFORM_RANGE * float(deviation), UNIFORM_RANGE * float(error), chance
+
+
+def _chance_of_equal_gains(periods: FloatArray) -> float:
+    """Return the chance that gains differ as much between periods as inside them.
+
+    A gain is the same in all intervals b of a period, an outlier is in one of them. With
+    x_kb = sum_b d_k tau / sqrt(P_b), P_b = sum_b tau^2, of the deviation d_k of period k from
+    the mean period tau, the gain of a period is sum_b x_kb sqrt(P_b) / sum_b P_b. Its square is
+    compared with that of what remains of x_kb, by F.
+
+    Args:
+        periods: Effort of each period, (n, t).
+    """
+    n = len(periods)
+    mean = periods.mean(axis=0)
+    deviations = periods - mean
+    starts = np.arange(PHASE_INTERVALS) * len(mean) // PHASE_INTERVALS
+    power = np.add.reduceat(mean**2, starts)
+    scale = np.sqrt(np.maximum(power, TINY))
+    projected = np.add.reduceat(deviations * mean, starts, axis=1) / scale
+    gains = projected @ scale / max(float(power.sum()), TINY)
+    remaining = projected - np.outer(gains, scale)
+    freedom = (n - 1) * (PHASE_INTERVALS - 1)
+    between = float(gains @ gains) * float(power.sum()) / (n - 1)
+    inside = float((remaining**2).sum()) / freedom
+    return float(f_tail(between / max(inside, TINY), n - 1, freedom))
 
 
 def _wander_fault(source: str, motor: str, change: float, std: float) -> NamedFault:
