@@ -268,13 +268,16 @@ def test_a_delay_that_differs_between_periods_is_no_wandering_gain(five_bar: Mod
 
 
 def test_outliers_of_single_periods_are_no_wandering_gain(five_bar: Model) -> None:
-    """One in a hundred samples, in other places of each period."""
+    """One in a hundred samples, in other places of each period; 1 % of the logs may alarm."""
     rng = np.random.default_rng(3)
-    for _ in range(50):
+    alarms = 0
+    for _ in range(100):
         log = Periods(five_bar, np.ones((3, 2)))
         outliers = rng.random(log.repetitions.shape) < 0.01
-        log.repetitions = np.where(outliers, 10 * log.repetitions, log.repetitions)
-        assert drifting_efforts([log]) == []  # type: ignore[list-item]
+        sign = np.where(rng.random(outliers.shape) < 0.5, -1.0, 1.0)
+        log.repetitions = np.where(outliers, 10 * sign * log.repetitions, log.repetitions)
+        alarms += len(drifting_efforts([log])) > 0  # type: ignore[list-item]
+    assert alarms <= stats.binom.ppf(0.999, 100, 0.01)
 
 
 # -- what is enough

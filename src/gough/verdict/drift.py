@@ -107,21 +107,37 @@ def _chance_of_equal_gains(periods: FloatArray) -> float:
     A gain is the same in all intervals b of a period, an outlier is in one of them. With
     x_kb = sum_b d_k tau / sqrt(P_b), P_b = sum_b tau^2, of the deviation d_k of period k from
     the mean period tau, the gain of a period is sum_b x_kb sqrt(P_b) / sum_b P_b. Its square is
-    compared with that of what remains of x_kb, by F.
+    compared with that of what remains of x_kb, by F. Each interval is left out once, as one
+    outlier may decide on the gain; the largest chance is returned.
 
     Args:
         periods: Effort of each period, (n, t).
     """
-    n = len(periods)
     mean = periods.mean(axis=0)
     deviations = periods - mean
     starts = np.arange(PHASE_INTERVALS) * len(mean) // PHASE_INTERVALS
     power = np.add.reduceat(mean**2, starts)
+    products = np.add.reduceat(deviations * mean, starts, axis=1)
+    chances = []
+    for left_out in range(PHASE_INTERVALS):
+        others = np.arange(PHASE_INTERVALS) != left_out
+        chances.append(_chance_of_intervals(products[:, others], power[others]))
+    return max(chances)
+
+
+def _chance_of_intervals(products: FloatArray, power: FloatArray) -> float:
+    """Return the chance of the gains between periods, see `_chance_of_equal_gains`.
+
+    Args:
+        products: sum_b d_k tau, (n, intervals).
+        power: P_b, (intervals,).
+    """
+    n, n_intervals = products.shape
     scale = np.sqrt(np.maximum(power, TINY))
-    projected = np.add.reduceat(deviations * mean, starts, axis=1) / scale
+    projected = products / scale
     gains = projected @ scale / max(float(power.sum()), TINY)
     remaining = projected - np.outer(gains, scale)
-    freedom = (n - 1) * (PHASE_INTERVALS - 1)
+    freedom = (n - 1) * (n_intervals - 1)
     between = float(gains @ gains) * float(power.sum()) / (n - 1)
     inside = float((remaining**2).sum()) / freedom
     return float(f_tail(between / max(inside, TINY), n - 1, freedom))
