@@ -322,8 +322,15 @@ def test_a_large_factor_beside_another_fault_is_named() -> None:
 
 
 @pytest.mark.slow
-def test_a_homing_error_that_opens_the_loops_is_no_unit_of_the_positions() -> None:
-    """Motions that are 6 or 57 times smaller close any loops; both would do."""
-    outcome = judge.run_trial(("f", 33, 3591530681))
+@pytest.mark.parametrize("number", [33, 223])
+def test_what_else_opens_the_loops_is_no_unit_of_the_positions(number: int) -> None:
+    """A homing error and an encoder scale: motions that are 6 or 12 times smaller close any loop."""
+    outcome = judge.run_trial(("f", number, 3591530681))
     assert outcome.failure.startswith("SingularConfiguration")
     assert outcome.names == []
+
+
+@pytest.mark.slow
+def test_a_unit_of_the_positions_that_opens_the_loops_is_named() -> None:
+    outcome = judge.run_trial(("f", 73, 3591530681))
+    assert outcome.names == ["position unit: all motors"]

@@ -34,6 +34,7 @@ from gough.verdict.discrete_faults import (
     CLOCK_UNIT,
     DiscreteFault,
     discrete_faults,
+    position_units,
     within_limits,
 )
 from gough.verdict.drift import drifting_efforts
@@ -53,6 +54,7 @@ MIN_TIME_UNIT = 10.0  # factor: logs at twice their speed can be processed as we
 # A second fault that lets loops close must leave so many times the error of the first one, or
 # both are named.
 CLEARLY_WORSE = 1.25
+OTHER_FACTORS = (0.8, 1.25)  # on the factor of a unit, which does clearly better if it is right
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,8 +223,10 @@ def _enabling_fault(
         if remaining >= CLEARLY_WORSE * least:
             continue
         if (fault.name, fault.place) == (best.name, best.place):
-            return None  # other units do as well: motions that are small enough close any loop
+            return None  # as `_another_factor_does`
         equivalents.append(fault.text)
+    if _another_factor_does(best, least, model, logs, others, settings):
+        return None
     named = NamedFault(
         name=best.name,
         place=best.place,
@@ -236,6 +240,35 @@ def _enabling_fault(
         equivalents=tuple(equivalents),
     )
     return named, evidence
+
+
+def _another_factor_does(
+    fault: DiscreteFault,
+    error: float,
+    model: Model,
+    logs: Sequence[Recording],
+    others: Sequence[Recording],
+    settings: DiagnoseSettings,
+) -> bool:
+    """Return whether positions that are divided by another factor than a unit's fit as well.
+
+    Motions that are small enough close any loop, and offsets and friction explain much of their
+    efforts.
+    """
+    neighbours = []
+    for ratio in OTHER_FACTORS:
+        for other in position_units(model.mechanism, ratio):
+            same_unit = fault.size is not None and other.size == ratio * fault.size
+            if same_unit and (other.name, other.place) == (fault.name, fault.place):
+                neighbours.append(other)
+    for other in neighbours:
+        changed = [without_fault(log, other) for log in (*logs, *others)]
+        with suppress(GoughError):
+            evidence, _ = evidence_from(model, changed[: len(logs)], changed[len(logs) :], settings)
+            remaining = stage_error(Stage(evidence, block_labels(evidence.logs)))
+            if remaining < CLEARLY_WORSE * error:
+                return True
+    return False
 
 
 def _may_enable(fault: DiscreteFault, wrong_times: bool) -> bool:

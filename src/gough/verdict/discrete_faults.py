@@ -71,8 +71,13 @@ def position_signs(mechanism: Mechanism) -> Iterator[DiscreteFault]:
         )
 
 
-def position_units(mechanism: Mechanism) -> Iterator[DiscreteFault]:
-    """Yield wrong units of positions, of one motor or of all with the same unit."""
+def position_units(mechanism: Mechanism, ratio: float = 1.0) -> Iterator[DiscreteFault]:
+    """Yield wrong units of positions, of one motor or of all with the same unit.
+
+    Args:
+        mechanism: The robot.
+        ratio: Factor on all of them, to see whether a unit does better than another factor.
+    """
     names = mechanism.actuated
     for unit in dict.fromkeys(mechanism.joint(name).unit for name in names):
         motors = {name: [k] for k, name in enumerate(names) if mechanism.joint(name).unit == unit}
@@ -80,7 +85,8 @@ def position_units(mechanism: Mechanism) -> Iterator[DiscreteFault]:
         if len(motors) > 1:
             every = ALL_MOTORS if len(motors) == len(names) else f"{ALL_MOTORS} in {unit}"
             groups[every] = [k for (k,) in motors.values()]
-        for factor in LENGTH_FACTORS if unit == "m" else ANGLE_FACTORS:
+        for unit_factor in LENGTH_FACTORS if unit == "m" else ANGLE_FACTORS:
+            factor = ratio * unit_factor
             for place, chosen in groups.items():
                 factors = _factors(len(names), chosen, factor)
                 yield DiscreteFault(
