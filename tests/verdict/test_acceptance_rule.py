@@ -340,6 +340,7 @@ def test_a_fault_in_part_of_the_logs_is_also_tested_on_all_blocks() -> None:
         ({}, True),
         ({"t": 2.9}, False),
         ({"mean": -0.1}, False),
+        ({"after": 0.21}, False),
         ({"explained": 0.0049}, False),
         ({"explained": 0.0051}, True),
         ({"logs": np.array([-0.1, 0.05])}, False),

@@ -76,9 +76,14 @@ class Gain:
 
     @property
     def better_on_average(self) -> bool:
-        """The same without looking at single logs: it predicts better, also whole logs."""
+        """The same without looking at single logs: it predicts better, also whole logs.
+
+        A mean of logarithms may rise because one joint is predicted much better and the others
+        worse; the error over all joints has to fall, too.
+        """
         return bool(
             self.mean > 0
+            and self.after < self.before
             and self.explained >= MATERIAL_EFFORT_CHANGE
             and len(self.logs) > 0
             and self.logs.mean() > 0
