@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.signal import lfilter
 
 from gough import identify
-from gough.core.errors import GoughError, InvalidInput
+from gough.core.errors import GoughError, InvalidInput, LoopNotClosed
 from gough.engine import Model
 from gough.engine.geometry import displaced, geometric_errors
 from gough.identification.diagnosis import Diagnosis, NamedFault
@@ -21,6 +21,7 @@ from gough.logs.recording import Recording
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from, without_fault
 from gough.verdict.discrete_faults import discrete_faults
 from gough.verdict.drift import drifting_efforts
+from gough.verdict.fitted_log import close_along_path
 from gough.verdict.judge import (
     explains_enough,
     largest_effort_change,
@@ -401,3 +402,10 @@ def test_a_fault_that_explains_too_little_is_a_warning_if_it_changes_much(
     groups: Any = [("an explanation",)]
     notices = partial_notices(groups, recorded, corrected, 0.02, after)
     assert [notice.level for notice in notices] == levels
+
+
+def test_positions_in_a_wrong_unit_are_not_followed_for_ever(five_bar: Model) -> None:
+    """A path of a million radians once took 12 GB."""
+    path = np.array([[0.0, 0.0], [1e6, 0.0]]) + five_bar.home[list(five_bar.actuated)]
+    with pytest.raises(LoopNotClosed, match="check the unit of the positions"):
+        close_along_path(five_bar, path, None)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.fft import next_fast_len
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray, frozen
-from gough.core.errors import GoughError, InvalidInput
+from gough.core.errors import GoughError, InvalidInput, LoopNotClosed
 from gough.core.motion import Motion
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
@@ -63,6 +63,7 @@ MOTION_BAND_POWER = 0.99  # fraction of the effort's power inside the band of th
 # Longest move of a motor between two samples of a path that Newton's method follows. [rad or
 # lengths of the robot]
 MAX_PATH_STEP = 0.1
+MAX_PATH_STEPS = 10_000  # beside the samples: positions in a wrong unit are not followed for ever
 # Cut-off at which an explanation has to predict better as well, over that of the log.
 NOISE_CHECK_CUTOFF = 0.5
 # Smallest dead band in derivatives, as a fraction of a joint's top speed.
@@ -722,6 +723,12 @@ def close_along_path(model: Model, position: FloatArray, near: FloatArray | None
     move = (np.abs(np.diff(position, axis=0)) / scale).max(axis=1, initial=0.0)
     steps = np.maximum(np.ceil(move / MAX_PATH_STEP), 1)
     place = np.concatenate([[0], np.cumsum(steps)]).astype(int)
+    n_between = int(place[-1]) + 1 - len(position)
+    if n_between > MAX_PATH_STEPS:
+        raise LoopNotClosed(
+            f"the motors move more than {MAX_PATH_STEPS * MAX_PATH_STEP:.0f} times as far as the robot is "
+            "large; check the unit of the positions"
+        )
     numbers = np.arange(place[-1] + 1)
 
     def interpolated(columns: FloatArray) -> FloatArray:
