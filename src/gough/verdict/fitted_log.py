@@ -726,8 +726,8 @@ def close_along_path(model: Model, position: FloatArray, near: FloatArray | None
     n_between = int(place[-1]) + 1 - len(position)
     if n_between > MAX_PATH_STEPS:
         raise LoopNotClosed(
-            f"the motors move more than {MAX_PATH_STEPS * MAX_PATH_STEP:.0f} times as far as the robot is "
-            "large; check the unit of the positions"
+            f"the motors move more than {MAX_PATH_STEPS * MAX_PATH_STEP:.0f} times as far as the "
+            "robot is large; check the unit of the positions"
         )
     numbers = np.arange(place[-1] + 1)
 
