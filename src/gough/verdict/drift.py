@@ -143,7 +143,10 @@ def _chance_of_intervals(products: FloatArray, power: FloatArray) -> float:
     return float(f_tail(between / max(inside, TINY), n - 1, freedom))
 
 
-def _wander_fault(source: str, motor: str, change: float, std: float) -> NamedFault:
+def _drift(
+    source: str, motor: str, change: float, std: float, *, text: str, advice: str
+) -> NamedFault:
+    """Return the fault of a motor whose effort changes; `std` is the standard error."""
     return NamedFault(
         name="drift",
         place=motor,
@@ -151,6 +154,17 @@ def _wander_fault(source: str, motor: str, change: float, std: float) -> NamedFa
         size=(change,),
         std=(std,),
         unit="1",
+        text=text,
+        advice=advice,
+    )
+
+
+def _wander_fault(source: str, motor: str, change: float, std: float) -> NamedFault:
+    return _drift(
+        source,
+        motor,
+        change,
+        std,
         text=f"the effort of {motor} changes from period to period, over a range of "
         f"{100 * change:.2g} +- {100 * std:.1g} %",
         advice="check the current sensor and the supply of the drive, and record again: the mean "
@@ -160,13 +174,11 @@ def _wander_fault(source: str, motor: str, change: float, std: float) -> NamedFa
 
 def _trend_fault(source: str, motor: str, change: float, std: float) -> NamedFault:
     verb = "falls" if change < 0 else "grows"
-    return NamedFault(
-        name="drift",
-        place=motor,
-        logs=(source,),
-        size=(change,),
-        std=(std,),
-        unit="1",
+    return _drift(
+        source,
+        motor,
+        change,
+        std,
         text=f"the effort of {motor} {verb} along the log by {100 * abs(change):.2g} +- "
         f"{100 * std:.1g} %",
         advice="friction or magnets warm up: record after a warm-up, or use only the last periods",
