@@ -204,7 +204,7 @@ MUTATIONS = (
         "gaps of the clock",
     ),
     Mutation(
-        "logs/jumps.py",
+        "logs/outliers.py",
         "large = magnitude > np.maximum(JUMP_RATIO * usual, least)",
         "large = magnitude > np.maximum(100 * JUMP_RATIO * usual, least)",
         "tests/logs/test_outliers_and_jumps.py",
@@ -347,7 +347,7 @@ MUTATIONS = (
         "central differences",
     ),
     Mutation(
-        "processing/decimation.py",
+        "processing/filters.py",
         "outputs /= weight[:, :, None]",
         "outputs /= 1.0",
         "tests/processing/test_decimation.py",

@@ -22,8 +22,8 @@ import pytest
 import gough
 from gough.app.studies.fleet_file import read_fleet_file
 from gough.app.studies.study_file import read_study
-from gough.core.budget import FREE_UNPACKED_BYTES, MAX_OBJECTS, Budget, read_bytes
 from gough.core.errors import GoughError, InvalidMechanism, InvalidRecording, InvalidStudy
+from gough.core.files import FREE_UNPACKED_BYTES, MAX_OBJECTS, Budget, read_bytes
 from gough.core.trajectory import Fourier, load_trajectory
 from gough.fitting.log_statistics import load_log_statistics
 from gough.fleets.fleet import FleetSettings
@@ -299,7 +299,7 @@ def test_arrays_of_a_result_that_unpack_to_gigabytes_are_refused(tmp_path: Path)
 
 
 def test_a_file_that_takes_too_long_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr("gough.core.budget.READING_SECONDS", -1.0)
+    monkeypatch.setattr("gough.core.files.READING_SECONDS", -1.0)
     budget = Budget("a.mat", 0, InvalidRecording)
     with pytest.raises(InvalidRecording, match=r"a\.mat: reading takes too long"):
         budget.take_object(0)

@@ -7,15 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gough.logs.jumps import find_jumps
-from gough.logs.neighbours import (
+from gough.core.signals import (
     finest_resolution,
     least_usual_size,
     local_resolution,
     usual_size,
     usual_size_at,
 )
-from gough.logs.outliers import find_outliers, without_outliers
+from gough.logs.outliers import find_jumps, find_outliers, without_outliers
 from gough.logs.recording import Recording
 
 TIME = np.arange(4000) / 1000.0

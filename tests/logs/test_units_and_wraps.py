@@ -12,7 +12,7 @@ import pytest
 from gough import open_recording, read_recording
 from gough.core.errors import InvalidRecording
 from gough.logs.checks import inspect, inspected
-from gough.logs.jumps import find_jumps, jump_notices
+from gough.logs.outliers import find_jumps, jump_notices
 from gough.logs.recording import Recording
 
 TIME = np.arange(2000) / 1000.0
@@ -152,7 +152,7 @@ def test_an_npz_that_claims_more_than_it_holds_is_refused(tmp_path: Path) -> Non
     ("limit", "values"),
     [
         ("logs.npz.MAX_UNPACKED_BYTES", np.random.default_rng(0).standard_normal(10**6)),
-        ("core.budget.FREE_UNPACKED_BYTES", np.zeros(10**6)),
+        ("core.files.FREE_UNPACKED_BYTES", np.zeros(10**6)),
     ],
     ids=["noise", "zeros"],
 )

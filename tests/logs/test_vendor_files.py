@@ -167,8 +167,8 @@ def test_a_chunk_that_unpacks_to_more_than_it_states_is_refused(compression, tmp
 
 
 def test_an_mcap_file_that_claims_gigabytes_is_refused(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("gough.core.budget.FREE_UNPACKED_BYTES", 2**12)
-    monkeypatch.setattr("gough.core.budget.MAX_EXPANSION", 1)
+    monkeypatch.setattr("gough.core.files.FREE_UNPACKED_BYTES", 2**12)
+    monkeypatch.setattr("gough.core.files.MAX_EXPANSION", 1)
     description = as_mcap_of_json(tmp_path)
     with pytest.raises(InvalidRecording, match=r"run\.mcap: a chunk unpacks to more than"):
         read_recording(tmp_path / "run.mcap", description)

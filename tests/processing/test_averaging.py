@@ -18,7 +18,7 @@ from gough.processing.averaging import (
     average_periods,
     check_repeats,
 )
-from gough.processing.matching import signal_of, unsettled_periods
+from gough.processing.matching import unsettled_periods
 
 COVARIANCE = np.array(
     [[2.0, 0.5, 0.8, -0.3], [0.5, 1.0, 0.1, 0.4], [0.8, 0.1, 3.0, 1.1], [-0.3, 0.4, 1.1, 1.5]]
@@ -115,7 +115,7 @@ def test_currents_are_averaged_where_there_are_no_efforts() -> None:
         repeated(noise, 30, effort=None, current=current, current_units=("A", "V"))
     )
     assert np.allclose(average.effort, current.reshape(3, 30, 2).mean(axis=0))
-    assert signal_of(average.recording) == "current"
+    assert average.recording.motor_signal == "current"
 
 
 def test_a_first_period_that_is_still_settling_is_reported() -> None:

@@ -20,8 +20,7 @@ from gough.mechanism import parse_robot
 from gough.processing import Processing, choice, choose_processing, match_robot
 from gough.processing.choice import _samples_of_logs
 from gough.processing.cross_validation import CrossValidation, prediction_errors
-from gough.processing.decimation import decimation_taps, lowpass
-from gough.processing.filters import differentiate
+from gough.processing.filters import decimation_taps, differentiate, lowpass
 from gough.processing.settings import decimation_of
 from tests_support import axis_file
 

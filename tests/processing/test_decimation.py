@@ -11,7 +11,7 @@ from scipy import signal
 
 from gough.core.errors import InvalidInput
 from gough.fitting.regression import Regression, block_statistics
-from gough.processing.decimation import decimated, decimation_taps, lowpass
+from gough.processing.filters import decimated, decimation_taps, lowpass
 
 RNG = np.random.default_rng(5)
 TRUTH = np.array([1.0, -2.0, 0.5])

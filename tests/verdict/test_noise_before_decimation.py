@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gough.processing.decimation import decimated_noise, decimation_taps, masked_lowpass
+from gough.processing.filters import decimated_noise, decimation_taps, masked_lowpass
 from gough.verdict.blocks import BlockSums, cross_validate, expected_squares
 from gough.verdict.noise import least_white_noise
 

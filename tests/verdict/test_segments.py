@@ -10,7 +10,7 @@ import pytest
 
 from gough.engine import Model
 from gough.identification.diagnosis import Diagnosis
-from gough.logs.jumps import Jump, find_jumps
+from gough.logs.outliers import Jump, find_jumps
 from gough.logs.recording import Recording
 from gough.verdict.blocks import block_labels
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from

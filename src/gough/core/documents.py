@@ -23,14 +23,14 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from gough.core.budget import (
+from gough.core.errors import InvalidInput
+from gough.core.files import (
     MAX_DIGITS,
     MAX_JSON_CHARACTERS,
     MAX_TEXT_NESTING,
     MAX_TOML_CHARACTERS,
     read_text,
 )
-from gough.core.errors import InvalidInput
 
 STORED_FORMAT = 2  # of stored results
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')

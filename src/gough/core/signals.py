@@ -1,6 +1,8 @@
-"""Spectra, filters and running extremes in a few lines each.
+"""Spectra, filters, running extremes and what is usual near a sample, in a few lines each.
 
-They equal those of scipy.signal and scipy.ndimage, whose import takes longer than many commands.
+Spectra, filters and extremes equal those of scipy.signal and scipy.ndimage, whose import takes
+longer than many commands. What is usual near a sample depends on its neighbours only, so that a
+log gives the same whether it is read whole or in blocks.
 """
 
 from __future__ import annotations
@@ -12,10 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_banded
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray, IntArray
 
 # What is assumed beyond the ends: the last sample, the other end, or zeros
 Ends = Literal["edge", "wrap", "constant"]
+NEIGHBOURS = 16  # samples on each side that tell what is usual
+ROUNDING_RATIO = 1e-12  # of the largest number of a channel: smaller changes are rounding
+# Samples on each side that the functions of this file depend on, with some to spare.
+NEIGHBOUR_REACH = 2 * NEIGHBOURS + 8
 
 
 def power_density(signal: FloatArray, segment: int) -> tuple[FloatArray, FloatArray]:
@@ -128,3 +134,164 @@ def weighted_window(values: FloatArray, weights: FloatArray) -> FloatArray:
     for k, weight in enumerate(weights):
         total += weight * continued[k : k + len(values)]
     return total
+
+
+def median_around(values: FloatArray, reach: int) -> FloatArray:
+    """Return the running median over 2 `reach` + 1 samples of each column, (t, k)."""
+    width = 2 * reach + 1
+    median = np.empty_like(values)
+    for j, column in enumerate(values.T):
+        windows = np.lib.stride_tricks.sliding_window_view(padded_ends(column, width), width)
+        median[:, j] = np.partition(windows, reach, axis=1)[:, reach]
+    return median
+
+
+def usual_size(values: FloatArray, skip: int = 2) -> FloatArray:
+    """Return the usual magnitude of the neighbours of each sample, (t, k).
+
+    The larger of two medians of |values|, over `NEIGHBOURS` samples before and after it, so
+    that a signal that is quiet on one side only is measured by the other side.
+
+    Args:
+        values: Samples by column, (t, k).
+        skip: Samples on each side that do not count.
+    """
+    half = NEIGHBOURS // 2
+    median = median_around(np.abs(values), half)
+    n = len(median)
+    distance = half + skip + 1
+    before = np.maximum(np.arange(n) - distance, 0)
+    after = np.minimum(np.arange(n) + distance, n - 1)
+    return np.maximum(median[before], median[after])
+
+
+def usual_size_at(values: FloatArray, samples: IntArray) -> FloatArray:
+    """Return `usual_size` of one column at some samples, (n,).
+
+    Args:
+        values: Magnitudes, (t,).
+        samples: Numbers of the samples, (n,).
+    """
+    half = NEIGHBOURS // 2
+    last = len(values) - 1
+    window = np.arange(-half, half + 1)
+    usual = np.zeros(len(samples))
+    for distance in (-half - 3, half + 3):
+        middle = np.clip(samples + distance, 0, last)
+        neighbours = values[np.clip(middle[:, None] + window, 0, last)]
+        usual = np.maximum(usual, np.partition(neighbours, half, axis=1)[:, half])
+    return usual
+
+
+def least_usual_size(values: FloatArray) -> FloatArray:
+    """Return a lower bound of `usual_size` of one column, fast to compute, (t,).
+
+    The median of 2 h + 1 samples is not below the smallest of one of them and of the larger
+    ones of h pairs: h of the samples at most are below that.
+
+    Args:
+        values: Magnitudes, (t,).
+    """
+    half = NEIGHBOURS // 2
+    n = len(values) - 2 * half
+    smallest = np.maximum(values[:-1], values[1:])  # of pairs
+    reach = 2  # samples of the pairs of which `smallest` is the smallest
+    while reach < 2 * half:
+        smallest = np.minimum(smallest[:-reach], smallest[reach:])
+        reach *= 2
+    smallest = np.minimum(smallest[:n], values[2 * half :])  # of the window that begins there
+    bound = np.zeros(len(values))
+    distance = half + 3  # from the middle of a window to the sample
+    bound[half + distance :] = smallest[: n + half - distance]
+    before = bound[: n - distance + half]
+    np.maximum(before, smallest[distance - half :], out=before)
+    return bound
+
+
+def local_resolution(values: FloatArray, repeated: BoolArray | None = None) -> FloatArray:
+    """Return the smallest step that each column makes near each sample, (t, k).
+
+    That is the step of an encoder, or the last digit that was printed, which changes with
+    the magnitude of a number: the smallest change of the increments nearby, and where a
+    column keeps its value, the smallest increment. It is tiny where values are continuous.
+
+    Args:
+        values: Samples by column, (t, k).
+        repeated: Samples that repeat the one before for another reason, (t,).
+    """
+    width = 2 * NEIGHBOURS + 1
+    increments = np.diff(values, axis=0, prepend=values[:1])
+    change = np.abs(np.diff(increments, axis=0, append=increments[-1:]))
+    change[change <= ROUNDING_RATIO * np.abs(values).max(axis=0, initial=0.0)] = np.inf
+    smallest = running(np.minimum, change, width)
+    overall = change.min(axis=0, initial=np.inf)
+    smallest = np.where(np.isfinite(smallest), smallest, overall)
+    smallest = np.where(np.isfinite(smallest), smallest, 0.0)
+    keeps = increments == 0
+    keeps[0] = False
+    if repeated is not None:
+        keeps[repeated] = False
+    keeps_nearby = running(np.maximum, keeps, width)
+    moved = np.where(increments == 0, np.inf, np.abs(increments))
+    smallest_move = running(np.minimum, moved, width)
+    coarse = keeps_nearby & np.isfinite(smallest_move)
+    return np.where(coarse, np.maximum(smallest, smallest_move), smallest)
+
+
+def finest_resolution(values: FloatArray) -> float:
+    """Return a lower bound of `local_resolution` of one column at all samples.
+
+    Args:
+        values: Samples, (t,).
+    """
+    increments = np.diff(values)
+    change = np.abs(np.diff(increments))
+    rounding = ROUNDING_RATIO * float(max(values.max(), -values.min()))
+    smallest = float(change.min(initial=np.inf, where=change > rounding))
+    first = abs(float(increments[0]))
+    if first > rounding:
+        smallest = min(smallest, first)
+    return smallest if np.isfinite(smallest) else rounding
+
+
+class PolynomialDistance:
+    """Distance of each sample from the polynomial through others at given places beside it.
+
+    Without a clock, samples are evenly spaced, and the same weights hold for all of them.
+    """
+
+    def __init__(self, time: FloatArray | None, places: tuple[int, ...]) -> None:
+        self._places = places
+        self._before = max(0, -places[0])
+        self._after = max(0, places[-1])
+        if time is None:
+            time = np.arange(self._before + self._after + 1.0)
+        sample = np.arange(self._before, len(time) - self._after)
+        around = sample + np.array(places)[:, None]
+        self._weights = lagrange_weights(time, around, sample)
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Return the distances of all samples whose places lie inside of the log, (n,)."""
+        n = len(values) - self._before - self._after
+        distance = values[self._before : self._before + n].copy()
+        for place, weight in zip(self._places, self._weights):
+            first = self._before + place
+            distance -= weight * values[first : first + n]
+        return np.abs(distance, out=distance)
+
+
+def lagrange_weights(time: FloatArray, around: IntArray, sample: IntArray) -> FloatArray:
+    """Return the weights of samples in the polynomial through them at others, (p, n).
+
+    Args:
+        around: Samples that the polynomial passes, (p, n).
+        sample: Where it is evaluated, (n,).
+    """
+    weights = np.ones(around.shape)
+    instant = time[sample]
+    others = time[around]
+    for i, weight in enumerate(weights):
+        for k in range(len(around)):
+            if k != i:
+                weight *= (instant - others[k]) / (others[i] - others[k])
+    return weights

@@ -22,11 +22,10 @@ from gough.core.arrays import (
     check_shape,
     check_shapes,
 )
-from gough.core.budget import MAX_TABLE_BYTES, read_text
 from gough.core.display import stacked_axes
 from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidTrajectory, nearest
-from gough.core.files import write_json, write_text
+from gough.core.files import MAX_TABLE_BYTES, read_text, write_json, write_text
 from gough.core.record import Record
 
 TRAJECTORY_FORMAT = 1  # version of trajectory files

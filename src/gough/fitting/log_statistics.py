@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import TINY, FloatArray, IntArray, check_shapes
-from gough.core.budget import MAX_UNPACKED_BYTES, Budget, load_arrays, read_bytes
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
-from gough.core.files import replace_atomically
+from gough.core.files import MAX_UNPACKED_BYTES, Budget, load_arrays, read_bytes, replace_atomically
 from gough.core.record import Record
 from gough.core.statistics import chi2_tail
 from gough.fitting.block_builder import merge

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gough.core.budget import MAX_ROBOT_BYTES, MAX_XML_ELEMENTS, read_bytes
 from gough.core.errors import InvalidMechanism
-from gough.core.files import text_encoding
+from gough.core.files import MAX_ROBOT_BYTES, MAX_XML_ELEMENTS, read_bytes, text_encoding
 from gough.formats.xml import Element, parse_xml
 
 INCLUDE_ROOTS = ("mujoco", "mujocoinclude")

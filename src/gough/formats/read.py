@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gough.core.budget import MAX_ROBOT_BYTES, MAX_YAML_CHARACTERS, read_text
 from gough.core.errors import InvalidMechanism
+from gough.core.files import MAX_ROBOT_BYTES, MAX_YAML_CHARACTERS, read_text
 from gough.formats.mjcf import read_mjcf
 from gough.formats.robot_description import describe
 from gough.formats.sdf import read_sdf

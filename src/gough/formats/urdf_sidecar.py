@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from gough.core.budget import MAX_DIGITS, MAX_YAML_CHARACTERS
 from gough.core.display import join_names
 from gough.core.errors import InvalidMechanism, nearest
+from gough.core.files import MAX_DIGITS, MAX_YAML_CHARACTERS
 from gough.formats.tree import BALL_MOTIONS, Connection, Loop, Motion, RobotTree
 from gough.formats.xml import LARGEST_XML_NUMBER
 from gough.mechanism.closures import CLOSURES, ClosureKind

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from xml.parsers import expat
 
-from gough.core.budget import MAX_XML_DEPTH, MAX_XML_ELEMENTS
 from gough.core.errors import InvalidMechanism
+from gough.core.files import MAX_XML_DEPTH, MAX_XML_ELEMENTS
 
 LARGEST_XML_NUMBER = 1e30  # some files write 1e308 for no limit; its square would overflow
 

@@ -40,7 +40,7 @@ from gough.fitting.regression import Regression
 from gough.identification.experiment import Experiment
 from gough.mechanism.types import Mechanism
 from gough.processing import ProcessedLog
-from gough.processing.decimation import decimated
+from gough.processing.filters import decimated
 
 CONSTANT_SEARCH_STEPS = 60  # most Gauss-Newton steps; a search converges in a few, or not at all
 MAX_CONSTANT_HALVINGS = 12  # of one step

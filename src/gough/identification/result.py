@@ -13,18 +13,20 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
-from gough.core.budget import (
-    MAX_JSON_CHARACTERS,
-    MAX_UNPACKED_BYTES,
-    Budget,
-    load_arrays,
-    read_bytes,
-    read_text,
-)
 from gough.core.display import check_type, stacked_axes
 from gough.core.documents import parse_json, plain, restored
 from gough.core.errors import InvalidInput
-from gough.core.files import encode_text, locate_written, write_together
+from gough.core.files import (
+    MAX_JSON_CHARACTERS,
+    MAX_UNPACKED_BYTES,
+    Budget,
+    encode_text,
+    load_arrays,
+    locate_written,
+    read_bytes,
+    read_text,
+    write_together,
+)
 from gough.core.names import Parameter
 from gough.core.notices import (
     Notice,

@@ -17,7 +17,7 @@ from gough.identification.validity import observed_range
 from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import Joint, Mechanism
 from gough.processing import ProcessedLog
-from gough.processing.regressions import without_absent_payloads
+from gough.processing.processed_log import without_absent_payloads
 
 # Constants that are tried: speeds and widths as fractions of a motor's top speed, distances of its
 # range, times in s. Tuned on six real robots (friction with an internal state wins between a

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.budget import MAX_STRUCTURE_DEPTH, Budget
 from gough.core.errors import InvalidRecording
+from gough.core.files import MAX_STRUCTURE_DEPTH, Budget
 from gough.logs.messages import refused
 from gough.logs.tables import Table
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.budget import MAX_COLUMNS, Budget, reading
 from gough.core.display import import_optional
 from gough.core.errors import InvalidRecording
+from gough.core.files import MAX_COLUMNS, Budget, reading
 from gough.logs.array_tables import array_table, log_budget
 from gough.logs.description import Description
 from gough.logs.messages import refused

@@ -15,11 +15,17 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
-from gough.core.signals import power_density, running, weighted_window
+from gough.core.signals import (
+    PolynomialDistance,
+    local_resolution,
+    median_around,
+    power_density,
+    running,
+    weighted_window,
+)
 from gough.core.statistics import robust_scale
 from gough.logs.checks import EVEN_CLOCK_RATIO, GAP_STEPS, JITTER_RATIO
 from gough.logs.messages import log_notice
-from gough.logs.neighbours import PolynomialDistance, local_resolution, median_around
 from gough.logs.recording import Recording
 
 STEP_REACH = 8  # rows on each side whose median increment is the usual step

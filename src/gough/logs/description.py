@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from gough.core.budget import MAX_TOML_CHARACTERS, read_text
 from gough.core.documents import parse_toml
 from gough.core.errors import (
     GoughError,
@@ -20,6 +19,7 @@ from gough.core.errors import (
     InvalidRecording,
     nearest,
 )
+from gough.core.files import MAX_TOML_CHARACTERS, read_text
 from gough.core.units import canonical, conversion, dimension_of, quantity
 from gough.logs.periods import INTERPOLATIONS
 from gough.logs.recording import (

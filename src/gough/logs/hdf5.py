@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.core.budget import MAX_STRUCTURE_DEPTH, Budget, reading
 from gough.core.display import import_optional
 from gough.core.errors import InvalidRecording
+from gough.core.files import MAX_STRUCTURE_DEPTH, Budget, reading
 from gough.logs.array_tables import MAX_LISTED_OBJECTS, array_table, log_budget
 from gough.logs.tables import Table
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gough.core.budget import read_bytes, reading
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
-from gough.core.files import text_encoding
+from gough.core.files import read_bytes, reading, text_encoding
 from gough.logs.array_tables import log_budget
 from gough.logs.message_columns import MessageColumns, message_numbers
 from gough.logs.messages import refused

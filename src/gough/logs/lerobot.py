@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gough.core.budget import MAX_JSON_CHARACTERS, Budget, read_text, reading
 from gough.core.display import import_optional, join_names
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.files import MAX_JSON_CHARACTERS, Budget, read_text, reading
 from gough.logs.array_tables import array_table
 from gough.logs.arrow import arrow_values, check_parquet
 from gough.logs.description import Description

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.core.budget import MAX_UNPACKED_BYTES, Budget, read_bytes, reading
 from gough.core.errors import InvalidRecording
+from gough.core.files import MAX_UNPACKED_BYTES, Budget, read_bytes, reading
 from gough.logs.array_tables import array_table, log_budget
 from gough.logs.hdf5 import matlab_object, read_hdf5
 from gough.logs.tables import Table

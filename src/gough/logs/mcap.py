@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gough.core.budget import Budget, reading
 from gough.core.display import import_optional
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.files import Budget, reading
 from gough.logs.array_tables import log_budget
 from gough.logs.message_columns import MessageColumns, message_numbers, stamp_after
 from gough.logs.ros_bags import read_bag, ros_fields

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.core.budget import Budget
+from gough.core.files import Budget
 from gough.logs.messages import refused
 from gough.logs.tables import Table, seconds_of_date
 

@@ -13,14 +13,14 @@ from typing import IO, Any
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.budget import (
+from gough.core.documents import parse_json
+from gough.core.errors import InvalidRecording
+from gough.core.files import (
     MAX_UNPACKED_BYTES,
     check_archive,
     load_arrays,
     reading,
 )
-from gough.core.documents import parse_json
-from gough.core.errors import InvalidRecording
 from gough.logs.array_tables import array_table, log_budget
 from gough.logs.description import Description
 from gough.logs.tables import Table, cut

@@ -23,6 +23,7 @@ from gough.logs.checks import (
     check_gaps,
     inspect_clock,
     inspect_group,
+    inspect_velocities,
     inspected,
     moving_joints,
     spread_equal_stamps,
@@ -46,7 +47,6 @@ from gough.logs.recording import (
     check_time,
 )
 from gough.logs.tables import Table, joined, numbered
-from gough.logs.velocities import inspect_velocities
 
 Described = str | Path | Mapping[str, Any] | Description
 """A description: its file, its keys, or what `load_description` returned."""

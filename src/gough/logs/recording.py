@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,6 +181,15 @@ class Recording(Record):
     def effort_units(self) -> tuple[str, ...]:
         """`N` for joints in m, `N m` for joints in rad."""
         return tuple(JOINT_SIGNAL_UNITS[unit]["effort"] for unit in self.position_units)
+
+    @property
+    def motor_signal(self) -> Literal["effort", "current"]:
+        """Which signal of the motors is used: efforts, or currents if there are none."""
+        if self.effort is not None:
+            return "effort"
+        if self.current is not None:
+            return "current"
+        raise refused(self.source, "there is neither effort nor current; add such columns")
 
     @property
     def rate(self) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gough.core.budget import reading
 from gough.core.display import import_optional
 from gough.core.errors import InvalidRecording
+from gough.core.files import reading
 from gough.logs.array_tables import log_budget
 from gough.logs.message_columns import NANOSECOND, MessageColumns, message_numbers, stamp_after
 from gough.logs.tables import Table

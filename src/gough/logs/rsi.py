@@ -10,9 +10,8 @@ import re
 from pathlib import Path
 from xml.parsers import expat
 
-from gough.core.budget import MAX_XML_DEPTH, Budget, read_bytes, reading
 from gough.core.errors import InvalidRecording
-from gough.core.files import text_encoding
+from gough.core.files import MAX_XML_DEPTH, Budget, read_bytes, reading, text_encoding
 from gough.logs.array_tables import log_budget
 from gough.logs.message_columns import MessageColumns, Stamp
 from gough.logs.messages import refused

@@ -20,6 +20,7 @@ from gough.core.display import text_table
 from gough.core.errors import InvalidRecording
 from gough.core.record import Columns, Record
 from gough.core.units import conversion, dimension_of, is_unit
+from gough.logs.checks import VELOCITY_UNITS, common_velocity_unit, velocity_ratio
 from gough.logs.description import (
     DESCRIPTION_FORMAT,
     Description,
@@ -37,7 +38,6 @@ from gough.logs.proposals import (
 )
 from gough.logs.recording import JOINT_SIGNAL_UNITS
 from gough.logs.tables import NUMBER_SIGNS, Table, joined
-from gough.logs.velocities import VELOCITY_UNITS, common_velocity_unit, velocity_ratio
 
 SURVEY_SAMPLES = 65536  # in a block
 SURVEY_BLOCKS = 8  # of a file that are read

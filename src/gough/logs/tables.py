@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
-from gough.core.budget import Budget
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
-from gough.core.files import text_encoding
+from gough.core.files import Budget, text_encoding
 from gough.core.notices import Notice
 from gough.core.units import is_unit
 from gough.logs.description import Description

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.budget import Budget, reading
 from gough.core.display import import_optional
 from gough.core.errors import InvalidRecording
+from gough.core.files import Budget, reading
 from gough.core.units import is_unit
 from gough.logs.array_tables import array_table, log_budget
 from gough.logs.messages import log_notice

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.budget import reading
 from gough.core.display import import_optional
 from gough.core.errors import InvalidRecording
+from gough.core.files import reading
 from gough.logs.array_tables import log_budget
 from gough.logs.messages import log_notice, refused
 from gough.logs.tables import Table

@@ -9,9 +9,9 @@ from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-from gough.core.budget import Budget, check_archive, reading
 from gough.core.display import import_optional
 from gough.core.errors import InvalidRecording
+from gough.core.files import Budget, check_archive, reading
 from gough.core.notices import Notice
 from gough.logs.array_tables import log_budget
 from gough.logs.description import Description

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from importlib import import_module, resources
 from pathlib import Path
 
-from gough.core.budget import MAX_ROBOT_BYTES, read_bytes
 from gough.core.display import check_type
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
-from gough.core.files import text_encoding
+from gough.core.files import MAX_ROBOT_BYTES, read_bytes, text_encoding
 from gough.mechanism.reader import check_robot_size, parse_robot
 from gough.mechanism.types import Mechanism
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
-from gough.core.budget import MAX_ROBOT_BYTES
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
+from gough.core.files import MAX_ROBOT_BYTES
 from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
 from gough.mechanism import element_readers, schema

@@ -5,11 +5,9 @@ from gough.processing.choice import (
     choose_processing,
     raised_cutoff,
 )
-from gough.processing.matched_log import MatchedLog, match_robot
-from gough.processing.matching import in_robot_order, on_motor_side
+from gough.processing.matching import MatchedLog, in_robot_order, match_robot, on_motor_side
 from gough.processing.pipeline import log_statistics, process, regression_blocks
-from gough.processing.processed_log import ProcessedLog
-from gough.processing.regressions import regression
+from gough.processing.processed_log import ProcessedLog, regression
 from gough.processing.settings import Processing
 
 __all__ = [

@@ -14,7 +14,6 @@ from gough.core.record import Record
 from gough.core.signals import weighted_window
 from gough.logs.checks import quantisation_step
 from gough.logs.recording import Recording
-from gough.processing.matching import signal_of
 
 # The motion has no period if every joint differs between periods by more than this fraction of it.
 MAX_PERIOD_DIFFERENCE = 0.2
@@ -83,7 +82,7 @@ def average_periods(recording: Recording) -> PeriodAverage:
 
     Efforts are averaged beside the positions, or currents if there are no efforts.
     """
-    signal = signal_of(recording)
+    signal = recording.motor_signal
     position = recording.periods("position")
     effort = recording.periods(signal)
     count, n, a = position.shape

@@ -40,8 +40,7 @@ from gough.processing.cross_validation import (
 )
 from gough.processing.filters import FILTER_EDGE_PERIODS
 from gough.processing.friction_width import friction_widths, with_widths
-from gough.processing.matched_log import MatchedLog, match_robot
-from gough.processing.matching import in_robot_order
+from gough.processing.matching import MatchedLog, in_robot_order, match_robot
 from gough.processing.processed_log import (
     NON_PERIODIC_CUTOFF_RATIO,
     ProcessedLog,

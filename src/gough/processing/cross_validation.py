@@ -15,14 +15,13 @@ from gough.engine import Model
 from gough.fitting.block_builder import LabelledBlocks
 from gough.fitting.cross_validation import values_without
 from gough.fitting.regression import Regression
-from gough.processing.decimation import Decimator
-from gough.processing.matched_log import MatchedLog
-from gough.processing.matching import known_gains, signal_of
+from gough.processing.filters import Decimator
+from gough.processing.matching import MatchedLog, known_gains
 from gough.processing.processed_log import (
     ProcessedLog,
     process_log,
+    without_absent_payloads,
 )
-from gough.processing.regressions import without_absent_payloads
 from gough.processing.settings import Processing
 
 N_FOLDS = 5  # contiguous blocks, each predicted from the others
@@ -110,7 +109,7 @@ class CrossValidation:
             time = log.motion.time
             return RecordedEffort(log.effort, np.ones(len(time), bool), time[0], time[-1])
         recording = log.whole_log.recording
-        effort = getattr(recording, signal_of(recording))[log.sample]
+        effort = getattr(recording, recording.motor_signal)[log.sample]
         if recording.effort is None:
             effort = effort * self.gains
         is_predicted = np.asarray(log.sample % self.stride == 0)

@@ -31,9 +31,8 @@ from gough.fitting.block_builder import block_statistics
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.regression import Regression
-from gough.processing.decimation import decimated
-from gough.processing.processed_log import ProcessedLog
-from gough.processing.regressions import blocks_of_regression
+from gough.processing.filters import decimated
+from gough.processing.processed_log import ProcessedLog, blocks_of_regression
 from gough.processing.settings import Processing
 from gough.processing.valid_equations import (
     MIN_VALID_FRACTION,

@@ -26,8 +26,7 @@ from gough.engine.loops import By
 from gough.fitting.regression import Regression
 from gough.processing.averaging import PeriodAverage
 from gough.processing.filters import lowpass_periodic
-from gough.processing.processed_log import ProcessedLog
-from gough.processing.regressions import regression
+from gough.processing.processed_log import ProcessedLog, regression
 from gough.processing.valid_equations import rows_with_coulomb
 
 # Condition number of the correlation of positions from which it is taken as singular.

@@ -19,18 +19,15 @@ from gough.fitting.regression import (
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
-from gough.processing.decimation import decimated
-from gough.processing.matched_log import MatchedLog, match_robot
-from gough.processing.matching import known_gains
+from gough.processing.filters import decimated
+from gough.processing.matching import MatchedLog, known_gains, match_robot
 from gough.processing.processed_log import (
+    REGRESSOR_SAMPLES,
     ProcessedLog,
+    blocks_of_regression,
     log_length,
     process_blocks,
     process_log,
-)
-from gough.processing.regressions import (
-    REGRESSOR_SAMPLES,
-    blocks_of_regression,
     regression,
 )
 from gough.processing.settings import PERIODIC, Processing

@@ -9,7 +9,7 @@ motions are averaged first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,26 +19,30 @@ from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.motion import Motion
 from gough.core.notices import Notice
+from gough.core.parameters import BaseParameters
 from gough.core.record import Record
+from gough.core.signals import NEIGHBOUR_REACH
 from gough.core.trajectory import PositionVelocityAcceleration
 from gough.engine import Model
 from gough.engine.internal_states import FilterState, select_channels
+from gough.fitting.regression import Regression
 from gough.logs.checks import check_even
-from gough.logs.neighbours import NEIGHBOUR_REACH
 from gough.logs.outliers import without_outliers
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.averaging import PeriodAverage, check_repeats
-from gough.processing.decimation import decimation_taps, lowpass
 from gough.processing.filters import (
+    decimated,
+    decimation_taps,
     differentiate,
     edge_samples,
     fourier_fit,
+    lowpass,
     lowpass_periodic,
     memory_samples,
+    together,
 )
-from gough.processing.matched_log import MatchedLog
-from gough.processing.matching import in_robot_order, signal_of
+from gough.processing.matching import MatchedLog, in_robot_order
 from gough.processing.settings import (
     MAX_CUTOFF_RATIO,
     PERIODIC,
@@ -55,6 +59,7 @@ from gough.processing.valid_equations import (
 # Cut-off of a log without periods in an experiment of periodic logs, in units of the highest
 # harmonic of their pose.
 NON_PERIODIC_CUTOFF_RATIO = 5.0
+REGRESSOR_SAMPLES = 4096  # samples of regressor held at once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -412,7 +417,7 @@ def _thinned_effort(recording: Recording, kept: range) -> FloatArray:
 
     (t, a)
     """
-    signal: FloatArray = getattr(recording, signal_of(recording))
+    signal: FloatArray = getattr(recording, recording.motor_signal)
     if kept.step == 1:
         return signal[_as_slice(kept)]
     half_window = len(decimation_taps(kept.step)) // 2
@@ -455,7 +460,7 @@ def process_periods(model: Model, log: MatchedLog, settings: Processing) -> Proc
         periods=average.count,
         payload=recording.payload,
         covariance=average.mean_effort_covariance,
-        repetitions=recording.periods(signal_of(recording)),
+        repetitions=recording.periods(recording.motor_signal),
         notices=recording.notices + average.notices,
         quality={
             "closure residual": float(motion.closure_residual.max()),
@@ -606,3 +611,78 @@ def _additional_sensors(
     if model.loops.redundant:
         for name, measured in zip(recording.joints, recording.position.T):
             yield "motor", name, measured
+
+
+def regression(
+    model: Model,
+    processed: ProcessedLog,
+    parameters: BaseParameters | Sequence[str],
+    *,
+    decimate: bool = True,
+) -> Regression:
+    """Return the linear problem of a processed log.
+
+    Columns named `payload.<name>.*` of payloads that this log does not carry are zero (BG13
+    (29)).
+    """
+    if not decimate or processed.decimation == 1:
+        return next(blocks_of_regression(model, processed, parameters, len(processed)))
+    blocks = blocks_of_regression(model, processed, parameters, REGRESSOR_SAMPLES)
+    thinned = list(decimated(blocks, processed.decimation, periodic=processed.periodic))
+    if not thinned:
+        raise InvalidRecording(
+            f"{processed.source}: {len(processed)} samples are too few to decimate by "
+            f"{processed.decimation}; raise the cut-off or decimate less",
+            source=processed.source,
+        )
+    return together(thinned)
+
+
+def blocks_of_regression(
+    model: Model,
+    processed: ProcessedLog,
+    parameters: BaseParameters | Sequence[str],
+    length: int,
+) -> Iterator[Regression]:
+    """Yield the regression of all samples in consecutive blocks of at most `length`."""
+    if processed.current:
+        raise InvalidRecording(
+            f"{processed.source}: the log holds currents and the drive gains are not known; give "
+            "'gain' in the robot file, or identify the gains from a loaded and an unloaded log"
+        )
+    repetitions = processed.repetitions
+    group = processed.group
+    for start in range(0, len(processed), length):
+        samples = slice(start, start + length)
+        motion = processed.motion
+        if length < len(processed):
+            motion = motion.take(samples)
+        block = model.regression(
+            motion,
+            processed.effort[samples],
+            parameters,
+            dead_band=processed.dead_band,
+            covariance=processed.covariance,
+        )
+        replicates = None
+        if repetitions is not None:
+            periods = [model.project_to_rows(motion.q, period[samples]) for period in repetitions]
+            replicates = np.stack(periods)
+        yield replace(
+            without_absent_payloads(block, processed.payload),
+            replicates=replicates,
+            mask=processed.valid[samples],
+            sample=processed.sample[samples],
+            group=None if group is None else group[samples],
+        )
+
+
+def without_absent_payloads(problem: Regression, payload: str | None) -> Regression:
+    """Return the problem with zero columns for payloads that were not carried (BG13 (29))."""
+    carried = (None, payload)
+    absent = [k for k, name in enumerate(problem.parameters) if name.payload not in carried]
+    if not absent:
+        return problem
+    regressor = problem.regressor.copy()
+    regressor[:, :, absent] = 0.0
+    return replace(problem, regressor=regressor)

@@ -28,18 +28,20 @@ from gough.engine.internal_states import joint_state
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression, concatenate
-from gough.logs.jumps import Jump
+from gough.logs.outliers import Jump
 from gough.mechanism.terms import JointState
 from gough.processing import ProcessedLog, Processing
-from gough.processing.decimation import (
+from gough.processing.filters import (
     decimated_noise,
     decimation_taps,
+    differentiate,
     lowpass,
+    lowpass_periodic,
     masked_lowpass,
+    zero_phase,
 )
-from gough.processing.filters import differentiate, lowpass_periodic, zero_phase
 from gough.processing.matching import PERIOD_RULE
-from gough.processing.regressions import without_absent_payloads
+from gough.processing.processed_log import without_absent_payloads
 from gough.processing.valid_equations import (
     joints_with_friction,
     rows_with_coulomb,

@@ -9,7 +9,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.names import LOAD_PARAMETERS
-from gough.logs.jumps import Jump
+from gough.logs.outliers import Jump
 from gough.verdict.faults import PAYLOAD_FAULT, Fault, at_motors
 from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.motor_signals import MotorSignals

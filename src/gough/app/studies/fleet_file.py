@@ -12,10 +12,16 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from gough.app.studies.study_file import STUDY_FORMAT, resolve_paths
-from gough.core.budget import MAX_TABLE_BYTES, MAX_TOML_CHARACTERS, read_bytes, read_text, reading
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
-from gough.core.files import text_encoding
+from gough.core.files import (
+    MAX_TABLE_BYTES,
+    MAX_TOML_CHARACTERS,
+    read_bytes,
+    read_text,
+    reading,
+    text_encoding,
+)
 from gough.core.notices import Notice
 from gough.core.options import merge_settings, options_of
 from gough.core.storage import is_address

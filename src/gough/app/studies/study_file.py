@@ -10,9 +10,9 @@ from typing import Any
 
 from gough.app.studies.step import FailOn, Outcome, Progress
 from gough.app.studies.verbs import VERBS, step_type
-from gough.core.budget import MAX_TOML_CHARACTERS, read_text
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidStudy, nearest
+from gough.core.files import MAX_TOML_CHARACTERS, read_text
 from gough.core.options import Option, merge_settings, options_of
 from gough.core.progress import reporting
 from gough.logs.readers import log_and_description, log_with_description
