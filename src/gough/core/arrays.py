@@ -1,4 +1,4 @@
-"""Array types, read-only copies, and checks of shape and content."""
+"""Array types, read-only copies, and checks of type, shape and content."""
 
 from __future__ import annotations
 
@@ -83,3 +83,21 @@ def check_finite(array: FloatArray, name: str) -> None:
         index=index,
         count=count,
     )
+
+
+def check_type(argument: Any, kind: type | tuple[type, ...], name: str, wanted: str) -> None:
+    """Raise `InvalidInput` unless an argument has a type.
+
+    Args:
+        argument: Its content.
+        kind: Type or types, as for `isinstance`.
+        name: Of the argument, for the message.
+        wanted: What was expected, in words.
+    """
+    if isinstance(argument, kind):
+        return
+    if isinstance(argument, str | int | float | None):
+        shown = repr(argument)
+    else:
+        shown = f"a {type(argument).__name__}"
+    raise InvalidInput(f"{name} is {shown}, expected {wanted}", argument=name)

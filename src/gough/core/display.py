@@ -67,24 +67,6 @@ def stacked_axes(
     return column
 
 
-def check_type(argument: Any, kind: type | tuple[type, ...], name: str, wanted: str) -> None:
-    """Raise `InvalidInput` unless an argument has a type.
-
-    Args:
-        argument: Its content.
-        kind: Type or types, as for `isinstance`.
-        name: Of the argument, for the message.
-        wanted: What was expected, in words.
-    """
-    if isinstance(argument, kind):
-        return
-    if isinstance(argument, str | int | float | None):
-        shown = repr(argument)
-    else:
-        shown = f"a {type(argument).__name__}"
-    raise InvalidInput(f"{name} is {shown}, expected {wanted}", argument=name)
-
-
 def rounded(value: float, std: float) -> tuple[str, str]:
     """Round a value and its standard error to the same last digit.
 

@@ -1,11 +1,10 @@
 """Read and write TOML and JSON.
 
-Texts are parsed by the standard library. Before that, texts that would make it hang or
-crash are
-refused: a dotted key of thirty thousand parts takes the TOML parser half a minute and
-gigabytes of memory, deep nesting ends in a recursion error, a number of five thousand
-digits in an error about digits. No file of a robot comes near these limits. Numbers are
-written to the last bit.
+Texts are parsed by the standard library. Before that, texts that would make it hang or crash
+are refused: a dotted key of thirty thousand parts takes the TOML parser half a minute and
+gigabytes of memory, deep nesting ends in a recursion error, a number of five thousand digits
+in an error about digits. No file of a robot comes near these limits. Numbers are written to
+the last bit.
 """
 
 from __future__ import annotations

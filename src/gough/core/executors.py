@@ -89,9 +89,7 @@ class Processes:
 
     def run(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[tuple[int, Any]]:
         """Yield the index and the outcome of each task as they finish."""
-        from concurrent.futures.process import (
-            BrokenProcessPool,
-        )  # here, as its import takes long
+        from concurrent.futures.process import BrokenProcessPool  # here, as its import takes long
 
         unfinished = dict.fromkeys(range(len(tasks)), 0)
         losses = 0

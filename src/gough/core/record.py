@@ -36,8 +36,7 @@ _DTYPES = {
 class Record:
     """Base class of frozen dataclasses.
 
-    - Arrays, tuples and mappings are copied and made read-only, by the annotation of their
-    field.
+    - Arrays, tuples and mappings are copied and made read-only, by the annotation of the field.
     - `repr` is one short line.
     - `table` gives columns, which `to_dataframe` and notebooks show.
     """

@@ -31,9 +31,7 @@ def rate_map(angles: ArrayLike, order: str) -> FloatArray:
             [rad]
         order: Order of the rotations, one of `ANGLE_ORDERS`.
     """
-    from scipy.spatial.transform import (
-        Rotation,
-    )  # here, because its import takes long
+    from scipy.spatial.transform import Rotation  # here, because its import takes long
 
     if order not in ANGLE_ORDERS:
         valid = ", ".join(ANGLE_ORDERS)

@@ -428,9 +428,7 @@ class Sampled(Trajectory):
 
 def _interpolating_spline(time: FloatArray, position: FloatArray, periodic: bool) -> Any:
     """Return the quintic spline through the positions."""
-    from scipy.interpolate import (
-        make_interp_spline,
-    )  # here, because its import takes long
+    from scipy.interpolate import make_interp_spline  # here, because its import takes long
 
     return make_interp_spline(time, position, k=5, bc_type="periodic" if periodic else None)
 

@@ -200,9 +200,7 @@ class _Search:
             start: Start of the iteration, (n,).
             free: Coordinates that move, (n,).
         """
-        from scipy.optimize import (
-            least_squares,
-        )  # here because its import takes long
+        from scipy.optimize import least_squares  # here because its import takes long
 
         joints = self.loops.mechanism.joints
         equations = self.owner <= k

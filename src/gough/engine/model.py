@@ -13,8 +13,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_finite, check_shape, without_copy
-from gough.core.display import check_type
+from gough.core.arrays import FloatArray, check_finite, check_shape, check_type, without_copy
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.names import INERTIAL, Parameter, parameters as named

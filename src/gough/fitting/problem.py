@@ -6,8 +6,8 @@ attribute `needs`; without it the problem is linear.
 | protocol | what it offers |
 |---|---|
 | `LinearProblem` | effort = regressor @ parameters + noise |
-| `GainProblem` (gain_problem.py) | currents with unknown drive gains, unloaded and loaded
-logs | | `PeriodicProblem` | one averaged period, with the errors of its positions |
+| `GainProblem` (gain_problem.py) | currents with unknown drive gains, unloaded and loaded logs |
+| `PeriodicProblem` | one averaged period, with the errors of its positions |
 | `BodyProblem` | a linear problem with the bodies behind the base parameters |
 | `SimulationProblem` | the robot and its logs, with a simulation of the closed loop |
 """

@@ -12,8 +12,8 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray
-from gough.core.display import check_type, stacked_axes
+from gough.core.arrays import BoolArray, FloatArray, check_type
+from gough.core.display import stacked_axes
 from gough.core.documents import parse_json, plain, restored
 from gough.core.errors import InvalidInput
 from gough.core.files import (

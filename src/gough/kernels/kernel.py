@@ -185,8 +185,7 @@ class Kernel:
         operations: Scalar operations per sample, after merging equal ones.
         lanes: Samples that are computed together, with the same digits whatever their
             number: by default what fits into a vector. One lane for samples that come one
-                at a time takes two
-            thirds of the time of a vector.
+            at a time takes two thirds of the time of a vector.
         compiled: Whether LLVM had to compile; False if the object code came from the disk
             cache.
         signature: What is known without the graph.

@@ -323,10 +323,10 @@ def inspect_constant_runs(
     """Yield a notice if an effort is dead for some time: constant between its extremes.
 
     A command may be constant while its joint is at rest, so only samples where this joint
-    moves are
-    counted: twenty of them, and twenty times as many as a value usually lasts (commands
-    that are held, coarse converters). A quantised effort that changes slowly leaves its value
-    by one step, a dead one by more; and a joint that hardly travels may leave it within one.
+    moves are counted: twenty of them, and twenty times as many as a value usually lasts
+    (commands that are held, coarse converters). A quantised effort that changes slowly leaves
+    its value by one step, a dead one by more; and a joint that hardly travels may leave it
+    within one.
     Where the joint turns around, friction makes it leave its value by more.
     """
     starts = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])

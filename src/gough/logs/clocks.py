@@ -154,10 +154,9 @@ def with_true_instants(recording: Recording) -> Recording:
 
     Even stamps of rows one step apart are kept. So are others unless positions are clearly
     smoother on controller time: whole steps of an even clock, counted by the motion where it
-    shows them and by the stamps elsewhere. If
-    all joints then still run ahead and behind together, rows were read early and late, and
-    their instants are those that the motion shows. Notices of the returned recording state
-    what was found.
+    shows them and by the stamps elsewhere. If all joints then still run ahead and behind
+    together, rows were read early and late, and their instants are those that the motion
+    shows. Notices of the returned recording state what was found.
     """
     if len(recording) < MIN_CLOCK_SAMPLES:
         return recording

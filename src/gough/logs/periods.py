@@ -49,9 +49,7 @@ def interpolate(
     if method == "previous":
         return np.asarray(values[np.searchsorted(time, new_time, side="right") - 1])
     if method == "cubic" and len(time) >= 4:
-        from scipy.interpolate import (
-            CubicSpline,
-        )  # here, because it takes long to import
+        from scipy.interpolate import CubicSpline  # here, because it takes long to import
 
         return np.asarray(CubicSpline(time, values, axis=0)(new_time))
     columns = [np.interp(new_time, time, column) for column in values.T]

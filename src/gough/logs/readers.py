@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, check_shape
-from gough.core.display import check_type
+from gough.core.arrays import FloatArray, check_shape, check_type
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.notices import Notice
 from gough.core.storage import StoredFile, place_of

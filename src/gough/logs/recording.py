@@ -139,9 +139,7 @@ class Recording(Record):
         Columns have headers such as `leg1.slider.position [m]`, or any with a description,
         `joints` as in `read_recording`; time may be a named index. Dates are seconds.
         """
-        from gough.logs.readers import (
-            recording_of_frame,
-        )  # readers make recordings
+        from gough.logs.readers import recording_of_frame  # readers make recordings
 
         return recording_of_frame(frame, description, joints, source)
 
@@ -351,9 +349,7 @@ class Recording(Record):
         the same. Bags hold `/joint_states`, other columns at topics of their own, and need
         rosbags. `settings` are kept with the log: how it was made.
         """
-        from gough.logs.writers import (
-            save_recording,
-        )  # a recording must not need files to exist
+        from gough.logs.writers import save_recording  # a recording must not need files to exist
 
         return save_recording(self, Path(path), settings)
 

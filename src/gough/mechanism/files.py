@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module, resources
 from pathlib import Path
 
-from gough.core.display import check_type
+from gough.core.arrays import check_type
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.files import MAX_ROBOT_BYTES, read_bytes, text_encoding

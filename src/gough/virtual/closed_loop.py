@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.arrays import FloatArray, check_finite, check_shape, check_type
 from gough.core.blas import one_blas_thread
-from gough.core.display import check_type
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.options import Settings, merge_settings, option, with_settings

@@ -51,9 +51,7 @@ def _function_of(verb: str, called: str | None) -> Callable[..., None]:
     """Return the function of a verb with its options; an empty one if it is not called."""
     if verb != called:
         return lambda: None
-    from gough.app.cli.verb_commands import (
-        command,
-    )  # only now, with what the verb uses
+    from gough.app.cli.verb_commands import command  # only now, with what the verb uses
 
     return command(verb)
 

@@ -21,8 +21,8 @@ from gough import __version__
 from gough.app.report import figures, tables
 from gough.app.report.numbers import number, percent, unit, with_std
 from gough.app.report.scene import path_scene, robot_scene
-from gough.core.arrays import FloatArray
-from gough.core.display import POORLY_KNOWN_RATIO, check_type
+from gough.core.arrays import FloatArray, check_type
+from gough.core.display import POORLY_KNOWN_RATIO
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.core.names import words
