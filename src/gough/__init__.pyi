@@ -21,9 +21,9 @@ from gough.excitation.criteria import Criterion
 from gough.excitation.design import Run
 from gough.excitation.solver import Progress
 from gough.export.controller import controller_code as controller_code
+from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Enclosure as Enclosure, Estimate as Estimate
 from gough.fitting.problem import Estimator
-from gough.fitting.regression import BlockStatistics
 from gough.fleets.fleet import Fleet as Fleet, FleetSettings as FleetSettings
 from gough.fleets.history import FleetLog as FleetLog
 from gough.identification import (

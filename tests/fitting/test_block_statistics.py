@@ -9,10 +9,9 @@ import pytest
 
 from gough.core.arrays import IntArray
 from gough.core.names import parameters
-from gough.fitting.block_builder import block_statistics, statistics_by_label
 from gough.fitting.cross_validation import values_without, weighted_fit
 from gough.fitting.least_squares import WeightedLeastSquares
-from gough.fitting.regression import Regression
+from gough.fitting.regression import Regression, block_statistics, statistics_by_label
 from gough.fitting.row_noise import estimate_row_noise
 
 TRUTH = np.array([2.0, -1.0, 0.5])

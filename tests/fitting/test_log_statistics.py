@@ -13,7 +13,6 @@ import pytest
 from scipy import stats
 
 from gough.core.errors import InvalidInput
-from gough.fitting.block_builder import MAX_BLOCKS, merge
 from gough.fitting.least_squares import GaussMarkov, WeightedLeastSquares
 from gough.fitting.log_statistics import (
     LogStatistics,
@@ -22,7 +21,7 @@ from gough.fitting.log_statistics import (
     merge_all,
     merge_log_statistics,
 )
-from gough.fitting.regression import Regression, concatenate
+from gough.fitting.regression import MAX_BLOCKS, Regression, concatenate, merge
 
 MADE = {"robot": "a", "processing": "b", "parameters": "c", "version": "1"}
 

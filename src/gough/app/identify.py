@@ -17,10 +17,10 @@ from gough.core.notices import Notice
 from gough.core.options import merge_settings, with_settings
 from gough.core.progress import portion, report, reporting
 from gough.engine import Model, Robot
+from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.gain_problem import GainProblem
 from gough.fitting.log_statistics import LogStatistics
 from gough.fitting.problem import PeriodicProblem, needed_problem
-from gough.fitting.regression import BlockStatistics
 from gough.fitting.robust import Robust
 from gough.identification.estimators import ESTIMATORS
 from gough.identification.fit import fit_logs

@@ -25,8 +25,8 @@ from gough.core.errors import InvalidInput
 from gough.core.files import MAX_UNPACKED_BYTES, Budget, load_arrays, read_bytes, replace_atomically
 from gough.core.record import Record
 from gough.core.statistics import chi2_tail
-from gough.fitting.block_builder import merge
 from gough.fitting.block_statistics import BlockStatistics, JointFactor
+from gough.fitting.regression import merge
 
 FILE_KIND = "gough-log-statistics"
 FILE_FORMAT = 3

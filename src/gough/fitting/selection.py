@@ -15,6 +15,7 @@ from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.names import index_of, tied_name
+from gough.core.notices import Notice
 from gough.core.statistics import f_tail
 from gough.fitting.estimate import Enclosure, Estimate
 from gough.fitting.problem import (
@@ -49,11 +50,11 @@ class EliminationStep:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Elimination:
-    """Steps from all base parameters to the essential ones."""
+    """Steps from all base parameters to the essential ones; none if nothing was to be removed."""
 
-    steps: tuple[EliminationStep, ...]  # first the full model
-    ratio: float  # bound of the largest over the smallest relative standard error
-    reached: bool  # whether the last model is below the bound
+    steps: tuple[EliminationStep, ...] = ()  # first the full model
+    ratio: float = np.inf  # bound of the largest over the smallest relative standard error
+    reached: bool = True  # whether the last model is below the bound
 
     @property
     def estimate(self) -> Estimate:
@@ -79,6 +80,45 @@ class Elimination:
             return len(self.steps) - 1
         threshold = HELD_OUT_TIE_RATIO * min(errors)
         return max(i for i, error in enumerate(errors) if error <= threshold)
+
+    def history(self) -> tuple[str, ...]:
+        """Return one line for each step."""
+        lines = []
+        for k, step in enumerate(self.steps):
+            what = "all base parameters"
+            if step.removed is not None:
+                what = f"without {step.removed}"
+            line = f"{len(step.estimate):3d} parameters, {what}: ratio {step.ratio:.1f}"
+            if step.held_out_error is not None:
+                line += f", held-out error {100 * step.held_out_error:.2f} %"
+                if k == self.stop:
+                    line += "  <- kept: smallest model that predicts best"
+            lines.append(line)
+        return tuple(lines)
+
+    def notices(self) -> list[Notice]:
+        """Name parameters that left their interval when others were removed."""
+        if not self.steps:
+            return []
+        full = self.steps[0].estimate
+        reduced = self.steps[self.stop].estimate
+        changed = []
+        for name, estimate, std in zip(reduced.parameters, reduced.values, reduced.std):
+            if abs(estimate - full[name]) > 1.96 * std:
+                changed.append(name)
+        if not changed:
+            return []
+        n_removed = len(full) - len(reduced)
+        notice = Notice(
+            rule="essential parameters",
+            level="info",
+            where=", ".join(changed),
+            text=f"{len(changed)} of {len(reduced)} essential parameters changed by more than "
+            f"their 95 % interval when {n_removed} others were removed; the model predicts, but "
+            "standard errors hold only if the removed parameters are zero",
+            advice="identify without `essential` to see them",
+        )
+        return [notice]
 
 
 @one_blas_thread

@@ -120,30 +120,27 @@ def fit_logs(
         whole: Statistics of all logs with the rows side by side, where `recordings` are
             only a sample of them: the estimate is that of all, figures are of the sample.
     """
-    settings = settings or IdentifySettings()
-    asked = settings
+    asked = settings or IdentifySettings()
     model = as_model(model)
-    if settings.payload:
-        model = with_measured_payload(model, settings.payload)
-    logs = read_logs(model, settings, recordings, loaded, held_out)
-    if settings.find_gains:
-        guesses = first_gains(model, logs.recordings, settings.gains)
-        settings = replace(settings, gains=guesses)
+    if asked.payload:
+        model = with_measured_payload(model, asked.payload)
+    logs = read_logs(model, asked, recordings, loaded, held_out)
+    settings = asked
+    if asked.find_gains:
+        settings = replace(asked, gains=first_gains(model, logs.recordings, asked.gains))
     gains = known_gains(model, settings.gains)
     estimators = select_estimators(settings.estimator, gains, with_currents=logs.with_currents)
-    if settings.fixed or settings.tied or settings.bounds:
-        _check_constrainable(estimators, whole)
+    _check_constrainable(settings, estimators, whole)
 
     prepared = _prepare(model, logs, settings, estimators, whole)
     problem = whole or prepared.problem
     report(0.4)
-
     choice_notices: tuple[Notice, ...] = ()
     if settings.estimator == AUTO_ESTIMATOR:
         name, choice_notices = choose_estimator(problem, ESTIMATORS)
         settings = replace(settings, estimator=name)
         estimators = {name: ESTIMATORS[name]}
-    elimination = None
+    elimination = Elimination()
     if settings.essential:
         problem, elimination = _essential(problem, estimators, settings, prepared.held_out)
     run = EstimatorRun()
@@ -151,31 +148,29 @@ def fit_logs(
     experiment, held_out_logs = _in_efforts(prepared, logs, run, settings, gains)
     constants = _fit_with_constants(prepared, experiment, problem, estimators, run)
     report(0.6)
-
     _run_with_robot(run, estimators, experiment, problem, whole, settings)
     report(0.8)
     structures = _compare_structures(experiment, held_out_logs, estimators, settings)
     report(0.9)
 
     fitted = _validate(experiment, held_out_logs, run, settings)
-    identification = fitted.identification
-    notices = (
-        *stated_payload_notices(model, logs.loaded, settings.payload, identification.estimate),
-        *_changed_parameters(elimination),
-        *run.failures(),
-        *choice_notices,
-        *prepared.notices,
-        *constants.notices,
-        *identification.notices,
-    )
+    estimate = fitted.identification.estimate
     identification = replace(
-        identification,
+        fitted.identification,
         settings=asked.to_dict(),
-        notices=notices,
+        notices=(
+            *stated_payload_notices(model, logs.loaded, asked.payload, estimate),
+            *elimination.notices(),
+            *run.failures(),
+            *choice_notices,
+            *prepared.notices,
+            *constants.notices,
+            *fitted.identification.notices,
+        ),
         added_terms=prepared.added_terms.text,
         constants=constants,
         structures=structures,
-        history=_elimination_steps(elimination),
+        history=elimination.history(),
         logs=logs.names(),
     )
     return replace(fitted, identification=identification)
@@ -207,8 +202,12 @@ def _prepare(
         ) from None
 
 
-def _check_constrainable(estimators: Mapping[str, Any], whole: BlockStatistics | None) -> None:
-    """Raise unless there is one linear fit of logs, in which parameters can be constrained."""
+def _check_constrainable(
+    settings: IdentifySettings, estimators: Mapping[str, Any], whole: BlockStatistics | None
+) -> None:
+    """Raise if parameters are constrained but there is not one linear fit of logs in memory."""
+    if not (settings.fixed or settings.tied or settings.bounds):
+        return
     linear = all(needed_problem(one) is LinearProblem for one in estimators.values())
     if len(estimators) != 1 or not linear or whole is not None:
         raise InvalidInput(
@@ -388,48 +387,6 @@ def _compare_structures(
     if with_gains:
         return choice
     return replace(choice, terms=choose_terms(experiment, held_out))
-
-
-def _elimination_steps(elimination: Elimination | None) -> tuple[str, ...]:
-    """Return one line for each parameter that was removed; nothing without elimination."""
-    if elimination is None:
-        return ()
-    lines = []
-    for k, step in enumerate(elimination.steps):
-        what = "all base parameters"
-        if step.removed is not None:
-            what = f"without {step.removed}"
-        line = f"{len(step.estimate):3d} parameters, {what}: ratio {step.ratio:.1f}"
-        if step.held_out_error is not None:
-            line += f", held-out error {100 * step.held_out_error:.2f} %"
-            if k == elimination.stop:
-                line += "  <- kept: smallest model that predicts best"
-        lines.append(line)
-    return tuple(lines)
-
-
-def _changed_parameters(elimination: Elimination | None) -> list[Notice]:
-    """Name parameters that left their interval when others were removed."""
-    if elimination is None:
-        return []
-    full = elimination.steps[0].estimate
-    reduced = elimination.steps[elimination.stop].estimate
-    changed = []
-    for name, estimate, std in zip(reduced.parameters, reduced.values, reduced.std):
-        if abs(estimate - full[name]) > 1.96 * std:
-            changed.append(name)
-    if not changed:
-        return []
-    notice = Notice(
-        rule="essential parameters",
-        level="info",
-        where=", ".join(changed),
-        text=f"{len(changed)} of {len(reduced)} essential parameters changed by more than their "
-        f"95 % interval when {len(full) - len(reduced)} others were removed; the model predicts, "
-        "but standard errors hold only if the removed parameters are zero",
-        advice="identify without `essential` to see them",
-    )
-    return [notice]
 
 
 def _validate(

@@ -25,12 +25,11 @@ from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.display import text_table
 from gough.engine.base import standard_from_base
 from gough.fitting.acceptance import GainTest, gain_test
-from gough.fitting.block_builder import statistics_by_label
 from gough.fitting.cross_validation import (
     solve_normal_equations,
     weighted_fit,
 )
-from gough.fitting.regression import Regression
+from gough.fitting.regression import Regression, statistics_by_label
 from gough.identification.experiment import Experiment
 from gough.identification.term_candidates import (
     Candidate,

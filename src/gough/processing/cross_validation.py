@@ -12,9 +12,8 @@ from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
-from gough.fitting.block_builder import LabelledBlocks
 from gough.fitting.cross_validation import values_without
-from gough.fitting.regression import Regression
+from gough.fitting.regression import LabelledBlocks, Regression
 from gough.processing.filters import Decimator
 from gough.processing.matching import MatchedLog, known_gains
 from gough.processing.processed_log import (

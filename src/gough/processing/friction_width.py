@@ -27,10 +27,9 @@ from gough.core.arrays import TINY, FloatArray
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
-from gough.fitting.block_builder import block_statistics
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.cross_validation import weighted_fit
-from gough.fitting.regression import Regression
+from gough.fitting.regression import Regression, block_statistics
 from gough.processing.filters import decimated
 from gough.processing.processed_log import ProcessedLog, blocks_of_regression
 from gough.processing.settings import Processing

@@ -11,11 +11,8 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, Robot, as_model
-from gough.fitting.regression import (
-    BlockStatistics,
-    Regression,
-    block_statistics,
-)
+from gough.fitting.block_statistics import BlockStatistics
+from gough.fitting.regression import Regression, block_statistics
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
