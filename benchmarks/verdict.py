@@ -117,6 +117,7 @@ ANNOUNCED = (
     "payload",
     "tilt",
     "no gravity",
+    "clock",
 )
 # Faults without a size that a notice with an `ok` may list as not shown.
 EXCHANGES = ("swapped channels", "clock unit")

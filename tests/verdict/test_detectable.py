@@ -63,31 +63,42 @@ def test_a_delay_of_the_limit_is_noticed_and_a_third_of_it_is_not(
 
 
 def spoilt_log(log: Recording, fault: str, amount: float) -> Recording:
-    """Return a log with a fault of the first motor."""
+    """Return a log with a fault of the clock or of the first motor."""
     assert log.effort is not None
     effort = log.effort.copy()
     position = log.position.copy()
+    time = log.time
     if fault == "effort scale":
         effort[:, 0] *= 1 + amount
     elif fault == "effort offset":
         effort[:, 0] += amount
+    elif fault == "clock":
+        time = time * (1 + amount)
     else:
         position[:, 0] += amount
     noise = 0.1 * np.random.default_rng(int(1e6 * abs(effort[0, 0]))).standard_normal(effort.shape)
-    return replace(log, effort=effort + noise, position=position)
+    return replace(log, time=time, effort=effort + noise, position=position)
 
 
 @repeated(2, 20)
-@pytest.mark.parametrize("fault", ["effort scale", "effort offset", "encoder offset"])
-def test_a_fault_of_one_motor_is_noticed_at_its_limit(
-    five_bar: Model, make_log: Callable[..., Recording], fault: str, trials: int
+@pytest.mark.parametrize(
+    ("fault", "place"),
+    [
+        ("effort scale", "left.motor"),
+        ("effort offset", "left.motor"),
+        ("encoder offset", "left.motor"),
+        ("clock", "clock"),
+    ],
+)
+def test_a_fault_is_noticed_at_its_limit(
+    five_bar: Model, make_log: Callable[..., Recording], fault: str, place: str, trials: int
 ) -> None:
     def evidence_with(amount: float, noise_seed: int) -> Evidence:
         both = [make_log(0, noise_seed=noise_seed), make_log(1, noise_seed=noise_seed)]
         spoilt = [spoilt_log(log, fault, amount) for log in both]
         return evidence_from(five_bar, spoilt, (), DiagnoseSettings())[0]
 
-    limit = limits_of(evidence_with(0.0, 100))[fault, "left.motor"].size
+    limit = limits_of(evidence_with(0.0, 100))[fault, place].size
     n_noticed = 0
     for noise_seed in range(trials):
         groups, _ = Search(evidence_with(limit, noise_seed), with_discrete=False).run()

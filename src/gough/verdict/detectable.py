@@ -26,7 +26,13 @@ from gough.verdict.blocks import (
     select_columns,
 )
 from gough.verdict.explanation import Candidate
-from gough.verdict.faults import ALL_MOTORS, EFFORT_SCALE, PAYLOAD_FAULT, PRINTED_FAULTS
+from gough.verdict.faults import (
+    ALL_MOTORS,
+    CLOCK_FAULT,
+    EFFORT_SCALE,
+    PAYLOAD_FAULT,
+    PRINTED_FAULTS,
+)
 from gough.verdict.stage import Screen, Stage
 
 PRINTED_WORDS = {
@@ -37,6 +43,7 @@ PRINTED_WORDS = {
     PAYLOAD_FAULT: "a payload in one log",
     "tilt": "a tilt of the base",
     "no gravity": "a weight that a controller has subtracted",
+    CLOCK_FAULT: "an error of the clock",
 }
 NOTICED_PROBABILITY = 0.95
 SIZE_STEPS = 60  # of the search for the smallest size, each 1.25 times the one before

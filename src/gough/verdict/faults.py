@@ -29,6 +29,7 @@ ALL_MOTORS = "all motors"
 ALL_JOINTS = "all joints"
 BASE_PLACE = "base"
 CLOCK_PLACE = "clock"
+CLOCK_FAULT = "clock"
 EFFORT_SCALE = "effort scale"
 PAYLOAD_FAULT = "payload"
 # Faults whose smallest noticed size is printed with an `ok`.
@@ -40,6 +41,7 @@ PRINTED_FAULTS = (
     PAYLOAD_FAULT,
     "tilt",
     "no gravity",
+    CLOCK_FAULT,
 )
 DIFFERENCE_STEP = 1e-6  # of sizes, for the derivative of `undo`
 # Speeds of Stribeck friction that are tried, as fractions of a joint's top speed.
@@ -505,7 +507,7 @@ register_fault(
 )
 register_fault(
     Fault(
-        name="clock",
+        name=CLOCK_FAULT,
         places=lambda evidence: (CLOCK_PLACE,),
         undo=undo_clock,
         text="times are too long by {size}",

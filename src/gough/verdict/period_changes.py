@@ -45,7 +45,7 @@ from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.segments import SEGMENT_PARAMETERS, segments_of_cells
 
 LEAST_PERIODS = 2  # between which something can change
-EDGE_STEPS = 10  # to which a cell is divided to find when a payload was picked up and put down
+STEPS_PER_CELL = 10  # to which a cell is divided to find when a payload was picked up and put down
 CHANGES = 2  # kinds that are tried
 MIN_MASS_T = 3.0  # mass over its standard error
 
@@ -293,9 +293,9 @@ def _best_segment(periods: _Periods) -> tuple[float, float, int]:
     n_cells = int(coarse.max())
     edges = np.linspace(0.0, periods.duration, n_cells + 1)
     best = coarse[int(np.argmax(_explained(periods, edges, coarse)))]
-    finer = np.linspace(0.0, periods.duration, n_cells * EDGE_STEPS + 1)
-    reach = np.arange(-EDGE_STEPS, EDGE_STEPS + 1)
-    firsts, lasts = np.meshgrid(best[0] * EDGE_STEPS + reach, best[1] * EDGE_STEPS + reach)
+    finer = np.linspace(0.0, periods.duration, n_cells * STEPS_PER_CELL + 1)
+    reach = np.arange(-STEPS_PER_CELL, STEPS_PER_CELL + 1)
+    firsts, lasts = np.meshgrid(best[0] * STEPS_PER_CELL + reach, best[1] * STEPS_PER_CELL + reach)
     fine = np.stack([firsts.ravel(), lasts.ravel()], axis=1)
     inside = (fine[:, 0] >= 0) & (fine[:, 1] < len(finer)) & (fine[:, 0] < fine[:, 1])
     fine = fine[inside]
