@@ -73,8 +73,10 @@ def _repeated_rounding(signals: FloatArray, covariance: FloatArray) -> FloatArra
     Noise of less than half a step does not make it differ between periods.
     """
     steps = np.array([quantisation_step(column) or 0.0 for column in signals.T])
+    rounding = steps**2 / 12.0
     deviation = np.sqrt(np.diag(covariance))
-    return np.asarray(np.where(deviation < steps / 2, steps**2 / 12.0, 0.0))
+    hidden_by_rounding = deviation < steps / 2
+    return np.asarray(np.where(hidden_by_rounding, rounding, 0.0))
 
 
 def average_periods(recording: Recording) -> PeriodAverage:
@@ -98,13 +100,16 @@ def average_periods(recording: Recording) -> PeriodAverage:
     covariance = np.zeros((2 * a, 2 * a))
     scatter = np.empty((count, 2 * a))
     for k in range(count):  # one period at a time: no copy of the whole record
-        deviation = np.concatenate([position[k] - mean_position, effort[k] - mean_effort], axis=1)
+        position_deviation = position[k] - mean_position
+        effort_deviation = effort[k] - mean_effort
+        deviation = np.concatenate([position_deviation, effort_deviation], axis=1)
         covariance += deviation.T @ deviation / (n * (count - 1))
         scatter[k] = np.sqrt(np.mean(deviation**2, axis=0))
     channels = [f"{joint}.position" for joint in recording.joints]
     channels += [f"{joint}.{signal}" for joint in recording.joints]
     position_covariance = covariance[:a, :a]
     effort_covariance = covariance[a:, a:]
+    recorded_effort = getattr(recording, signal)
     return PeriodAverage(
         recording=recording,
         count=count,
@@ -116,7 +121,7 @@ def average_periods(recording: Recording) -> PeriodAverage:
         effort_covariance=effort_covariance,
         cross_covariance=covariance[:a, a:],
         rounding_variance=_repeated_rounding(recording.position, position_covariance),
-        effort_rounding_variance=_repeated_rounding(getattr(recording, signal), effort_covariance),
+        effort_rounding_variance=_repeated_rounding(recorded_effort, effort_covariance),
         notices=_odd_periods(scatter, channels),
     )
 
@@ -131,22 +136,23 @@ def _odd_periods(scatter: FloatArray, channels: Sequence[str]) -> tuple[Notice, 
     if count <= 2:
         return ()
     usual = np.median(scatter, axis=0)
-    ratio = np.divide(scatter, usual, out=np.zeros_like(scatter), where=usual > 0)
+    ratio = np.zeros_like(scatter)
+    np.divide(scatter, usual, out=ratio, where=usual > 0)
+    largest = ratio.max(axis=1)
     notices = []
-    for period in np.flatnonzero(ratio.max(axis=1) > ODD_PERIOD_RATIO).tolist():
+    for period in np.flatnonzero(largest > ODD_PERIOD_RATIO).tolist():
         channel = int(ratio[period].argmax())
         worst = float(ratio[period, channel])
-        notices.append(
-            Notice(
-                rule="transient",
-                level="info",
-                where=channels[channel],
-                text=f"period {period + 1} of {count} is {worst:.1f} times as far from the mean "
-                "as is usual",
-                advice="if something touched the robot, cut it off",
-                numbers={"period": period, "ratio": worst},
-            )
+        notice = Notice(
+            rule="transient",
+            level="info",
+            where=channels[channel],
+            text=f"period {period + 1} of {count} is {worst:.1f} times as far from the mean "
+            "as is usual",
+            advice="if something touched the robot, cut it off",
+            numbers={"period": period, "ratio": worst},
         )
+        notices.append(notice)
     return tuple(notices)
 
 
@@ -155,7 +161,9 @@ def check_repeats(average: PeriodAverage) -> None:
     log = average.recording
     difference = np.sqrt(np.diag(average.position_covariance))
     amplitude = log.position.std(axis=0)
-    if amplitude.any() and (difference >= MAX_PERIOD_DIFFERENCE * amplitude).all():
+    moves = amplitude.any()
+    differs = difference >= MAX_PERIOD_DIFFERENCE * amplitude
+    if moves and differs.all():
         joint = int(np.argmax(amplitude))
         percent = 100 * difference[joint] / amplitude[joint]
         raise InvalidRecording(

@@ -130,10 +130,12 @@ class ProcessingChoice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the candidates in the documented JSON form, without the processing itself."""
+        cutoffs = [candidate.to_dict() for candidate in self.cutoffs]
+        windows = [candidate.to_dict() for candidate in self.windows]
         return {
             "rows": list(self.rows),
-            "cutoffs": [c.to_dict() for c in self.cutoffs],
-            "windows": [c.to_dict() for c in self.windows],
+            "cutoffs": cutoffs,
+            "windows": windows,
             "friction_widths": dict(self.friction_widths),
         }
 
@@ -148,14 +150,18 @@ class ProcessingChoice:
         ]
         lines += _moving_lines(used)
         if self.friction_widths:
-            widths = [f"{joint} {width:.2g}" for joint, width in self.friction_widths.items()]
+            widths = []
+            for joint, width in self.friction_widths.items():
+                widths.append(f"{joint} {width:.2g}")
             lines.append(f"friction is incomplete below (m/s or rad/s): {', '.join(widths)}")
         for c in self.cutoffs:
             label = f"cut-off {c.cutoff:.4g} Hz"
-            lines.append(_candidate_line(label, c, chosen=c.cutoff == used.cutoff))
+            is_chosen = c.cutoff == used.cutoff
+            lines.append(_candidate_line(label, c, chosen=is_chosen))
         for c in self.windows:
             label = f"window {1e3 * c.window:.3g} ms"
-            lines.append(_candidate_line(label, c, chosen=c.window == used.window))
+            is_chosen = c.window == used.window
+            lines.append(_candidate_line(label, c, chosen=is_chosen))
         return "\n".join(lines)
 
 
@@ -163,7 +169,10 @@ def _moving_lines(used: Processing) -> list[str]:
     """Return from which speed on each joint counts as moving, and which joints are at rest."""
     lines = []
     if isinstance(used.dead_band, Mapping):
-        speeds = [f"{joint} {band:.2g}" for joint, band in used.dead_band.items() if band > 0]
+        speeds = []
+        for joint, band in used.dead_band.items():
+            if band > 0:
+                speeds.append(f"{joint} {band:.2g}")
         if speeds:
             lines.append(f"joints count as moving above (m/s or rad/s): {', '.join(speeds)}")
     if used.joints_at_rest:
@@ -202,12 +211,17 @@ def choose_processing(
         raise InvalidInput("there is no recording to choose a processing from")
     if parameters is None:
         carried = [log.payload for log in logs if log.payload is not None]
-        parameters = base_parameters(model, payloads=tuple(dict.fromkeys(carried)))
+        payloads = tuple(dict.fromkeys(carried))
+        parameters = base_parameters(model, payloads=payloads)
     samples = _samples_of_logs(model, logs, given)
-    given = replace(given, method=_method_for_all(samples, given))
-    has_bands = isinstance(given.dead_band, Mapping) and set(coordinates) <= set(given.dead_band)
+    method = _method_for_all(samples, given)
+    given = replace(given, method=method)
+    has_bands = False
+    if isinstance(given.dead_band, Mapping):
+        has_bands = set(coordinates) <= set(given.dead_band)
     if has_bands and replace(given, joints_at_rest=()).complete:
-        complete = replace(given, joints_at_rest=given.joints_at_rest or ())
+        at_rest = given.joints_at_rest or ()
+        complete = replace(given, joints_at_rest=at_rest)
         return ProcessingChoice(processing=complete, rows=model.rows)
     validation = CrossValidation(model, samples, parameters, gains)
     cutoffs: tuple[Candidate, ...] = ()
@@ -253,7 +267,11 @@ def _with_bands_and_window(
 
 def _method_for_all(logs: Sequence[MatchedLog], given: Processing) -> Method:
     """Return the method for all logs; raise if one without periods cannot be averaged as asked."""
-    short = next((log for log in logs if log.recording.period_count < 2), None)
+    short = None
+    for log in logs:
+        if log.recording.period_count < 2:
+            short = log
+            break
     if given.method in PERIODIC and short is not None:
         recording = short.recording
         raise InvalidRecording(
@@ -269,7 +287,9 @@ def _method_for_all(logs: Sequence[MatchedLog], given: Processing) -> Method:
 
 def _with_harmonics(recording: Recording, given: Processing) -> Processing:
     """Return the settings of the implicit fit with its fundamental and its cut-off."""
-    frequency = given.frequency or recording.rate / (recording.period_samples or 1)
+    frequency = given.frequency
+    if frequency is None:
+        frequency = recording.rate / (recording.period_samples or 1)
     return replace(given, frequency=frequency, cutoff=given.harmonics * frequency)
 
 
@@ -292,8 +312,10 @@ def _friction_widths(
     """
     coordinates = validation.model.mechanism.coordinates
     fixed: set[str] = set()
-    if given.dead_band is not None:
-        fixed |= set(given.dead_band if isinstance(given.dead_band, Mapping) else coordinates)
+    if isinstance(given.dead_band, Mapping):
+        fixed |= set(given.dead_band)
+    elif given.dead_band is not None:
+        fixed |= set(coordinates)
     if given.window is not None or given.method not in PERIODIC:
         fixed |= _drives(validation.model.mechanism)
     with_friction = joints_with_friction(validation.model, settings)
@@ -326,9 +348,11 @@ def _best_cutoff(candidates: Sequence[Candidate]) -> float:
     least = min(candidate.error for candidate in candidates)
     good = []
     for candidate in candidates:
-        if candidate.error <= CUTOFF_TIE_RATIO * least and candidate.cutoff is not None:
+        is_good = candidate.error <= CUTOFF_TIE_RATIO * least
+        if is_good and candidate.cutoff is not None:
             good.append(candidate.cutoff)
-    return next(cutoff for cutoff in good if CUTOFF_RATIO * cutoff >= good[-1])
+    lowest = good[-1] / CUTOFF_RATIO
+    return next(cutoff for cutoff in good if cutoff >= lowest)
 
 
 @one_blas_thread
@@ -365,26 +389,34 @@ def raised_cutoff(
             return replace(settings, cutoff=max([chosen_cutoff, *cutoffs]))
         # without periods: as such logs are filtered, and higher if they move faster
         chosen_cutoff = NON_PERIODIC_CUTOFF_RATIO * chosen_cutoff
-        settings = replace(settings, method="time", cutoff=chosen_cutoff, decimation=None)
+        settings = replace(
+            settings,
+            method="time",
+            cutoff=chosen_cutoff,
+            decimation=None,
+        )
     if settings.method != "time":
         return settings
     samples = _samples_of_logs(model, matched, settings)
     validation = CrossValidation(model, samples, parameters, gains)
     highest = MAX_CUTOFF_RATIO * validation.rate
-    start = min(max(chosen_cutoff, _lowest_cutoff(validation)), highest)
+    start = max(chosen_cutoff, _lowest_cutoff(validation))
+    start = min(start, highest)
     if settings.decimation is None or start > chosen_cutoff:
         decimation = decimation_of(start, validation.rate)
         settings = replace(settings, cutoff=start, decimation=decimation)
-    settings = _with_wider_bands(model, validation.candidates(settings), settings)
+    candidates = validation.candidates(settings)
+    settings = _with_wider_bands(model, candidates, settings)
     margin = FILTER_EDGE_PERIODS / start
 
     def error(cutoff: float) -> float:
-        candidates = validation.candidates(replace(settings, cutoff=cutoff, decimation=None))
+        tried = replace(settings, cutoff=cutoff, decimation=None)
+        candidates = validation.candidates(tried)
         return _error_of_values(validation, candidates, settings, values, free, margin)
 
     cutoff = start
     best = error(cutoff)
-    while CUTOFF_RATIO * cutoff <= MAX_CUTOFF_RATIO * validation.rate:
+    while CUTOFF_RATIO * cutoff <= highest:
         next_error = error(CUTOFF_RATIO * cutoff)
         if next_error * CUTOFF_TIE_RATIO >= best:
             break
@@ -392,8 +424,10 @@ def raised_cutoff(
         best = next_error
     if cutoff == settings.cutoff:
         return settings
-    settings = replace(settings, cutoff=cutoff, decimation=decimation_of(cutoff, validation.rate))
-    return _with_wider_bands(model, validation.candidates(settings), settings)
+    decimation = decimation_of(cutoff, validation.rate)
+    settings = replace(settings, cutoff=cutoff, decimation=decimation)
+    candidates = validation.candidates(settings)
+    return _with_wider_bands(model, candidates, settings)
 
 
 def _with_wider_bands(
@@ -406,9 +440,10 @@ def _with_wider_bands(
     known = settings.dead_band
     if not isinstance(known, Mapping):
         return settings
-    own = dead_bands(model, [log.motion for log in logs], [log.velocity_noise for log in logs])
+    motions = [log.motion for log in logs]
+    speed_noise = [log.velocity_noise for log in logs]
     bands = {}
-    for name, band in own.items():
+    for name, band in dead_bands(model, motions, speed_noise).items():
         bands[name] = max(band, float(known.get(name, 0.0)))
     return replace(settings, dead_band=bands)
 
@@ -433,17 +468,23 @@ def _error_of_values(
         log = log.with_bands(settings)
         time = log.motion.time
         recorded = validation.recorded(log)
-        inside = (time >= recorded.begin + margin) & (time <= recorded.end - margin)
+        begin = recorded.begin + margin
+        end = recorded.end - margin
+        inside = (time >= begin) & (time <= end)
         here = recorded.is_predicted & inside
         equations.append(validation.equations(log, here, recorded.effort))
-    known = np.array([values.get(name, 0.0) for name in equations[0].parameters])
+    names = equations[0].parameters
+    known = np.array([values.get(name, 0.0) for name in names])
     residual = np.concatenate([block.residual(known) for block in equations])
-    norm = np.sqrt(sum((block.effort**2).sum(axis=0) for block in equations) + TINY)
+    effort_squares = sum((block.effort**2).sum(axis=0) for block in equations)
+    norm = np.sqrt(effort_squares + TINY)
     if free:
-        regressor = np.concatenate([block.select(free).regressor for block in equations])
+        load_columns = [block.select(free).regressor for block in equations]
+        regressor = np.concatenate(load_columns)
         scaled = regressor / norm[:, None]
         flat = scaled.reshape(-1, len(free))
-        fitted = np.linalg.lstsq(flat, (residual / norm).ravel(), rcond=None)[0]
+        target = (residual / norm).ravel()
+        fitted = np.linalg.lstsq(flat, target, rcond=None)[0]
         residual = residual - norm * (scaled @ fitted)
     squares = (residual**2).sum(axis=0) / norm**2 + TINY
     return float(np.exp(0.5 * np.mean(np.log(squares))))
@@ -501,13 +542,20 @@ def _sample_blocks_of_source(
             low = max(start - first, 0)
             high = min(start + length - first, len(recording))
             if low < high:
-                piece = in_robot_order(recording, model).take(slice(low, high))
-                blocks[start] = joined(blocks[start], piece) if start in blocks else piece
+                ordered = in_robot_order(recording, model)
+                piece = ordered.take(slice(low, high))
+                if start in blocks:
+                    piece = joined(blocks[start], piece)
+                blocks[start] = piece
         first += len(recording)
     matched = []
     for start in starts:
         recording = without_outliers(blocks[start])
-        log = MatchedLog(recorded=recording, recording=recording, kinematics=model.kinematics)
+        log = MatchedLog(
+            recorded=recording,
+            recording=recording,
+            kinematics=model.kinematics,
+        )
         matched.append(log.without_period())
     return matched
 
@@ -520,7 +568,8 @@ def _with_bands(model: Model, logs: Sequence[ProcessedLog], settings: Processing
         bands = dict.fromkeys(mechanism.coordinates, float(given))
     else:
         motions = [log.motion for log in logs]
-        bands = dead_bands(model, motions, [log.velocity_noise for log in logs])
+        speed_noise = [log.velocity_noise for log in logs]
+        bands = dead_bands(model, motions, speed_noise)
         bands |= dict(given or {})
     settings = replace(settings, dead_band=bands)
     if settings.joints_at_rest is not None:
@@ -569,7 +618,10 @@ def _try_cutoffs(validation: CrossValidation, settings: Processing) -> tuple[Can
         next_error = error(cutoff)
         if NOISE_ONLY_RATIO * best < next_error < np.inf:
             break
-        n_hopeless = n_hopeless + 1 if next_error > HOPELESS_RATIO * best else 0
+        if next_error > HOPELESS_RATIO * best:
+            n_hopeless += 1
+        else:
+            n_hopeless = 0
         best = min(best, next_error)
         cutoff *= CUTOFF_RATIO
     if not tried:
@@ -596,10 +648,14 @@ def _tried_cutoff(
     logs = validation.candidates(settings)
     banded = _with_bands(validation.model, logs, settings)
     logs = [log.with_bands(banded) for log in logs]
-    errors = prediction_errors(validation, logs, [[log.valid] for log in logs], margin=margin)
+    masks = [[log.valid] for log in logs]
+    errors = prediction_errors(validation, logs, masks, margin=margin)
+    decimation = settings.decimation
+    if decimation is None:
+        decimation = decimation_of(cutoff, validation.rate)
     return Candidate(
         cutoff=cutoff,
-        decimation=settings.decimation or decimation_of(cutoff, validation.rate),
+        decimation=decimation,
         window=settings.window or 0.0,
         errors=tuple(errors[0, 0].tolist()),
     )
@@ -642,9 +698,12 @@ def _try_windows(
     on_valid = _window_candidates(settings, widths, errors_valid)
     if decimation == 1:
         best = min(candidate.error for candidate in on_all)
-        wide = [c.window for c in on_all if c.error <= WIDE_WINDOW_RATIO * best]
+        good = WIDE_WINDOW_RATIO * best
+        wide = [c.window for c in on_all if c.error <= good]
         return on_all, max(narrowest, *wide)
-    products = [valid.error * every.error for valid, every in zip(on_valid, on_all)]
+    products = []
+    for valid, every in zip(on_valid, on_all):
+        products.append(valid.error * every.error)
     good = NARROW_WINDOW_RATIO * min(products)
     narrow = [width for width, product in zip(widths, products) if product <= good]
     return on_valid, min(narrow)

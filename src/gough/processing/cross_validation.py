@@ -106,13 +106,16 @@ class CrossValidation:
         """Return what is predicted of a candidate."""
         if log.average is not None:
             time = log.motion.time
-            return RecordedEffort(log.effort, np.ones(len(time), bool), time[0], time[-1])
-        recording = log.whole_log.recording
-        effort = getattr(recording, recording.motor_signal)[log.sample]
-        if recording.effort is None:
-            effort = effort * self.gains
-        is_predicted = np.asarray(log.sample % self.stride == 0)
-        return RecordedEffort(effort, is_predicted, recording.time[0], recording.time[-1])
+            effort = log.effort
+            is_predicted = np.ones(len(time), bool)
+        else:
+            recording = log.whole_log.recording
+            time = recording.time
+            effort = getattr(recording, recording.motor_signal)[log.sample]
+            if recording.effort is None:
+                effort = effort * self.gains
+            is_predicted = np.asarray(log.sample % self.stride == 0)
+        return RecordedEffort(effort, is_predicted, time[0], time[-1])
 
     def equations(
         self, log: ProcessedLog, samples: slice | BoolArray, effort: FloatArray
@@ -163,10 +166,11 @@ def prediction_errors(
     scored = [blocks.build() for blocks in predicted]
     errors = np.zeros((len(scored), n_choices, len(validation.model.rows)))
     for choice, blocks in enumerate(fitted):
-        values = values_without(blocks.build(), LEFT_OUT_BLOCKS, by_row=validation.by_row)
-        for k, statistics in enumerate(scored):
-            squares = statistics.squared_residuals(values).sum(axis=0)
-            effort_squares = statistics.grams[:, :, -1, -1].sum(axis=0)
+        statistics = blocks.build()
+        values = values_without(statistics, LEFT_OUT_BLOCKS, by_row=validation.by_row)
+        for k, predicted_statistics in enumerate(scored):
+            squares = predicted_statistics.squared_residuals(values).sum(axis=0)
+            effort_squares = predicted_statistics.grams[:, :, -1, -1].sum(axis=0)
             ratio = squares / np.maximum(effort_squares, TINY)
             errors[k, choice] = np.sqrt(np.maximum(ratio, RELATIVE_ROUNDING))
     return errors
@@ -186,8 +190,12 @@ def _add_log(
         predicted: Statistics of all samples, and of the equations valid in every choice.
     """
     recorded = validation.recorded(log)
-    borders = np.linspace(recorded.begin + margin, recorded.end - margin, N_FOLDS + 1)
-    guard = 0.0 if log.periodic or log.cutoff is None else 1.0 / log.cutoff
+    begin = recorded.begin + margin
+    end = recorded.end - margin
+    borders = np.linspace(begin, end, N_FOLDS + 1)
+    guard = 0.0
+    if not log.periodic and log.cutoff is not None:
+        guard = 1.0 / log.cutoff
     decimators = [Decimator(log.decimation) for _ in masks]
     for start in range(0, len(log), BLOCK_SAMPLES):
         samples = slice(start, start + BLOCK_SAMPLES)
@@ -199,14 +207,18 @@ def _add_log(
                 blocks.add(thinned, _fit_blocks(thinned.time, borders, guard))
         time = log.motion.time[samples]
         inside = (time >= borders[0]) & (time <= borders[-1])
-        fold = np.clip(np.searchsorted(borders, time, side="right") - 1, 0, N_FOLDS - 1)
+        interval = np.searchsorted(borders, time, side="right") - 1
+        fold = np.clip(interval, 0, N_FOLDS - 1)
         recorded_effort = recorded.effort[samples]
-        effort = validation.model.project_to_rows(log.motion.q[samples], recorded_effort)
+        pose = log.motion.q[samples]
+        effort = validation.model.project_to_rows(pose, recorded_effort)
         chosen = np.flatnonzero(inside & recorded.is_predicted[samples])
-        unfiltered = replace(equations.take(chosen), effort=effort[chosen], mask=None)
+        unfiltered = equations.take(chosen)
+        unfiltered = replace(unfiltered, effort=effort[chosen], mask=None)
         predicted[0].add(unfiltered, fold[chosen])
         for blocks in predicted[1:]:
-            blocks.add(replace(unfiltered, mask=masks[-1][samples][chosen]), fold[chosen])
+            valid_in_all = masks[-1][samples][chosen]
+            blocks.add(replace(unfiltered, mask=valid_in_all), fold[chosen])
 
 
 def _fit_blocks(time: FloatArray, borders: FloatArray, guard: float) -> IntArray:
@@ -223,7 +235,8 @@ def _fit_blocks(time: FloatArray, borders: FloatArray, guard: float) -> IntArray
     """
     width = float(borders[1] - borders[0])
     guard = min(guard, 0.499 * width)
-    edges = np.sort(np.concatenate([borders - guard, borders + guard]))
+    guards = np.concatenate([borders - guard, borders + guard])
+    edges = np.sort(guards)
     interval = np.searchsorted(edges, time, side="right")  # 0 before the first guard
     # Samples before the first guard and behind the last one are never near a predicted block.
     outside = (interval == 0) | (interval == len(edges))

@@ -86,7 +86,8 @@ def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
         )
     from scipy.signal import sosfiltfilt  # here: it takes long to import
 
-    reach = min(edge_samples(rate, cutoff), len(values) - 1)
+    edge = edge_samples(rate, cutoff)
+    reach = min(edge, len(values) - 1)
     sections = _sections(rate, cutoff).copy()  # SciPy takes no read-only array
     return np.asarray(sosfiltfilt(sections, values, axis=0, padlen=reach))
 
@@ -132,7 +133,8 @@ def edge_samples(rate: float, cutoff: float) -> int:
     Near the Nyquist frequency it is the two derivatives.
     """
     check_cutoff(cutoff, rate)
-    return max(int(np.ceil(FILTER_EDGE_PERIODS * rate / cutoff)), 4 * STENCIL_HALF)
+    lowpass_edge = int(np.ceil(FILTER_EDGE_PERIODS * rate / cutoff))
+    return max(lowpass_edge, 4 * STENCIL_HALF)
 
 
 def memory_samples(rate: float, cutoff: float | None) -> int:
@@ -211,11 +213,14 @@ def fourier_fit(
         )
     if not frequency > 0:
         raise InvalidInput(f"fundamental frequency is {frequency} Hz, expected a positive number")
-    check_cutoff(harmonics * frequency, (len(time) - 1) / float(time[-1] - time[0]))
+    duration = float(time[-1] - time[0])
+    check_cutoff(harmonics * frequency, (len(time) - 1) / duration)
     kw = 2 * np.pi * frequency * np.arange(1, harmonics + 1)
     scale = np.concatenate([[1.0], kw, kw])  # columns of equal size: better conditioned
-    B = fourier_basis(time, frequency, harmonics)[0] * scale
-    Xi = np.linalg.lstsq(B, values, rcond=None)[0] * scale[:, None]
+    basis, _, _ = fourier_basis(time, frequency, harmonics)
+    B = basis * scale
+    scaled_Xi = np.linalg.lstsq(B, values, rcond=None)[0]
+    Xi = scaled_Xi * scale[:, None]
     return Fourier(
         coordinates=tuple(coordinates),
         units=tuple(units),
@@ -257,7 +262,8 @@ def lowpass(values: NDArray[Any], factor: int, taps: FloatArray | None = None) -
     flat = np.asarray(values, dtype=float).reshape(len(values), -1)
     count = _output_count(len(flat), length, factor)
     outputs = np.empty((count, flat.shape[1]))
-    band = np.zeros((OUTPUTS_PER_PRODUCT, (OUTPUTS_PER_PRODUCT - 1) * factor + length))
+    span_of_product = (OUTPUTS_PER_PRODUCT - 1) * factor + length
+    band = np.zeros((OUTPUTS_PER_PRODUCT, span_of_product))
     for k in range(OUTPUTS_PER_PRODUCT):
         band[k, k * factor : k * factor + length] = taps
     n_products = count // OUTPUTS_PER_PRODUCT
@@ -265,13 +271,15 @@ def lowpass(values: NDArray[Any], factor: int, taps: FloatArray | None = None) -
     if n_products:
         windows = sliding_window_view(flat, band.shape[1], axis=0)
         windows = windows[:: OUTPUTS_PER_PRODUCT * factor][:n_products]
-        by_product = outputs[:in_products].reshape(n_products, OUTPUTS_PER_PRODUCT, -1)
+        by_product = outputs[:in_products]
+        by_product = by_product.reshape(n_products, OUTPUTS_PER_PRODUCT, -1)
         np.matmul(band, windows.transpose(0, 2, 1), out=by_product)
     remaining = count - in_products
     if remaining:
         span = (remaining - 1) * factor + length
         first = in_products * factor
-        np.matmul(band[:remaining, :span], flat[first : first + span], out=outputs[in_products:])
+        samples = flat[first : first + span]
+        np.matmul(band[:remaining, :span], samples, out=outputs[in_products:])
     return outputs.reshape(count, *values.shape[1:])
 
 
@@ -294,7 +302,8 @@ def masked_lowpass(
     """
     taps = decimation_taps(factor)
     energy = float(taps @ taps)
-    ones = np.empty_like(equations[:, :, 0], dtype=float)  # ordered in memory as the equations
+    # ordered in memory as the equations
+    ones = np.empty_like(equations[:, :, 0], dtype=float)
     ones[:] = mask
     valid = lowpass(ones, factor, taps**2) >= MIN_VALID_ENERGY * energy
     weight = np.where(valid, lowpass(ones, factor), 1.0)
@@ -302,7 +311,8 @@ def masked_lowpass(
     outputs /= weight[:, :, None]
     shown, row = np.nonzero(~valid)
     if len(shown) > MAX_GATHERED_FRACTION * valid.size:  # all at once takes less time
-        np.copyto(outputs, lowpass(equations, factor), where=~valid[:, :, None])
+        without_mask = lowpass(equations, factor)
+        np.copyto(outputs, without_mask, where=~valid[:, :, None])
         return outputs, valid
     window = np.arange(len(taps))
     for start in range(0, len(shown), OUTPUTS_SHOWN_TOGETHER):
@@ -355,24 +365,31 @@ class Decimator:
         if self._held:
             for name, values in signals.items():
                 signals[name] = np.concatenate([self._held[name], values])
-        count = _output_count(len(signals["equations"]), len(self.taps), self._factor)
+        n_held = len(signals["equations"])
+        count = _output_count(n_held, len(self.taps), self._factor)
         used = count * self._factor
-        self._held = {name: values[used:].copy() for name, values in signals.items()}
-        return self._decimated(block, signals, count) if count else None
+        self._held = {}
+        for name, values in signals.items():
+            self._held[name] = values[used:].copy()
+        if not count:
+            return None
+        return self._decimated(block, signals, count)
 
     def _decimated(self, like: Regression, signals: Signals, count: int) -> Regression:
         """Return the outputs whose window lies inside; `like` gives shapes and names."""
         half = len(self.taps) // 2
-        middle = slice(half, half + (count - 1) * self._factor + 1, self._factor)
+        last = half + (count - 1) * self._factor
+        middle = slice(half, last + 1, self._factor)
         labels: dict[str, Any] = {}
         for name in SAMPLE_LABELS:
             if name in signals:
                 labels[name] = signals[name][middle]
         mask = signals.get("mask")
+        equations = signals["equations"]
         if mask is None or mask.all():
-            equations = self._lowpass(signals["equations"])
+            equations = lowpass(equations, self._factor, self.taps)
         else:
-            equations, labels["mask"] = masked_lowpass(signals["equations"], mask, self._factor)
+            equations, labels["mask"] = masked_lowpass(equations, mask, self._factor)
         p = like.regressor.shape[2]
         replicates = None
         if like.replicates is not None:
@@ -386,23 +403,14 @@ class Decimator:
             **labels,
         )
 
-    def _lowpass(self, values: NDArray[Any]) -> FloatArray:
-        return lowpass(values, self._factor, self.taps)
-
-    def _lowpass_squared(self, values: NDArray[Any]) -> FloatArray:
-        return lowpass(values, self._factor, self.taps**2)
-
-    @property
-    def _energy(self) -> float:
-        return float(self.taps @ self.taps)
-
     def _covariance(self, covariance: FloatArray | None, signals: Signals) -> FloatArray | None:
         """Return the covariance of outputs, (r, r) or (n, r, r)."""
         if covariance is None:
             return None
         if covariance.ndim == 2:
-            return self._energy * covariance
-        return self._lowpass_squared(signals["covariance"])
+            energy = float(self.taps @ self.taps)
+            return energy * covariance
+        return lowpass(signals["covariance"], self._factor, self.taps**2)
 
 
 def _signals_of(block: Regression) -> Signals:
@@ -462,5 +470,6 @@ def together(blocks: Sequence[Regression]) -> Regression:
         if getattr(first, name) is not None:
             joined[name] = np.concatenate([getattr(block, name) for block in blocks])
     if first.replicates is not None:
-        joined["replicates"] = np.concatenate([block.replicates for block in blocks], axis=1)
+        replicates: list[Any] = [block.replicates for block in blocks]
+        joined["replicates"] = np.concatenate(replicates, axis=1)
     return replace(first, **joined)

@@ -47,6 +47,8 @@ MISSING_FRICTION_DEVIATIONS = 1.64
 SAME_SPEED_RATIO = 1e-9  # joints whose speeds differ by less, relative to the largest, move alike
 # A column of which less than this fraction is independent of the regressor is not tested
 MIN_INDEPENDENT_FRACTION = 1e-3
+# Columns of the regressor with a singular value below this fraction of the largest are dependent
+RANGE_RANK_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,7 +68,8 @@ class _SpeedRanges:
         lever = np.zeros((len(maps), maps.shape[2]))
         for joint in self.joints:
             lever += maps[:, joint] * np.sign(velocity[:, joint, None])
-        number = np.searchsorted(self.edges, np.abs(velocity[:, self.joints[0]]), side="right") - 1
+        speed = np.abs(velocity[:, self.joints[0]])
+        number = np.searchsorted(self.edges, speed, side="right") - 1
         in_range = number[:, None] == np.arange(len(self.edges) - 1)
         return np.asarray(lever[:, :, None] * in_range[:, None, :])
 
@@ -89,7 +92,9 @@ def friction_widths(
     groups = _groups_of_joints(model, logs, settings, fixed)
     if not groups:
         return {}
-    statistics = block_statistics(_blocks_of_logs(model, logs, parameters, groups))
+    coordinates = model.mechanism.coordinates
+    blocks = _blocks_of_logs(model, logs, parameters, groups)
+    statistics = block_statistics(blocks)
     test = _MissingFriction(statistics, len(groups))
     widths: dict[str, float] = {}
     untested = list(range(len(groups)))
@@ -97,8 +102,9 @@ def friction_widths(
         incomplete = [g for g in untested if test.is_missing(g, k)]
         wider = dict(widths)
         for g in incomplete:
+            width = float(groups[g].edges[k + 1])
             for joint in groups[g].joints:
-                wider[model.mechanism.coordinates[joint]] = float(groups[g].edges[k + 1])
+                wider[coordinates[joint]] = width
         if not incomplete or not _leaves_enough(logs, settings, wider):
             break
         test.include([(g, k) for g in incomplete])
@@ -127,8 +133,9 @@ def _groups_of_joints(
         negative = np.signbit(log.motion.qd)
         reversals += (negative[1:] != negative[:-1]).sum(axis=0)
     groups: list[list[int]] = []
+    coordinates = model.mechanism.coordinates
     for joint in joints_with_friction(model, settings):
-        if model.mechanism.coordinates[joint] in fixed or not reversals[joint]:
+        if coordinates[joint] in fixed or not reversals[joint]:
             continue
         for group in groups:
             speed = np.abs(velocity[:, joint])
@@ -146,10 +153,12 @@ def _groups_of_joints(
         speed = np.abs(velocity[used, group[0]])
         if not len(speed):
             continue
-        n_lowest = min(SAMPLES_PER_REVERSAL * reversals[group[0]], len(speed) - 1)
+        n_lowest = SAMPLES_PER_REVERSAL * reversals[group[0]]
+        n_lowest = min(n_lowest, len(speed) - 1)
         lowest = float(np.partition(speed, n_lowest)[n_lowest])
         doubled = lowest * 2.0 ** np.arange(WIDTH_RANGES)
-        ranges.append(_SpeedRanges(joints=tuple(group), edges=np.concatenate([[0.0], doubled])))
+        edges = np.concatenate([[0.0], doubled])
+        ranges.append(_SpeedRanges(joints=tuple(group), edges=edges))
     return ranges
 
 
@@ -158,8 +167,10 @@ def _leaves_enough(
 ) -> bool:
     """Tell whether enough of the samples in which a motor moves are valid with widths."""
     wider = with_widths(settings, widths)
-    n_moving = np.sum([log.moving.sum(axis=0) for log in logs], axis=0)
-    n_valid = np.sum([log.valid_at(wider).sum(axis=0) for log in logs], axis=0)
+    moving = [log.moving.sum(axis=0) for log in logs]
+    valid = [log.valid_at(wider).sum(axis=0) for log in logs]
+    n_moving = np.sum(moving, axis=0)
+    n_valid = np.sum(valid, axis=0)
     return bool((n_valid >= MIN_VALID_FRACTION * n_moving).all())
 
 
@@ -173,7 +184,8 @@ def _blocks_of_logs(
     for number, log in enumerate(logs):
         extended = _extended_blocks(model, log, parameters, groups)
         for block in decimated(extended, log.decimation, periodic=log.periodic):
-            yield replace(block, recording=np.full(len(block), number), group=None)
+            label = np.full(len(block), number)
+            yield replace(block, recording=label, group=None)
 
 
 def _extended_blocks(
@@ -184,17 +196,19 @@ def _extended_blocks(
 ) -> Iterator[Regression]:
     """Yield blocks of the regression of a log with the columns of all ranges."""
     start = 0
-    names = [Parameter(f"range{k}") for k in range(len(groups) * WIDTH_RANGES)]
+    n_ranges = len(groups) * WIDTH_RANGES
+    names = [Parameter(f"range{k}") for k in range(n_ranges)]
     for block in blocks_of_regression(model, log, parameters, WIDTH_BLOCK_SAMPLES):
         samples = slice(start, start + len(block))
         start += len(block)
         maps = model.kinematics.closure_map(log.motion.q[samples])
-        columns = [group.columns(maps, log.motion.qd[samples]) for group in groups]
+        velocity = log.motion.qd[samples]
+        columns = [group.columns(maps, velocity) for group in groups]
         yield replace(
             block,
             regressor=np.concatenate([block.regressor, *columns], axis=2),
             parameters=(*block.parameters, *names),
-            units=(*block.units, *("1" for _ in names)),
+            units=(*block.units, *["1"] * n_ranges),
             replicates=None,
         )
 
@@ -208,22 +222,27 @@ class _MissingFriction:
         weights = weighted_fit(regressor).weights
         # the columns of ranges are many: they are weighted one by one when they are tested
         factors = statistics.block_factors
-        n_blocks, _, n_factor_rows, n_columns = factors.shape
-        self._block = np.repeat(np.arange(n_blocks), factors.shape[1] * n_factor_rows)
-        self._root_weight = np.tile(np.repeat(np.sqrt(weights), n_factor_rows), n_blocks)
+        n_blocks, n_rows, n_factor_rows, n_columns = factors.shape
+        self._block = np.repeat(np.arange(n_blocks), n_rows * n_factor_rows)
+        root_weight = np.repeat(np.sqrt(weights), n_factor_rows)
+        self._root_weight = np.tile(root_weight, n_blocks)
         self._stacked = factors.reshape(-1, n_columns)
         self._first_range = n_parameters
-        self._known = self._stacked[:, :n_parameters] * self._root_weight[:, None]
+        known = self._stacked[:, :n_parameters]
+        self._known = known * self._root_weight[:, None]
         self._effort = self._stacked[:, -1] * self._root_weight
         self._n_equations = int(statistics.n_valid.sum())
         self._project()
 
     def _project(self) -> None:
         """Find an orthonormal basis of the known columns, and the residual of the effort."""
-        scale = np.maximum(np.linalg.norm(self._known, axis=0), TINY)
+        norm = np.linalg.norm(self._known, axis=0)
+        scale = np.maximum(norm, TINY)
         basis, values, _ = np.linalg.svd(self._known / scale, full_matrices=False)
-        self._basis = basis[:, values > 1e-10 * values.max(initial=TINY)]
-        self._residual = self._effort - self._basis @ (self._basis.T @ self._effort)
+        independent = values > RANGE_RANK_TOLERANCE * values.max(initial=TINY)
+        self._basis = basis[:, independent]
+        explained = self._basis @ (self._basis.T @ self._effort)
+        self._residual = self._effort - explained
 
     def _range(self, group: int, number: int) -> FloatArray:
         """Return the weighted column of a range."""

@@ -88,7 +88,8 @@ def with_position_noise(
         return problem
     if replicates.shape[1] != len(average):
         return problem
-    has_column = problem.regressor.any(axis=(0, 1))  # not so for payloads that were not carried
+    # not so for payloads that were not carried
+    has_column = problem.regressor.any(axis=(0, 1))
     x = np.where(has_column, values, 0.0)
     band = processed.dead_band
     predictions = np.empty_like(replicates)
@@ -116,8 +117,10 @@ def _rounded_positions(model: Model, processed: ProcessedLog, average: PeriodAve
     """Return the mean positions plus the rounding error that the sensors make, (N, a)."""
     step = np.sqrt(12 * average.rounding_variance)
     smooth = processed.motion.q[:, list(model.actuated)]
-    divisor = np.where(step > 0, step, 1.0)
-    rounding = np.where(step > 0, np.round(smooth / divisor) * step - smooth, 0.0)
+    rounds = step > 0
+    divisor = np.where(rounds, step, 1.0)
+    rounded = np.round(smooth / divisor) * step
+    rounding = np.where(rounds, rounded - smooth, 0.0)
     return np.asarray(average.position + rounding)
 
 
@@ -128,7 +131,8 @@ def _widened(repetitions: FloatArray, error: FloatArray, valid: BoolArray) -> Fl
     deviation = repetitions - mean
     variance = (deviation**2 * valid).sum(axis=(0, 1)) / (count * (count - 1))
     added = (error**2 * valid).sum(axis=0)
-    return np.asarray(mean + deviation * np.sqrt(1 + added / np.maximum(variance, TINY)))
+    factor = np.sqrt(1 + added / np.maximum(variance, TINY))
+    return np.asarray(mean + deviation * factor)
 
 
 def _covariance_of_mean(repetitions: FloatArray, valid: BoolArray) -> FloatArray:
@@ -171,7 +175,8 @@ class AveragedPeriod:
     def scatters(self) -> BoolArray:
         """Which positions differ between periods by more than rounding, (a,)."""
         rounding = 1e-10 * np.ptp(self.average.position, axis=0)
-        return np.asarray(np.sqrt(np.diag(self.position_covariance)) > rounding)
+        deviation = np.sqrt(np.diag(self.position_covariance))
+        return np.asarray(deviation > rounding)
 
     @property
     def position_weight(self) -> FloatArray:
@@ -199,7 +204,8 @@ class AveragedPeriod:
     @cached_property
     def pose(self) -> FloatArray:
         """These coordinates from the averaged positions, unfiltered, (N, m). [m or rad]"""
-        return self.model.kinematics.pose_of(self.processed.whole_log.mean_pose)
+        mean_pose = self.processed.whole_log.mean_pose
+        return self.model.kinematics.pose_of(mean_pose)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -271,7 +277,8 @@ class CutoffFamily(_Family):
     def moved(self, z: FloatArray) -> PositionVelocityAcceleration:
         """Return the low-passed pose."""
         pose = self.period.pose
-        return lowpass_periodic(pose, self.period.average.rate, len(pose), float(z[0]))
+        rate = self.period.average.rate
+        return lowpass_periodic(pose, rate, len(pose), float(z[0]))
 
     def fitted_terms(self, highest: int) -> FloatArray:
         """Return half the weighted squared position errors of the best 1 ... `highest` harmonics.
@@ -284,7 +291,8 @@ class CutoffFamily(_Family):
         period = self.period
         model = period.model
         phi = _interleaved_basis(len(period.pose), highest)
-        closure_map = model.kinematics.closure_map(period.processed.motion.q, period.by)
+        q = period.processed.motion.q
+        closure_map = model.kinematics.closure_map(q, period.by)
         maps = closure_map[:, list(model.actuated)]
         # information of a sample on its pose, (N, m, m)
         weight = maps.transpose(0, 2, 1) @ period.position_weight @ maps
@@ -307,7 +315,8 @@ class CutoffFamily(_Family):
 
 def _interleaved_basis(count: int, harmonics: int) -> FloatArray:
     """Return 1, then cosine and sine of each harmonic over one period, (count, 1 + 2 harmonics)."""
-    _, waves, _ = fourier_basis(np.arange(count) / count, 1.0, harmonics)  # [0, cos, sin]
+    time = np.arange(count) / count
+    _, waves, _ = fourier_basis(time, 1.0, harmonics)  # [0, cos, sin]
     basis = np.ones((count, 1 + 2 * harmonics))
     basis[:, 1::2] = waves[:, 1 : harmonics + 1]
     basis[:, 2::2] = waves[:, harmonics + 1 :]
@@ -336,10 +345,12 @@ class TrajectoryFamily(_Family):
         """
         processed = self.period.processed
         acts_on_row = rows_with_coulomb(self.period.model)  # (n, r)
-        used = (processed.valid[:, None, :] & acts_on_row).any(axis=2)  # (N, n)
+        valid = processed.valid[:, None, :]
+        used = (valid & acts_on_row).any(axis=2)  # (N, n)
         outside = np.abs(processed.motion.qd) >= processed.dead_band
         known = (outside | ~used).all(axis=0)
-        return replace(processed, dead_band=np.where(known, 0.0, processed.dead_band))
+        dead_band = np.where(known, 0.0, processed.dead_band)
+        return replace(processed, dead_band=dead_band)
 
     @cached_property
     def basis(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -347,11 +358,14 @@ class TrajectoryFamily(_Family):
         average = self.period.average
         time = np.arange(len(average)) / average.rate
         frequency = average.rate / len(average)
-        _, waves, slope = fourier_basis(time, frequency, self.harmonics)  # [0, cos, sin], rates
+        # [0, cos, sin] and their rates
+        _, waves, slope = fourier_basis(time, frequency, self.harmonics)
         phi = np.array(waves)
         phi[:, 0] = 1.0
         w = 2 * np.pi * frequency * np.arange(1, self.harmonics + 1)
-        return phi, slope, -waves * np.concatenate([[0.0], w, w]) ** 2
+        w = 2 * np.pi * frequency * np.arange(1, self.harmonics + 1)
+        rates = np.concatenate([[0.0], w, w])
+        return phi, slope, -waves * rates**2
 
     def start(self) -> FloatArray:
         """Return the coefficients fitted to the positions alone."""
@@ -366,8 +380,10 @@ class TrajectoryFamily(_Family):
 
     def position_jacobian(self, z: FloatArray) -> FloatArray:
         """Return the derivative of the actuated positions by z: E_act(q) Phi, (N, a, k)."""
-        maps = self.period.model.kinematics.closure_map(self.motion(z).q, self.period.by)
-        act = maps[:, list(self.period.model.actuated), :]
+        model = self.period.model
+        q = self.motion(z).q
+        maps = model.kinematics.closure_map(q, self.period.by)
+        act = maps[:, list(model.actuated), :]
         jacobian = np.einsum("tam,tk->takm", act, self.basis[0])
         return np.asarray(jacobian.reshape(*act.shape[:2], -1))
 
@@ -392,8 +408,11 @@ class TrajectoryFamily(_Family):
             chi,
             load,
         )
-        derivative = derivative.reshape(len(motion), len(model.rows), 3, len(rows))
-        jacobian = np.zeros((len(motion), len(model.rows), self.basis[0].shape[1], len(rows)))
+        n_samples = len(motion)
+        n_rows = len(model.rows)
+        derivative = derivative.reshape(n_samples, n_rows, 3, len(rows))
+        n_coefficients = self.basis[0].shape[1]
+        jacobian = np.zeros((n_samples, n_rows, n_coefficients, len(rows)))
         for order, basis in enumerate(self.basis):
             jacobian += np.einsum("trm,tk->trkm", derivative[:, :, order], basis)
-        return jacobian.reshape(len(motion), len(model.rows), -1)
+        return jacobian.reshape(n_samples, n_rows, -1)

@@ -36,7 +36,10 @@ class LogIndex:
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self._path, timeout=INDEX_PATIENCE, isolation_level=None, check_same_thread=False
+            self._path,
+            timeout=INDEX_PATIENCE,
+            isolation_level=None,
+            check_same_thread=False,
         )
         # not flushed to the disk each time: what a power failure damages is begun anew
         connection.execute("pragma synchronous = off")
@@ -58,7 +61,8 @@ class LogIndex:
         """Return stamp and hash of a log; empty if it is not known."""
         query = "select stamp, hash from logs where path = ?"
         try:
-            row = self._connection.execute(query, (_as_text(path),)).fetchone()
+            answer = self._connection.execute(query, (_as_text(path),))
+            row = answer.fetchone()
         except sqlite3.Error:
             return "", ""
         return ("", "") if row is None else (str(row[0]), str(row[1]))

@@ -96,16 +96,20 @@ class Job:
                 "statistics of many logs need a complete processing: choose it first, on a sample "
                 "of the logs"
             )
-        path = str(Path(robot).resolve()) if Path(robot).is_file() else robot
+        path = robot
+        if Path(robot).is_file():
+            path = str(Path(robot).resolve())
+        text, _ = robot_text(path)
+        given_gains = None if gains is None else dict(gains)
         return cls(
             robot=path,
-            robot_hash=_hash(robot_text(path)[0]),
+            robot_hash=_hash(text),
             processing=_text(processing.to_dict()),
             tie_legs=tie_legs,
             payloads=tuple(payloads),
             joint=joint,
             carrying=carrying,
-            gains=_text(None if gains is None else dict(gains)),
+            gains=_text(given_gains),
         )
 
     @property
@@ -116,13 +120,18 @@ class Job:
     @property
     def made_from(self) -> dict[str, str]:
         """Hashes that the statistics of this job have in common."""
+        parameters = [
+            self.tie_legs,
+            self.payloads,
+            self.gains,
+            self.joint,
+            self.carrying,
+        ]
         return {
             "robot": self.robot_hash,
             "processing": _hash(self.processing),
             "code": self.code,
-            "parameters": _hash(
-                _text([self.tie_legs, self.payloads, self.gains, self.joint, self.carrying])
-            ),
+            "parameters": _hash(_text(parameters)),
         }
 
 
@@ -144,7 +153,8 @@ def robot_of(job: Job) -> tuple[Model, BaseParameters]:
     """
     check_worker(job)
     model = Model(load_robot(job.robot))
-    return model, base_parameters(model, tie_legs=job.tie_legs, payloads=job.payloads)
+    base = base_parameters(model, tie_legs=job.tie_legs, payloads=job.payloads)
+    return model, base
 
 
 def check_worker(job: Job) -> None:
@@ -256,7 +266,9 @@ class _LagSums:
             data = np.concatenate([last_data, data])
             valid = np.concatenate([last_valid, valid])
         self._last = data[-1:], valid[-1:]
-        self.products += np.einsum("tri,trj->rij", data[:-1], data[1:], optimize=True)
+        before = data[:-1]
+        after = data[1:]
+        self.products += np.einsum("tri,trj->rij", before, after, optimize=True)
         self.pairs += (valid[:-1] & valid[1:]).sum(axis=0)
 
 
@@ -326,7 +338,8 @@ def divide_log(recording: Recording, carrying: Carrying) -> list[Recording]:
     levels = (carrying.off, carrying.on)
     unloaded, loaded = divide_by_signal([recording], carrying.channel, levels)
     named = [replace(segment, payload=carrying.payload) for segment in loaded]
-    return sorted([*unloaded, *named], key=lambda segment: float(segment.time[0]))
+    segments = [*unloaded, *named]
+    return sorted(segments, key=lambda segment: float(segment.time[0]))
 
 
 @one_blas_thread
@@ -398,35 +411,39 @@ class Collected:
             return merge_all([partial(load_log_statistics, file) for file in files])
         groups = []
         for start in range(0, len(files), FILES_PER_MERGE):
-            groups.append(tuple(map(str, files[start : start + FILES_PER_MERGE])))
+            group = files[start : start + FILES_PER_MERGE]
+            groups.append(tuple(str(file) for file in group))
         branches: dict[int, bytes] = {}
         for number, outcome in executor.run(merged_files, groups):
             if not isinstance(outcome, bytes):
                 raise outcome
             branches[number] = outcome
-        ordered = [branches[number] for number in range(len(groups))]
-        return merge_all([partial(load_log_statistics, branch) for branch in ordered])
+        in_order = [branches[number] for number in range(len(groups))]
+        return merge_all([partial(load_log_statistics, branch) for branch in in_order])
 
     @property
     def notices(self) -> tuple[Notice, ...]:
         """Return a notice for each log that is not used."""
         notices = []
         for log, reason in self.bad.items():
-            text = f"left out: {reason}"
-            notices.append(Notice(rule="left out", level="info", where=log, text=text))
+            notices.append(_info("left out", log, f"left out: {reason}"))
         for log, first in self.copies.items():
-            text = f"a copy of {first}, used once"
-            notices.append(Notice(rule="copy", level="info", where=log, text=text))
+            notices.append(_info("copy", log, f"a copy of {first}, used once"))
         for worker, reason in self.faults.items():
-            text = f"this worker was not used: {reason}"
-            notices.append(Notice(rule="worker", level="info", where=worker, text=text))
+            notices.append(_info("worker", worker, f"this worker was not used: {reason}"))
         return tuple(notices)
+
+
+def _info(rule: str, where: str, text: str) -> Notice:
+    """Return a notice on a log or worker that was not used."""
+    return Notice(rule=rule, level="info", where=where, text=text)
 
 
 @one_blas_thread
 def merged_files(files: tuple[str, ...]) -> bytes:
     """Return the content of one file of statistics for several, merged in their order."""
-    return merge_all([partial(load_log_statistics, file) for file in files]).to_bytes()
+    statistics = merge_all([partial(load_log_statistics, file) for file in files])
+    return statistics.to_bytes()
 
 
 def collect(
@@ -463,19 +480,24 @@ def collect(
         hashes = _known_hashes(job, place, paths, index)
         n_known = len(hashes)
         unusable: dict[str, str] = {}
-        todo, tasks = _tasks([path for path in paths if path not in hashes], unusable)
+        new_paths = [path for path in paths if path not in hashes]
+        todo, tasks = _tasks(new_paths, unusable)
         work = partial(statistics_of_log, _with_probe(job, tasks))
         done = n_known + len(unusable)
         for number, outcome in executor.run(work, tasks):
             path = todo[number]
+            path = todo[number]
+            is_error = isinstance(outcome, GoughError | OSError)
             if isinstance(outcome, bytes):
                 statistics = load_log_statistics(outcome, path)
                 statistics.save(place)
-                hashes[path] = statistics.logs[0]
-                index.add(tasks[number].log, _stamp(tasks[number].log), statistics.logs[0])
-            elif isinstance(outcome, GoughError | OSError) and not isinstance(outcome, NOT_THE_LOG):
+                digest = statistics.logs[0]
+                hashes[path] = digest
+                index.add(tasks[number].log, _stamp(tasks[number].log), digest)
+            elif is_error and not isinstance(outcome, NOT_THE_LOG):
                 unusable[path] = str(outcome)
             else:
+                raise outcome
                 raise outcome
             done += 1
             if progress is not None:
@@ -489,10 +511,12 @@ def collect(
         original = originals.setdefault(digest, path)
         if original != path:
             copies[path] = original
-    made_from = job.made_from
+    keys = {}
+    for digest, path in originals.items():
+        keys[path] = key_of(job.made_from, [digest])
     return Collected(
         folder=place,
-        keys={path: key_of(made_from, [digest]) for digest, path in originals.items()},
+        keys=keys,
         bad=unusable,
         copies=copies,
         skipped=n_known,
@@ -541,7 +565,8 @@ def _known_hashes(job: Job, folder: Path, paths: Sequence[str], index: LogIndex)
 
 def _unusable_logs(reasons: Mapping[str, str], n_logs: int) -> InvalidRecording:
     """Return the error that names all logs that cannot be used."""
-    lines = "\n  ".join(f"{path}: {reason}" for path, reason in reasons.items())
+    reasons_by_line = [f"{path}: {reason}" for path, reason in reasons.items()]
+    lines = "\n  ".join(reasons_by_line)
     return InvalidRecording(
         f"{len(reasons)} of {n_logs} logs cannot be used:\n  {lines}\nremove them, or leave out "
         "what cannot be used with `bad='skip'`; the others are done and kept",

@@ -120,10 +120,12 @@ class MatchedLog(Record):
         assert average is not None
         motors = self.kinematics.motor_columns
         to_pose = self.kinematics.pose_map(self.mean_pose)
-        deviation = (average.recording.periods("position") - average.position)[:, :, motors]
+        positions = average.recording.periods("position")
+        deviation = (positions - average.position)[:, :, motors]
         scatter = np.einsum("tma,pta->ptm", to_pose, deviation, optimize=True)
         variance = average.rounding_variance[motors]
-        rounding = np.einsum("tma,a->m", to_pose**2, variance) / len(to_pose)
+        rounding_by_sample = np.einsum("tma,a->m", to_pose**2, variance)
+        rounding = rounding_by_sample / len(to_pose)
         pose = self.kinematics.pose_of(self.mean_pose)
         try:
             return pose_cutoff(pose, scatter, average.rate, rounding)
@@ -143,8 +145,9 @@ class MatchedLog(Record):
         """
         kept = slice(0, len(self), self._stride)
         position = self.recording.position[kept]
+        time = self.recording.time[kept]
         try:
-            return self.kinematics.close_loops(position, "actuated", time=self.recording.time[kept])
+            return self.kinematics.close_loops(position, "actuated", time=time)
         except (LoopNotClosed, SingularConfiguration):
             return None
 
@@ -160,7 +163,9 @@ class MatchedLog(Record):
         below = np.minimum(samples // self._stride, len(poses) - 1)
         above = np.minimum(below + 1, len(poses) - 1)
         fraction = (samples / self._stride - below)[:, None]
-        return np.asarray((1 - fraction) * poses[below] + fraction * poses[above])
+        before = (1 - fraction) * poses[below]
+        after = fraction * poses[above]
+        return np.asarray(before + after)
 
     def block(self, samples: slice) -> MatchedLog:
         """Return consecutive samples as a log of their own."""
@@ -175,7 +180,8 @@ class MatchedLog(Record):
         """Return the log as one that does not repeat."""
         if self.recording.period_samples is None:
             return self
-        return replace(self, recording=replace(self.recording, period_samples=None))
+        recording = replace(self.recording, period_samples=None)
+        return replace(self, recording=recording)
 
     @cached_property
     def settled(self) -> MatchedLog:
@@ -233,7 +239,8 @@ def match_robot(
     recording = with_beyond_limits(recording, model.mechanism)
     jumps = find_jumps(recording)
     if jumps:
-        recording = replace(recording, notices=(*recording.notices, *jump_notices(jumps)))
+        notices = (*recording.notices, *jump_notices(jumps))
+        recording = replace(recording, notices=notices)
     return MatchedLog(
         recorded=log,
         recording=on_even_clock(recording, repeats),
@@ -279,7 +286,8 @@ def _through_transmission(
     names = list(recording.joints)
     units = list(recording.position_units)
     for column, motor in zip(columns, gear.motors):
-        if gear.positions == "joints" and units[column] == mechanism.joint(names[column]).unit:
+        joint_unit = mechanism.joint(names[column]).unit
+        if gear.positions == "joints" and units[column] == joint_unit:
             units[column] = mechanism.joint(motor).unit
         names[column] = motor
     return replace(recording, joints=tuple(names), position_units=tuple(units), **changed)
@@ -308,9 +316,11 @@ def in_robot_order(recording: Recording, model: Model) -> Recording:
         signal = getattr(recording, kind)
         if signal is not None:
             changed[kind] = signal[:, order]
-    changed["position_units"] = tuple(recording.position_units[k] for k in order)
+    units = recording.position_units
+    changed["position_units"] = tuple(units[k] for k in order)
     if recording.current_units:
-        changed["current_units"] = tuple(recording.current_units[k] for k in order)
+        units = recording.current_units
+        changed["current_units"] = tuple(units[k] for k in order)
     return replace(recording, joints=motors, **changed)
 
 
@@ -348,7 +358,11 @@ def _check_joints(recording: Recording, mechanism: Mechanism) -> None:
 def known_gains(model: Model, given: Mapping[str, float] | None = None) -> dict[str, float]:
     """Return the drive gains that are known, by motor: the given one, else the robot file's."""
     stated = {**model.mechanism.drive_gains, **(given or {})}
-    return {name: float(stated[name]) for name in model.mechanism.actuated if name in stated}
+    gains = {}
+    for name in model.mechanism.actuated:
+        if name in stated:
+            gains[name] = float(stated[name])
+    return gains
 
 
 def drive_gains(model: Model, given: Mapping[str, float] | None = None) -> dict[str, float]:
@@ -396,7 +410,8 @@ def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Record
     if seconds is None:
         return recording
     if repeats == "found":
-        return resample_to_period(recording, estimate_period(recording, seconds))
+        period = estimate_period(recording, seconds)
+        return resample_to_period(recording, period)
     return _with_notice(
         recording,
         PERIOD_RULE,
@@ -487,17 +502,16 @@ def with_beyond_limits(recording: Recording, mechanism: Mechanism) -> Recording:
         largest = float(np.abs(effort).max())
         if limit is not None and largest > BEYOND_LIMIT_RATIO * limit:
             unit = joint.effort_unit
-            notices.append(
-                Notice(
-                    rule="beyond limit",
-                    level="warning",
-                    where=f"{name}.effort",
-                    text=f"reaches {largest:.4g} {unit}, {largest / limit:.1f} times the limit of "
-                    f"{limit:.4g} {unit} in the robot file",
-                    advice="check unit, rated value and gear ratio of the log, or the limit",
-                    numbers={"largest": largest, "limit": limit},
-                )
+            notice = Notice(
+                rule="beyond limit",
+                level="warning",
+                where=f"{name}.effort",
+                text=f"reaches {largest:.4g} {unit}, {largest / limit:.1f} times the limit of "
+                f"{limit:.4g} {unit} in the robot file",
+                advice="check unit, rated value and gear ratio of the log, or the limit",
+                numbers={"largest": largest, "limit": limit},
             )
+            notices.append(notice)
     if not notices:
         return recording
     return replace(recording, notices=(*recording.notices, *notices))
@@ -540,7 +554,8 @@ def repetition(recording: Recording) -> float | None:
     lag = _autocorrelation_peak(x)
     if lag is None:
         return None
-    difference = np.sqrt(np.mean((x[lag:] - x[:-lag]) ** 2, axis=0) / 2)
+    change = x[lag:] - x[:-lag]
+    difference = np.sqrt(np.mean(change**2, axis=0) / 2)
     if difference.max() >= REPETITION_TOLERANCE:
         return None
     return float(lag * every / recording.rate)
@@ -590,8 +605,10 @@ def _is_settled(period: NDArray[Any], later: NDArray[Any]) -> bool:
     mean = later.mean(axis=0)
     floor = (TRANSIENT_FLOOR * later.std(axis=(0, 1))) ** 2
     square = (period - mean) ** 2 * len(later) / (len(later) + 1)
-    starts = range(0, len(square), tenth)
-    tenths = np.array([square[start : start + tenth].mean(axis=0) for start in starts])
+    means_of_tenths = []
+    for start in range(0, len(square), tenth):
+        means_of_tenths.append(square[start : start + tenth].mean(axis=0))
+    tenths = np.array(means_of_tenths)
     scatter = ((later - mean) ** 2).sum(axis=0) / (len(later) - 1)
     alternatives: Sequence[FloatArray] = (
         np.median(tenths, axis=0),

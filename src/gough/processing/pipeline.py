@@ -115,7 +115,8 @@ def regression_blocks(
     def blocks() -> Iterator[Regression]:
         block: ProcessedLog | None = first
         while block is not None:
-            yield from blocks_of_regression(model, in_efforts(block), parameters, REGRESSOR_SAMPLES)
+            efforts = in_efforts(block)
+            yield from blocks_of_regression(model, efforts, parameters, REGRESSOR_SAMPLES)
             if progress is not None:
                 progress(float(block.sample[-1] + 1) / total)
             block = next(processed, None)
@@ -149,6 +150,7 @@ def log_statistics(
                 if k == 0:  # samples without a label are those of the first log
                     yield block
                 else:
-                    yield replace(block, group=group, recording=np.full(len(block), k))
+                    recording = np.full(len(block), k)
+                    yield replace(block, group=group, recording=recording)
 
     return block_statistics(blocks())

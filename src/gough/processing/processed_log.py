@@ -104,7 +104,8 @@ class ProcessedLog(Record):
         """True where the joint of a row moves faster than its dead band, (t, r)."""
         coordinates = self.model.mechanism.coordinates
         columns = [coordinates.index(row) for row in self.model.rows]
-        return np.asarray(np.abs(self.motion.qd[:, columns]) > self.dead_band[columns])
+        speed = np.abs(self.motion.qd[:, columns])
+        return np.asarray(speed > self.dead_band[columns])
 
     def at(self, settings: Processing) -> ProcessedLog:
         """Return the same log processed with other settings; Newton starts at the kept pose.
@@ -169,7 +170,9 @@ class ProcessedLog(Record):
         """Return which equations of these samples are valid with other settings, (t, r)."""
         reach = settings.reach(self.motion.rate)
         valid = valid_equations(self.model, self.motion, settings, reach, periodic=self.periodic)
-        return valid if self.measured is None else valid & self.measured[:, None]
+        if self.measured is None:
+            return valid
+        return valid & self.measured[:, None]
 
     @property
     def velocity_noise(self) -> FloatArray:
@@ -181,7 +184,9 @@ class ProcessedLog(Record):
             deviation = self.whole_log.position_noise
             rate = self.whole_log.rate
         highest = MAX_CUTOFF_RATIO * rate
-        cutoff = highest if self.cutoff is None else min(self.cutoff, highest)
+        cutoff = highest
+        if self.cutoff is not None:
+            cutoff = min(self.cutoff, highest)
         return velocity_noise(deviation, rate, cutoff)
 
 
@@ -198,16 +203,18 @@ class TimeFilter(NamedTuple):
         """Return the filter of a log without periods, of which one in `every` samples is kept."""
         rate = check_even(recording)
         method = settings.method_for(recording)
-        if method == "raw" or settings.cutoff is None:
-            return cls(method, None, max(1, (settings.decimation or 1) // every), rate)
         cutoff = settings.cutoff
         decimation = settings.decimation
+        if method == "raw" or cutoff is None:
+            return cls(method, None, max(1, (decimation or 1) // every), rate)
         if settings.method in PERIODIC:  # chosen for periodic logs, which this one is not
             cutoff = min(NON_PERIODIC_CUTOFF_RATIO * cutoff, MAX_CUTOFF_RATIO * rate)
             decimation = None
         if decimation is None:
-            return cls(method, cutoff, decimation_of(cutoff, rate / every), rate)
-        return cls(method, cutoff, max(1, decimation // every), rate)
+            kept = decimation_of(cutoff, rate / every)
+        else:
+            kept = max(1, decimation // every)
+        return cls(method, cutoff, kept, rate)
 
     @property
     def edge(self) -> int:
@@ -341,7 +348,8 @@ def _process_block(
     inner = slice(before, before + len(kept))
     motion = _closed_motion(model, block, wide, time_filter, pose)
     next_pose = motion.q[max(0, inner.stop - halo)]
-    valid = valid_equations(model, motion, settings, settings.reach(rate))[inner]
+    reach = settings.reach(rate)
+    valid = valid_equations(model, motion, settings, reach)[inner]
     motion = motion.take(inner)
     samples = wide[inner]
     bands = settings.bands(motion.coordinates)
@@ -359,8 +367,11 @@ def _process_block(
         valid = valid & measured[:, None]
     numbers = samples + block.first
     period = recording.period_samples
-    if period is not None and block.log_samples < 2 * period:
-        period = None
+    n_periods = 0
+    period_number = None
+    if period is not None and block.log_samples >= 2 * period:
+        n_periods = block.log_samples // period
+        period_number = numbers // period
     log = ProcessedLog(
         model=model,
         motion=motion,
@@ -374,9 +385,9 @@ def _process_block(
         method=time_filter.method,
         cutoff=time_filter.cutoff,
         decimation=time_filter.decimation,
-        periods=0 if period is None else block.log_samples // period,
+        periods=n_periods,
         payload=recording.payload,
-        group=None if period is None else numbers // period,
+        group=period_number,
         notices=recording.notices,
         quality=_mismatch(model, recording, motion, _as_slice(kept)),
         source=recording.source,
@@ -435,7 +446,9 @@ def process_periods(model: Model, log: MatchedLog, settings: Processing) -> Proc
     channels = {}
     if model.mechanism.channels:
         signals = select_channels(model.mechanism, recording.channels, recording.source)
-        channels = {name: _mean_period(x, average.count) for name, x in signals.items()}
+        for name, signal in signals.items():
+            by_period = signal.reshape(average.count, -1)
+            channels[name] = np.asarray(by_period.mean(axis=0))
     motion, _ = model.with_internal_states(
         motion,
         bands,
@@ -485,7 +498,10 @@ def _periodic_motion(
         cutoff = settings.cutoff
         smooth = lowpass_periodic(pose, average.rate, len(pose), cutoff)
     motion = kinematics.motion(
-        average.time, *smooth, kinematics.pose_coordinates, start=log.mean_pose
+        average.time,
+        *smooth,
+        kinematics.pose_coordinates,
+        start=log.mean_pose,
     )
     return cutoff, motion
 
@@ -506,11 +522,6 @@ def _fourier_pose(
         units=[model.mechanism.joint(name).unit for name in names],
     )
     return settings.harmonics * frequency, series.at(time)
-
-
-def _mean_period(signal: FloatArray, count: int) -> FloatArray:
-    """Return the mean of so many periods of a signal, (k N,) -> (N,)."""
-    return np.asarray(signal.reshape(count, -1).mean(axis=0))
 
 
 def log_length(source: Recording | MatchedLog | RecordingSource) -> int:
@@ -596,7 +607,8 @@ def _mismatch(
     for label, name, measured in _additional_sensors(model, recording):
         if name in motion.coordinates:
             difference = measured[samples] - motion.q[:, motion.column(name)]
-            mismatch[f"{label} {name}"] = float(np.sqrt(np.mean(difference**2)))
+            rms = np.sqrt(np.mean(difference**2))
+            mismatch[f"{label} {name}"] = float(rms)
     return mismatch
 
 
@@ -666,21 +678,29 @@ def blocks_of_regression(
         )
         replicates = None
         if repetitions is not None:
-            periods = [model.project_to_rows(motion.q, period[samples]) for period in repetitions]
+            periods = []
+            for period in repetitions:
+                periods.append(model.project_to_rows(motion.q, period[samples]))
             replicates = np.stack(periods)
+        group_of_samples = None
+        if group is not None:
+            group_of_samples = group[samples]
         yield replace(
             without_absent_payloads(block, processed.payload),
             replicates=replicates,
             mask=processed.valid[samples],
             sample=processed.sample[samples],
-            group=None if group is None else group[samples],
+            group=group_of_samples,
         )
 
 
 def without_absent_payloads(problem: Regression, payload: str | None) -> Regression:
     """Return the problem with zero columns for payloads that were not carried (BG13 (29))."""
     carried = (None, payload)
-    absent = [k for k, name in enumerate(problem.parameters) if name.payload not in carried]
+    absent = []
+    for k, name in enumerate(problem.parameters):
+        if name.payload not in carried:
+            absent.append(k)
     if not absent:
         return problem
     regressor = problem.regressor.copy()

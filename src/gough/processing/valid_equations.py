@@ -56,7 +56,9 @@ def _column_noise(position: FloatArray) -> float:
     """Return the standard deviation of the noise of one position, (t,)."""
     third = np.diff(position, n=3)
     third = third[third != 0]
-    scatter = float(robust_scale(third)) / np.sqrt(20.0) if len(third) else 0.0
+    scatter = 0.0
+    if len(third):
+        scatter = float(robust_scale(third)) / np.sqrt(20.0)
     step = quantisation_step(position) or 0.0
     rounding = POSITION_ROUNDING * float(np.abs(position).max())
     return float(max(scatter, step / np.sqrt(12.0), rounding))
@@ -125,7 +127,8 @@ def unknown_signs(
     long_rest = running(np.minimum, unknown, 2 * smear + 1, ends)
     smeared_rest = running(np.maximum, long_rest, 4 * smear + 1, ends)
     if reach:
-        reversed_sign = np.signbit(speed) != np.signbit(np.roll(speed, 1, axis=0))
+        negative = np.signbit(speed)
+        reversed_sign = negative != np.roll(negative, 1, axis=0)
         reversed_sign[0] &= periodic
         # the samples on both sides of the reversal
         unknown |= reversed_sign | np.roll(reversed_sign, -1, axis=0)
@@ -137,9 +140,11 @@ def unknown_signs(
 @lru_cache(maxsize=16)
 def rows_with_coulomb(model: Model) -> BoolArray:
     """Tell which rows contain the friction of each coordinate: E_j != 0 anywhere, (n, r)."""
-    maps = model.kinematics.closure_map(random_motion(model, 8, seed=0).q)
+    motion = random_motion(model, 8, seed=0)
+    maps = model.kinematics.closure_map(motion.q)
     levers = np.abs(maps).max(axis=0)
-    return np.asarray(levers > MIN_LEVER_RATIO * levers.max(axis=1, keepdims=True))
+    largest = levers.max(axis=1, keepdims=True)
+    return np.asarray(levers > MIN_LEVER_RATIO * largest)
 
 
 def valid_equations(
@@ -174,7 +179,12 @@ def valid_equations(
         smear=smear,
         periodic=periodic,
     )
-    passive_unknown = unknown_signs(motion.qd[:, passive], bands[passive], 0, periodic=periodic)
+    passive_unknown = unknown_signs(
+        motion.qd[:, passive],
+        bands[passive],
+        0,
+        periodic=periodic,
+    )
     unknown = np.concatenate([motors_unknown, passive_unknown], axis=1)
     for k, joint_unknown in zip([*motors, *passive], unknown.T):
         valid[:, rows_of_joint[k]] &= ~joint_unknown[:, None]
