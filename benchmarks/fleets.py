@@ -1,27 +1,29 @@
 """Fleets in ordinary motion whose robots are not those of the robot file: false alarms and power.
 
-    python benchmarks/fleets.py [--fleets 200] [--seed N] [--robot five_bar] [--small]
+    python benchmarks/fleets.py [--fleets 200] [--seed N] [--robot five_bar] [--jobs 2] [--small]
 
-The kind deviates from its robot file by 15 % (standard deviation of each parameter), robots from the
+The robots pick and place, with a rest at each place. The kind deviates from its robot file by 15 % (standard deviation of each parameter), robots from the
 kind by 1 % (inertia) and 10 % (friction), friction depends on temperature. Each seed makes two
 fleets from the same logs: one in which all is well, which counts false alarms, and one with a robot
 for each fault: Coulomb friction that drifts by 20 %, an effort that is recorded 1.1 times, an
 encoder off by 3 % of its range, an undeclared payload on two days, and the log of another robot.
-The first seed is a number of the commit's hash. Ctrl-C ends with the table of the fleets so far.
+The first seed is a number of the commit's hash; it and its successors are shared by `--jobs`
+processes. Ctrl-C ends with the table of the fleets so far.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 
+from gough.core.executors import WorkSettings
 from gough.engine import Model
 from gough.fleets.alerts import Alert
 from gough.fleets.fleet import Fleet, fleet
@@ -34,6 +36,7 @@ KIND_SCATTER = 0.15
 DRIFT = 0.2
 GAIN = 1.1
 ENCODER_FRACTION = 0.03  # of the range of the motor
+PROGRESS_FLEETS = 10  # after so many a line says how many are done
 FIRST_DAY = 20000  # days since 1970
 FAULTS = ("drift", "gain", "encoder", "payload", "other robot's log")
 
@@ -203,25 +206,36 @@ def main() -> None:
     parser.add_argument("--robot", default="five_bar")
     parser.add_argument("--robots", type=int, default=8)
     parser.add_argument("--days", type=int, default=8)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the work")
     parser.add_argument("--small", action="store_true")
     words = parser.parse_args()
     n_fleets = 1 if words.small else words.fleets
     days = 5 if words.small else words.days
     print(f"{words.robots} {words.robot}, {days} days, a log of 5 s a day, seed {words.seed}")
     table = Table()
-    started = time.process_time()
+    seeds = range(words.seed, words.seed + n_fleets)
+    study_of = partial(studied, words.robot, words.robots, days)
     try:
-        for seed in range(words.seed, words.seed + n_fleets):
-            study = studied(words.robot, words.robots, days, seed)
+        for k, study in WorkSettings(workers=words.jobs).executor.run(study_of, seeds):
+            if isinstance(study, Exception):
+                raise study
             table.add(study)
-            for line in surprises(seed, study):
+            for line in surprises(seeds[k], study):
                 print(line, flush=True)
+            if table.fleets % PROGRESS_FLEETS == 0:
+                print(f"  {table.fleets} of {n_fleets} done", flush=True)
     except KeyboardInterrupt:
         print("interrupted")
     for line in table.lines():
         print(line)
-    used = (time.process_time() - started) / max(table.fleets, 1)
+    used = processor_time() / max(table.fleets, 1)
     print(f"processor time of two fleets | {used:.1f} s")
+
+
+def processor_time() -> float:
+    """Return the processor time of this process and of those that it started and ended. [s]"""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 if __name__ == "__main__":

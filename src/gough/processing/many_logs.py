@@ -486,7 +486,6 @@ def collect(
         done = n_known + len(unusable)
         for number, outcome in executor.run(work, tasks):
             path = todo[number]
-            path = todo[number]
             is_error = isinstance(outcome, GoughError | OSError)
             if isinstance(outcome, bytes):
                 statistics = load_log_statistics(outcome, path)
@@ -497,7 +496,6 @@ def collect(
             elif is_error and not isinstance(outcome, NOT_THE_LOG):
                 unusable[path] = str(outcome)
             else:
-                raise outcome
                 raise outcome
             done += 1
             if progress is not None:

@@ -1,7 +1,8 @@
 """Logs of virtual fleets in ordinary motion: pick and place, temperature, wear and a few faults.
 
 Efforts are regressor times parameters along the motion, with the noise of the sensors: no
-controller, no time steps, so months of logs take seconds. The equations are those of the
+controller, no time steps, so months of logs take seconds. At rest the Coulomb friction of a motor
+is any value that it can have, another one at each rest. The equations of motion are those of the
 estimator; what is tested is everything after them.
 """
 
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.motion import Motion
 from gough.core.names import LOAD_PARAMETERS, Parameter
 from gough.core.trajectory import Sampled
@@ -26,7 +27,8 @@ from gough.virtual.simulation import draw_correlated, measure_positions
 FLEET_MOTIONS = 6  # different motions of a fleet; logs take turns
 REACH_FRACTION = 0.6  # of the way from home to the limits of the task coordinates
 MOVE_TIME = 0.5  # from one place to the next [s]
-PRODUCT_TIME = 1.0  # with and without the product, in turns [s]
+REST_TIME = 0.2  # at each place, while something is picked or placed [s]
+CYCLE_TIME = MOVE_TIME + REST_TIME  # a rest and the move that follows [s]
 INERTIA_SCATTER = 0.01  # standard deviation between robots, relative
 FRICTION_SCATTER = 0.1  # standard deviation between robots, relative
 VISCOUS_PER_KELVIN = -0.01  # relative change of viscous friction with temperature [1/K]
@@ -57,6 +59,8 @@ class _FleetMotion(NamedTuple):
     position: FloatArray  # of the motors, (t, a) [m or rad]
     regressor: FloatArray  # of the standard parameters, (t, r, p)
     load_regressor: FloatArray  # of a payload, (t, r, 10)
+    rest: BoolArray  # whether the robot is at rest, (t,)
+    cycle: FloatArray  # number of the cycle of a rest and a move, (t,)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,8 +75,8 @@ class VirtualFleet:
     seed: int = 0  # of the random generator
     # standard deviation of the kind's parameters about those of the robot file, relative
     kind_scatter: float = 0.0
-    # mass of a product that is carried at the flange while the channel `gripper` is 1, every other
-    # second [kg]; None without one
+    # mass of a product that is carried at the flange while the channel `gripper` is 1, on every
+    # other move and the rest before it [kg]; None without one
     product: float | None = None
 
     @cached_property
@@ -87,6 +91,8 @@ class VirtualFleet:
                     position=motion.q[:, list(self.model.actuated)],
                     regressor=self.model.regressor(motion, names),
                     load_regressor=self.model.regressor(motion, LOAD_PARAMETERS),
+                    rest=(motion.qd == 0).all(axis=1),
+                    cycle=np.floor(motion.time / CYCLE_TIME),
                 )
             )
         return motions
@@ -99,7 +105,7 @@ class VirtualFleet:
         return self.model.values(names) * np.exp(self.kind_scatter * deviation)
 
     def _motion(self, rng: np.random.Generator) -> Motion:
-        """Return a motion through random places, each reached from rest to rest."""
+        """Return a motion through random places, with a rest at each."""
         mechanism = self.model.mechanism
         names = mechanism.task
         home = np.array([self.model.home[mechanism.coordinates.index(name)] for name in names])
@@ -107,13 +113,15 @@ class VirtualFleet:
         for name, center in zip(names, home):
             limits.append(mechanism.joint(name).limits.position or (center - 0.1, center + 0.1))
         low, high = np.array(limits).T
-        n_places = int(self.seconds / MOVE_TIME) + 1
-        offset = rng.uniform(low - home, high - home, (n_places, len(home)))
-        places = home + REACH_FRACTION * offset
+        n_cycles = int(self.seconds / CYCLE_TIME) + 1
+        offset = rng.uniform(low - home, high - home, (n_cycles + 1, len(home)))
+        places = np.repeat(home + REACH_FRACTION * offset, 2, axis=0)[:-1]
+        starts = CYCLE_TIME * np.arange(n_cycles + 1)
+        times = np.column_stack([starts, starts + REST_TIME]).ravel()[:-1]
         path = Sampled(
             coordinates=names,
             units=tuple(mechanism.joint(name).unit for name in names),
-            time=MOVE_TIME * np.arange(n_places, dtype=np.float64),
+            time=times,
             position=places,
             velocity=np.zeros_like(places),
             acceleration=np.zeros_like(places),
@@ -152,6 +160,21 @@ class VirtualFleet:
                 values[k] *= 1 + change * day / max(self.days - 1, 1)
         return values
 
+    def _friction_at_rest(
+        self, rng: np.random.Generator, motion: _FleetMotion, truth: FloatArray
+    ) -> FloatArray:
+        """Return the Coulomb friction of the motors at rest, constant during each, (t, a)."""
+        names = self.model.mechanism.standard.names
+        motors = self.model.mechanism.actuated
+        coulomb = np.zeros(len(motors))
+        for k, name in enumerate(names):
+            term = TERMS.get(name.kind)
+            if term is not None and term.coulomb and name.owner in motors:
+                coulomb[motors.index(name.owner)] += truth[k]
+        n_cycles = int(motion.cycle[-1]) + 1
+        friction = coulomb * rng.uniform(-1, 1, (n_cycles, len(motors)))
+        return np.where(motion.rest[:, None], friction[motion.cycle.astype(int)], 0.0)
+
     def record(self, robot: int, day: int) -> Recording:
         """Return the log of a robot on a day."""
         rng = np.random.default_rng([self.seed, 3, robot, day])
@@ -159,11 +182,12 @@ class VirtualFleet:
         noise = mechanism.noise
         motors = mechanism.actuated
         motion = self._motions[(robot + day) % FLEET_MOTIONS]
-        effort = motion.regressor @ self.truth(robot, day)
+        truth = self.truth(robot, day)
+        effort = motion.regressor @ truth + self._friction_at_rest(rng, motion, truth)
         if day in self.faults.payload.get(robot, ()):
             payload = self.model.load(mechanism.payloads[0].name)
             effort = effort + motion.load_regressor @ payload
-        gripper = np.floor(motion.time / PRODUCT_TIME) % 2
+        gripper = motion.cycle % 2
         if self.product is not None:
             product = np.zeros(len(LOAD_PARAMETERS))
             product[0] = self.product
