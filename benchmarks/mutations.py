@@ -355,8 +355,8 @@ MUTATIONS = (
     ),
     Mutation(
         "processing/averaging.py",
-        "return np.asarray(np.where(deviation < steps / 2, steps**2 / 12.0, 0.0))",
-        "return np.asarray(np.where(deviation < steps / 2, 0.0, 0.0))",
+        "return np.asarray(np.where(hidden_by_rounding, rounding, 0.0))",
+        "return np.asarray(np.where(hidden_by_rounding, 0.0, 0.0))",
         "tests/processing/test_averaging.py",
         "noise of encoder steps",
     ),
