@@ -200,10 +200,12 @@ def test_constants_and_drive_gains_are_found_together(monkeypatch: pytest.Monkey
     module = import_module("gough.identification.prepare_problem")
     monkeypatch.setattr(module, "MAX_CONSTANT_ROUNDS", 1)
     prepared = module.prepare_problem(
-        with_speed(SPEED),
-        module.IdentificationLogs(recordings=logs[:1], loaded=logs[1:], held_out=[]),
-        module.IdentifySettings(),
-        {"gain_ml": MaximumLikelihoodGains(nominal={})},
+        module.IdentificationTask(
+            model=with_speed(SPEED),
+            recordings=logs[:1],
+            loaded=logs[1:],
+            estimators={"gain_ml": MaximumLikelihoodGains(nominal={})},
+        )
     )
     speed = prepared.constants["stribeck.speed"]
     assert prepared.logs.model.mechanism.constants["stribeck.speed"].value == speed != 0.1

@@ -80,7 +80,7 @@ def check_currents(recordings: Sequence[Recording], loaded: Sequence[Recording])
 
 
 def match_currents(
-    model: Model, recordings: Sequence[Recording], processing: Processing | None
+    model: Model, recordings: Sequence[Recording], processing: Processing
 ) -> list[MatchedLog]:
     """Match recordings to the robot, with their currents and not their efforts."""
     currents = [replace(recording, effort=None) for recording in recordings]
@@ -90,13 +90,12 @@ def match_currents(
 
 def currents_problem(
     model: Model,
-    recordings: Sequence[Recording],
-    loaded: Sequence[Recording],
+    logs: Sequence[MatchedLog],
     known: Mapping[str, float],
     base: BaseParameters,
     *,
-    processing: Processing | None = None,
-    matched: Sequence[MatchedLog] | None = None,
+    n_unloaded: int,
+    processing: Processing,
 ) -> CurrentsProblem:
     """Build the problem of drive gains and parameters, BG13 (33), from logs with currents.
 
@@ -105,16 +104,12 @@ def currents_problem(
 
     Args:
         model: The robot.
-        recordings: Logs without payload.
-        loaded: Logs with the known payload.
+        logs: Unloaded logs, then loaded ones, as `match_currents` returns them.
         known: Known payload parameters, by full name.
         base: Base parameters.
+        n_unloaded: Number of logs without payload.
         processing: Settings; what they leave open is chosen.
-        matched: Unloaded and loaded logs as `match_currents` matched them before.
     """
-    logs = matched
-    if logs is None:
-        logs = match_currents(model, [*recordings, *loaded], processing)
     choice = choose_processing(model, logs, base, processing)
     processed = [process_log(model, log, choice.processing) for log in logs]
     redundant = model.loops.redundant
@@ -123,8 +118,7 @@ def currents_problem(
         in_currents = replace(log, current=False)
         regressions.append(regression(model, in_currents, base, decimate=not redundant))
 
-    n_unloaded = len(recordings)
-    units = _current_units(model, recordings[0])
+    units = _current_units(model, logs[0].recorded)
     robot_names = [name for name in base.names if name.payload is None]
     payload_names = [name for name in base.names if name.payload is not None]
     unloaded = _joined(regressions[:n_unloaded], robot_names, units)

@@ -40,13 +40,10 @@ from gough.identification.estimators import (
     EstimatorRun,
     PhysicalParameters,
     physical_parameters,
-    select_estimators,
     selection_estimator,
 )
 from gough.identification.experiment import Experiment, prepare_held_out
-from gough.identification.joint_gains import first_gains
 from gough.identification.likelihood import averaged_period
-from gough.identification.measured_payload import with_measured_payload
 from gough.identification.parameter_constraints import (
     ConstrainedEstimate,
     constrained,
@@ -54,12 +51,12 @@ from gough.identification.parameter_constraints import (
 )
 from gough.identification.position_noise import add_position_noise_effects
 from gough.identification.prepare_problem import (
-    IdentificationLogs,
+    IdentificationTask,
     PreparedProblem,
     add_gains,
     add_terms,
     prepare_problem,
-    read_logs,
+    read_task,
 )
 from gough.identification.problems import (
     AveragedPeriodProblem,
@@ -78,7 +75,6 @@ from gough.identification.validation import (
     with_same_filter,
 )
 from gough.logs.readers import Log
-from gough.processing.matching import known_gains
 
 Problem = LinearProblem | GainProblem
 
@@ -92,6 +88,11 @@ class FittedLogs:
     held_out: Experiment | None  # processed as the experiment
     # the estimate with the residuals of the experiment at the filter of the held-out logs
     estimate_same_filter: Estimate
+
+    @property
+    def estimate(self) -> Estimate:
+        """The estimate that is the result."""
+        return self.identification.estimate
 
 
 @one_blas_thread
@@ -121,79 +122,60 @@ def fit_logs(
             only a sample of them: the estimate is that of all, figures are of the sample.
     """
     asked = settings or IdentifySettings()
-    model = as_model(model)
-    if asked.payload:
-        model = with_measured_payload(model, asked.payload)
-    logs = read_logs(model, asked, recordings, loaded, held_out)
-    settings = asked
-    if asked.find_gains:
-        settings = replace(asked, gains=first_gains(model, logs.recordings, asked.gains))
-    gains = known_gains(model, settings.gains)
-    estimators = select_estimators(settings.estimator, gains, with_currents=logs.with_currents)
-    _check_constrainable(settings, estimators, whole)
-
-    prepared = _prepare(model, logs, settings, estimators, whole)
+    task = read_task(as_model(model), asked, recordings, loaded, held_out, whole)
+    prepared = _prepare(task)
     problem = whole or prepared.problem
     report(0.4)
     choice_notices: tuple[Notice, ...] = ()
-    if settings.estimator == AUTO_ESTIMATOR:
+    if asked.estimator == AUTO_ESTIMATOR:
         name, choice_notices = choose_estimator(problem, ESTIMATORS)
-        settings = replace(settings, estimator=name)
-        estimators = {name: ESTIMATORS[name]}
-    elimination = Elimination()
-    if settings.essential:
-        problem, elimination = _essential(problem, estimators, settings, prepared.held_out)
+        task = task.with_estimator(name)
+    problem, elimination = _essential(task, problem, prepared.held_out)
     run = EstimatorRun()
-    run.run(estimators, {LinearProblem: lambda: problem, GainProblem: lambda: problem})
-    experiment, held_out_logs = _in_efforts(prepared, logs, run, settings, gains)
-    constants = _fit_with_constants(prepared, experiment, problem, estimators, run)
+    run.run(task.estimators, {LinearProblem: lambda: problem, GainProblem: lambda: problem})
+    experiment, held_out_logs = _in_efforts(task, prepared, run)
+    constants = _fit_with_constants(task, prepared, experiment, problem, run)
     report(0.6)
-    _run_with_robot(run, estimators, experiment, problem, whole, settings)
+    _run_with_robot(task, experiment, problem, run)
     report(0.8)
-    structures = _compare_structures(experiment, held_out_logs, estimators, settings)
+    structures = _compare_structures(task, experiment, held_out_logs)
     report(0.9)
 
-    fitted = _validate(experiment, held_out_logs, run, settings)
-    estimate = fitted.identification.estimate
+    fitted = _validate(task, experiment, held_out_logs, run)
+    notices = (
+        *stated_payload_notices(task.model, task.loaded, asked.payload, fitted.estimate),
+        *elimination.notices(),
+        *run.failures(),
+        *choice_notices,
+        *prepared.notices,
+        *constants.notices,
+        *fitted.identification.notices,
+    )
     identification = replace(
         fitted.identification,
         settings=asked.to_dict(),
-        notices=(
-            *stated_payload_notices(model, logs.loaded, asked.payload, estimate),
-            *elimination.notices(),
-            *run.failures(),
-            *choice_notices,
-            *prepared.notices,
-            *constants.notices,
-            *fitted.identification.notices,
-        ),
+        notices=notices,
         added_terms=prepared.added_terms.text,
         constants=constants,
         structures=structures,
         history=elimination.history(),
-        logs=logs.names(),
+        logs=task.log_names(),
     )
     return replace(fitted, identification=identification)
 
 
-def _prepare(
-    model: Model,
-    logs: IdentificationLogs,
-    settings: IdentifySettings,
-    estimators: Mapping[str, Any],
-    whole: BlockStatistics | None,
-) -> PreparedProblem:
+def _prepare(task: IdentificationTask) -> PreparedProblem:
     """Process the logs and build the problem, with the joint terms and gains to be found."""
     try:
         with portion(0.0, 0.3):
-            prepared = prepare_problem(model, logs, settings, estimators)
-        if settings.terms == AUTO_TERMS:
-            prepared = add_terms(prepared, logs, settings, estimators)
-        if settings.find_gains:
-            prepared = add_gains(prepared, whole)
-        if not logs.held_out or not isinstance(prepared.logs, Experiment):
+            prepared = prepare_problem(task)
+        if task.settings.terms == AUTO_TERMS:
+            prepared = add_terms(task, prepared)
+        if task.settings.find_gains:
+            prepared = add_gains(prepared, task.whole)
+        if not task.held_out or not isinstance(prepared.logs, Experiment):
             return prepared  # held-out logs need the drive gains
-        return replace(prepared, held_out=_process_held_out(prepared.logs, logs, settings))
+        return replace(prepared, held_out=_process_held_out(task, prepared.logs))
     except (LoopNotClosed, SingularConfiguration) as error:
         raise type(error)(
             f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other "
@@ -202,38 +184,22 @@ def _prepare(
         ) from None
 
 
-def _check_constrainable(
-    settings: IdentifySettings, estimators: Mapping[str, Any], whole: BlockStatistics | None
-) -> None:
-    """Raise if parameters are constrained but there is not one linear fit of logs in memory."""
-    if not (settings.fixed or settings.tied or settings.bounds):
-        return
-    linear = all(needed_problem(one) is LinearProblem for one in estimators.values())
-    if len(estimators) != 1 or not linear or whole is not None:
-        raise InvalidInput(
-            "parameters are fixed, tied and bounded in one linear fit of logs in memory: use the "
-            "estimator gm, wls, ls or robust, without `fixed`, `tied` and `bounds` otherwise"
-        )
-
-
-def _process_held_out(
-    experiment: Experiment, logs: IdentificationLogs, settings: IdentifySettings
-) -> Experiment:
+def _process_held_out(task: IdentificationTask, experiment: Experiment) -> Experiment:
     """Process the held-out logs as the experiment."""
-    given = settings.processing.cutoff is not None
-    return prepare_held_out(experiment, logs.held_out, given=given)
+    given = task.settings.processing.cutoff is not None
+    return prepare_held_out(experiment, task.held_out, given=given)
 
 
 def _essential(
-    problem: Any,
-    estimators: Mapping[str, Any],
-    settings: IdentifySettings,
-    held_out: Experiment | None,
+    task: IdentificationTask, problem: Any, held_out: Experiment | None
 ) -> tuple[Any, Elimination]:
-    """Return the problem of the essential parameters, and the steps to them."""
+    """Return the problem of the essential parameters, if they were asked for, and the steps."""
+    settings = task.settings
+    if not settings.essential:
+        return problem, Elimination()
     elimination = essential_parameters(
         problem,
-        selection_estimator(settings.estimator, estimators),
+        selection_estimator(settings.estimator, task.estimators),
         settings.ratio,
         held_out=None if held_out is None else held_out.problem,
     )
@@ -242,29 +208,25 @@ def _essential(
 
 
 def _in_efforts(
-    prepared: PreparedProblem,
-    logs: IdentificationLogs,
-    run: EstimatorRun,
-    settings: IdentifySettings,
-    gains: Mapping[str, float],
+    task: IdentificationTask, prepared: PreparedProblem, run: EstimatorRun
 ) -> tuple[Experiment, Experiment | None]:
     """Return all logs and the held-out ones in efforts, by the drive gains that were estimated."""
     if prepared.gains is not None:
         run.change(prepared.gains.completed)
     if isinstance(prepared.logs, Experiment):
         return prepared.logs, prepared.held_out
-    estimate = run.estimates[run.result_name(settings.estimator)]
-    experiment = prepared.logs.in_efforts(estimate, gains)
-    if not logs.held_out:
+    estimate = run.estimates[run.result_name(task.settings.estimator)]
+    experiment = prepared.logs.in_efforts(estimate, task.gains)
+    if not task.held_out:
         return experiment, None
-    return experiment, _process_held_out(experiment, logs, settings)
+    return experiment, _process_held_out(task, experiment)
 
 
 def _fit_with_constants(
+    task: IdentificationTask,
     prepared: PreparedProblem,
     experiment: Experiment,
     problem: Problem,
-    estimators: Mapping[str, Any],
     run: EstimatorRun,
 ) -> FittedConstants:
     """Put estimates in their place that know that constants were fitted to the same data."""
@@ -276,12 +238,12 @@ def _fit_with_constants(
             names.append(name)
     linear = {}
     for key, estimate in run.estimates.items():
-        if needed_problem(estimators[key]) is LinearProblem:
+        if needed_problem(task.estimators[key]) is LinearProblem:
             linear[key] = estimate
     estimates, constants = with_constants(
         experiment,
         experiment.problem.select(names),
-        estimators,
+        task.estimators,
         linear,
         prepared.constants,
     )
@@ -290,48 +252,40 @@ def _fit_with_constants(
 
 
 def _run_with_robot(
-    run: EstimatorRun,
-    estimators: Mapping[str, Any],
-    experiment: Experiment,
-    problem: Problem,
-    whole: BlockStatistics | None,
-    settings: IdentifySettings,
+    task: IdentificationTask, experiment: Experiment, problem: Problem, run: EstimatorRun
 ) -> None:
     """Run the estimators that need more of the robot than its regression."""
     run.run(
-        estimators,
+        task.estimators,
         {
-            PeriodicProblem: lambda: _period_problem(experiment, problem, whole, settings),
-            BodyProblem: lambda: _body_problem(experiment, problem, run, settings),
+            PeriodicProblem: lambda: _period_problem(task, experiment, problem),
+            BodyProblem: lambda: _body_problem(task, experiment, problem, run),
             SimulationProblem: lambda: _simulation_problem(experiment),
         },
     )
 
 
 def _period_problem(
-    experiment: Experiment,
-    problem: Problem,
-    whole: BlockStatistics | None,
-    settings: IdentifySettings,
+    task: IdentificationTask, experiment: Experiment, problem: Problem
 ) -> AveragedPeriodProblem:
     """Return the averaged period of the one periodic log."""
-    if whole is not None:
+    if task.whole is not None:
         raise InvalidInput(
             "maximum likelihood needs the samples of one periodic log in memory, which statistics "
             "of many logs do not have; identify that log by itself"
         )
     base = experiment.base.select(problem.parameters)
     period = averaged_period(experiment.model, experiment.processed, base)
-    return AveragedPeriodProblem(period=period, brief=settings.estimator == ALL)
+    return AveragedPeriodProblem(period=period, brief=task.settings.estimator == ALL)
 
 
 def _body_problem(
-    experiment: Experiment, problem: Any, run: EstimatorRun, settings: IdentifySettings
+    task: IdentificationTask, experiment: Experiment, problem: Any, run: EstimatorRun
 ) -> RobotBodyProblem:
     """Return the linear problem of the bodies; with drive gains that of the unloaded robot."""
     base = experiment.base
     if isinstance(problem, GainProblem):
-        base = base_parameters(experiment.model, tie_legs=settings.tie_legs)
+        base = base_parameters(experiment.model, tie_legs=task.settings.tie_legs)
         unloaded = []
         for regression, log in zip(experiment.regressions, experiment.processed):
             if log.payload is None:
@@ -351,7 +305,7 @@ def _body_problem(
         base=base,
         regression=problem,
         start=start,
-        total_mass=settings.total_mass,
+        total_mass=task.settings.total_mass,
     )
 
 
@@ -366,15 +320,12 @@ def _simulation_problem(experiment: Experiment) -> SimulatedLogs:
 
 
 def _compare_structures(
-    experiment: Experiment,
-    held_out: Experiment | None,
-    estimators: Mapping[str, Any],
-    settings: IdentifySettings,
+    task: IdentificationTask, experiment: Experiment, held_out: Experiment | None
 ) -> ModelChoice | None:
     """Compare friction structures and joint terms on all logs in efforts, if asked for."""
-    if not settings.structures:
+    if not task.settings.structures:
         return None
-    estimator = selection_estimator(settings.estimator, estimators)
+    estimator = selection_estimator(task.settings.estimator, task.estimators)
     names = [name for name in experiment.problem.parameters if name not in experiment.known]
     with_gains = needed_problem(estimator) is GainProblem
     choice = model_choice(
@@ -390,12 +341,13 @@ def _compare_structures(
 
 
 def _validate(
+    task: IdentificationTask,
     experiment: Experiment,
     held_out: Experiment | None,
     run: EstimatorRun,
-    settings: IdentifySettings,
 ) -> FittedLogs:
     """Validate the estimate that was asked for, and collect the result."""
+    settings = task.settings
     name = run.result_name(settings.estimator)
     estimates, physical = _base_estimates(run, experiment.model)
     with_position_noise = add_position_noise_effects(experiment, estimates[name])

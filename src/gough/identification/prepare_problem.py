@@ -1,4 +1,4 @@
-"""From logs to the problem that the estimators solve.
+"""What is identified, and the problem that it states for the estimators.
 
 Constants of joint terms, joint terms that are chosen and drive gains are part of it.
 """
@@ -11,10 +11,11 @@ from typing import Any
 
 from gough.core.errors import InvalidInput
 from gough.core.notices import Notice
+from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.gain_problem import GainProblem
-from gough.fitting.problem import needed_problem
+from gough.fitting.problem import LinearProblem, needed_problem
 from gough.identification.added_terms import AddedTerms, added_terms
 from gough.identification.constants import fit_constants
 from gough.identification.currents import (
@@ -23,13 +24,18 @@ from gough.identification.currents import (
     currents_problem,
     match_currents,
 )
+from gough.identification.estimators import ESTIMATORS, select_estimators
 from gough.identification.experiment import Experiment, prepare, rebuilt_with
-from gough.identification.joint_gains import JointGains, find_gains
+from gough.identification.joint_gains import JointGains, find_gains, first_gains
 from gough.identification.load_friction import (
     linearise_load_friction,
     refuse_load_friction,
 )
-from gough.identification.measured_payload import known_payload, payload_of
+from gough.identification.measured_payload import (
+    known_payload,
+    payload_of,
+    with_measured_payload,
+)
 from gough.identification.settings import IdentifySettings
 from gough.identification.term_choice import choose_terms
 from gough.logs.carrying import divide_by_signal
@@ -43,19 +49,28 @@ CONSTANT_TOLERANCE = 1e-4  # relative change of the constants that ends them
 
 
 @dataclass(frozen=True, kw_only=True)
-class IdentificationLogs:
-    """The logs of an identification by their use."""
+class IdentificationTask:
+    """What is identified: a robot, its logs by their use, and how."""
 
+    model: Model  # the robot; with the payload that was weighed, if its file has none
     recordings: Sequence[Recording]  # without payload; without `loaded`, each with its payload
-    loaded: Sequence[Recording]  # with a known payload
-    held_out: Sequence[Recording]  # to validate on
+    loaded: Sequence[Recording] = ()  # with a known payload
+    held_out: Sequence[Recording] = ()  # to validate on
+    whole: BlockStatistics | None = None  # of all logs, where `recordings` are a sample of them
+    settings: IdentifySettings = field(default_factory=IdentifySettings)
+    estimators: Mapping[str, Any]  # by name, the first is the one asked for
 
     @property
-    def with_currents(self) -> bool:
-        """Whether logs with a payload hold currents, so that drive gains can be identified."""
-        return bool(self.loaded) and self.loaded[0].effort is None
+    def gains(self) -> dict[str, float]:
+        """Drive gains that are known, by motor."""
+        return known_gains(self.model, self.settings.gains)
 
-    def names(self) -> dict[str, tuple[str, ...]]:
+    def with_estimator(self, name: str) -> IdentificationTask:
+        """Return the task with another estimator."""
+        settings = replace(self.settings, estimator=name)
+        return replace(self, settings=settings, estimators={name: ESTIMATORS[name]})
+
+    def log_names(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the logs by their use, as the result stores them."""
         return {
             "identification": tuple(log.source for log in self.recordings),
@@ -90,66 +105,86 @@ class PreparedProblem:
         return (*gain_notices, *self.added_terms.notices)
 
 
-def read_logs(
+def read_task(
     model: Model,
     settings: IdentifySettings,
     recordings: Log | Sequence[Log],
     loaded: Log | Sequence[Log] | None,
     held_out: Log | Sequence[Log] | None,
-) -> IdentificationLogs:
-    """Read the logs of an identification.
-
-    Where a channel tells when the payload is carried, logs are divided by it: segments with the
-    payload become loaded logs, and held-out ones name it.
-    """
-    logs = IdentificationLogs(
+    whole: BlockStatistics | None,
+) -> IdentificationTask:
+    """Read the logs of an identification, and select its estimators."""
+    if settings.payload:
+        model = with_measured_payload(model, settings.payload)
+    task = IdentificationTask(
+        model=model,
         recordings=as_recordings(recordings, "recordings"),
         loaded=as_recordings(() if loaded is None else loaded, "loaded"),
         held_out=as_recordings(() if held_out is None else held_out, "held_out"),
+        whole=whole,
+        settings=settings,
+        estimators={},
     )
-    if settings.carrying is None:
-        return logs
-    divided = divide_by_signal(logs.recordings, settings.carrying)
-    all_loaded = [*divided.loaded, *logs.loaded]
-    held_out_logs = logs.held_out
-    if any(settings.carrying in log.extra.names for log in held_out_logs):
-        payload, _ = payload_of(model, all_loaded, settings.payload)
-        parts = divide_by_signal(held_out_logs, settings.carrying)
-        with_payload = [replace(log, payload=payload) for log in parts.loaded]
-        held_out_logs = [*parts.unloaded, *with_payload]
-    return IdentificationLogs(
-        recordings=divided.unloaded, loaded=all_loaded, held_out=held_out_logs
+    if settings.carrying is not None:
+        task = _divided_by_payload(task, settings.carrying)
+    if settings.find_gains:
+        gains = first_gains(model, task.recordings, settings.gains)
+        task = replace(task, settings=replace(settings, gains=gains))
+    loaded_with_currents = bool(task.loaded) and task.loaded[0].effort is None
+    estimators = select_estimators(
+        settings.estimator, task.gains, with_currents=loaded_with_currents
     )
+    if settings.fixed or settings.tied or settings.bounds:
+        _check_constrainable(estimators, whole)
+    return replace(task, estimators=estimators)
 
 
-def prepare_problem(
-    model: Model,
-    logs: IdentificationLogs,
-    settings: IdentifySettings,
-    estimators: Mapping[str, Any],
-) -> PreparedProblem:
+def _divided_by_payload(task: IdentificationTask, channel: str) -> IdentificationTask:
+    """Return the task with its logs divided where a channel tells that the payload is carried.
+
+    Segments with the payload become loaded logs, and held-out ones name it.
+    """
+    divided = divide_by_signal(task.recordings, channel)
+    loaded = [*divided.loaded, *task.loaded]
+    held_out = task.held_out
+    if any(channel in log.extra.names for log in held_out):
+        payload, _ = payload_of(task.model, loaded, task.settings.payload)
+        segments = divide_by_signal(held_out, channel)
+        with_payload = [replace(log, payload=payload) for log in segments.loaded]
+        held_out = [*segments.unloaded, *with_payload]
+    return replace(task, recordings=divided.unloaded, loaded=loaded, held_out=held_out)
+
+
+def _check_constrainable(estimators: Mapping[str, Any], whole: BlockStatistics | None) -> None:
+    """Raise unless parameters can be constrained: in one linear fit of logs in memory."""
+    linear = all(needed_problem(one) is LinearProblem for one in estimators.values())
+    if len(estimators) != 1 or not linear or whole is not None:
+        raise InvalidInput(
+            "parameters are fixed, tied and bounded in one linear fit of logs in memory: use the "
+            "estimator gm, wls, ls or robust, without `fixed`, `tied` and `bounds` otherwise"
+        )
+
+
+def prepare_problem(task: IdentificationTask) -> PreparedProblem:
     """Choose the processing, process the logs and build the problem that the estimators need."""
+    settings = task.settings
+    model = task.model
     payload = None
     measured = None
-    if logs.loaded or settings.payload is not None:
-        payload, measured = payload_of(model, logs.loaded, settings.payload)
-    recordings = logs.recordings
-    loaded = [replace(log, payload=payload) for log in logs.loaded]
-    all_logs = [*recordings, *loaded]
+    if task.loaded or settings.payload is not None:
+        payload, measured = payload_of(model, task.loaded, settings.payload)
+    loaded = [replace(log, payload=payload) for log in task.loaded]
+    all_logs = [*task.recordings, *loaded]
     carried = dict.fromkeys(log.payload for log in all_logs if log.payload is not None)
     base = base_parameters(model, tie_legs=settings.tie_legs, payloads=tuple(carried))
-    gain_estimators = []
-    for estimator in estimators.values():
+    for estimator in task.estimators.values():
         if needed_problem(estimator) is GainProblem:
-            gain_estimators.append(estimator)
-    if gain_estimators:
-        estimator = gain_estimators[0]
-        check_currents(recordings, loaded)
-        refuse_load_friction(model, "drive gains")
-        known = known_payload(model, payload or "", measured)
-        return _prepare_currents(model, recordings, loaded, known, base, settings, estimator)
-    chosen = settings.processing
-    experiment = prepare(model, all_logs, base, processing=chosen, gains=settings.gains)
+            check_currents(task.recordings, task.loaded)
+            known = known_payload(model, payload or "", measured)
+            return _prepare_currents(replace(task, loaded=loaded), known, base, estimator)
+    experiment = prepare(
+        model, all_logs, base, processing=settings.processing, gains=settings.gains
+    )
     if model.mechanism.load_dependent:
         experiment = linearise_load_friction(experiment)
     if not model.mechanism.fitted_constants:
@@ -164,26 +199,32 @@ def prepare_problem(
 
 
 def _prepare_currents(
-    model: Model,
-    recordings: Sequence[Recording],
-    loaded: Sequence[Recording],
+    task: IdentificationTask,
     known: Mapping[str, float],
-    base: Any,
-    settings: IdentifySettings,
+    base: BaseParameters,
     estimator: Any,
 ) -> PreparedProblem:
-    """Build the problem of currents; gains and constants of joint terms are found in turn."""
+    """Build the problem of currents; gains and constants of joint terms are found in turn.
+
+    Args:
+        task: Its loaded logs name the payload.
+        known: Measured payload parameters, by full name.
+        base: Base parameters.
+        estimator: Of drive gains.
+    """
+    model = task.model
+    refuse_load_friction(model, "drive gains")
     constants: dict[str, float] = {}
-    matched = match_currents(model, [*recordings, *loaded], settings.processing)
+    processing = task.settings.processing
+    matched = match_currents(model, [*task.recordings, *task.loaded], processing)
     for turn in range(MAX_CONSTANT_ROUNDS + 1):
         currents = currents_problem(
             model,
-            recordings,
-            loaded,
+            matched,
             known,
             base,
-            processing=settings.processing,
-            matched=matched,
+            n_unloaded=len(task.recordings),
+            processing=processing,
         )
         if currents.problem.effort_map is None:  # statistics suffice where each row is a motor
             currents = currents._replace(problem=currents.problem.in_factors())
@@ -191,7 +232,7 @@ def _prepare_currents(
         if turn == MAX_CONSTANT_ROUNDS or not before:
             break
         estimate = estimator.fit(currents.problem)
-        efforts = currents.in_efforts(estimate, known_gains(model, settings.gains))
+        efforts = currents.in_efforts(estimate, task.gains)
         constants = fit_constants(efforts)
         changes = []
         for name, new in constants.items():
@@ -202,12 +243,7 @@ def _prepare_currents(
     return PreparedProblem(logs=currents, constants=constants)
 
 
-def add_terms(
-    prepared: PreparedProblem,
-    logs: IdentificationLogs,
-    settings: IdentifySettings,
-    estimators: Mapping[str, Any],
-) -> PreparedProblem:
+def add_terms(task: IdentificationTask, prepared: PreparedProblem) -> PreparedProblem:
     """Return the problem with the joint terms that predict left-out logs better."""
     experiment = prepared.logs
     if not isinstance(experiment, Experiment):
@@ -220,8 +256,8 @@ def add_terms(
     if not added.text:
         return replace(prepared, added_terms=added)
     model = Model(with_term_text(mechanism, added.text))
-    frozen = replace(settings, processing=experiment.processing)
-    extended = prepare_problem(model, logs, frozen, estimators)
+    frozen = replace(task.settings, processing=experiment.processing)
+    extended = prepare_problem(replace(task, model=model, settings=frozen))
     assert isinstance(extended.logs, Experiment)
     return PreparedProblem(
         logs=replace(extended.logs, choice=experiment.choice),
