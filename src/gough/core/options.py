@@ -39,6 +39,7 @@ from gough.core.errors import InvalidInput, nearest
 REQUIRED: Any = MISSING  # default of an option that must be given
 S = TypeVar("S", bound="Settings")
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 INFINITE_WORDS = ("inf", "-inf")  # as JSON has them
 PLAIN_TYPES = (bool, int, float, str, Mapping, tuple, list)  # stored as they are; others by `repr`
 TYPE_WORDS = {
@@ -203,13 +204,16 @@ def nested(settings: type[Settings]) -> Any:
     return field(default_factory=settings)
 
 
-_type_hints = cache(get_type_hints)  # every use of settings needs them
+def _computed_once(function: Callable[[type[Settings]], T]) -> Callable[[type[Settings]], T]:
+    """Keep what a function returns for each type of settings: every use of settings needs it."""
+    return cache(function)  # type: ignore[return-value]  # types are hashable
 
 
-def members(settings: type[Settings]) -> dict[str, Option | type[Settings]]:
+@_computed_once
+def members(settings: type[Settings]) -> Mapping[str, Option | type[Settings]]:
     """Return the fields of settings by name: options, and types of nested settings."""
-    cls: Any = settings  # a dataclass, and hashable
-    hints = _type_hints(cls)
+    cls: Any = settings  # a dataclass
+    hints = get_type_hints(cls)
     by_name: dict[str, Option | type[Settings]] = {}
     for declared in fields(cls):
         hint = hints[declared.name]
@@ -223,18 +227,23 @@ def members(settings: type[Settings]) -> dict[str, Option | type[Settings]]:
                 default=declared.default,
                 about=about,
             )
-    return by_name
+    return MappingProxyType(by_name)
 
 
-def options_of(settings: type[Settings]) -> dict[str, Option]:
+@_computed_once
+def options_of(settings: type[Settings]) -> Mapping[str, Option]:
     """Return all options of settings by name, also those of nested settings."""
     options: dict[str, Option] = {}
     for name, member in members(settings).items():
-        added = {name: member} if isinstance(member, Option) else options_of(member)
+        added: Mapping[str, Option] = {}
+        if isinstance(member, Option):
+            added = {name: member}
+        else:
+            added = options_of(member)
         for twice in options.keys() & added.keys():
             raise TypeError(f"{settings.__name__}: '{twice}' is declared twice, also in '{name}'")
         options |= added
-    return options
+    return MappingProxyType(options)
 
 
 def merge_settings(cls: type[S], settings: S | None, options: Mapping[str, Any]) -> S:

@@ -217,7 +217,7 @@ def process_with(
     logs reverse more often, is halved for all of them until it does not.
     """
     processed = [process_log(model, log, settings) for log in logs]
-    slowest = min(log.rate for log in logs)
+    slowest = min(log.recording.rate for log in logs)
     while settings.window and _least_valid_fraction(processed) < MIN_VALID_FRACTION:
         window = settings.window / 2
         if window * slowest <= 1:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import TINY, BoolArray, FloatArray
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
 from gough.core.statistics import robust_scale
 from gough.core.units import conversion
@@ -40,10 +41,10 @@ VELOCITY_UNITS = {"rad": ("rad/s", "deg/s", "rpm"), "m": ("m/s", "mm/s")}  # gue
 
 def inspect(recording: Recording) -> tuple[Notice, ...]:
     """Return the notices on the clock and on each channel."""
-    moving = moving_joints(recording.position)
+    motion = joint_motion(recording.position)
     notices = [*inspect_clock(recording.time, "time")]
     for kind, channels in recording.groups():
-        notices += inspect_group(kind, channels, moving, recording.position)
+        notices += inspect_group(kind, channels, motion)
     if recording.velocity is not None:
         notices += inspect_velocities(recording)
     return tuple(notices)
@@ -60,30 +61,47 @@ def inspected(recording: Recording) -> Recording:
     )
 
 
-def inspect_group(
-    kind: str, channels: Channels, moving: BoolArray, position: FloatArray
-) -> Iterator[Notice]:
+class JointMotion(NamedTuple):
+    """When the actuated joints move."""
+
+    position: FloatArray  # (t, a)
+    changes: BoolArray  # samples near a change of each position, (t, a)
+    travels: BoolArray  # samples where some joint moves by more than its noise, (t,)
+
+    def at(self, samples: IntArray) -> JointMotion:
+        """Return the motion at other samples, (s,)."""
+        return JointMotion(self.position[samples], self.changes[samples], self.travels[samples])
+
+
+def joint_motion(position: FloatArray) -> JointMotion:
+    """Return when joints move, from their positions, (t, a)."""
+    changes = moving_joints(position)
+    travels = changes.any(axis=1) & travelling(position).any(axis=1)
+    return JointMotion(position, changes, np.asarray(travels))
+
+
+def inspect_group(kind: str, channels: Channels, motion: JointMotion) -> Iterator[Notice]:
     """Yield the notices on the columns of one kind.
 
     Args:
         kind: Of the columns; saturation is sought only in what is measured or driven.
-        channels: The columns.
-        moving: Samples where each actuated joint moves, (t, a).
-        position: Of the actuated joints, (t, a).
+        channels: The columns, sampled as the motion.
+        motion: Of the actuated joints.
     """
     driven = kind in ("position", "velocity", "effort", "current")
-    use: BoolArray = np.asarray(moving.any(axis=1) & travelling(position).any(axis=1) & driven)
+    moving: BoolArray = np.asarray(motion.travels & driven)
     first: dict[bytes, str] = {}
     for j, name in enumerate(channels.names):
         channel = f"{name}.{kind}"
         values = channels.values[:, j]
         unit = channels.units[j]
         if kind in ("effort", "current"):
-            joint_position = position[:, j]
-            yield from inspect_channel(values, channel, unit, use, joint_position)
-            yield from inspect_constant_runs(values, channel, unit, moving[:, j], joint_position)
+            position = motion.position[:, j]
+            yield from inspect_channel(values, channel, unit, moving, position)
+            changes = motion.changes[:, j]
+            yield from inspect_constant_runs(values, channel, unit, changes, position)
         else:
-            yield from inspect_channel(values, channel, unit, use)
+            yield from inspect_channel(values, channel, unit, moving)
         twin = first.setdefault(values.tobytes(), channel)
         if twin != channel and np.ptp(values) > 0:
             yield log_notice(
@@ -215,29 +233,29 @@ def inspect_channel(
             range=high - low,
         )
     width = max(0.02 * (high - low), 3.5 * (step or 0.0))
-    between = (values > low) & (values < high) & moving
-    usual_run = _longest_run(values, between)
     for extreme, word in ((low, "smallest"), (high, "largest")):
         hit = (values == extreme) & moving
         count = int(hit.sum())
         beside = int(np.sum((np.abs(values - extreme) <= width) & moving)) - count
+        if count < SATURATED_RUN or count <= SATURATED_RATIO * beside:
+            continue
         run = _longest_run(values, hit)
-        more_than_beside = count > SATURATED_RATIO * beside
-        longer_than_elsewhere = run > SATURATED_RATIO * usual_run
-        if run >= SATURATED_RUN and more_than_beside and longer_than_elsewhere:
-            if position is not None and step and not _hides_a_peak(values, hit, step, position):
-                continue
-            yield log_notice(
-                "saturation",
-                channel,
-                f"constant at its {word} value {extreme:.6g} {unit} for {run} consecutive "
-                f"samples ({count} in all) while the robot moves",
-                "if the drive saturated, cut these samples out",
-                level="warning",
-                value=extreme,
-                count=count,
-                longest=run,
-            )
+        between = (values > low) & (values < high) & moving
+        if run < SATURATED_RUN or run <= SATURATED_RATIO * _longest_run(values, between):
+            continue
+        if position is not None and step and not _hides_a_peak(values, hit, step, position):
+            continue
+        yield log_notice(
+            "saturation",
+            channel,
+            f"constant at its {word} value {extreme:.6g} {unit} for {run} consecutive samples "
+            f"({count} in all) while the robot moves",
+            "if the drive saturated, cut these samples out",
+            level="warning",
+            value=extreme,
+            count=count,
+            longest=run,
+        )
 
 
 def _hides_a_peak(
@@ -333,10 +351,9 @@ def inspect_constant_runs(
     lengths = np.add.reduceat(moving.astype(int), starts)
     longest = int(lengths.max())
     usual = (int(lengths.sum()) - longest) / max(1, len(lengths) - 1)
-    for k in np.argsort(-lengths):
+    long_runs = np.flatnonzero(lengths >= MAX_CONSTANT_RUN * max(1, usual))
+    for k in long_runs[np.argsort(-lengths[long_runs], kind="stable")]:
         run = int(lengths[k])
-        if run < MAX_CONSTANT_RUN * max(1, usual):
-            return
         first = int(starts[k])
         if not _is_dead(values, first, position):
             continue

@@ -24,7 +24,7 @@ from gough.logs.checks import (
     inspect_group,
     inspect_velocities,
     inspected,
-    moving_joints,
+    joint_motion,
     spread_equal_stamps,
 )
 from gough.logs.description import (
@@ -533,7 +533,7 @@ def _inspect_signals(
 
     The columns are inspected as recorded or, if their clocks differ, as interpolated.
     """
-    position = None
+    motion = None
     position_clock = time
     for kind in dict.fromkeys(signal.kind for signal in sampled):
         members = [k for k, signal in enumerate(sampled) if signal.kind == kind]
@@ -543,18 +543,16 @@ def _inspect_signals(
             clock = time
             columns = [values[k] for k in members]
         block = np.column_stack(columns)
-        if position is None:  # the first kind are the positions
-            position = block
+        if motion is None:  # the first kind are the positions
+            motion = joint_motion(block)
             position_clock = clock
-        moving = moving_joints(position)
-        position_here = position
+        motion_here = motion
         if clock is not position_clock:
             nearest_sample = np.searchsorted(position_clock, clock)
             samples = np.clip(nearest_sample, 0, len(position_clock) - 1)
-            moving = moving[samples]
-            position_here = position[samples]
+            motion_here = motion.at(samples)
         channels = _channels_of_kind(description, kind, block)
-        yield from inspect_group(kind, channels, moving, position_here)
+        yield from inspect_group(kind, channels, motion_here)
 
 
 def _period_in_samples(recording: Recording, description: Description) -> int | None:

@@ -9,7 +9,6 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -201,24 +200,21 @@ def text_blocks(path: Path, size: int, description: Description | None = None) -
         skip = description.skip
         signs = (description.decimal, description.thousands)
     try:
-        with _open_bytes(path) as raw:
-            encoding = text_encoding(raw.read1(2**16))
         budget = Budget(source, path.stat().st_size, InvalidRecording, streamed=True)
-        if encoding == "cp1252":
-            notices.append(
-                log_notice(
-                    "encoding",
-                    source,
-                    "the text is not UTF-8 and was read as Windows text (CP 1252)",
-                )
-            )
-        errors = "replace" if encoding == "cp1252" else "strict"
-        with (
-            _open_bytes(path) as raw,
-            io.TextIOWrapper(raw, encoding=encoding, errors=errors) as handle,
-        ):
-            lines = islice(_numbered_lines(handle, budget, notices), skip, None)
-            yield from line_blocks(lines, budget, size, notices, *signs)
+        with path.open("rb") as stream:
+            raw: Any = stream
+            if path.name.lower().endswith(".gz"):
+                raw = gzip.GzipFile(fileobj=stream)
+            encoding = text_encoding(raw.read1(2**16))
+            raw.seek(0)
+            errors = "strict"
+            if encoding == "cp1252":
+                errors = "replace"
+                text = "the text is not UTF-8 and was read as Windows text (CP 1252)"
+                notices.append(log_notice("encoding", source, text))
+            with io.TextIOWrapper(raw, encoding=encoding, errors=errors) as handle:
+                lines = islice(_numbered_lines(handle, budget, notices), skip, None)
+                yield from line_blocks(lines, budget, size, notices, *signs)
     except UnicodeError as error:
         raise InvalidRecording(
             f"{source} is not UTF-8 text, nor UTF-16 ({error}); expected a text table, or another "
@@ -234,17 +230,6 @@ def text_blocks(path: Path, size: int, description: Description | None = None) -
         raise InvalidRecording(
             f"cannot read '{path}': {error.strerror or error}", source=source
         ) from error
-
-
-@contextmanager
-def _open_bytes(path: Path) -> Iterator[Any]:
-    """Open a file for reading bytes, unpacked if it is a gzip file."""
-    with path.open("rb") as stream:
-        if not path.name.lower().endswith(".gz"):
-            yield stream
-            return
-        with gzip.GzipFile(fileobj=stream) as unpacked:
-            yield unpacked
 
 
 def line_blocks(

@@ -505,7 +505,7 @@ def _samples_of_logs(
             if settings.method_for(matched.recording) in PERIODIC:
                 samples.append(matched)
                 continue
-            starts, length = _block_starts(len(matched), matched.rate, settings)
+            starts, length = _block_starts(len(matched), matched.recording.rate, settings)
             if len(starts) == 1:
                 samples.append(matched)
                 continue
@@ -585,7 +585,7 @@ def _with_bands(model: Model, logs: Sequence[ProcessedLog], settings: Processing
 
 def _lowest_cutoff(validation: CrossValidation) -> float:
     """Return the lowest cut-off whose filter leaves half of every log. [Hz]"""
-    shortest = min(len(log) / log.rate for log in validation.logs)
+    shortest = min(len(log) / log.recording.rate for log in validation.logs)
     highest = MAX_CUTOFF_RATIO * validation.rate
     return min(MIN_CUTOFF_PERIODS / shortest, highest / CUTOFF_RATIO)
 

@@ -79,7 +79,7 @@ class CrossValidation:
         self.gains = np.ones(len(motors))
         if not self.by_row:
             self.gains = np.array([known.get(name, 1.0) for name in motors])
-        self.rate = min(log.rate for log in logs)
+        self.rate = min(log.recording.rate for log in logs)
         n_samples = sum(len(log) for log in logs)
         self.stride = _power_of_two(n_samples // PREDICTED_SAMPLES)
 
@@ -92,7 +92,7 @@ class CrossValidation:
         for log in self.logs:
             every = 1
             if settings.method != "raw" and settings.cutoff is not None:
-                needed = log.rate / (SAMPLES_PER_CUTOFF * settings.cutoff)
+                needed = log.recording.rate / (SAMPLES_PER_CUTOFF * settings.cutoff)
                 every = _power_of_two(min(needed, self.stride))
             processed = process_log(self.model, log, settings, every=every)
             if processed.periodic:

@@ -180,7 +180,7 @@ def _blocks_of_logs(
     parameters: BaseParameters | Sequence[str],
     groups: Sequence[_SpeedRanges],
 ) -> Iterator[Regression]:
-    """Yield blocks of the regressions of all logs with the columns of all ranges."""
+    """Yield decimated blocks of the regressions of all logs with the columns of all ranges."""
     for number, log in enumerate(logs):
         extended = _extended_blocks(model, log, parameters, groups)
         for block in decimated(extended, log.decimation, periodic=log.periodic):
@@ -220,17 +220,14 @@ class _MissingFriction:
         n_parameters = len(statistics.parameters) - n_groups * WIDTH_RANGES
         regressor = statistics.select(statistics.parameters[:n_parameters])
         weights = weighted_fit(regressor).weights
-        # the columns of ranges are many: they are weighted one by one when they are tested
         factors = statistics.block_factors
         n_blocks, n_rows, n_factor_rows, n_columns = factors.shape
         self._block = np.repeat(np.arange(n_blocks), n_rows * n_factor_rows)
         root_weight = np.repeat(np.sqrt(weights), n_factor_rows)
-        self._root_weight = np.tile(root_weight, n_blocks)
-        self._stacked = factors.reshape(-1, n_columns)
-        self._first_range = n_parameters
-        known = self._stacked[:, :n_parameters]
-        self._known = known * self._root_weight[:, None]
-        self._effort = self._stacked[:, -1] * self._root_weight
+        weighted = factors.reshape(-1, n_columns) * np.tile(root_weight, n_blocks)[:, None]
+        self._known = weighted[:, :n_parameters]
+        self._ranges = weighted[:, n_parameters:-1]
+        self._effort = weighted[:, -1]
         self._n_equations = int(statistics.n_valid.sum())
         self._project()
 
@@ -244,20 +241,15 @@ class _MissingFriction:
         explained = self._basis @ (self._basis.T @ self._effort)
         self._residual = self._effort - explained
 
-    def _range(self, group: int, number: int) -> FloatArray:
-        """Return the weighted column of a range."""
-        column = self._first_range + group * WIDTH_RANGES + number
-        return np.asarray(self._stacked[:, column] * self._root_weight)
-
     def include(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Treat the columns of some ranges as known from now on."""
-        columns = [self._range(g, k) for g, k in ranges]
-        self._known = np.column_stack([self._known, *columns])
+        columns = [group * WIDTH_RANGES + number for group, number in ranges]
+        self._known = np.column_stack([self._known, self._ranges[:, columns]])
         self._project()
 
     def is_missing(self, group: int, number: int) -> bool:
         """Tell whether friction is missing in a range, beyond noise and scatter of blocks."""
-        column = self._range(group, number)
+        column = self._ranges[:, group * WIDTH_RANGES + number]
         independent = column - self._basis @ (self._basis.T @ column)
         square = float(independent @ independent)
         if square <= MIN_INDEPENDENT_FRACTION * float(column @ column) + TINY:

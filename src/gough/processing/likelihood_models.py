@@ -363,7 +363,6 @@ class TrajectoryFamily(_Family):
         phi = np.array(waves)
         phi[:, 0] = 1.0
         w = 2 * np.pi * frequency * np.arange(1, self.harmonics + 1)
-        w = 2 * np.pi * frequency * np.arange(1, self.harmonics + 1)
         rates = np.concatenate([[0.0], w, w])
         return phi, slope, -waves * rates**2
 

@@ -84,11 +84,6 @@ class MatchedLog(Record):
         """Payload that the robot carries in this log."""
         return self.recording.payload
 
-    @property
-    def rate(self) -> float:
-        """Sampling rate. [Hz]"""
-        return self.recording.rate
-
     @cached_property
     def position_noise(self) -> FloatArray:
         """Standard deviation of the noise of recorded positions, (a,). [m or rad]"""

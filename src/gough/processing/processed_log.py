@@ -182,7 +182,7 @@ class ProcessedLog(Record):
             rate = self.average.rate
         else:
             deviation = self.whole_log.position_noise
-            rate = self.whole_log.rate
+            rate = self.whole_log.recording.rate
         highest = MAX_CUTOFF_RATIO * rate
         cutoff = highest
         if self.cutoff is not None:
