@@ -174,7 +174,7 @@ def detection_limits(screen: Screen, trials: int) -> tuple[Limit, ...]:
             chosen.append(candidate)
     limits = []
     names = stage.evidence.base.names
-    for candidate, sums in screen.sums(chosen).items():
+    for candidate, sums in screen.sums(chosen):
         size, shift = smallest_noticed(stage, candidate, sums, TESTS_PER_FAULT * trials)
         if candidate.fault.name == EFFORT_SCALE and size < 1:
             size = size / (1 - size)  # a fraction of the recorded effort, which is scaled itself

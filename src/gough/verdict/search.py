@@ -299,7 +299,7 @@ class Search:
         undone = [each for each in screen.ranked if each.fault.undo is not None]
         candidates = [each for each in undone if each.fault.name != EFFORT_SCALE][:MAX_REFINED]
         explanations = []
-        for candidate, sums in screen.sums(candidates).items():
+        for candidate, sums in screen.sums(candidates):
             n_sizes = len(candidate.columns)
             size = row_weights(sums, range(sums.n_columns))[1][-n_sizes:]
             guess = _guessed(stage, candidate.fault, candidate.place, candidate.logs, size)
@@ -400,7 +400,7 @@ class Search:
         """Return continuous faults that predict better, with their sizes to first order."""
         candidates = [each for each in screen.ranked if each.fault.name != EFFORT_SCALE]
         explanations = []
-        for candidate, sums in screen.sums(candidates).items():
+        for candidate, sums in screen.sums(candidates):
             explanation = self._linear(stage, candidate, sums)
             if explanation is not None:
                 explanations.append(explanation)
@@ -595,7 +595,7 @@ class Search:
         """Return factors of efforts by first order, where they lower the squared error."""
         candidates = [each for each in screen.ranked if each.fault.name == EFFORT_SCALE]
         guesses = []
-        for candidate, sums in screen.sums(candidates).items():
+        for candidate, sums in screen.sums(candidates):
             size = row_weights(sums, range(sums.n_columns))[1][-1:]
             guesses.append(_guessed(stage, candidate.fault, candidate.place, candidate.logs, size))
         return guesses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -282,8 +282,12 @@ class Screen:
         kept = [int(k) for k in order[:MAX_SCREENED] if z[k] > MIN_SCREENED_Z]
         return [self.candidates[k] for k in kept]
 
-    def sums(self, candidates: Sequence[Candidate]) -> dict[Candidate, BlockSums]:
-        """Return the sums of the model with each candidate, zero outside its scope."""
+    def sums(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, BlockSums]]:
+        """Yield the sums of the model with each candidate, zero outside its scope.
+
+        One after the other: those of all together take hundreds of megabytes, and most of the
+        time would be spent on getting this memory.
+        """
         stage = self.stage
         all_columns: set[int] = set()
         for candidate in candidates:
@@ -293,7 +297,6 @@ class Screen:
         columns = [each[:, :, chosen] for each in self.stacked]
         sums = block_sums(stage.evidence.logs, stage.labels, columns)
         first = sums.n_parameters + stage.n_added
-        restricted = {}
         for candidate in candidates:
             place = [first + needed.index(k) for k in candidate.columns]
             model = [*range(first), *place, sums.n_columns]
@@ -303,8 +306,7 @@ class Screen:
             for k in own:
                 grams[outside, :, k, :] = 0.0
                 grams[outside, :, :, k] = 0.0
-            restricted[candidate] = replace(sums, grams=grams)
-        return restricted
+            yield candidate, replace(sums, grams=grams)
 
 
 def explained_squares(stage: Stage, rows: FloatArray) -> FloatArray:
