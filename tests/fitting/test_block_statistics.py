@@ -107,7 +107,8 @@ def test_cross_validation_is_that_of_samples_fitted_again() -> None:
         inside = problem.take(np.flatnonzero(label == block))
         outside = problem.take(np.flatnonzero(label != block))
         fitted = weighted_fit(outside.statistics()).values
-        squares = statistics.only([block]).squared_residuals(values[block])[0]
+        others = set(range(4)) - {block}
+        squares = statistics.without(others).squared_residuals(values[block])[0]
         expected = (inside.residual(fitted) ** 2).sum(axis=0)
         assert squares == pytest.approx(expected, rel=1e-7)
 
@@ -132,3 +133,10 @@ def test_valid_equations_are_counted_by_block_and_row() -> None:
     statistics = problem.statistics()
     assert (statistics.block_valid.sum(axis=0) == problem.n_valid).all()
     assert statistics.block_samples.sum() == len(problem)
+
+
+def test_estimators_share_the_statistics_of_a_regression() -> None:
+    problem = make()
+    assert problem.statistics() is problem.statistics()
+    assert problem.statistics(joint=True).joint is not None
+    assert problem.statistics().joint is None

@@ -214,9 +214,9 @@ class BlockStatistics(Record):
             joint=joint,
         )
 
-    def only(self, blocks: Iterable[int]) -> BlockStatistics:
-        """Return the statistics of some blocks; rows side by side and sums are not kept."""
-        kept = np.array(sorted(set(blocks)), np.int64)
+    def without(self, blocks: Iterable[int]) -> BlockStatistics:
+        """Return the statistics of all blocks but some, without sums and rows side by side."""
+        kept = np.setdiff1d(np.arange(len(self)), list(blocks))
         return replace(
             self,
             blocks=self.blocks[kept],
@@ -226,10 +226,6 @@ class BlockStatistics(Record):
             sums=None,
             joint=None,
         )
-
-    def without(self, blocks: Iterable[int]) -> BlockStatistics:
-        """Return the statistics of all blocks but some."""
-        return self.only(set(range(len(self))) - set(blocks))
 
     def row(self, index: int) -> BlockStatistics:
         """Return the statistics of one row."""

@@ -6,8 +6,9 @@ stacked blocks is R of the stacked R's, so factors add up over blocks, logs and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -249,10 +250,17 @@ class Regression(Record):
         """Return the problem sample by sample: itself."""
         return self
 
+    @cached_property
+    def _statistics(self) -> dict[bool, BlockStatistics]:
+        """Sufficient statistics that were asked for, without and with the rows side by side."""
+        return {}
+
     def statistics(self, *, joint: bool = False) -> BlockStatistics:
         """Return the sufficient statistics; `joint` also keeps the rows side by side."""
-        ordered = replace(self, replicates=None).in_order()
-        return block_statistics(ordered.blocks(), joint=joint)
+        if joint not in self._statistics:
+            ordered = replace(self, replicates=None).in_order()
+            self._statistics[joint] = block_statistics(ordered.blocks(), joint=joint)
+        return self._statistics[joint]
 
 
 def concatenate(regressions: Sequence[Regression]) -> Regression:
@@ -341,14 +349,6 @@ class _OpenBlock:
     n_valid: IntArray  # valid equations of each row, (r,)
     joint: dict[bytes, JointFactor] = field(default_factory=dict)  # by the rows that are valid
 
-    def add(self, other: _OpenBlock) -> None:
-        """Append the samples of another block."""
-        self.samples += other.samples
-        self.n_valid = self.n_valid + other.n_valid
-        self.stacked = np.concatenate([self.stacked, other.stacked])
-        for key, factor in other.joint.items():
-            self.add_joint(key, factor)
-
     def add_joint(self, key: bytes, factor: JointFactor) -> None:
         """Append rows side by side to those of the same valid rows."""
         if key in self.joint:
@@ -382,20 +382,20 @@ class BlockBuilder:
             log = np.zeros(len(block), np.int64)
         else:
             log = block.recording
-        number = self._shortest_blocks(block, log)
-        borders = _borders(log, number)
-        first_of_each = [0, *borders]
+        shortest = self._shortest_blocks(block, log)
         while True:
-            numbers = number[first_of_each] >> self.level
-            places = set(zip(log[first_of_each].tolist(), numbers.tolist())) | set(self.open)
-            if len(places) <= MAX_BLOCKS or _one_block_each(places):
+            number = shortest >> self.level
+            changes = (np.diff(number) != 0) | (np.diff(log) != 0)
+            borders = [0, *(np.flatnonzero(changes) + 1).tolist(), len(block)]
+            starts = borders[:-1]
+            places = set(zip(log[starts].tolist(), number[starts].tolist())) | set(self.open)
+            n_logs = len({log for log, _ in places})
+            if len(places) <= max(MAX_BLOCKS, n_logs):
                 break
             self.level += 1
             self._halve(merge_logs=False)
         valid = block.valid
-        number = number >> self.level
-        borders = _borders(log, number)
-        for start, stop in zip([0, *borders], [*borders, len(block)]):
+        for start, stop in pairwise(borders):
             place = (int(log[start]), int(number[start]))
             samples = slice(start, stop)
             new = _OpenBlock(stacked[samples], stop - start, valid[samples].sum(axis=0))
@@ -425,7 +425,11 @@ class BlockBuilder:
         """Add samples to a block; its rows become triangular factors where that is shorter."""
         block = self.open.setdefault(place, new)
         if block is not new:
-            block.add(new)
+            block.samples += new.samples
+            block.n_valid = block.n_valid + new.n_valid
+            block.stacked = np.concatenate([block.stacked, new.stacked])
+            for key, factor in new.joint.items():
+                block.add_joint(key, factor)
         k, _, c = block.stacked.shape
         if k > 2 * c:
             factors = triangular_factor(block.stacked.transpose(1, 0, 2))
@@ -433,7 +437,7 @@ class BlockBuilder:
         elif block.stacked.base is not None:  # do not keep all samples it is part of
             block.stacked = block.stacked.copy()
 
-    def _halve(self, merge_logs: bool) -> None:
+    def _halve(self, *, merge_logs: bool) -> None:
         """Join neighbouring blocks of each log or, where each log is one block, pairs of logs."""
         before = self.open
         self.open = {}
@@ -459,7 +463,8 @@ class BlockBuilder:
         for factor in other.joint or ():
             self.open[places[factor.block]].add_joint(factor.valid_rows.tobytes(), factor)
         while len(self.open) > MAX_BLOCKS:
-            self._halve(_one_block_each(self.open))
+            n_logs = len({log for log, _ in self.open})
+            self._halve(merge_logs=len(self.open) == n_logs)
 
     def build(
         self,
@@ -488,17 +493,6 @@ class BlockBuilder:
             repeats=repeats,
             joint=tuple(joint) if self.joint else None,
         )
-
-
-def _borders(log: IntArray, number: IntArray) -> list[int]:
-    """Return the samples at which the log or the number of the block changes."""
-    changes = (np.diff(number) != 0) | (np.diff(log) != 0)
-    return (np.flatnonzero(changes) + 1).tolist()
-
-
-def _one_block_each(places: Collection[Place]) -> bool:
-    """Return whether every log is one block."""
-    return len(places) == len({log for log, _ in places})
 
 
 @one_blas_thread
