@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from gough.core.signals import (
-    finest_resolution,
+    NEIGHBOURS,
     least_usual_size,
     local_resolution,
     usual_size,
-    usual_size_at,
 )
 from gough.logs.outliers import find_jumps, find_outliers, without_outliers
 from gough.logs.recording import Recording
@@ -143,19 +142,32 @@ def test_the_fast_lower_bound_of_what_is_usual_is_one(skewed: bool) -> None:
     values = np.abs(rng.standard_normal(400))
     if skewed:
         values = values**8
-    usual = usual_size(values[:, None])[:, 0]
-    assert usual_size_at(values, np.arange(400)) == pytest.approx(usual, rel=0, abs=0)
-    bound = least_usual_size(values)
-    assert (bound <= usual).all()
-    assert (bound[40:-40] > 0).all()
+    for skip in (2, 5):
+        usual = usual_size(values, np.arange(400), skip)
+        bound = least_usual_size(values, skip)
+        assert (bound <= usual).all()
+        assert (bound[40:-40] > 0).all()
+        for length in range(8, 40):
+            usual = usual_size(values[:length], np.arange(length), skip)
+            assert (least_usual_size(values[:length], skip) <= usual).all()
 
 
-def test_the_finest_resolution_is_that_of_an_encoder(recording: Recording) -> None:
+@pytest.mark.parametrize("skip", [2, 5])
+def test_what_is_usual_is_the_larger_median_of_both_sides(skip: int) -> None:
+    values = np.abs(np.random.default_rng(7).standard_normal(90))
+    samples = np.arange(30, 60)
+    expected = []
+    for sample in samples:
+        before = values[sample - skip - NEIGHBOURS - 1 : sample - skip]
+        after = values[sample + skip + 1 : sample + skip + NEIGHBOURS + 2]
+        expected.append(max(np.median(before), np.median(after)))
+    assert usual_size(values, samples, skip) == pytest.approx(np.array(expected), rel=0, abs=0)
+
+
+def test_the_resolution_of_rounded_positions_is_that_of_the_encoder(recording: Recording) -> None:
     for column in recording.position.T:
-        finest = finest_resolution(column)
-        assert finest == pytest.approx(1e-5, rel=1e-9)
-        assert finest <= local_resolution(column[:, None]).min()
-    assert finest_resolution(np.full(60, 2.0)) == pytest.approx(2e-12)
+        resolution = local_resolution(column[:, None])
+        assert resolution.min() == pytest.approx(1e-5, rel=1e-9)
 
 
 def test_even_and_uneven_clocks_give_the_same_outliers(recording: Recording) -> None:

@@ -146,62 +146,50 @@ def median_around(values: FloatArray, reach: int) -> FloatArray:
     return median
 
 
-def usual_size(values: FloatArray, skip: int = 2) -> FloatArray:
-    """Return the usual magnitude of the neighbours of each sample, (t, k).
+def usual_size(values: FloatArray, samples: IntArray, skip: int = 2) -> FloatArray:
+    """Return the usual magnitude of the neighbours of some samples of a column, (n,).
 
-    The larger of two medians of |values|, over `NEIGHBOURS` samples before and after it, so
-    that a signal that is quiet on one side only is measured by the other side.
-
-    Args:
-        values: Samples by column, (t, k).
-        skip: Samples on each side that do not count.
-    """
-    half = NEIGHBOURS // 2
-    median = median_around(np.abs(values), half)
-    n = len(median)
-    distance = half + skip + 1
-    before = np.maximum(np.arange(n) - distance, 0)
-    after = np.minimum(np.arange(n) + distance, n - 1)
-    return np.maximum(median[before], median[after])
-
-
-def usual_size_at(values: FloatArray, samples: IntArray) -> FloatArray:
-    """Return `usual_size` of one column at some samples, (n,).
+    The larger of two medians, over `NEIGHBOURS` samples before and after it, so that a signal
+    that is quiet on one side only is measured by the other side.
 
     Args:
         values: Magnitudes, (t,).
         samples: Numbers of the samples, (n,).
+        skip: Samples on each side that do not count.
     """
     half = NEIGHBOURS // 2
     last = len(values) - 1
     window = np.arange(-half, half + 1)
     usual = np.zeros(len(samples))
-    for distance in (-half - 3, half + 3):
-        middle = np.clip(samples + distance, 0, last)
+    for side in (-1, 1):
+        middle = np.clip(samples + side * (half + skip + 1), 0, last)
         neighbours = values[np.clip(middle[:, None] + window, 0, last)]
         usual = np.maximum(usual, np.partition(neighbours, half, axis=1)[:, half])
     return usual
 
 
-def least_usual_size(values: FloatArray) -> FloatArray:
-    """Return a lower bound of `usual_size` of one column, fast to compute, (t,).
+def least_usual_size(values: FloatArray, skip: int = 2) -> FloatArray:
+    """Return a lower bound of `usual_size` at all samples, fast to compute, (t,).
 
     The median of 2 h + 1 samples is not below the smallest of one of them and of the larger
     ones of h pairs: h of the samples at most are below that.
 
     Args:
         values: Magnitudes, (t,).
+        skip: Samples on each side that do not count.
     """
     half = NEIGHBOURS // 2
     n = len(values) - 2 * half
+    bound = np.zeros(len(values))
+    if n <= skip + 1:  # no sample has a whole window beside it
+        return bound
     smallest = np.maximum(values[:-1], values[1:])  # of pairs
     reach = 2  # samples of the pairs of which `smallest` is the smallest
     while reach < 2 * half:
         smallest = np.minimum(smallest[:-reach], smallest[reach:])
         reach *= 2
     smallest = np.minimum(smallest[:n], values[2 * half :])  # of the window that begins there
-    bound = np.zeros(len(values))
-    distance = half + 3  # from the middle of a window to the sample
+    distance = half + skip + 1  # from the middle of a window to the sample
     bound[half + distance :] = smallest[: n + half - distance]
     before = bound[: n - distance + half]
     np.maximum(before, smallest[distance - half :], out=before)
@@ -236,22 +224,6 @@ def local_resolution(values: FloatArray, repeated: BoolArray | None = None) -> F
     smallest_move = running(np.minimum, moved, width)
     coarse = keeps_nearby & np.isfinite(smallest_move)
     return np.where(coarse, np.maximum(smallest, smallest_move), smallest)
-
-
-def finest_resolution(values: FloatArray) -> float:
-    """Return a lower bound of `local_resolution` of one column at all samples.
-
-    Args:
-        values: Samples, (t,).
-    """
-    increments = np.diff(values)
-    change = np.abs(np.diff(increments))
-    rounding = ROUNDING_RATIO * float(max(values.max(), -values.min()))
-    smallest = float(change.min(initial=np.inf, where=change > rounding))
-    first = abs(float(increments[0]))
-    if first > rounding:
-        smallest = min(smallest, first)
-    return smallest if np.isfinite(smallest) else rounding
 
 
 class PolynomialDistance:

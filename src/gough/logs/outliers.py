@@ -18,13 +18,11 @@ from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
 from gough.core.signals import (
     PolynomialDistance,
-    finest_resolution,
     lagrange_weights,
     least_usual_size,
     local_resolution,
     running,
     usual_size,
-    usual_size_at,
 )
 from gough.logs.checks import GAP_STEPS
 from gough.logs.clocks import is_even
@@ -85,10 +83,11 @@ def find_outliers(
     deviations = material * values.std(axis=0)
     for j, column in enumerate(values.T):
         recorded = np.ascontiguousarray(column)
-        least = max(float(deviations[j]), OUTLIER_RESOLUTIONS * finest_resolution(recorded))
+        resolution = local_resolution(recorded[:, None])[:, 0]
+        least = np.maximum(OUTLIER_RESOLUTIONS * resolution, deviations[j])
         repaired = recorded
         for _ in range(OUTLIER_PASSES):  # a large one may hide others nearby
-            more = _candidates(repaired, time, screen, least, recorded)
+            more = _candidates(repaired, time, screen, least)
             more &= ~outlier[:, j]
             if not more.any():
                 break
@@ -99,23 +98,17 @@ def find_outliers(
 
 
 def _candidates(
-    values: FloatArray, time: FloatArray, screen: _Screen, least: float, recorded: FloatArray
+    values: FloatArray, time: FloatArray, screen: _Screen, least: FloatArray
 ) -> BoolArray:
     """Tell which samples of a channel are far off what is around them, (t,).
 
     Args:
         values: Samples, (t,).
-        least: That an outlier is off, at least.
-        recorded: Samples as recorded, whose resolution matters, (t,).
+        least: That an outlier is off, at least, (t,).
     """
     marked = np.zeros(len(values), bool)
-    runs = screen.far_runs(values, least)
-    if not any(len(suspects.first) for suspects in runs):
-        return marked
-    resolution = local_resolution(recorded[:, None])[:, 0]
-    lowest = np.maximum(OUTLIER_RESOLUTIONS * resolution, least)
-    for length, suspects in enumerate(runs, start=1):
-        threshold = np.maximum(OUTLIER_RATIO * suspects.usual, lowest[suspects.first])
+    for length, suspects in enumerate(screen.far_runs(values, least), start=1):
+        threshold = np.maximum(OUTLIER_RATIO * suspects.usual, least[suspects.first])
         far = suspects.distance > SCREEN_MARGIN * threshold
         if not far.any():
             continue
@@ -157,12 +150,12 @@ class _Screen:
             cubic = PolynomialDistance(clock, (*LINE_BEFORE, length, length + 1))
             self._cubics.append(cubic)
 
-    def far_runs(self, values: FloatArray, least: float) -> list[_Suspects]:
+    def far_runs(self, values: FloatArray, least: FloatArray) -> list[_Suspects]:
         """Return the runs of 1, 2, ... samples that may be outliers.
 
         Args:
             values: Samples of a channel, (t,).
-            least: That an outlier is off, at least.
+            least: That an outlier is off, at least, (t,).
         """
         line_before = self._line_before(values)  # of sample 2 on
         line_after = self._line_after(values)  # of sample 0 on
@@ -176,7 +169,7 @@ class _Screen:
             np.minimum(nearest, line_before[: len(nearest)], out=nearest)
             np.minimum(nearest, line_after[length + 1 :], out=nearest)
             first = np.flatnonzero(nearest > bound[2 : 2 + len(nearest)]) + 2
-            usual = usual_size_at(off_cubic, first)
+            usual = usual_size(off_cubic, first)
             distance = nearest[first - 2]
             far = distance > OUTLIER_RATIO * SCREEN_MARGIN * usual
             runs.append(_Suspects(first[far], distance[far], usual[far]))
@@ -303,19 +296,46 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     """
     if len(recording) < MIN_JUMP_SAMPLES:
         return ()
-    names, units, position = _positions(recording)
+    _, _, position = _positions(recording)
     step, explained = _fitted_steps(position, recording.time)
-    usual = usual_size(step, skip=JUMP_WINDOW // 2)
     least = JUMP_RESOLUTIONS * local_resolution(position)[1:]
     magnitude = np.abs(step)
+    least_usual = [least_usual_size(column, JUMP_WINDOW // 2) for column in magnitude.T]
+    bound = JUMP_RATIO * np.column_stack(least_usual)
+    suspect = (magnitude > np.maximum(bound, least)).any(axis=1)
+    rows = np.flatnonzero(suspect)
+    if not len(rows):
+        return ()
+    return _jumps_at(rows, recording, step, explained[rows], least[rows])
+
+
+def _jumps_at(
+    rows: IntArray, recording: Recording, step: FloatArray, explained: BoolArray, least: FloatArray
+) -> tuple[Jump, ...]:
+    """Return the jumps at some of the steps between samples.
+
+    Args:
+        rows: Numbers of the steps that may be jumps, (n,).
+        recording: The log.
+        step: Fitted between each two samples, (t - 1, a).
+        explained: Whether the step explains its window, (n, a).
+        least: Smallest jump that the resolution shows, (n, a).
+    """
+    names, units, position = _positions(recording)
+    magnitude = np.abs(step)
+    highest_nearby = running(np.maximum, magnitude, JUMP_WINDOW + 1)[rows]
+    increments = np.diff(position, axis=0)
+    motion = _usual_sizes(np.abs(increments), rows)
+    usual = _usual_sizes(magnitude, rows, JUMP_WINDOW // 2)
+    increments = increments[rows]
+    step = step[rows]
+    magnitude = magnitude[rows]
     large = magnitude > np.maximum(JUMP_RATIO * usual, least)
     large &= magnitude > MIN_JUMP_RANGE * np.ptp(position, axis=0)
     if recording.measured is not None or not is_even(recording.time):
-        large &= _usual_intervals(recording)[:, None]
-    large &= magnitude >= running(np.maximum, magnitude, JUMP_WINDOW + 1)
+        large &= _usual_intervals(recording)[rows, None]
+    large &= magnitude >= highest_nearby
     alone = (magnitude > np.maximum(SHARED_JUMP_RATIO * usual, least)).sum(axis=1) <= 1
-    increments = np.diff(position, axis=0)
-    motion = usual_size(increments)
     moves = motion > np.maximum(SHARED_JUMP_RATIO * usual, least)
     others_move = moves.sum(axis=1, keepdims=True) > moves
     # the lost or repeated row of a joint that moves alone looks like a jump
@@ -327,19 +347,27 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
         turn = _turn(too_large, float(np.ptp(position[:, j])), units[j])
         wraps = large[:, j] & (np.abs(np.abs(increments[:, j]) - turn) < 0.2 * turn)
         for k in np.flatnonzero(wraps | lost[:, j]):
-            size = float(np.sign(increments[k, j]) * turn if wraps[k] else step[k, j])
+            sample = int(rows[k]) + 1
+            size = step[k, j]
+            if wraps[k]:
+                size = np.sign(increments[k, j]) * turn
             jumps.append(
                 Jump(
                     joint=names[j],
                     unit=units[j],
-                    sample=int(k) + 1,
-                    time=float(recording.time[k + 1]),
-                    size=size,
+                    sample=sample,
+                    time=float(recording.time[sample]),
+                    size=float(size),
                     deviation=float(usual[k, j]),
                     wraps=bool(wraps[k]),
                 )
             )
     return tuple(sorted(jumps, key=lambda jump: jump.sample))
+
+
+def _usual_sizes(magnitudes: FloatArray, rows: IntArray, skip: int = 2) -> FloatArray:
+    """Return what is usual near some rows of each column, (n, a); see `usual_size`."""
+    return np.column_stack([usual_size(column, rows, skip) for column in magnitudes.T])
 
 
 def _positions(recording: Recording) -> tuple[list[str], list[str], FloatArray]:
