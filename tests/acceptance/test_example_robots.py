@@ -35,6 +35,7 @@ ROBOTS = {
         1.0,
         ("leg.gas_spring.off", "leg.gas_spring.fs"),
     ),  # equal legs tied
+    "spherical_wrist": (3, 40, 1.0, ("a.crank.Izz", "a.motor.fs", "camera.Ixz")),
     "surgical_arm": (5, 45, 0.5, ("lean.k3", "disc_1.fs", "disc_2.fs")),
     "tx40": (6, 61, 0.4, ("motor_6.fs", "motor_6.fv", "motor_5.fs")),
 }

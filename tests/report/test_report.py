@@ -25,10 +25,10 @@ from gough.app.report.report import render
 from gough.app.report.scene import frames, robot_scene, skeleton
 from gough.core.errors import InvalidInput, OutputError
 from gough.core.notices import Notice
-from gough.engine import random_motion
+from gough.engine import Model, random_motion
 from gough.identification import Fit
 from gough.identification.diagnosis import Diagnosis, Limit, NamedFault
-from gough.mechanism import bundled_robots
+from gough.mechanism import bundled_robots, load_robot
 from gough.processing import Processing, ProcessingChoice
 from gough.processing.choice import Candidate
 
@@ -407,6 +407,20 @@ def test_links_and_plates_of_the_picture_are_rigid(name: str) -> None:
         k for ring, _ in drawn.plates for k in ring
     }
     assert {k for k, _ in drawn.dots} <= reached | {drawn.tool}
+
+
+def test_a_wrist_whose_axes_meet_in_one_point_is_drawn_to_its_centres_of_mass() -> None:
+    folder = Path(__file__).parents[2] / "examples" / "robots"
+    model = Model(load_robot(folder / "spherical_wrist.toml"))
+    q = random_motion(model, 20, seed=3).q
+    drawn = skeleton(model.kinematics, model.load_body, q)
+    lengths = [np.linalg.norm(drawn.points[0, a] - drawn.points[0, b]) for a, b, _ in drawn.links]
+    of_file = []
+    for body in model.mechanism.bodies:
+        moments = [body.values.get(name, 0.0) for name in ("mx", "my", "mz")]
+        if body.values.get("m"):
+            of_file.append(np.linalg.norm(moments) / body.values["m"])
+    np.testing.assert_allclose(sorted(lengths), sorted(of_file), rtol=1e-12)
 
 
 def test_the_picture_of_a_five_bar_is_its_geometry() -> None:

@@ -20,6 +20,7 @@ from gough.mechanism.types import BASE, Joint, Mechanism
 
 SCENE_STEPS = 20000  # integer steps from the centre to the far end of a picture
 PATH_POINTS = 700  # most points of a drawn path
+SMALLEST_ROBOT = 1e-9  # extent below which all joints meet in one point [m]
 SAME_POINT = 1e-6  # distance below which points are one, relative to the robot's size
 FRAME_STRIDE = 0.04  # largest move of a point between two frames, relative to the robot's size
 MOST_FRAMES = 160  # of the moving picture
@@ -151,12 +152,15 @@ def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
     """Draw a robot at configurations (t, n).
 
     Each body joins the origins of its joints and its closure points. Virtual joints of the
-    platform are not drawn. Points that coincide throughout are one.
+    platform are not drawn. Points that coincide throughout are one. The bodies of a wrist
+    whose joints all meet in one point are drawn from there to their centres of mass.
     """
     mechanism = chain.loops.mechanism
     joints = _drawn_joints(mechanism)
     anchors = _anchors(mechanism, joints)
     poses = _Poses.of(chain, q)
+    if poses.extent(anchors) < SMALLEST_ROBOT:
+        _add_centres_of_mass(anchors, mechanism)
     points = _PointSet(poses=poses, tolerance=SAME_POINT * poses.extent(anchors))
     links, plates = _draw_bodies(mechanism, anchors, points)
     dots: dict[int, str] = {}
@@ -253,6 +257,15 @@ def _anchors(mechanism: Mechanism, joints: Sequence[Joint]) -> dict[str, list[Fl
         for frame in closure.frames:
             anchors[frame.body].append(frame.placement.translation)
     return anchors
+
+
+def _add_centres_of_mass(anchors: dict[str, list[FloatArray]], mechanism: Mechanism) -> None:
+    """Add the centre of mass of each body whose values in the robot file determine it."""
+    for body in mechanism.bodies:
+        mass = body.values.get("m", 0.0)
+        if body.name in anchors and mass > 0:
+            moments = [body.values.get(name, 0.0) for name in ("mx", "my", "mz")]
+            anchors[body.name].append(np.array(moments) / mass)
 
 
 def _draw_bodies(
