@@ -7,10 +7,10 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.notices import of_log, ordered
 from gough.logs.checks import (
     check_even,
-    inspect,
     inspect_channel,
     inspect_clock,
-    moving_joints,
+    inspected,
+    joint_motion,
     quantisation_step,
     spread_equal_stamps,
     travelling,
@@ -78,7 +78,7 @@ def test_an_effort_that_stands_still_for_a_part_of_the_log_is_found(hold: int, f
 
     def dead(position: np.ndarray, effort: np.ndarray) -> list[tuple[str, float]]:
         log = one_joint(position, effort)
-        return [(f.where, f.numbers["sample"]) for f in inspect(log) if f.rule == "dead"]
+        return [(f.where, f.numbers["sample"]) for f in inspected(log).notices if f.rule == "dead"]
 
     assert dead(WAVE, stuck) == ([("a.effort", 3000)] if found else [])
     assert dead(WAVE, held) == []
@@ -95,7 +95,9 @@ def test_a_coarse_effort_that_begins_with_a_jump_of_friction_is_not_dead(dead: b
     if dead:
         effort[4000:4803] = effort[4000]
     log = one_joint(position, 0.25 * np.round(effort / 0.25))
-    assert [notice.rule for notice in inspect(log) if notice.rule == "dead"] == ["dead"] * dead
+    assert [notice.rule for notice in inspected(log).notices if notice.rule == "dead"] == [
+        "dead"
+    ] * dead
 
 
 @pytest.mark.parametrize("dead", [False, True])
@@ -106,7 +108,9 @@ def test_a_coarse_effort_that_ends_with_a_jump_of_friction_is_not_dead(dead: boo
     if dead:
         effort[3500:3700] = effort[3500]
     log = one_joint(position, 0.1 * np.round(effort / 0.1))
-    assert [notice.rule for notice in inspect(log) if notice.rule == "dead"] == ["dead"] * dead
+    assert [notice.rule for notice in inspected(log).notices if notice.rule == "dead"] == [
+        "dead"
+    ] * dead
 
 
 @pytest.mark.parametrize("clipped", [False, True])
@@ -119,7 +123,7 @@ def test_an_effort_that_is_largest_at_rest_is_not_clipped(clipped: bool) -> None
     if clipped:
         effort = np.where(TIME < 1, 0.5, np.minimum(effort, 0.7))
     log = one_joint(position, effort)
-    rules = [notice.rule for notice in inspect(log)]
+    rules = [notice.rule for notice in inspected(log).notices]
     assert ("saturation" in rules) == clipped
 
 
@@ -191,7 +195,8 @@ def test_friction_of_a_joint_behind_a_coarse_converter_is_saturated_only_where_i
     effort = 9.9 * np.tanh(speed / 1e-2) + 0.05 * np.sin(3 * TIME)
     if clipped:
         effort = np.minimum(8 + 5 * np.sin(4 * TIME), 10.0)
-    rules = [notice.rule for notice in inspect(one_joint(position, 0.7 * np.round(effort / 0.7)))]
+    log = one_joint(position, 0.7 * np.round(effort / 0.7))
+    rules = [notice.rule for notice in inspected(log).notices]
     assert ("saturation" in rules) == clipped
 
 
@@ -209,14 +214,16 @@ def test_rest_is_not_saturation() -> None:
         position_units=("m",),
         effort=np.where(position == position.min(), 9.0, position)[:, None],
     )
-    assert kinds(inspect(recording)) == []
+    assert kinds(inspected(recording).notices) == []
     assert kinds(inspect_channel(position, "a.position", "m")) == ["saturation"]
 
 
 def test_moving_samples_reach_to_both_sides_of_a_change() -> None:
     position = np.zeros((30, 2))
     position[15:, 1] = 1.0
-    assert np.array_equal(np.flatnonzero(moving_joints(position, reach=3)[:, 1]), np.arange(11, 18))
+    changes = joint_motion(position).changes
+    assert not changes[:, 0].any()
+    assert np.array_equal(np.flatnonzero(changes[:, 1]), np.arange(12, 17))
 
 
 def recording(time: np.ndarray) -> Recording:
@@ -343,7 +350,7 @@ def test_velocities_that_contradict_the_positions_are_found(factor: float, warne
         position_units=("rad", "rad"),
         velocity=factor * velocity,
     )
-    notices = [notice for notice in inspect(recording) if notice.rule == "velocity"]
+    notices = [notice for notice in inspected(recording).notices if notice.rule == "velocity"]
     assert len(notices) == (2 if warned else 0)
     for notice in notices:
         assert notice.numbers["ratio"] == pytest.approx(factor, rel=0.02)

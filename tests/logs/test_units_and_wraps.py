@@ -11,7 +11,7 @@ import pytest
 
 from gough import open_recording, read_recording
 from gough.core.errors import InvalidRecording
-from gough.logs.checks import inspect, inspected
+from gough.logs.checks import inspected
 from gough.logs.outliers import find_jumps, jump_notices
 from gough.logs.recording import Recording
 
@@ -131,7 +131,7 @@ def test_arrays_get_the_checks_of_a_file() -> None:
     q = np.stack([np.sin(3 * TIME), np.cos(2 * TIME)], axis=1)
     same = np.stack([np.sin(TIME), np.sin(TIME)], axis=1)
     dead = np.stack([np.sin(TIME), np.zeros(len(TIME))], axis=1)
-    assert {f.rule for f in inspect(recording(same, q))} == {"duplicated"}
+    assert {f.rule for f in inspected(recording(same, q)).notices} == {"duplicated"}
     assert {f.rule for f in inspected(recording(dead, q)).notices} == {"dead"}
     once = inspected(recording(dead, q))
     assert inspected(once) is once

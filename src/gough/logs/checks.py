@@ -15,6 +15,7 @@ from gough.core.units import conversion
 from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Channels, Recording
 
+CHANGE_REACH = 2  # samples on both sides of a change of a position that belong to the motion
 JITTER_RATIO = 0.01  # of a sampling step; smaller deviations count as an even clock
 GAP_STEPS = 1.5  # sampling steps; after a longer one samples are missing
 MAX_BRIDGED_STEPS = 10.5  # sampling steps; longer gaps are not interpolated
@@ -39,33 +40,24 @@ VELOCITY_MISMATCH_RATIO = 1.2
 VELOCITY_UNITS = {"rad": ("rad/s", "deg/s", "rpm"), "m": ("m/s", "mm/s")}  # guessed in this order
 
 
-def inspect(recording: Recording) -> tuple[Notice, ...]:
-    """Return the notices on the clock and on each channel."""
+def inspected(recording: Recording) -> Recording:
+    """Return the recording with notices on its clock and channels, unless it has them already."""
+    if recording.inspected:
+        return recording
     motion = joint_motion(recording.position)
-    notices = [*inspect_clock(recording.time, "time")]
+    notices = [*recording.notices, *inspect_clock(recording.time, "time")]
     for kind, channels in recording.groups():
         notices += inspect_group(kind, channels, motion)
     if recording.velocity is not None:
         notices += inspect_velocities(recording)
-    return tuple(notices)
-
-
-def inspected(recording: Recording) -> Recording:
-    """Return the recording with the notices of `inspect`, unless it has been inspected."""
-    if recording.inspected:
-        return recording
-    return replace(
-        recording,
-        notices=recording.notices + inspect(recording),
-        inspected=True,
-    )
+    return replace(recording, notices=tuple(notices), inspected=True)
 
 
 class JointMotion(NamedTuple):
     """When the actuated joints move."""
 
     position: FloatArray  # (t, a)
-    changes: BoolArray  # samples near a change of each position, (t, a)
+    changes: BoolArray  # samples within `CHANGE_REACH` of a change of each position, (t, a)
     travels: BoolArray  # samples where some joint moves by more than its noise, (t,)
 
     def at(self, samples: IntArray) -> JointMotion:
@@ -75,7 +67,12 @@ class JointMotion(NamedTuple):
 
 def joint_motion(position: FloatArray) -> JointMotion:
     """Return when joints move, from their positions, (t, a)."""
-    changes = moving_joints(position)
+    n_changes = np.zeros(position.shape, int)  # until each sample
+    np.cumsum(np.diff(position, axis=0) != 0, axis=0, out=n_changes[1:])
+    sample = np.arange(len(position))
+    last = np.minimum(sample + CHANGE_REACH + 1, len(sample) - 1)
+    first = np.maximum(sample - CHANGE_REACH, 0)
+    changes = n_changes[last] > n_changes[first]
     travels = changes.any(axis=1) & travelling(position).any(axis=1)
     return JointMotion(position, changes, np.asarray(travels))
 
@@ -512,16 +509,6 @@ def travelling(position: FloatArray) -> BoolArray:
     return np.asarray(
         travel > np.maximum(TRAVEL_RESOLUTION_STEPS * steps, TRAVEL_DEVIATIONS * noise)
     )
-
-
-def moving_joints(position: FloatArray, reach: int = 2) -> BoolArray:
-    """Return a mask of the samples within `reach` of a change of each position, (t, a)."""
-    changes = np.zeros(position.shape, int)  # until each sample
-    np.cumsum(np.diff(position, axis=0) != 0, axis=0, out=changes[1:])
-    sample = np.arange(len(position))
-    last = np.minimum(sample + reach + 1, len(sample) - 1)
-    first = np.maximum(sample - reach, 0)
-    return np.asarray(changes[last] > changes[first])
 
 
 def velocity_ratio(time: FloatArray, position: FloatArray, velocity: FloatArray) -> float:

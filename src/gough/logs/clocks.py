@@ -83,9 +83,9 @@ def row_steps(recording: Recording) -> RowSteps:
     row is accepted as repeated whose efforts or currents repeat too.
     """
     increments = np.diff(recording.position, axis=0)
-    usual, deviation = _usual_steps(increments)
-    still = np.concatenate([[False], (increments == 0).all(axis=1)])
-    resolution = local_resolution(recording.position, still)
+    still = (increments == 0).all(axis=1)
+    usual, deviation = _usual_steps(increments, still)
+    resolution = local_resolution(recording.position, np.append(False, still))
     resolution = np.maximum(resolution[:-1], resolution[1:])
     speed = np.abs(usual)
     clear = (speed > CLEAR_STEP_RATIO * deviation) & (speed > CLEAR_STEP_RESOLUTIONS * resolution)
@@ -103,11 +103,16 @@ def row_steps(recording: Recording) -> RowSteps:
     known = (misfit < tolerance) & (n_agree >= 2) & (count >= 0)
     if not is_even(recording.time):
         known |= (misfit < SINGLE_STEP_TOLERANCE) & (n_agree == 1) & (count >= 0)
-    known &= (count != 0) | (increments == 0).all(axis=1)
+    known &= (count != 0) | still
     # a row that was read late is a long step beside a short one, and nothing is lost
     whole = (np.abs(advance - np.round(advance)) < WHOLE_STEP_TOLERANCE) | (n_clear == 0)
     known &= (count <= 1) | running(np.minimum, whole, 5)
-    repeats = (n_clear == 1) & _row_repeats(recording)
+    effort = recording.effort
+    if effort is None:
+        effort = recording.current
+    repeats = np.zeros_like(still)
+    if effort is not None:
+        repeats = (n_clear == 1) & still & (np.diff(effort, axis=0) == 0).all(axis=1)
     count[repeats] = 0
     known |= repeats
     count[~known] = 1
@@ -115,21 +120,25 @@ def row_steps(recording: Recording) -> RowSteps:
     return RowSteps(count=count, known=known, repeated=repeated)
 
 
-def _usual_steps(increments: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _usual_steps(increments: FloatArray, still: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Return the median of the increments nearby and the median deviation from it, (t, a) each.
 
     Rows that repeat the one before do not count, unless so many follow each other that the
     robot may be at rest.
+
+    Args:
+        increments: Of the positions, (t, a).
+        still: Where all of them are zero, (t,).
     """
-    still = (increments == 0).all(axis=1)
+    repeats = still.copy()
     edges = np.flatnonzero(np.diff(np.concatenate([[0], still.astype(np.int8), [0]])))
     for first, end in zip(edges[::2], edges[1::2]):
         if end - first > MAX_REPEATED_RUN:
-            still[first:end] = False
-    rows = np.flatnonzero(~still)
+            repeats[first:end] = False
+    rows = np.flatnonzero(~repeats)
     usual = median_around(increments[rows], STEP_REACH)
     deviation = median_around(np.abs(increments[rows] - usual), STEP_REACH)
-    nearest_row = np.clip(np.searchsorted(rows, np.arange(len(still))), 0, len(rows) - 1)
+    nearest_row = np.clip(np.searchsorted(rows, np.arange(len(increments))), 0, len(rows) - 1)
     return usual[nearest_row], deviation[nearest_row]
 
 
@@ -138,15 +147,6 @@ def is_even(time: FloatArray) -> bool:
     interval = np.diff(time)
     usual = float(np.median(interval))
     return bool((np.abs(interval - usual) < EVEN_CLOCK_RATIO * usual).all())
-
-
-def _row_repeats(recording: Recording) -> BoolArray:
-    """Tell which rows repeat positions and efforts (or currents) of the row before, (t - 1,)."""
-    same = (np.diff(recording.position, axis=0) == 0).all(axis=1)
-    drive = recording.current if recording.effort is None else recording.effort
-    if drive is None:
-        return np.zeros_like(same)
-    return np.asarray(same & (np.diff(drive, axis=0) == 0).all(axis=1))
 
 
 def with_true_instants(recording: Recording) -> Recording:

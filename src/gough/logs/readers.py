@@ -67,7 +67,7 @@ def read_recording(
     Files Gough wrote and tables whose headers look like `leg1.slider.position [m]` need no
     description. With a description time counts from the first sample kept, and signals on
     other clocks than the positions are interpolated over the span all clocks share. The
-    result has the notices of reading and of `checks.inspect`. Anything that would have to
+    result has the notices of reading and of `checks.inspected`. Anything that would have to
     be guessed is an `InvalidRecording` that names file, column and sample.
 
     Args:

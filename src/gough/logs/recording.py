@@ -98,7 +98,7 @@ class Recording(Record):
     payload: str | None = None  # name of the payload that is carried; None without one
     source: str = "recording"  # where the samples come from, for messages
     notices: tuple[Notice, ...] = ()  # what the user should know about the samples
-    inspected: bool = False  # the notices of `checks.inspect` are among `notices`
+    inspected: bool = False  # those of `checks.inspected` are among `notices`
     digest: str = ""  # SHA-256 of the file
 
     def __post_init__(self) -> None:
