@@ -49,7 +49,7 @@ def compared(model: Model, run: Simulation, size: float, seeds: int) -> dict[str
         off["markov"].append(
             (GaussMarkov(uncertainty="white").fit(ready.problem).values - true) / found.bound
         )
-        off["expected"].append(found.believing / found.bound)
+        off["expected"].append(found.std_on_fitted_trajectory / found.bound)
     rms = {
         name: float(np.sqrt(np.mean(np.square(rows)))) if rows else np.nan
         for name, rows in off.items()

@@ -593,7 +593,9 @@ def test_the_bound_and_what_believing_the_positions_costs_are_those_of_many_tria
             GaussMarkov(uncertainty="white").fit(family.regression(start)).values
         )
     np.testing.assert_allclose(np.std(found["free"], axis=0), result.bound, rtol=0.2)
-    np.testing.assert_allclose(np.std(found["believing"], axis=0), result.believing, rtol=0.25)
-    assert (result.believing / result.bound).max() > 1.3
+    np.testing.assert_allclose(
+        np.std(found["believing"], axis=0), result.std_on_fitted_trajectory, rtol=0.25
+    )
+    assert (result.std_on_fitted_trajectory / result.bound).max() > 1.3
     notice = next(n for n in result.estimate.notices if "errors-in-variables bound" in n.text)
-    assert f"at most {(result.believing / result.bound).max():.3g}" in notice.text
+    assert f"at most {(result.std_on_fitted_trajectory / result.bound).max():.3g}" in notice.text

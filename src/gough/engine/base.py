@@ -20,7 +20,8 @@ from gough.core.names import (
     parameters as named,
 )
 from gough.core.parameters import BaseParameters
-from gough.engine.loops import LOOP_TOLERANCE, By
+from gough.engine.assembly import LOOP_TOLERANCE
+from gough.engine.loops import By
 from gough.engine.model import Model
 
 # Help text of an option of every function that computes base parameters.
@@ -42,7 +43,7 @@ TRAVEL_STEPS = 10
 LENGTH_EXPONENT = {"kg": 0, "kg m": 1, "kg m2": 2}
 
 # Base parameters that were found, by model and by what was asked for: a fact of the robot.
-_FOUND_BASES: WeakKeyDictionary[Model, dict[Hashable, BaseParameters]] = WeakKeyDictionary()
+_KNOWN_BASES: WeakKeyDictionary[Model, dict[Hashable, BaseParameters]] = WeakKeyDictionary()
 
 
 def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6) -> Motion:
@@ -237,12 +238,12 @@ def base_parameters(
         tie_legs: Take the parameters the robot file declares tied as equal across legs.
         payloads: Payloads carried in some recordings of the experiment.
     """
-    found = _FOUND_BASES.setdefault(model, {})
+    known = _KNOWN_BASES.setdefault(model, {})
     names = None if parameters is None else tuple(parameters)
     key = (names, tie_legs, tuple(payloads), seed)
-    if key not in found:
-        found[key] = _find_base(model, names, tie_legs, payloads, seed)
-    return found[key]
+    if key not in known:
+        known[key] = _find_base(model, names, tie_legs, payloads, seed)
+    return known[key]
 
 
 def _find_base(
@@ -446,9 +447,8 @@ def _orthogonalise(triangle: FloatArray, threshold: float) -> tuple[FloatArray, 
     """Project the independent columns before it out of each column.
 
     Returns:
-        The norm of what remains of each column (p,), and the columns whose norm is above
-        the
-        threshold: the independent ones.
+        The norm of what remains of each column (p,), and the independent columns: those whose
+        norm is above the threshold.
     """
     basis = np.zeros((len(triangle), 0))
     norms = np.empty(triangle.shape[1])

@@ -399,21 +399,21 @@ class ClosedChain:
         anchors = self._follow_anchors(start, positions, samples, by, time)
         t = np.arange(len(positions))
         last = max(len(samples) - 2, 0)
-        left = np.clip(np.searchsorted(samples, t, side="left") - 1, 0, last)  # anchor before
-        way = np.diff(anchors, axis=0, append=anchors[-1:])  # to the next anchor
-        length = np.diff(samples, append=samples[-1] + 1)
-        weight = (t - samples[left]) / length[left]
-        guess = anchors[left]
-        guess += weight[:, None] * way[left]
+        before = np.clip(np.searchsorted(samples, t, side="left") - 1, 0, last)  # its anchor
+        to_next = np.diff(anchors, axis=0, append=anchors[-1:])
+        n_between = np.diff(samples, append=samples[-1] + 1)
+        weight = (t - samples[before]) / n_between[before]
+        guess = anchors[before]
+        guess += weight[:, None] * to_next[before]
         guess[:, self.loops.partitions[by].independent] = positions
         q, error = self.close_nearby(guess, by)
         # Between anchors a branch deviates by a few hundredths at most; other samples are followed
         # step by step. Most often the motion reverses between the anchors there.
-        span = self.scaled_change(way)[left]
+        span = self.scaled_change(to_next)[before]
         deviation = self.scaled_change(q - guess)
         doubtful = np.flatnonzero(~(error < LOOP_TOLERANCE) | (deviation > 0.25 * span + 0.02))
         if doubtful.size:
-            moved, accepted = self._move(anchors[left[doubtful]], positions[doubtful], by)
+            moved, accepted = self._move(anchors[before[doubtful]], positions[doubtful], by)
             q[doubtful[accepted]] = moved[accepted]
             doubtful = doubtful[~accepted]
         for sample in doubtful.tolist():
@@ -472,15 +472,16 @@ class ClosedChain:
         """
         independent = self.loops.partitions[by].independent
         q = np.repeat(start[None], len(targets), axis=0)
-        way = targets - q[:, independent]
-        distance = float((np.abs(way) / self.step_scale(by)).max())
+        total = targets - q[:, independent]
+        distance = float((np.abs(total) / self.step_scale(by)).max())
         count = min(int(np.ceil(distance / LONGEST_BRANCH_STEP)), MAX_GUESS_STEPS)
         for k in range(count):
-            change = targets - (1 - (k + 1) / count) * way - q[:, independent]
+            remaining = (1 - (k + 1) / count) * total
+            change = targets - remaining - q[:, independent]
             E = self._closed(kind="map", by=by)(q)[0].reshape(len(q), self._n, -1)
             q += (E @ change[:, :, None])[:, :, 0]
-            step, size, _ = self._closed(kind="step", by=by)(q)
-            small = size[:, 0] < LONGEST_BRANCH_STEP  # False for NaN
+            step, largest, _ = self._closed(kind="step", by=by)(q)
+            small = largest[:, 0] < LONGEST_BRANCH_STEP  # False for NaN
             q[small] += step[small]
             lost = ~np.isfinite(q).all(axis=1)
             q[lost] = start

@@ -15,7 +15,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.documents import plain
 from gough.core.errors import InvalidInput, InvalidMechanism
-from gough.engine.assembly import LOOP_TOLERANCE as LOOP_TOLERANCE, number
+from gough.engine.assembly import number
 from gough.engine.elimination import Pivots, solve
 from gough.engine.symbolic import (
     Transform,

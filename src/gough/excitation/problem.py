@@ -13,6 +13,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier
+from gough.engine.assembly import LOOP_TOLERANCE
 from gough.engine.columns import column_names
 from gough.engine.derivatives import (
     regressor_adjoint,
@@ -21,7 +22,7 @@ from gough.engine.derivatives import (
 )
 from gough.engine.kinematics import ELIMINATION_TOLERANCE
 from gough.engine.limits import Limit
-from gough.engine.loops import LOOP_TOLERANCE, By
+from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.excitation.criteria import Criterion, criterion_gradient
 from gough.excitation.linearisation import Linearisation, trajectory_derivatives

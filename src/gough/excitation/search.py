@@ -18,8 +18,9 @@ from gough.core.errors import (
 )
 from gough.core.motion import Motion
 from gough.core.trajectory import Fourier
+from gough.engine.assembly import LOOP_TOLERANCE
 from gough.engine.limits import Limit, measure
-from gough.engine.loops import LOOP_TOLERANCE, By
+from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.excitation.problem import DesignPoint, DesignProblem
 from gough.excitation.solver import (

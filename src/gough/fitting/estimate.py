@@ -93,11 +93,19 @@ class EstimateCovariance:
 
     def widened(self, addition: FloatArray) -> EstimateCovariance:
         """Return the same with something added to the covariance of every source, (p, p)."""
-        variance = np.diag(addition)
-        sources = []
-        for source in self.sources:
-            sources.append(replace(source, std=np.sqrt(source.std**2 + variance)))
-        return replace(self, covariance=self.covariance + addition, sources=tuple(sources))
+        sources = _widened_sources(self.sources, addition)
+        return replace(self, covariance=self.covariance + addition, sources=sources)
+
+
+def _widened_sources(
+    sources: Sequence[UncertaintyComponent], addition: FloatArray
+) -> tuple[UncertaintyComponent, ...]:
+    """Return sources of uncertainty with an addition to the covariance, (p, p)."""
+    variance = np.diag(addition)
+    widened = []
+    for source in sources:
+        widened.append(replace(source, std=np.sqrt(source.std**2 + variance)))
+    return tuple(widened)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -336,6 +344,11 @@ class Estimate(StoredRecord):
             information=information,
             dependent=tuple(name for name in self.dependent if name in parameters),
         )
+
+    def widened(self, addition: FloatArray) -> Estimate:
+        """Return the estimate with something added to the covariance of every source, (p, p)."""
+        sources = _widened_sources(self.sources, addition)
+        return replace(self, covariance=self.covariance + addition, sources=sources)
 
     def predict(self, regression: Regression) -> FloatArray:
         """Return the predicted effort, (t, r). [row unit]

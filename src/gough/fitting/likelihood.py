@@ -227,7 +227,7 @@ class LikelihoodResult(Record):
     # Standard errors of errors-in-variables: the lower bound under white noise, (p,)
     bound: FloatArray
     # Standard errors of Gauss-Markov on the trajectory that fits the positions best, (p,)
-    believing: FloatArray
+    std_on_fitted_trajectory: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,14 +338,14 @@ class FullLikelihood:
             np.inf,
         )
         bound = np.linalg.norm(root, axis=1)
-        believing = point.believing(position, effort)
+        std_on_fitted_trajectory = point.std_on_fitted_trajectory(position, effort)
         notices = [
             Notice(
                 rule="iterations",
                 level="info",
                 text=f"{k} nonlinear parameters estimated as well, in {iterations} steps",
             ),
-            _bound_notice(believing / bound, point.regression.parameters),
+            _bound_notice(std_on_fitted_trajectory / bound, point.regression.parameters),
         ]
         if abs(consistency - 1) > 5 * np.sqrt(2 / freedom) + 0.1:
             notices.append(_stated_noise_notice(consistency))
@@ -366,7 +366,7 @@ class FullLikelihood:
             consistency=consistency,
             iterations=iterations,
             bound=bound,
-            believing=believing,
+            std_on_fitted_trajectory=std_on_fitted_trajectory,
         )
 
 
@@ -520,7 +520,7 @@ class Point:
             )
         return triangle, target
 
-    def believing(self, position: FloatArray, effort: FloatArray) -> FloatArray:
+    def std_on_fitted_trajectory(self, position: FloatArray, effort: FloatArray) -> FloatArray:
         """Return standard errors of Gauss-Markov on the trajectory fitted to positions, (p,).
 
         Errors of that trajectory, of covariance C = (J_d^T Sigma_dd^-1 J_d)^-1, reach the

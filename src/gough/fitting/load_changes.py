@@ -92,7 +92,7 @@ def history(
     blocks: LoadBlocks,
     time: FloatArray,
     prior_std: FloatArray,
-    memory: float | None = None,
+    forgetting_time: float | None = None,
 ) -> History:
     """Return the values of a load after each block.
 
@@ -100,7 +100,7 @@ def history(
         blocks: Statistics of consecutive blocks.
         time: Of all samples, (t,). [s]
         prior_std: How large parameters can be, (p,).
-        memory: Time after which a sample has the weight 1 / e; infinite by default. [s]
+        forgetting_time: Time after which a sample has the weight 1 / e; infinite by default. [s]
     """
     ends = time[blocks.edges[1:] - 1]
     gram = np.zeros_like(blocks.grams[0])
@@ -109,8 +109,8 @@ def history(
     std = []
     for k, end in enumerate(ends):
         weight = 1.0
-        if memory is not None and k > 0:
-            weight = float(np.exp(-abs(end - ends[k - 1]) / memory))
+        if forgetting_time is not None and k > 0:
+            weight = float(np.exp(-abs(end - ends[k - 1]) / forgetting_time))
         gram = weight * gram + blocks.grams[k]
         noise = weight * noise + blocks.noise[k]
         known = observe_load(gram, noise, prior_std)

@@ -205,13 +205,13 @@ class RowNoise:
 
     @cached_property
     def row_freedom(self) -> FloatArray:
-        """Equations of each row less its share in the parameters, (r,); infinite if all zero."""
-        share = np.zeros(len(self.covariance))
+        """Equations of each row minus its leverage, (r,); infinite if all are zero."""
+        leverage = np.zeros(len(self.covariance))
         for root, group in zip(self.roots, self.row_groups):
             slopes = group.stacked[:, :, :-1] @ self.solution.root
-            share[group.valid_rows] += (slopes * (root.T @ (root @ slopes))).sum(axis=(0, 2))
+            leverage[group.valid_rows] += (slopes * (root.T @ (root @ slopes))).sum(axis=(0, 2))
         equations = self.statistics.equations
-        freedom = np.where(equations > 0, equations - share, np.inf)
+        freedom = np.where(equations > 0, equations - leverage, np.inf)
         if self.deficient:
             return np.maximum(freedom, MIN_FREEDOM)
         if freedom.min() < MIN_FREEDOM:

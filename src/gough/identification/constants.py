@@ -239,15 +239,15 @@ class ConstantSearch:
         self.names = tuple(names)
         model = experiment.model
         problem = experiment.problem
-        heads = dict(zip(experiment.base.names, column_names(experiment.base)))
+        standard_names = dict(zip(experiment.base.names, column_names(experiment.base)))
         families = {Parameter(name).owner for name in names}
         self.free = []  # columns that depend on the constants
         members = []
         for k, name in enumerate(problem.parameters):
-            term = self._mechanism.terms.get(heads[name].kind)
+            term = self._mechanism.terms.get(standard_names[name].kind)
             if term is not None and term.family in families:
                 self.free.append(k)
-                members.append(model.resolve(heads[name]))
+                members.append(model.resolve(standard_names[name]))
         self._logs = []
         for log in experiment.processed:
             self._logs.append(TermColumns(model, self._mechanism, log, members))

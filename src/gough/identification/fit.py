@@ -276,7 +276,7 @@ def _period_problem(
         )
     base = experiment.base.select(problem.parameters)
     period = averaged_period(experiment.model, experiment.processed, base)
-    return AveragedPeriodProblem(period=period, brief=task.settings.estimator == ALL)
+    return AveragedPeriodProblem(period=period, skip_long=task.settings.estimator == ALL)
 
 
 def _body_problem(
@@ -454,7 +454,7 @@ def _data_quality(
             figures["window around reversals [s]"] = window
             figures["samples"] = float(len(log))
             for row, fraction in zip(model.rows, log.valid.mean(axis=0)):
-                figures[f"share of {row} that counts"] = float(fraction)
+                figures[f"valid fraction of {row}"] = float(fraction)
             name = _unused_name(log.source, quality)
             quality[name] = figures
             digests[name] = recorded.fingerprint

@@ -66,8 +66,8 @@ def _fit_without_load_friction(experiment: Experiment) -> FloatArray:
     terms = experiment.model.mechanism.terms
     names = experiment.base.names
     columns = []
-    for k, head in enumerate(column_names(experiment.base)):
-        if head.kind not in terms or not terms[head.kind].load_dependent:
+    for k, standard in enumerate(column_names(experiment.base)):
+        if standard.kind not in terms or not terms[standard.kind].load_dependent:
             columns.append(k)
     values = np.zeros(len(names))
     values[columns] = _fit(experiment.problem.select([names[k] for k in columns]))

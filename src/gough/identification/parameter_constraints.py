@@ -194,11 +194,11 @@ class _Space:
         for k, name in enumerate(self.names):
             if was_open[k] and error[k] <= COMBINATION_ROUNDING and name not in directly:
                 columns.append(k)
-        spread = weights[columns] @ covariance @ weights[columns].T
+        derived_covariance = weights[columns] @ covariance @ weights[columns].T
         return ParameterTable(
             names=tuple(self.base.standard[k] for k in columns),
             values=weights[columns] @ values + constants[columns],
-            std=np.sqrt(np.maximum(np.diag(spread), 0.0)),
+            std=np.sqrt(np.maximum(np.diag(derived_covariance), 0.0)),
         )
 
 
@@ -335,21 +335,21 @@ def _conditioned(
     """Return values and covariance given that some combinations have known values."""
     if not len(rows):
         return values, covariance
-    spread = rows @ covariance @ rows.T
-    scale = np.sqrt(np.diag(spread))
-    normalised = spread / np.outer(scale, scale)
-    if not np.all(scale > 0) or np.linalg.matrix_rank(normalised) < len(rows):
+    combined = rows @ covariance @ rows.T  # covariance of the combinations
+    scale = np.sqrt(np.diag(combined))
+    correlation = combined / np.outer(scale, scale)
+    if not np.all(scale > 0) or np.linalg.matrix_rank(correlation) < len(rows):
         raise InvalidInput(
             f"{', '.join(names)} depend on each other: fixing some of them fixes the others; leave "
             "one out"
         )
-    gain = np.linalg.solve(spread, rows @ covariance).T
+    gain = np.linalg.solve(combined, rows @ covariance).T
     changed = values + gain @ (wanted - rows @ values)
     reduced = covariance - gain @ rows @ covariance
     reduced = (reduced + reduced.T) / 2
     known = np.abs(rows).sum(axis=0) > 0
     alone = known & (np.diag(reduced) < COMBINATION_ROUNDING * np.diag(covariance))
-    reduced[alone, :] = 0.0  # but for rounding they are
+    reduced[alone, :] = 0.0  # exactly; rounding remained
     reduced[:, alone] = 0.0
     return changed, reduced
 
@@ -378,11 +378,12 @@ def _bounded(
     low = low - constants
     high = high - constants
     centre = rows @ values
-    spread = rows @ covariance @ rows.T
-    scale = np.sqrt(np.diag(spread))
+    bounded_covariance = rows @ covariance @ rows.T
+    scale = np.sqrt(np.diag(bounded_covariance))
     if not np.all(scale > 0):
         raise InvalidInput(f"some of {', '.join(names)} are fixed by others that are fixed")
-    whitening = np.linalg.inv(np.linalg.cholesky(spread / np.outer(scale, scale))) / scale
+    correlation = bounded_covariance / np.outer(scale, scale)
+    whitening = np.linalg.inv(np.linalg.cholesky(correlation)) / scale
     point = lsq_linear(whitening, whitening @ centre, (low, high)).x
     at_low = point - low < REACHED_RATIO * scale
     at_high = high - point < REACHED_RATIO * scale

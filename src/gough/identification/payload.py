@@ -418,12 +418,12 @@ def _track_load(
     """Return the loads one after the other, the changes between them, and the history."""
     whole, prior = unknowns.fit(problem)
     clock = _clock(problem.regression)
-    zone = _zone(problem.regression, clock, processing)
-    blocks = LoadBlocks.of(unknowns.reduce(problem), whole.covariance, zone)
+    filter_time = _filter_time(problem.regression, clock, processing)
+    blocks = LoadBlocks.of(unknowns.reduce(problem), whole.covariance, filter_time)
     cuts = changes(blocks, prior)
     if cuts:
         loads = []
-        for samples in _samples_between(zone, blocks, cuts):
+        for samples in _samples_between(filter_time, blocks, cuts):
             block = problem.take(samples)
             loads.append(unknowns.load(block, *unknowns.fit(block)))
     else:
@@ -644,7 +644,7 @@ def _clock(data: Regression) -> FloatArray:
     return clock
 
 
-def _zone(data: Regression, clock: FloatArray, processing: Processing) -> FloatArray:
+def _filter_time(data: Regression, clock: FloatArray, processing: Processing) -> FloatArray:
     """Return the time in units over which filters smear a change, (t,).
 
     The unit is a period where periods are averaged, else 2 / cut-off, else a sample.
@@ -657,22 +657,22 @@ def _zone(data: Regression, clock: FloatArray, processing: Processing) -> FloatA
 
 
 def _samples_between(
-    zone: FloatArray, load_blocks: LoadBlocks, cuts: Sequence[int]
+    filter_time: FloatArray, load_blocks: LoadBlocks, cuts: Sequence[int]
 ) -> list[IntArray]:
     """Return the samples between changes.
 
     Those over which filters smear a change are omitted if enough others remain.
     """
-    end = len(zone)
+    end = len(filter_time)
     edges = [0, *(int(load_blocks.edges[cut]) for cut in cuts), end]
     blocks = []
     for start, stop in pairwise(edges):
         samples = np.arange(start, stop)
         clear = np.ones(len(samples), bool)
         if start > 0:
-            clear &= zone[samples] >= zone[start] + 1
+            clear &= filter_time[samples] >= filter_time[start] + 1
         if stop < end:
-            clear &= zone[samples] <= zone[stop - 1] - 1
+            clear &= filter_time[samples] <= filter_time[stop - 1] - 1
         enough = clear.sum() >= MIN_SAMPLES_PER_LOAD_PARAMETER * len(LOAD_PARAMETERS)
         blocks.append(samples[clear] if enough else samples)
     return blocks

@@ -120,7 +120,7 @@ def _widened_by(estimate: Estimate, bias: FloatArray) -> Estimate:
     worst = int(np.argmax(ratio))
     if ratio[worst] < NEGLIGIBLE_ATTENUATION:
         return estimate
-    notices = estimate.notices
+    widened = estimate.widened(np.outer(bias, bias))
     if ratio[worst] > 1:
         notice = Notice(
             rule="attenuation",
@@ -130,16 +130,8 @@ def _widened_by(estimate: Estimate, bias: FloatArray) -> Estimate:
             "than the standard error from noise; the standard errors that are stated include it",
             advice="a lower cut-off or repetitions help",
         )
-        notices = (*notices, notice)
-    sources = []
-    for source in estimate.sources:
-        sources.append(replace(source, std=np.hypot(source.std, bias)))
-    return replace(
-        estimate,
-        covariance=estimate.covariance + np.outer(bias, bias),
-        notices=notices,
-        sources=tuple(sources),
-    )
+        widened = replace(widened, notices=(*estimate.notices, notice))
+    return widened
 
 
 def perturbed_pairs(

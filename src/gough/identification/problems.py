@@ -30,7 +30,7 @@ from gough.processing.likelihood_models import AveragedPeriod
 
 # Coefficients of the executed trajectory up to which full maximum likelihood runs within `all`:
 # beyond it takes more than about a minute
-MAX_BRIEF_COEFFICIENTS = 120
+MAX_QUICK_COEFFICIENTS = 120
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,7 +38,7 @@ class AveragedPeriodProblem:
     """One averaged period of a repeated motion, with the errors of its positions."""
 
     period: AveragedPeriod
-    brief: bool = False  # leave out what takes more than about a minute
+    skip_long: bool = False  # raise instead of a fit of more than about a minute
 
     @cached_property
     def cutoff(self) -> CutoffResult:
@@ -52,7 +52,7 @@ class AveragedPeriodProblem:
         seconds = len(self.period.average) / self.period.average.rate
         harmonics = max(1, round(self.cutoff.cutoff * seconds))
         coefficients = n_trajectory_coefficients(self.period, harmonics)
-        if self.brief and coefficients > MAX_BRIEF_COEFFICIENTS:
+        if self.skip_long and coefficients > MAX_QUICK_COEFFICIENTS:
             raise InvalidInput(
                 f"{harmonics} harmonics of the executed trajectory take long; ask for it with "
                 "`estimator='full_ml'`"

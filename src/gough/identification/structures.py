@@ -205,21 +205,21 @@ def friction_structures(model: Model, base: BaseParameters) -> dict[str, selecti
     file declares; offsets stay in all of them. Equal structures are named once.
     """
     mechanism = model.mechanism
-    heads = dict(zip(base.names, column_names(base)))
+    standard_names = dict(zip(base.names, column_names(base)))
     groups = leg_groups(base)
     kinds = {name: term for name, term in mechanism.terms.items() if term.dissipative}
-    rigid = [name for name, head in heads.items() if head.kind not in kinds]
-    friction = [name for name, head in heads.items() if head.kind in kinds]
+    rigid = [name for name, standard in standard_names.items() if standard.kind not in kinds]
+    friction = [name for name, standard in standard_names.items() if standard.kind in kinds]
     motors = []
     for name in friction:
-        owners = {member.owner for member in model.resolve(heads[name])}
+        owners = {member.owner for member in model.resolve(standard_names[name])}
         if owners <= set(mechanism.actuated):
             motors.append(name)
 
     every = "both" if len(kinds) <= 2 else "all"
     candidates: dict[str, selection.Structure] = {"none": rigid}
     for kind, term in kinds.items():
-        alone = [name for name in motors if heads[name].kind == kind]
+        alone = [name for name in motors if standard_names[name].kind == kind]
         candidates[term.label.removesuffix(" friction")] = [*rigid, *alone]
     candidates[every] = [*rigid, *motors]
     candidates[f"{every}, legs alike"] = [*rigid, *_tied(motors, groups)]

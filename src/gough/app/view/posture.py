@@ -16,8 +16,9 @@ from gough.core.errors import (
     SingularConfiguration,
 )
 from gough.engine import Model
+from gough.engine.assembly import LOOP_TOLERANCE
 from gough.engine.kinematics import ClosedChain
-from gough.engine.loops import LOOP_TOLERANCE, open_loops
+from gough.engine.loops import open_loops
 from gough.mechanism.types import BASE, Frame, Mechanism
 
 # Step of the difference that gives the platform's Jacobian. [rad or lengths of the robot]
