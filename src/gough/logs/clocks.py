@@ -130,11 +130,10 @@ def _usual_steps(increments: FloatArray, still: BoolArray) -> tuple[FloatArray, 
         increments: Of the positions, (t, a).
         still: Where all of them are zero, (t,).
     """
-    repeats = still.copy()
     edges = np.flatnonzero(np.diff(np.concatenate([[0], still.astype(np.int8), [0]])))
-    for first, end in zip(edges[::2], edges[1::2]):
-        if end - first > MAX_REPEATED_RUN:
-            repeats[first:end] = False
+    length = edges[1::2] - edges[::2]  # of runs of rows at rest
+    repeats = still.copy()
+    repeats[still] = np.repeat(length, length) <= MAX_REPEATED_RUN
     rows = np.flatnonzero(~repeats)
     usual = median_around(increments[rows], STEP_REACH)
     deviation = median_around(np.abs(increments[rows] - usual), STEP_REACH)
@@ -219,7 +218,9 @@ def _sampling_jitter(position: FloatArray, time: FloatArray) -> FloatArray | Non
         lateness = lateness + _common_lateness(deviation, velocity, step)
         instants = _increasing(time + lateness)
     smoother = _smoothness_ratio(position, instants, time)
-    return lateness if smoother < SMOOTHER_RATIO else None
+    if smoother >= SMOOTHER_RATIO:
+        return None
+    return lateness
 
 
 def _off_smooth_motion(
@@ -229,9 +230,8 @@ def _off_smooth_motion(
 
     The positions are brought onto an even clock and smoothed by local cubics.
     """
-    if len(even) == len(time) and np.abs(even - time).max() < EVEN_CLOCK_RATIO * (
-        even[1] - even[0]
-    ):
+    tolerance = EVEN_CLOCK_RATIO * (even[1] - even[0])
+    if len(even) == len(time) and np.abs(even - time).max() < tolerance:
         smooth = weighted_window(position, LOCAL_CUBIC)
         return position - smooth, np.gradient(smooth, even, axis=0)
     from scipy.interpolate import CubicSpline  # here, because it takes long to import

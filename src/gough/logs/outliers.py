@@ -142,7 +142,9 @@ class _Screen:
     def __init__(self, time: FloatArray) -> None:
         step = np.diff(time)
         rounding = CLOCK_ROUNDINGS * np.finfo(float).eps * float(np.abs(time).max())
-        clock = None if float(np.ptp(step)) <= rounding else time
+        clock: FloatArray | None = time
+        if float(np.ptp(step)) <= rounding:  # even: one set of weights for all samples
+            clock = None
         self._line_before = PolynomialDistance(clock, LINE_BEFORE)
         self._line_after = PolynomialDistance(clock, LINE_AFTER)
         self._cubics = []
@@ -165,12 +167,14 @@ class _Screen:
         np.maximum(bound, least * SCREEN_MARGIN, out=bound)
         runs = []
         for length, cubic in enumerate(self._cubics, start=1):
-            nearest = off_cubic[2:-2].copy() if length == 1 else cubic(values)  # of sample 2 on
-            np.minimum(nearest, line_before[: len(nearest)], out=nearest)
-            np.minimum(nearest, line_after[length + 1 :], out=nearest)
-            first = np.flatnonzero(nearest > bound[2 : 2 + len(nearest)]) + 2
+            smallest = off_cubic[2:-2].copy()  # of sample 2 on
+            if length > 1:
+                smallest = cubic(values)
+            np.minimum(smallest, line_before[: len(smallest)], out=smallest)
+            np.minimum(smallest, line_after[length + 1 :], out=smallest)
+            first = np.flatnonzero(smallest > bound[2 : 2 + len(smallest)]) + 2
             usual = usual_size(off_cubic, first)
-            distance = nearest[first - 2]
+            distance = smallest[first - 2]
             far = distance > OUTLIER_RATIO * SCREEN_MARGIN * usual
             runs.append(_Suspects(first[far], distance[far], usual[far]))
         return runs
@@ -230,11 +234,11 @@ def without_outliers(recording: Recording) -> Recording:
     """
     groups = []
     material: list[float] = []  # of each channel
+    least_deviations = {"position": 0.0, "effort": MATERIAL_EFFORT, "current": MATERIAL_EFFORT}
     for kind, channels in recording.groups():
-        if kind in ("position", "effort", "current"):
+        if kind in least_deviations:
             groups.append((kind, channels))
-            least = 0.0 if kind == "position" else MATERIAL_EFFORT
-            material += [least] * len(channels.names)
+            material += [least_deviations[kind]] * len(channels.names)
     values = np.concatenate([channels.values for _, channels in groups], axis=1)
     outlier = find_outliers(values, recording.time, np.array(material))
     if not outlier.any():

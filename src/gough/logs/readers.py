@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, check_shape, check_type
+from gough.core.arrays import BoolArray, FloatArray, check_shape, check_type
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.notices import Notice
 from gough.core.storage import StoredFile, place_of
@@ -155,13 +155,20 @@ def recorded(
         source: Name of the log.
         joints: The joints expected, in this order.
     """
-    first_table = tables[""] if given is None else _table_of(tables, given.signals[0].file)
-    description = _resolve_description(first_table, given, joints)
-    origin = 0.0 if given is None else _time_origin(tables, description)
+    first_file = ""
+    if given is not None:
+        first_file = given.signals[0].file
+    description = _resolve_description(_table_of(tables, first_file), given, joints)
+    origin = 0.0
+    if given is not None:
+        origin = _time_origin(tables, description)
     sampled = _sample_signals(tables, description, origin)
-    clocks = list({id(signal.clock): signal for signal in sampled}.values())  # a signal of each
+    signal_by_clock = {id(signal.clock): signal for signal in sampled}
+    clocks = list(signal_by_clock.values())
     time = clocks[0].clock
-    shown = time if description.absolute else time - time[:1]
+    shown = time
+    if not description.absolute:
+        shown = time - time[:1]
     values = [signal.values for signal in sampled]
     notices = _reading_notices(tables, description)
     stated_rate = description.rate is not None and description.signals[0].clock.columns
@@ -200,7 +207,9 @@ def _common_clock(
     end = min(signal.clock[-1] for signal in clocks)
     if description.rate is None or not description.signals[0].clock.columns:
         time = position_clock[(position_clock >= start) & (position_clock <= end)]
-        shown = time if description.absolute else time - time[:1]
+        shown = time
+        if not description.absolute:
+            shown = time - time[:1]
     else:  # from zero: `start` and `stop` of the description are compared with these
         shown = np.empty(0)
         if end >= start:
@@ -221,7 +230,9 @@ def _clock_notices(clocks: Sequence[_SampledSignal], source: str) -> list[Notice
     position_clock = clocks[0].clock
     notices: list[Notice] = []
     for signal in clocks:
-        clock_name = "time" if len(clocks) == 1 else signal.source
+        clock_name = "time"
+        if len(clocks) > 1:
+            clock_name = signal.source
         notices += inspect_clock(signal.clock, clock_name)
         if signal.equal_stamps:
             notices.append(_equal_stamps_notice(signal, clock_name))
@@ -367,7 +378,7 @@ class _SampledSignal(NamedTuple):
 
 def _table_of(tables: Mapping[str, Table], file: str) -> Table:
     """Return the table of a file; that of a single file has no name."""
-    return tables[file if file in tables else ""]
+    return tables.get(file) or tables[""]
 
 
 def _time_origin(tables: Mapping[str, Table], description: Description) -> float:
@@ -415,8 +426,11 @@ def _sample_signals(
                 "together",
                 column=signal.column,
             )
-        known = slice(None) if blank is None else ~blank
-        blank_cells = b"" if blank is None else blank.tobytes()
+        known: slice | BoolArray = slice(None)
+        blank_cells = b""
+        if blank is not None:
+            known = ~blank
+            blank_cells = blank.tobytes()
         key = (timed.source, signal.clock, len(column), blank_cells)
         if key not in clocks:
             stamps = _time_stamps(signal, timed, len(column), origin, description.rate)
@@ -499,9 +513,11 @@ def _build_recording(
     for signal, column in zip(description.signals, values):
         columns.setdefault(signal.kind, []).append(column)
     groups: dict[str, Any] = {}
-    for kind, those in columns.items():
-        block = np.column_stack(those)
-        groups[kind] = block if kind in JOINT_KINDS else _channels_of_kind(description, kind, block)
+    for kind, columns_of_kind in columns.items():
+        block = np.column_stack(columns_of_kind)
+        groups[kind] = block
+        if kind not in JOINT_KINDS:
+            groups[kind] = _channels_of_kind(description, kind, block)
     return Recording(
         joints=description.joints,
         time=time,

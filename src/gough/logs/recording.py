@@ -111,7 +111,10 @@ class Recording(Record):
                 f"position_units is {self.position_units}, expected 'm' or 'rad' for each of "
                 f"{count} joints"
             )
-        if len(self.current_units) != (0 if self.current is None else count):
+        n_currents = 0
+        if self.current is not None:
+            n_currents = count
+        if len(self.current_units) != n_currents:
             raise InvalidInput(
                 f"current_units is {self.current_units}, expected 'A', 'V', '1' or what else was "
                 "recorded for each joint, and nothing without current"
@@ -214,7 +217,9 @@ class Recording(Record):
     @property
     def period_count(self) -> int:
         """Whole periods in the samples; 0 without a period."""
-        return len(self) // self.period_samples if self.period_samples else 0
+        if self.period_samples is None:
+            return 0
+        return len(self) // self.period_samples
 
     def groups(self) -> Iterator[tuple[str, Channels]]:
         """Yield each kind of column that is there with its names, units and values."""
@@ -253,19 +258,27 @@ class Recording(Record):
         changed: dict[str, Any] = {}
         for kind, channels in self.groups():
             values = change(channels.values)
-            changed[kind] = values if kind in JOINT_KINDS else replace(channels, values=values)
+            changed[kind] = values
+            if kind in OTHER_KINDS:
+                changed[kind] = replace(channels, values=values)
         return replace(self, **changed, **fields)
 
     def take(self, rows: slice | NDArray[Any]) -> Recording:
         """Return some samples; the period is kept by a slice whose step divides it."""
-        step = (rows.step or 1) if isinstance(rows, slice) else 0
-        period = self.period_samples or 0
-        keep = step > 0 and period % step == 0 and period // step > 1
+        period = None
+        if isinstance(rows, slice) and self.period_samples is not None:
+            step = rows.step or 1
+            n, remainder = divmod(self.period_samples, step)
+            if step > 0 and remainder == 0 and n > 1:
+                period = n
+        measured = self.measured
+        if measured is not None:
+            measured = measured[rows]
         return self.mapped(
             lambda values: values[rows],
             time=self.time[rows],
-            measured=None if self.measured is None else self.measured[rows],
-            period_samples=period // step if keep else None,
+            measured=measured,
+            period_samples=period,
         )
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:

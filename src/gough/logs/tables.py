@@ -324,7 +324,9 @@ def _find_layout(
     """Find column names and delimiter; also return the lines read so far that are data."""
     source = budget.source
     comments, head = _first_lines(lines, source)
-    facts = _read_facts(comments[0] if comments else "", source)
+    facts: Mapping[str, object] = {}
+    if comments:
+        facts = _read_facts(comments[0], source)
     lines_above = 0
     if facts:  # Gough wrote the file: names and then data
         delimiter = _find_delimiter([line for _, line in head[:2]], source)
@@ -343,15 +345,19 @@ def _find_layout(
         if not _begins_with_data(first_rows, named=named):
             above = first_rows[:1]
             data = head[1:]
-    width = len(_split_cells(data[0][1] if data else head[0][1], delimiter))
+    number, first_line = (data or head)[0]
+    first_cells = _split_cells(first_line, delimiter)
+    width = len(first_cells)
     budget.take_columns(width)
     names = _column_names(above, width)
-    first = _split_cells(data[0][1], delimiter)[: len(names)] if data else []
+    first = first_cells[: len(names)]
+    if not data:
+        first = []
     dates = frozenset(i for i, cell in enumerate(first) if seconds_of_date(cell) is not None)
     text = {}  # columns whose first cell is no number with any decimal sign
     for i, cell in enumerate(first):
         if i not in dates and not _is_blank_or_number(cell):
-            text[i] = f"'{cell}' in line {data[0][0]}"
+            text[i] = f"'{cell}' in line {number}"
     return _Layout(
         source=source,
         names=tuple(names),
@@ -596,7 +602,9 @@ def seconds_of_date(cell: str) -> float | None:
         stamp = datetime.fromisoformat(cell.replace(",", "."))
     except ValueError:
         return None
-    return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+    if stamp.tzinfo is None:
+        stamp = stamp.replace(tzinfo=UTC)
+    return stamp.timestamp()
 
 
 def _complete_lines(

@@ -282,7 +282,9 @@ def _method_for_all(logs: Sequence[MatchedLog], given: Processing) -> Method:
         )
     if given.method != "auto":
         return given.method
-    return "explicit" if short is None else "time"
+    if short is None:
+        return "explicit"
+    return "time"
 
 
 def _with_harmonics(recording: Recording, given: Processing) -> Processing:
@@ -685,7 +687,9 @@ def _try_windows(
     step = narrowest
     if settings.method == "time" and settings.cutoff is not None:
         step = max(step, 1.0 / (SAMPLES_PER_CUTOFF * settings.cutoff))
-    least = narrowest if decimation > 1 else 0.0
+    least = 0.0
+    if decimation > 1:
+        least = narrowest
     doubled = [step * 2.0**k for k in range(MAX_WINDOWS - 1)]
     widths = [least, *(width for width in doubled if width > least)]
     masks = _masks_of_windows(logs, settings, widths)

@@ -122,7 +122,9 @@ def differentiate(
     Without a cut-off nothing is filtered: the raw comparison of AH09 Fig. 4.
     """
     check_finite(values, "signal")
-    smooth = values if cutoff is None else zero_phase(values, rate, cutoff)
+    smooth = values
+    if cutoff is not None:
+        smooth = zero_phase(values, rate, cutoff)
     velocity = derivative(smooth, rate)
     return smooth, velocity, derivative(velocity, rate)
 

@@ -116,7 +116,9 @@ class ProcessedLog(Record):
 
     def perturbed(self, rng: np.random.Generator) -> ProcessedLog:
         """Return the same log with the noise of its positions added once more."""
-        log = self.whole_log.settled if self.periodic else self.whole_log
+        log = self.whole_log
+        if self.periodic:
+            log = log.settled
         return process_log(self.model, log.perturbed(rng), self.settings)
 
     @property
@@ -219,7 +221,9 @@ class TimeFilter(NamedTuple):
     @property
     def edge(self) -> int:
         """Samples at each end of a log that the filter spoils."""
-        return 0 if self.cutoff is None else edge_samples(self.rate, self.cutoff)
+        if self.cutoff is None:
+            return 0
+        return edge_samples(self.rate, self.cutoff)
 
     def differentiate(self, recording: Recording) -> PositionVelocityAcceleration:
         """Return filtered positions, velocities and accelerations of the motors, (t, a) each."""
@@ -290,11 +294,15 @@ def process_blocks(
     block_length: int,
 ) -> Iterator[ProcessedLog]:
     """Yield a log of any length, processed in time, in blocks of about `block_length` samples."""
-    matched = source if isinstance(source, MatchedLog) else None
-    recording = source.recording if isinstance(source, MatchedLog) else source
-    first_block = next(iter(recording.blocks(block_length)))
-    head = first_block if matched is None else matched.recording
-    time_filter = TimeFilter.of(settings, head)
+    matched: MatchedLog | None = None
+    recording: Recording | RecordingSource
+    if isinstance(source, MatchedLog):
+        matched = source
+        recording = source.recording
+        time_filter = TimeFilter.of(settings, recording)
+    else:
+        recording = source
+        time_filter = TimeFilter.of(settings, next(recording.blocks(block_length)))
     # samples on both sides that influence a filtered sample and its validity
     halo = memory_samples(time_filter.rate, time_filter.cutoff)
     halo += _validity_halo(settings, time_filter.rate) + NEIGHBOUR_REACH

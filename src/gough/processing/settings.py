@@ -113,7 +113,9 @@ class Processing(Settings):
         """Return the method for one log: `time` for a log without periods among periodic ones."""
         if self.method in ("auto", *PERIODIC) and recording.period_count < 2:
             return "time"
-        return "explicit" if self.method == "auto" else self.method
+        if self.method == "auto":
+            return "explicit"
+        return self.method
 
     def reach(self, rate: float) -> int:
         """Return how many samples are excluded on both sides of a reversal."""

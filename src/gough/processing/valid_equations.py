@@ -121,7 +121,9 @@ def unknown_signs(
     Args:
         periodic: The samples are one period of a motion that repeats.
     """
-    ends: Ends = "wrap" if periodic else "constant"
+    ends: Ends = "constant"
+    if periodic:
+        ends = "wrap"
     unknown = np.abs(speed) < band
     smear = min(smear, len(speed) // 4)
     long_rest = running(np.minimum, unknown, 2 * smear + 1, ends)
