@@ -17,6 +17,7 @@ from gough.engine import Model, base_parameters
 from gough.fitting.regression import Regression
 from gough.identification import IdentifySettings, prepare
 from gough.identification.structures import ModelChoice
+from gough.identification.term_candidates import Candidate, Placement
 from gough.identification.term_choice import _TermComparison, choose_terms, term_blocks
 from gough.identification.validation import validate_result
 from gough.logs.readers import read_recording
@@ -169,3 +170,46 @@ def test_errors_from_moments_are_those_of_refitting_without_each_fold_and_predic
             expected = ((z - R @ x)[block == b] ** 2).sum(axis=0)
             np.testing.assert_allclose(squares[b], expected, rtol=1e-6)
     assert comparison.fitted_error(columns) == pytest.approx(fitted, rel=1e-6)
+
+
+def comparison_of_logs(coefficients: list[float], sizes: list[float]) -> _TermComparison:
+    """Four parameters of the robot, and a fifth column whose coefficient depends on the log."""
+    rng = np.random.default_rng(3)
+    n = 400
+    log = np.repeat(np.arange(len(sizes)), n)
+    W = rng.standard_normal((len(log), 1, 5))
+    W[:, :, 4] *= np.array(sizes)[log][:, None]
+    effort = W[:, :, :4] @ np.array([1.0, -2.0, 0.5, 3.0])
+    effort += np.array(coefficients)[log][:, None] * W[:, :, 4]
+    problem = Regression(
+        regressor=W,
+        effort=effort + 0.3 * rng.standard_normal(effort.shape),
+        rows=("motor",),
+        row_units=("N",),
+        parameters=tuple("wxyzt"),
+        units=("1",) * 5,
+        recording=log,
+    )
+    return _TermComparison(problem, problem, blocks=term_blocks(problem), weights=np.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "accepted"),
+    [
+        ([1.0, 1.0, 1.0, 1.0], True),
+        ([1.0, 1.1, 1.3, 0.9], True),
+        ([1.0, 1.0, 4.0, 4.0], False),  # it predicts every log better, the next one perhaps not
+    ],
+)
+def test_a_term_whose_coefficient_differs_between_logs_is_no_term(
+    coefficients: list[float], accepted: bool
+) -> None:
+    comparison = comparison_of_logs(coefficients, [1.0, 1.0, 0.3, 0.3])
+    columns = [0, 1, 2, 3]
+    squares = comparison.squares(columns)
+    joint = load_robot("five_bar").joint("left.motor")
+    term = Candidate("term", replace(joint, name="motor"), (), {}, 0, (4,))
+    trial = comparison.trial(columns, squares, Placement((term,)))
+    assert comparison.wins_on_every_log(squares, trial)
+    assert comparison.gain_test(squares, trial, 1).accepted
+    assert comparison.same_in_every_fold(columns, trial) is accepted

@@ -9,8 +9,9 @@ effect of friction at reversals.
 
 Whole logs are left out in turn where there are several, blocks of the log where there is
 one. A term is proposed if its gain passes the acceptance test of
-`gough.fitting.acceptance`, if it lowers the error of its motors in every log, and if it
-makes no other joint materially worse in any.
+`gough.fitting.acceptance`, if it lowers the error of its motors in every log, if it makes
+no other joint materially worse in any, and if its coefficients are the same in all logs, or
+parts of one, within a factor of two: see `_TermComparison.same_in_every_fold`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, IntArray
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.display import text_table
+from gough.core.statistics import student_quantile
 from gough.engine.base import standard_from_base
 from gough.fitting.acceptance import GainTest, gain_test
 from gough.fitting.cross_validation import (
@@ -49,6 +51,10 @@ REQUIRED_ERROR_RATIO = 0.99
 # A joint that a term is not meant for may be predicted worse by this fraction of its rms effort.
 IMMATERIAL_EFFORT_FRACTION = 0.005
 MAX_PROPOSED_TERMS = 12
+# Best multiple of what other logs predict of a term. The error becomes larger below one half, by
+# |e - a c|^2 - |e|^2; above two, what this log would predict makes the error of others larger.
+COEFFICIENT_RATIOS = (0.5, 2.0)
+RATIO_CHANCE = 0.05  # of rejecting a ratio at one of its limits
 # Squared distance of a column from combinations of others, over its square: below it the logs do
 # not distinguish them.
 MIN_COLUMN_DISTANCE = 1e-6
@@ -210,7 +216,9 @@ def _best_trial(
             continue
         if not comparison.wins_on_every_log(squares, trial):
             continue
-        if comparison.gain_test(squares, trial, len(trials)).accepted:
+        if not comparison.gain_test(squares, trial, len(trials)).accepted:
+            continue
+        if comparison.same_in_every_fold(columns, trial):
             accepted.append(trial)
     if not accepted:
         return None
@@ -368,6 +376,51 @@ class _TermComparison:
             effort = np.sqrt(self._effort_squares[blocks].sum(axis=0))
             tolerated = np.where(scope, 0.0, IMMATERIAL_EFFORT_FRACTION * effort)
             if (after > before + tolerated).any():
+                return False
+        return True
+
+    def same_in_every_fold(self, columns: Sequence[int], trial: _Trial) -> bool:
+        """Return whether the coefficients of a trial are the same in all logs, or parts of one.
+
+        The other folds predict the change c of the efforts of a motor by the new terms. The
+        multiple a of it that fits the errors e of this fold best is one if the terms are true,
+
+            a = e^T c / c^T c,
+
+        with a standard error from the scatter between blocks. If it is beyond its limits by
+        more than chance, the terms stand for something else that depends on the motion, and
+        the next motion may be predicted worse with them although all these were not.
+
+        Args:
+            columns: Those of the model without the terms.
+            trial: The trial.
+        """
+        scope = self._scope(trial)
+        all_columns = [*columns, *trial.columns]
+        kept = np.array([*all_columns, len(self._parameters)])
+        grams = self._recorded_grams[kept[:, None], kept][..., scope]
+        for fold, fold_gram in zip(self._folds, self._fold_grams):
+            n_blocks = len(fold)
+            if n_blocks < 2:
+                continue
+            others = self._total_gram - fold_gram
+            without = np.zeros(len(kept))
+            without[: len(columns)] = self._values(others, columns)
+            change = np.zeros(len(kept))
+            change[:-1] = self._values(others, all_columns) - without[:-1]
+            error = -without
+            error[-1] = 1.0
+            blocks = grams[:, :, fold[0] : fold[-1] + 1]
+            by_change = np.tensordot(change, blocks, axes=1)
+            products = np.tensordot(error, by_change, axes=1)  # e^T c, (b, r)
+            powers = np.tensordot(change, by_change, axes=1)  # c^T c
+            total = np.maximum(powers.sum(axis=0), TINY)
+            ratio = products.sum(axis=0) / total
+            deviation = products - ratio * powers
+            scatter = (deviation**2).sum(axis=0) * n_blocks / (n_blocks - 1)
+            margin = student_quantile(1 - RATIO_CHANCE, n_blocks - 1) * np.sqrt(scatter) / total
+            lowest, highest = COEFFICIENT_RATIOS
+            if (ratio + margin < lowest).any() or (ratio - margin > highest).any():
                 return False
         return True
 
