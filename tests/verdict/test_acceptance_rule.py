@@ -379,12 +379,21 @@ def test_folds_are_whole_logs_of_the_scope_or_halves_of_one() -> None:
 
 
 def test_what_helps_in_one_half_only_is_not_accepted() -> None:
-    """The size has another sign in the second half: half a log predicts the other half worse."""
+    """The size is a fifth in the second half: half a log predicts the other half worse."""
     problem = Problem(size=0.0)
-    sign = np.where(problem.block < N_BLOCKS // 2, 1.0, -0.6)
-    problem.y += sign[:, None] * problem.S[:, :, 0]
+    size = np.where(problem.block < N_BLOCKS // 2, 1.0, 0.2)
+    problem.y += size[:, None] * problem.S[:, :, 0]
     gain = gain_of(problem)
+    assert gain.blocks_better
     assert gain.logs.min() < 0
+    assert not gain.significant
+
+
+def test_whole_logs_are_not_predicted_if_blocks_are_not_better() -> None:
+    problem = Problem(size=0.0)
+    gain = gain_of(problem)
+    assert not gain.blocks_better
+    assert gain.logs.size == 0
     assert not gain.significant
 
 

@@ -15,6 +15,7 @@ from gough.mechanism.terms import TERMS
 from gough.verdict.blocks import BlockSums, block_labels, block_sums
 from gough.verdict.diagnose import DiagnoseSettings, evidence_from
 from gough.verdict.discrete_faults import discrete_faults, within_limits
+from gough.verdict.discrete_trials import DiscreteTrials
 from gough.verdict.faults import (
     ALL_MOTORS,
     FAULTS,
@@ -34,7 +35,7 @@ from gough.verdict.faults import (
 from gough.verdict.fitted_log import Evidence, FittedLog, FittedModel
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.motor_signals import MotorSignals
-from gough.verdict.search import Search, _DiscreteChanges, _guessed, effort_factor
+from gough.verdict.search import Search, _guessed, effort_factor
 from gough.verdict.stage import Stage
 from gough.virtual.fleet_logs import FleetFaults, VirtualFleet
 from tests_support import model_of
@@ -383,9 +384,9 @@ def test_a_discrete_fault_of_some_logs_has_the_sums_of_these_logs_changed() -> N
     labels = block_labels(evidence.logs)
     base = Stage(evidence, labels)
     fault = next(f for f in discrete_faults(evidence.model.mechanism) if f.name == "no gravity")
-    changes = _DiscreteChanges(base, fault)
+    trials = DiscreteTrials(base, 1)
     for scope in ((0, 1, 2), (1,)):
-        both = changes.sums(scope)
+        both = trials.sums(fault, scope)
         assert both is not None
         logs = list(evidence.logs)
         masks = [log.regression.valid for log in logs]

@@ -54,7 +54,8 @@ class Gain:
     mean: float  # over the scope
     t: float  # mean over its standard error
     threshold: float  # Student quantile that t has to exceed
-    logs: FloatArray  # the same of whole logs or halves, left out of the fit
+    # the same of whole logs or halves, left out of the fit; empty if blocks are not better
+    logs: FloatArray
     outside: float  # mean gain of the blocks outside the scope; 0 if there are none
     before: float  # rms over joints of the relative error without the explanation, in the scope
     after: float  # and with it
@@ -81,12 +82,15 @@ class Gain:
         A mean of logarithms may rise because one joint is predicted much better and the others
         worse; the error over all joints has to fall, too.
         """
+        return self.blocks_better and len(self.logs) > 0 and bool(self.logs.mean() > 0)
+
+    @property
+    def blocks_better(self) -> bool:
+        """The same without whole logs: blocks are predicted better, none outside gets worse."""
         return bool(
             self.mean > 0
             and self.after < self.before
             and self.explained >= MATERIAL_EFFORT_CHANGE
-            and len(self.logs) > 0
-            and self.logs.mean() > 0
             and self.outside > OUTSIDE_TOLERANCE
         )
 
@@ -298,6 +302,7 @@ class Baseline:
         self.sums = sums
         self.columns = tuple(columns)
         self._validations: dict[bytes, CrossValidation] = {}
+        self._variances: dict[bytes, FloatArray] = {}
 
     def validation(self, folds: IntArray | None = None) -> CrossValidation:
         """Return the errors by block, or by folds of blocks, (b,)."""
@@ -307,6 +312,14 @@ class Baseline:
         if key not in self._validations:
             self._validations[key] = cross_validate(self.sums, self.columns, folds=folds)
         return self._validations[key]
+
+    def prediction_variance(self, folds: IntArray) -> FloatArray:
+        """Return sums of the variance of predicting each fold from the others, (f, r)."""
+        key = folds.tobytes()
+        if key not in self._variances:
+            weights = self.validation().weights
+            self._variances[key] = fold_prediction_variance(self.sums, self.columns, folds, weights)
+        return self._variances[key]
 
     def gain(
         self,
@@ -331,43 +344,57 @@ class Baseline:
             validation: Cross-validation of the sums over single blocks, if it is known.
         """
         scale = np.ones(sums.n_valid.shape) if effort_scale is None else effort_scale
-        log = self.sums.log
         before = self.validation()
         if validation is None:
             validation = cross_validate(sums, columns)
         after = _rescaled(validation, scale)
         gains = log_gain(before, after, self.sums.floor)
         mean, t, limit = self._tested(gains, scope, trials)
-        folds = log_folds(log, scope)
-        whole_before = self.validation(folds)
-        fold_scale = np.ones((int(folds.max()) + 1, scale.shape[1]))
-        fold_scale[folds] = scale  # the same in all blocks of a fold
-        of_folds = cross_validate(sums, columns, folds=folds, weights=validation.weights)
-        whole_after = _rescaled(of_folds, fold_scale)
-        floor = fold_floor(self.sums.floor, folds)
-        by_log = log_gain(whole_before, whole_after, floor)
-        if (by_log < 0).any():
-            more = (
-                fold_prediction_variance(sums, columns, folds, validation.weights) * fold_scale**2
-            )
-            more -= fold_prediction_variance(self.sums, self.columns, folds, before.weights)
-            by_log = _without_loss_by_variance(by_log, whole_before, whole_after, more, floor)
-        inside = by_log[: len(by_log) - int((~scope).any())]
         outside = gains[~scope]
         outside = outside[np.isfinite(outside)]
         power = self.sums.effort_power
-        return Gain(
+        gain = Gain(
             blocks=gains,
             scope=scope,
             mean=mean,
             t=t,
             threshold=limit,
-            logs=inside[np.isfinite(inside)],
+            logs=np.zeros(0),
             outside=float(outside.mean()) if len(outside) else 0.0,
             before=relative_error(before, power, scope),
             after=relative_error(after, power, scope),
             explained=explained_error(before, after, power, scope),
         )
+        if not gain.blocks_better:
+            return gain
+        return replace(gain, logs=self._gains_of_logs(sums, columns, scope, scale, validation))
+
+    def _gains_of_logs(
+        self,
+        sums: BlockSums,
+        columns: Sequence[int],
+        scope: BoolArray,
+        scale: FloatArray,
+        validation: CrossValidation,
+    ) -> FloatArray:
+        """Return the gains of whole logs, or halves, of a scope, left out of the fit.
+
+        Arguments as of `gain`; `scale` is its effort scale.
+        """
+        folds = log_folds(self.sums.log, scope)
+        before = self.validation(folds)
+        fold_scale = np.ones((int(folds.max()) + 1, scale.shape[1]))
+        fold_scale[folds] = scale  # the same in all blocks of a fold
+        of_folds = cross_validate(sums, columns, folds=folds, weights=validation.weights)
+        after = _rescaled(of_folds, fold_scale)
+        floor = fold_floor(self.sums.floor, folds)
+        gains = log_gain(before, after, floor)
+        if (gains < 0).any():
+            variance = fold_prediction_variance(sums, columns, folds, validation.weights)
+            more = variance * fold_scale**2 - self.prediction_variance(folds)
+            gains = _without_loss_by_variance(gains, before, after, more, floor)
+        inside = gains[: len(gains) - int((~scope).any())]
+        return np.asarray(inside[np.isfinite(inside)])
 
     def _tested(
         self, gains: FloatArray, scope: BoolArray, trials: int

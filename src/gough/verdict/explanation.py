@@ -79,7 +79,7 @@ class Candidate:
     fault: Fault
     place: str
     logs: tuple[int, ...]
-    columns: tuple[int, ...]  # in the stacked columns of its stage
+    columns: tuple[int, ...]  # in the stacked columns of its screen
 
     def is_one_of(self, explanations: Sequence[Explanation]) -> bool:
         """Return whether the fault was accepted at this place already."""
@@ -102,6 +102,8 @@ def corrected(
     """
     if not any(each.can_be_undone for each in explanations):
         return evidence
+    if before is not None and not explanations[-1].can_be_undone:
+        return before
     logs = []
     for number, log in enumerate(evidence.logs):
         if before is not None and number not in explanations[-1].logs:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import TINY, FloatArray, IntArray
+from gough.core.arrays import TINY, FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.progress import portion
 from gough.verdict.acceptance import (
     MATERIAL_EFFORT_CHANGE,
     MIN_DISCRETE_BLOCKS,
     TESTS_PER_FAULT,
-    Baseline,
     Gain,
     changes_an_effort,
     changes_enough,
@@ -26,18 +26,15 @@ from gough.verdict.acceptance import (
 )
 from gough.verdict.blocks import (
     BlockSums,
+    CrossValidation,
     block_labels,
     block_sums,
     cross_validate,
     expected_squares,
     row_weights,
 )
-from gough.verdict.discrete_faults import (
-    DiscreteFault,
-    discrete_faults,
-    within_limits,
-    within_speed_limits,
-)
+from gough.verdict.discrete_faults import DiscreteFault, discrete_faults
+from gough.verdict.discrete_trials import DiscreteTrials, thinned
 from gough.verdict.effort_factors import effort_factor
 from gough.verdict.explanation import Candidate, Explanation, corrected, effort_scale
 from gough.verdict.faults import (
@@ -48,7 +45,7 @@ from gough.verdict.faults import (
     Fault,
     all_faults,
 )
-from gough.verdict.fitted_log import Evidence, FittedLog
+from gough.verdict.fitted_log import Evidence
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.noise import NOISE_BANDS, NoisePower, mean_noise_power
 from gough.verdict.odd_logs import logs_tried_alone
@@ -66,7 +63,6 @@ GAUSS_NEWTON_TOLERANCE = 0.1  # standard errors of the size
 MIN_SIZE_T = 3.0  # size over its standard error
 # Error above noise, over the effort, from which signs, channels and units are tried.
 MIN_DISCRETE_ERROR = 0.02
-DISCRETE_SAMPLES = 1200  # of all logs together on which discrete faults are tried
 SCALE_CHANGE = 0.02  # relative: smaller effort scales are not searched
 
 
@@ -104,6 +100,23 @@ def least_noise(evidence: Evidence) -> FloatArray:
     return np.asarray(np.mean(powers, axis=0))
 
 
+class _Undone(NamedTuple):
+    """Logs with a fault of some size undone, and what remains of it."""
+
+    trial: Explanation  # the fault with its size
+    sums: BlockSums  # of the logs without it, with its columns last
+    validation: CrossValidation  # of these sums over single blocks
+    remaining: FloatArray  # size of what remains of it, (k,)
+    std: FloatArray  # standard errors of that, (k,)
+
+    @property
+    def std_of_size(self) -> FloatArray:
+        """Standard errors of the size; what remains of a fraction is relative to the rest."""
+        if isinstance(self.trial.fault, Fault) and self.trial.fault.relative:
+            return np.asarray(self.std * np.abs(1 + self.trial.size))
+        return self.std
+
+
 class Search:
     """Explanations of some evidence, one after the other.
 
@@ -134,6 +147,7 @@ class Search:
         # accepted by what differs between averaged periods
         self.from_periods: tuple[Explanation, ...] = ()
         self.screen: Screen | None = None  # of the last stage
+        self.more_screen: Screen | None = None  # the same for geometry and parts of logs
         self.single_logs = logs_tried_alone(evidence, self.labels)
         self.noise = least_noise(evidence)
 
@@ -165,7 +179,7 @@ class Search:
                 break
             group = self.best_group(explanations, stage)
             groups.append(group)
-            following = self._stage_with([each[0] for each in groups])
+            following = self._stage_with([each[0] for each in groups], stage)
             if following is None:
                 groups.pop()
                 break
@@ -270,7 +284,7 @@ class Search:
         if unexplained <= MATERIAL_EFFORT_CHANGE and not self.thorough:
             # within the noise only faults of the recording are tried, and all if one is seen
             likely = [each for each in self.faults if each.undo or each.name in PRINTED_FAULTS]
-            self.screen = Screen(stage, likely, self.single_logs)
+            self.screen = Screen(stage, likely, self.single_logs, self.screen)
             self.trials = self.screen.trials
             seen = self._continuous(stage, self.screen)
             seen += self._effort_factors(stage, self.screen, unexplained)
@@ -310,13 +324,14 @@ class Search:
 
     def _all_screens(self, stage: Stage) -> list[Screen]:
         """Return the screens of all continuous faults, and count everything that is tried."""
-        self.screen = Screen(stage, self.faults, self.single_logs)
+        self.screen = Screen(stage, self.faults, self.single_logs, self.screen)
         screens = [self.screen]
         self.trials = self.screen.trials + len(self.discrete) * (1 + len(self.single_logs))
         if self.with_discrete:
             more = [*self.geometry, *segment_faults(stage)]
-            screens.append(Screen(stage, more, ()))
-            self.trials += screens[-1].trials
+            self.more_screen = Screen(stage, more, (), self.more_screen)
+            screens.append(self.more_screen)
+            self.trials += self.more_screen.trials
         return screens
 
     def _trials_of(self, fault: Fault | DiscreteFault) -> int:
@@ -482,61 +497,75 @@ class Search:
         """
         fault = explanation.fault
         assert isinstance(fault, Fault)
-        current = explanation
+        std = explanation.std
         step = explanation.size
         previous = np.zeros_like(step)
-        last: Explanation | None = None
+        last: _Undone | None = None
         smallest = np.inf  # of what is found of it on the corrected logs
         for _ in range(GAUSS_NEWTON_STEPS):
             size = _composed(fault, previous, step)
             too_large = fault.relative and np.abs(size).max() > MAX_RELATIVE_SIZE
             if too_large and fault.name != EFFORT_SCALE:
                 return None
-            trial = replace(current, size=size)
-            tried = self._undone(stage, trial)
+            tried = self._undone(stage, replace(explanation, size=size))
             # the gain is no measure of a step: the model has the column of what remains
-            if tried is None or np.linalg.norm(tried.size) > smallest:
+            if tried is None or np.linalg.norm(tried.remaining) > smallest:
                 step = step / 2
-                if (np.abs(step) < GAUSS_NEWTON_TOLERANCE * current.std).all():
+                if (np.abs(step) < GAUSS_NEWTON_TOLERANCE * std).all():
                     break
                 continue
-            remaining = tried.size
-            smallest = float(np.linalg.norm(remaining))
-            last = _with_whole_size(tried, size)
-            current = last
+            last = tried
+            std = tried.std_of_size
+            smallest = float(np.linalg.norm(tried.remaining))
             previous = size
-            step = remaining
-            if (np.abs(remaining) <= GAUSS_NEWTON_TOLERANCE * tried.std).all():
+            step = tried.remaining
+            if (np.abs(tried.remaining) <= GAUSS_NEWTON_TOLERANCE * tried.std).all():
                 break
-        if last is None or not last.gain.better or not self._possible(stage, last):
+        if last is None:
             return None
-        return last
+        refined = self._explanation_of(stage, last)
+        return refined if refined.gain.better and self._possible(stage, refined) else None
 
-    def _undone(self, stage: Stage, trial: Explanation) -> Explanation | None:
-        """Undo a fault of some size; return what remains of it, and the gain."""
+    def _undone(self, stage: Stage, trial: Explanation) -> _Undone | None:
+        """Undo a fault of some size; return the logs without it and what remains of it.
+
+        None if the loops do not close then.
+        """
         following = self._stage_with([*stage.accepted, trial], stage)
         if following is None:
             return None
-        assert isinstance(trial.fault, Fault)
         columns = following.columns_with(trial)
         sums = block_sums(following.evidence.logs, self.labels, columns)
-        scope = stage.scope(trial.logs, trial.segment)
         validation = cross_validate(sums, range(sums.n_columns))
+        n_sizes = columns[0].shape[2] - following.n_added
+        return _Undone(
+            trial=trial,
+            sums=sums,
+            validation=validation,
+            remaining=validation.whole[-n_sizes:],
+            std=size_errors(sums, validation, n_sizes),
+        )
+
+    def _explanation_of(self, stage: Stage, undone: _Undone) -> Explanation:
+        """Return the explanation by a fault that was undone, with its gain and standard errors."""
+        trial = undone.trial
+        fault = trial.fault
+        assert isinstance(fault, Fault)
+        sums = undone.sums
+        trials = self._trials_of(fault)
         gain = stage.baseline.gain(
             sums,
             range(sums.n_columns),
-            scope,
-            self._trials_of(trial.fault),
+            stage.scope(trial.logs, trial.segment),
+            trials,
             effort_scale=effort_scale(stage.evidence, trial, stage.block_log),
-            validation=validation,
+            validation=undone.validation,
         )
-        k = columns[0].shape[2] - following.n_added
-        size = validation.whole[-k:]
-        std = size_errors(sums, validation, k)
-        n_decisive = trial.fault.n_decisive or k
-        trials = self._trials_of(trial.fault)
-        gain = with_size_test(gain, sums, validation, size, std, n_decisive, trials)
-        return replace(trial, size=size, std=std, gain=gain)
+        n_decisive = fault.n_decisive or len(trial.size)
+        gain = with_size_test(
+            gain, sums, undone.validation, trial.size, undone.std_of_size, n_decisive, trials
+        )
+        return replace(trial, std=undone.std_of_size, gain=gain)
 
     def _gain_over(
         self, without: Stage, explanations: Sequence[Explanation], last: Explanation
@@ -619,15 +648,13 @@ class Search:
         if not self.discrete or len(stage.block_log) < MIN_DISCRETE_BLOCKS:
             return []
         thin, labels = thinned(stage.evidence, self.labels)
-        scopes = self._scopes()
-        base = Stage(thin, labels, stage.added, evidence=thin)
+        trials = DiscreteTrials(Stage(thin, labels, stage.added, evidence=thin), self.trials)
         explanations = []
         for fault in self.discrete:
             if any(each.fault is fault for each in stage.accepted):
                 continue
-            changes = _DiscreteChanges(base, fault)
-            for scope in scopes:
-                explanation = self._discrete_gain(changes, scope)
+            for scope in self._scopes():
+                explanation = trials.explanation(fault, scope)
                 if explanation is not None:
                     explanations.append(explanation)
         return explanations
@@ -651,80 +678,6 @@ class Search:
             compared.append(each if gain is None or not gain.better else replace(each, gain=gain))
         return compared
 
-    def _discrete_gain(
-        self, changes: _DiscreteChanges, scope: tuple[int, ...]
-    ) -> Explanation | None:
-        """Return a discrete fault if it predicts better."""
-        both = changes.sums(scope)
-        if both is None:
-            return None
-        before, after = both
-        if fitted_error(after) >= fitted_error(before):
-            return None
-        gain = Baseline(before, range(before.n_columns)).gain(
-            after, range(after.n_columns), changes.base.scope(scope), self.trials
-        )
-        if not gain.better or np.isfinite(gain.blocks[gain.scope]).sum() < MIN_DISCRETE_BLOCKS:
-            return None
-        fault = changes.fault
-        size = np.zeros(0) if fault.size is None else np.array([fault.size])
-        return Explanation(
-            fault=fault, place=fault.place, logs=scope, size=size, std=0 * size, gain=gain
-        )
-
-
-class _DiscreteChanges:
-    """Logs with a discrete fault undone, one by one; scopes are made of them.
-
-    Attributes:
-        base: The logs with the fault.
-        fault: The fault.
-    """
-
-    def __init__(self, base: Stage, fault: DiscreteFault) -> None:
-        self.base = base
-        self.fault = fault
-        self._of_log: dict[int, tuple[BlockSums, BlockSums] | None] = {}
-
-    def sums(self, scope: Sequence[int]) -> tuple[BlockSums, BlockSums] | None:
-        """Return the sums of all logs with the fault and without it, on the same equations.
-
-        None if the signals without it are impossible.
-        """
-        before: dict[int, BlockSums] = {}
-        after: dict[int, BlockSums] = {}
-        for number in scope:
-            if number not in self._of_log:
-                self._of_log[number] = self._changed(number)
-            both = self._of_log[number]
-            if both is None:
-                return None
-            before[number], after[number] = both
-        sums = self.base.baseline.sums
-        labels = self.base.labels
-        return sums.with_logs(before, labels), sums.with_logs(after, labels)
-
-    def _changed(self, number: int) -> tuple[BlockSums, BlockSums] | None:
-        """Return the sums of one log with the fault and without it."""
-        log = self.base.evidence.logs[number]
-        signals = self.fault.undo(log.signals)
-        if not within_limits(log.model, signals.position, log.signals.position):
-            return None
-        if not within_speed_limits(log.model, signals.velocity, log.signals.velocity):
-            return None
-        changed = log.with_signals(signals)
-        if changed is None:
-            return None
-        changed = changed.away_from_reversals_of(log)
-        regression = replace(log.regression, mask=changed.regression.mask)
-        masked = replace(log, regression=regression)
-        return self._sums_of(masked, number), self._sums_of(changed, number)
-
-    def _sums_of(self, log: FittedLog, number: int) -> BlockSums:
-        """Return the sums of one log, with the columns of explanations accepted before."""
-        added = self.base.added_columns(log, number)
-        return block_sums([log], [self.base.labels[number]], [added])
-
 
 def _guessed(
     stage: Stage, fault: Fault, place: str, logs: tuple[int, ...], size: FloatArray
@@ -735,35 +688,11 @@ def _guessed(
     )
 
 
-def _with_whole_size(remaining: Explanation, size: FloatArray) -> Explanation:
-    """Return an explanation with its whole size instead of what remained on corrected logs.
-
-    The remainder of a fraction is relative to the corrected signal.
-    """
-    fault = remaining.fault
-    assert isinstance(fault, Fault)
-    std = remaining.std
-    if fault.relative:
-        std = std * np.abs(1 + size)
-    decisive = slice(fault.n_decisive or len(size))
-    size_t = float((np.abs(size) / np.maximum(std, TINY))[decisive].max())
-    gain = replace(remaining.gain, size_t=size_t)
-    return replace(remaining, size=size, std=std, gain=gain)
-
-
 def _composed(fault: Fault, size: FloatArray, step: FloatArray) -> FloatArray:
     """Return the size of a fault of which a part was undone and a further step was found."""
     if fault.relative:
         return np.asarray((1 + size) * (1 + step) - 1)
     return np.asarray(size + step)
-
-
-def fitted_error(sums: BlockSums) -> float:
-    """Return the geometric mean over rows of residual over effort, fitted to all blocks."""
-    weights, _ = row_weights(sums, range(sums.n_columns))
-    has_effort = sums.effort_power > 0
-    relative = 1 / np.maximum(weights * sums.effort_power, TINY)
-    return float(np.exp(0.5 * np.mean(np.log(relative[has_effort]))))
 
 
 def no_gain(stage: Stage) -> Gain:
@@ -781,16 +710,3 @@ def no_gain(stage: Stage) -> Gain:
         after=np.nan,
         explained=0.0,
     )
-
-
-def thinned(evidence: Evidence, labels: Sequence[IntArray]) -> tuple[Evidence, list[IntArray]]:
-    """Return about a thousand samples of the logs, with efforts as recorded, and their blocks."""
-    per_log = max(DISCRETE_SAMPLES // len(evidence.logs), 100)
-    logs = []
-    thin_labels = []
-    for log, label in zip(evidence.logs, labels):
-        n = len(log.regression)
-        index = np.unique(np.linspace(0, n - 1, min(per_log, n)).astype(int))
-        logs.append(log.thinned(index))
-        thin_labels.append(label[index])
-    return replace(evidence, logs=tuple(logs)), thin_labels

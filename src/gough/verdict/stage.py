@@ -101,8 +101,7 @@ class Stage:
             cell: Of each sample, (t,).
             n_cells: Number of cells.
         """
-        log = self.evidence.logs[number]
-        stacked = self.weighted_equations(log, number, columns)
+        stacked = self.weighted_equations(number, columns)
         width = stacked.shape[2]
         first = width - 1 - columns.shape[2]
         products = np.zeros((n_cells, columns.shape[2], width))
@@ -111,13 +110,19 @@ class Stage:
             products[k] = flat[:, first:-1].T @ flat
         return products
 
-    def weighted_equations(self, log: FittedLog, number: int, columns: FloatArray) -> FloatArray:
-        """Return [model, columns, effort] of a log, over the residual of each row, (t, r, c)."""
+    def weighted_equations(self, number: int, columns: FloatArray) -> FloatArray:
+        """Return [model, columns, effort] of a log, over the residual of each row, (t, r, c).
+
+        Args:
+            number: Of the log.
+            columns: At the samples of its regression, (t, r, k).
+        """
         weights = self.baseline.validation().weights
+        log = self.evidence.logs[number]
         regression = log.regression.select(log.fitted.base.names)
-        added = self.added_columns(log, number)
+        accepted = self.accepted_columns[number]
         effort = regression.effort[:, :, None]
-        stacked = np.concatenate([regression.regressor, added, columns, effort], axis=2)
+        stacked = np.concatenate([regression.regressor, accepted, columns, effort], axis=2)
         return np.asarray(stacked * (regression.valid * np.sqrt(weights))[:, :, None])
 
     @cached_property
@@ -142,11 +147,19 @@ class Stage:
             columns.append(_sensitivity(each, log, number))
         return np.concatenate(columns, axis=2)
 
+    @cached_property
+    def accepted_columns(self) -> list[FloatArray]:
+        """Columns of accepted explanations of each log, (t, r, k)."""
+        columns = []
+        for number, log in enumerate(self.evidence.logs):
+            columns.append(self.added_columns(log, number))
+        return columns
+
     def columns(self, faults: Sequence[tuple[Fault, str]]) -> list[FloatArray]:
         """Return accepted columns, then those of some faults, (t, r, k) of each log."""
         stacked = []
         for number, log in enumerate(self.evidence.logs):
-            columns = [self.added_columns(log, number)]
+            columns = [self.accepted_columns[number]]
             for fault, place in faults:
                 columns.append(log.resampled(fault.sensitivity(log, place)))
             stacked.append(np.concatenate(columns, axis=2))
@@ -156,7 +169,7 @@ class Stage:
         """Return accepted columns, then those of an explanation in its logs, (t, r, k) of each."""
         stacked = []
         for number, log in enumerate(self.evidence.logs):
-            columns = [self.added_columns(log, number), _sensitivity(trial, log, number)]
+            columns = [self.accepted_columns[number], _sensitivity(trial, log, number)]
             stacked.append(np.concatenate(columns, axis=2))
         return stacked
 
@@ -168,7 +181,7 @@ class Stage:
     @cached_property
     def baseline(self) -> Baseline:
         """The model with what was accepted so far."""
-        sums = block_sums(self.evidence.logs, self.labels, self.columns([]))
+        sums = block_sums(self.evidence.logs, self.labels, self.accepted_columns)
         return Baseline(sums, range(sums.n_columns))
 
 
@@ -196,9 +209,22 @@ def _side_by_side(sensitivities: Sequence[FloatArray]) -> FloatArray:
 
 
 class Screen:
-    """All continuous candidates of a stage, ranked by how much they lower the squared error."""
+    """All continuous candidates of a stage, ranked by how much they lower the squared error.
 
-    def __init__(self, stage: Stage, faults: Sequence[Fault], single_logs: Sequence[int]) -> None:
+    Args:
+        stage: The logs as corrected so far.
+        faults: That are tried.
+        single_logs: Numbers of the logs that are tried alone.
+        before: Of an earlier stage; if the logs are the same, its columns of faults are used.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        faults: Sequence[Fault],
+        single_logs: Sequence[int],
+        before: Screen | None = None,
+    ) -> None:
         self.stage = stage
         self.single_logs = tuple(single_logs)
         self.candidates: list[Candidate] = []
@@ -209,26 +235,39 @@ class Screen:
             # the columns of a payload are the same in all logs
             n_own = 1 if fault.name == PAYLOAD_FAULT else len(its_places)
             shapes += [(fault, place) for place in its_places[:n_own]]
-        self.stacked = []
+        # columns of faults at the samples of the regressions, (t, r, c) of each log
+        self.stacked: list[FloatArray] = []
+        self.columns: dict[tuple[Fault, str], tuple[int, ...]] = {}  # numbers of these columns
+        if before is not None and before.stage.evidence is stage.evidence:
+            self.stacked = before.stacked
+            self.columns = dict(before.columns)
+        self._stack([shape for shape in shapes if shape not in self.columns])
+        for fault, its_places in places.items():
+            for place in its_places:
+                own = (fault, place) if (fault, place) in self.columns else (fault, its_places[0])
+                self._add(fault, place, self.columns[own])
+        self.ranked = self._rank()
+
+    def _stack(self, shapes: Sequence[tuple[Fault, str]]) -> None:
+        """Add the columns of some faults at their places."""
+        stacked = []
         widths: list[int] = []
-        for number, log in enumerate(tracked(stage.evidence.logs)):
-            blocks = [stage.added_columns(log, number)]
+        for number, log in enumerate(tracked(self.stage.evidence.logs)):
+            blocks = [np.zeros((len(log.regression), len(log.model.rows), 0))]
+            if self.stacked:
+                blocks = [self.stacked[number]]
             for start in range(0, len(shapes), RESAMPLED_TOGETHER):
                 some = shapes[start : start + RESAMPLED_TOGETHER]
                 sensitivities = [fault.sensitivity(log, place) for fault, place in some]
                 blocks.append(log.resampled(_side_by_side(sensitivities)))
                 if number == 0:
                     widths += [each.shape[2] for each in sensitivities]
-            self.stacked.append(np.concatenate(blocks, axis=2))
-        ends = (stage.n_added + np.cumsum(widths)).tolist()
-        columns = {}
-        for shape, width, end in zip(shapes, widths, ends):
-            columns[shape] = tuple(range(end - width, end))
-        for fault, its_places in places.items():
-            for place in its_places:
-                own = (fault, place) if (fault, place) in columns else (fault, its_places[0])
-                self._add(fault, place, columns[own])
-        self.ranked = self._rank()
+            stacked.append(np.concatenate(blocks, axis=2))
+        first = self.stacked[0].shape[2] if self.stacked else 0
+        for shape, width in zip(shapes, widths):
+            self.columns[shape] = tuple(range(first, first + width))
+            first += width
+        self.stacked = stacked
 
     def _add(self, fault: Fault, place: str, columns: tuple[int, ...]) -> None:
         """Add a fault at a place in all its scopes."""
@@ -253,10 +292,9 @@ class Screen:
     def _rank(self) -> list[Candidate]:
         """Return the candidates worth a cross-validation, the best first."""
         stage = self.stage
-        n_added = stage.n_added
         grams = []
-        for number, (log, columns) in enumerate(zip(stage.evidence.logs, self.stacked)):
-            stacked = stage.weighted_equations(log, number, columns[:, :, n_added:])
+        for number, columns in enumerate(self.stacked):
+            stacked = stage.weighted_equations(number, columns)
             flat = stacked.reshape(-1, stacked.shape[2])
             grams.append(flat.T @ flat)
         every_log = tuple(range(len(grams)))
@@ -272,7 +310,7 @@ class Screen:
                 candidate = self.candidates[k]
                 if candidate.logs not in of_scope:
                     of_scope[candidate.logs] = np.sum([grams[i] for i in candidate.logs], axis=0)
-                columns_here = [n_model - n_added + column for column in candidate.columns]
+                columns_here = [n_model + column for column in candidate.columns]
                 products = of_scope[candidate.logs][columns_here]
                 row[:, :n_model] = products[:, :n_model]
                 row[:, n_model:-1] = products[:, columns_here]
@@ -293,8 +331,9 @@ class Screen:
         for candidate in candidates:
             all_columns.update(candidate.columns)
         needed = sorted(all_columns)
-        chosen = [*range(stage.n_added), *needed]
-        columns = [each[:, :, chosen] for each in self.stacked]
+        columns = []
+        for accepted, of_faults in zip(stage.accepted_columns, self.stacked):
+            columns.append(np.concatenate([accepted, of_faults[:, :, needed]], axis=2))
         sums = block_sums(stage.evidence.logs, stage.labels, columns)
         first = sums.n_parameters + stage.n_added
         for candidate in candidates:
