@@ -1,4 +1,4 @@
-"""Graphs of a robot are built once: later their code comes from disk, unless anything changed."""
+"""Graphs and base parameters of a robot are found once: later they come from disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gough.engine import Model, loops, random_motion
+from gough.engine import Model, base, base_parameters, loops, random_motion
 from gough.engine.symbolic import TreeEfforts
 from gough.kernels.kernel import Kernel
 from gough.mechanism import CLOSURES, load_robot
@@ -122,3 +122,33 @@ def test_a_kernel_without_its_graph_can_be_sent_to_another_process(robot: Mechan
     q = Model(robot).home[None]
     sent = pickle.loads(pickle.dumps(stored))
     np.testing.assert_array_equal(sent(q)[0], kernel(q)[0])
+
+
+@pytest.mark.parametrize("payloads", [(), ("disc",)])
+def test_base_parameters_are_found_once(
+    robot: Mechanism, monkeypatch: pytest.MonkeyPatch, payloads: tuple[str, ...]
+) -> None:
+    expected = base_parameters(Model(robot), tie_legs=True, payloads=payloads)
+
+    def refuse_to_search(*_: object) -> None:
+        raise AssertionError("base parameters were sought")
+
+    monkeypatch.setattr(base, "_find_base", refuse_to_search)
+    again = base_parameters(Model(robot), tie_legs=True, payloads=payloads)
+    assert again.names == expected.names
+    assert again.standard == expected.standard
+    assert [name.unit for name in again.standard] == [name.unit for name in expected.standard]
+    assert again.units == expected.units
+    assert again.independent == expected.independent
+    assert again.finer_count == expected.finer_count
+    np.testing.assert_array_equal(again.matrix, expected.matrix)
+    np.testing.assert_array_equal(again.singular_values, expected.singular_values)
+    with pytest.raises(AssertionError, match="were sought"):
+        base_parameters(Model(robot), payloads=payloads)  # legs are not tied here
+
+
+def test_base_parameters_of_another_robot_are_found_anew(robot: Mechanism) -> None:
+    whole = base_parameters(Model(robot))
+    joints = tuple(replace(joint, terms=(), values={}) for joint in robot.joints)
+    without = replace(robot, joints=joints, ties={})
+    assert len(base_parameters(Model(without))) < len(whole)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import hashlib
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray, check_shape
 from gough.core.blas import one_blas_thread
+from gough.core.documents import plain, restored
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.motion import Motion
 from gough.core.names import (
@@ -23,6 +27,8 @@ from gough.core.parameters import BaseParameters
 from gough.engine.assembly import LOOP_TOLERANCE
 from gough.engine.loops import By
 from gough.engine.model import Model
+from gough.kernels import cache
+from gough.kernels.kernel import hash_of_package
 
 # Help text of an option of every function that computes base parameters.
 TIE_LEGS = "Take parameters that the robot file declares tied as equal across legs."
@@ -43,7 +49,7 @@ TRAVEL_STEPS = 10
 LENGTH_EXPONENT = {"kg": 0, "kg m": 1, "kg m2": 2}
 
 # Base parameters that were found, by model and by what was asked for: a fact of the robot.
-_KNOWN_BASES: WeakKeyDictionary[Model, dict[Hashable, BaseParameters]] = WeakKeyDictionary()
+_KNOWN_BASES: WeakKeyDictionary[Model, dict[_Query, BaseParameters]] = WeakKeyDictionary()
 
 
 def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6) -> Motion:
@@ -231,7 +237,8 @@ def base_parameters(
     no data can distinguish become parameters. Efforts of base parameters then differ from
     those of standard ones, by as much as the angles were rounded (1e-3 for 1.57).
 
-    They are found once for a model and what is asked of it.
+    They are found once for a robot and what is asked of it: they are kept beside its compiled
+    kernels, for the next start too.
 
     Args:
         parameters: Names to consider, in order; all standard ones in base order by default.
@@ -240,30 +247,55 @@ def base_parameters(
     """
     known = _KNOWN_BASES.setdefault(model, {})
     names = None if parameters is None else tuple(parameters)
-    key = (names, tie_legs, tuple(payloads), seed)
-    if key not in known:
-        known[key] = _find_base(model, names, tie_legs, payloads, seed)
-    return known[key]
+    query = _Query(names, tie_legs, tuple(payloads), seed)
+    if query not in known:
+        known[query] = _stored_base(model, query)
+    return known[query]
 
 
-def _find_base(
-    model: Model,
-    parameters: Sequence[str] | None,
-    tie_legs: bool,
-    payloads: Sequence[str],
-    seed: int,
-) -> BaseParameters:
+class _Query(NamedTuple):
+    """What base parameters were asked for; see `base_parameters`."""
+
+    parameters: tuple[str, ...] | None
+    tie_legs: bool
+    payloads: tuple[str, ...]
+    seed: int
+
+
+def _stored_base(model: Model, query: _Query) -> BaseParameters:
+    """Return base parameters from the cache on disk; they are found and written if absent.
+
+    Robots with closures that are not Gough's own are not stored, nor those with load-dependent
+    friction, whose regressor depends on more than the robot.
+    """
+    if not model.graph_key or model.mechanism.load_dependent:
+        return _find_base(model, query)
+    source = hash_of_package("gough.kernels")
+    text = f"base parameters {model.graph_key} {source} {query}"
+    key = hashlib.sha256(text.encode()).hexdigest()
+    entry = cache.read(key)
+    if entry is None:
+        base = _find_base(model, query)
+        cache.write(key, json.dumps(plain(base)).encode())
+        return base
+    stored: BaseParameters = restored(BaseParameters, json.loads(entry))
+    units = [model.unit(name) for name in stored.standard]
+    return replace(stored, standard=named(stored.standard, units))
+
+
+def _find_base(model: Model, query: _Query) -> BaseParameters:
     """Find base parameters; see `base_parameters`."""
     if model.mechanism.idealised is not model.mechanism:
         model = model.with_mechanism(model.mechanism.idealised)
-    all_names = model.parameter_names(tie_legs=tie_legs)
-    names = all_names if parameters is None else named(parameters)
-    draw = _Draw(model, names, payloads)
+    names = model.parameter_names(tie_legs=query.tie_legs)
+    if query.parameters is not None:
+        names = named(query.parameters)
+    draw = _Draw(model, names, query.payloads)
     names = draw.names
     samples = max(60, int(np.ceil(3 * len(names) / model.degrees_of_freedom)))
     counts: list[int] = []
     for attempt in range(3):
-        first_seed = seed + 2000 * attempt
+        first_seed = query.seed + 2000 * attempt
         first = draw.motions(2**attempt * samples, first_seed)
         second = draw.motions(2**attempt * samples, first_seed + 1000)
         regressors = [draw.regressor(first), draw.regressor(second)]
