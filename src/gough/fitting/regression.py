@@ -476,12 +476,17 @@ class BlockBuilder:
         """Return the statistics with the names of a problem."""
         places = sorted(self.open)
         blocks = [self.open[place] for place in places]
+        factors = []
         joint = []
         for k, block in enumerate(blocks):
+            stacked = block.stacked.transpose(1, 0, 2)
+            if stacked.shape[1] > stacked.shape[2]:
+                stacked = triangular_factor(stacked)
+            factors.append(stacked)
             for _, factor in sorted(block.joint.items()):
                 joint.append(factor._replace(block=k))
         return BlockStatistics(
-            blocks=without_copy(padded([block.stacked.transpose(1, 0, 2) for block in blocks])),
+            blocks=without_copy(padded(factors)),
             block_samples=np.array([block.samples for block in blocks]),
             block_valid=np.array([block.n_valid for block in blocks]),
             recording=np.array([place[0] for place in places]),
@@ -501,21 +506,23 @@ def block_statistics(blocks: Iterable[Regression], *, joint: bool = False) -> Bl
 
     `joint` also keeps the rows side by side, for Gauss-Markov with a full covariance.
     """
-    first: Regression | None = None
+    like: Regression | None = None  # names and units, without samples
     builder = BlockBuilder(joint)
     sums = np.zeros(1)
     repeats = False
     for block in blocks:
-        first = block if first is None else first
-        check_same_columns(first, block)
+        if like is None:
+            like = block.take(slice(0))
+        check_same_columns(like, block)
         stacked = block.stacked()
         sums = sums + stacked.sum(axis=0)
         repeats |= block.group is not None
         if len(block):
             builder.add(block, stacked)
-    if first is None or not builder.open:
+        del block, stacked  # not held while the next block is computed
+    if like is None or not builder.open:
         raise InvalidInput("there is no block to reduce; the recording is empty")
-    return builder.build(first, sums=sums, repeats=repeats)
+    return builder.build(like, sums=sums, repeats=repeats)
 
 
 @one_blas_thread

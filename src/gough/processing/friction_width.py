@@ -218,8 +218,7 @@ class _MissingFriction:
 
     def __init__(self, statistics: BlockStatistics, n_groups: int) -> None:
         n_parameters = len(statistics.parameters) - n_groups * WIDTH_RANGES
-        regressor = statistics.select(statistics.parameters[:n_parameters])
-        weights = weighted_fit(regressor).weights
+        weights = weighted_fit(statistics.select(statistics.parameters[:n_parameters])).weights
         factors = statistics.block_factors
         n_blocks, n_rows, n_factor_rows, n_columns = factors.shape
         self._block = np.repeat(np.arange(n_blocks), n_rows * n_factor_rows)
@@ -235,9 +234,11 @@ class _MissingFriction:
         """Find an orthonormal basis of the known columns, and the residual of the effort."""
         norm = np.linalg.norm(self._known, axis=0)
         scale = np.maximum(norm, TINY)
-        basis, values, _ = np.linalg.svd(self._known / scale, full_matrices=False)
+        # the singular values are those of the small factor; a large SVD holds three copies
+        basis, factor = np.linalg.qr(self._known / scale)
+        rotation, values, _ = np.linalg.svd(factor)
         independent = values > RANGE_RANK_TOLERANCE * values.max(initial=TINY)
-        self._basis = basis[:, independent]
+        self._basis = basis @ rotation[:, independent]
         explained = self._basis @ (self._basis.T @ self._effort)
         self._residual = self._effort - explained
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -111,17 +112,19 @@ def regression_blocks(
     first = next(processed, None)
     if first is None:
         return
+    decimation = first.decimation
+    all_blocks = chain(iter([first]), processed)
+    del first  # no block is held while the next one is computed
 
     def blocks() -> Iterator[Regression]:
-        block: ProcessedLog | None = first
-        while block is not None:
+        for block in all_blocks:
             efforts = in_efforts(block)
             yield from blocks_of_regression(model, efforts, parameters, REGRESSOR_SAMPLES)
             if progress is not None:
                 progress(float(block.sample[-1] + 1) / total)
-            block = next(processed, None)
+            del block, efforts
 
-    yield from decimated(blocks(), first.decimation)
+    yield from decimated(blocks(), decimation)
 
 
 @one_blas_thread

@@ -320,10 +320,9 @@ def process_blocks(
             first=first,
             matched=matched,
         )
-        done = _process_block(model, block, settings, time_filter, pose, state)
-        pose = done.pose
-        state = done.state
-        yield done.log
+        processed, pose, state = _process_block(model, block, settings, time_filter, pose, state)
+        yield processed
+        del block, held, processed  # not held while the next block is computed
 
 
 def _validity_halo(settings: Processing, rate: float) -> int:
