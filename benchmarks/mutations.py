@@ -341,6 +341,20 @@ MUTATIONS = (
     ),
     Mutation(
         "processing/filters.py",
+        "second_state = (b - a_2) * first",
+        "second_state = b * first",
+        "tests/processing/test_filters.py",
+        "state of the low-pass before the first sample",
+    ),
+    Mutation(
+        "core/signals.py",
+        "right_side[: len(start)] += start.reshape(len(start), -1)",
+        "right_side[:1] += start[:1].reshape(1, -1)",
+        "tests/core/test_signals.py",
+        "state of a recursive filter",
+    ),
+    Mutation(
+        "processing/filters.py",
         "1 / 5, -4 / 5, 0.0, 4 / 5,",
         "1 / 5, -4 / 5, 0.0, 3 / 5,",
         "tests/processing/test_filters.py tests/processing/test_processing.py",

@@ -8,9 +8,9 @@ from scipy import ndimage, signal as scipy_signal
 
 from gough.core.signals import (
     Ends,
-    first_order_filter,
     kaiser_lowpass,
     power_density,
+    recursive_filter,
     running,
     weighted_window,
 )
@@ -33,15 +33,26 @@ def test_the_low_pass_is_that_of_kaiser(factor: int) -> None:
     np.testing.assert_allclose(taps, expected, rtol=1e-10, atol=1e-15)
 
 
-@pytest.mark.parametrize("shape", [(200,), (200, 3)])
-def test_the_first_order_filter_is_that_of_lfilter(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("shape", [(1,), (200,), (200, 3), (50, 2, 2)])
+def test_the_recursive_filter_of_first_order_is_that_of_lfilter(shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(0).normal(size=shape)
     pole, part = 0.9, 0.3
-    filtered = first_order_filter(values, (1 - part, part - pole), pole, part * values[0])
+    start = part * values[:1]
+    filtered = recursive_filter(values, (1 - part, part - pole), (-pole,), start)
     expected, _ = scipy_signal.lfilter(
-        [1 - part, part - pole], [1, -pole], values, axis=0, zi=part * values[:1]
+        [1 - part, part - pole], [1, -pole], values, axis=0, zi=start
     )
     np.testing.assert_allclose(filtered, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_the_recursive_filter_of_higher_order_is_that_of_lfilter() -> None:
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(120, 2))
+    numerator, denominator = scipy_signal.butter(3, 0.2)
+    start = rng.normal(size=(3, 2))
+    filtered = recursive_filter(values, numerator, denominator[1:], start)
+    expected, _ = scipy_signal.lfilter(numerator, denominator, values, axis=0, zi=start)
+    np.testing.assert_allclose(filtered, expected, rtol=1e-10, atol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ log gives the same whether it is read whole or in blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_banded
+from scipy.linalg.lapack import dtbtrs
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 
@@ -71,27 +71,34 @@ def kaiser_lowpass(cutoff: float, width: float, attenuation: float) -> FloatArra
     return np.asarray(taps / taps.sum())
 
 
-def first_order_filter(
+def recursive_filter(
     signal: FloatArray,
-    numerator: tuple[float, float],
-    pole: float,
-    start: FloatArray | float,
+    numerator: Sequence[float],
+    denominator: Sequence[float],
+    start: FloatArray,
 ) -> FloatArray:
-    """Filter along the first axis by y_t = pole y_(t-1) + b_0 x_t + b_1 x_(t-1).
+    """Filter along the first axis by y_t = sum_k b_k x_(t-k) - sum_k a_k y_(t-k).
+
+    The equations of all samples are one triangular band matrix, which LAPACK solves.
+    Departure: none from `scipy.signal.lfilter(numerator, [1, *denominator], signal, axis=0,
+    zi=start)`.
 
     Args:
         signal: The input x, (t, ...).
-        numerator: b_0 and b_1.
-        pole: Between 0 and 1.
-        start: Added to the first output, for what was before the first sample, (...).
+        numerator: b_0, b_1, ...
+        denominator: a_1, a_2, ...
+        start: Added to the first outputs, for what was before the first sample, one row for
+            each coefficient of the denominator, (k, ...).
     """
     flat = signal.reshape(len(signal), -1)
-    right_side = numerator[0] * flat
-    right_side[1:] += numerator[1] * flat[:-1]
-    right_side[0] += np.ravel(start)
-    bands = np.ones((2, len(flat)))  # diagonal, and below it
-    bands[1] = -pole
-    return np.asarray(solve_banded((1, 0), bands, right_side)).reshape(signal.shape)
+    right_side = np.zeros(flat.shape, order="F")
+    for delay, coefficient in enumerate(numerator):
+        right_side[delay:] += coefficient * flat[: len(flat) - delay]
+    right_side[: len(start)] += start.reshape(len(start), -1)
+    bands = np.ones((1 + len(denominator), len(flat)), order="F")  # diagonal, and below it
+    bands[1:] = np.reshape(denominator, (-1, 1))
+    outputs, _ = dtbtrs(bands, right_side, uplo="L", diag="U", overwrite_b=1)
+    return np.ascontiguousarray(outputs).reshape(signal.shape)
 
 
 def padded_ends(values: NDArray[Any], width: int, ends: Ends = "edge") -> NDArray[Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import BoolArray, FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput
-from gough.core.signals import kaiser_lowpass, weighted_window
+from gough.core.signals import kaiser_lowpass, recursive_filter, weighted_window
 from gough.core.trajectory import (
     Fourier,
     PositionVelocityAcceleration,
@@ -84,22 +84,41 @@ def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
             f"{len(values)} samples are too few to filter; more than {3 * FILTER_ORDER} are needed",
             samples=len(values),
         )
-    from scipy.signal import sosfiltfilt  # here: it takes long to import
-
     edge = edge_samples(rate, cutoff)
     reach = min(edge, len(values) - 1)
-    sections = _sections(rate, cutoff).copy()  # SciPy takes no read-only array
-    return np.asarray(sosfiltfilt(sections, values, axis=0, padlen=reach))
+    before = 2 * values[0] - values[reach:0:-1]
+    after = 2 * values[-1] - values[-2 : -reach - 2 : -1]
+    extended = np.concatenate([before, values, after])
+    forward = _butterworth(extended, rate, cutoff)
+    both = _butterworth(forward[::-1], rate, cutoff)[::-1]
+    return both[reach : reach + len(values)]
 
 
-@lru_cache(maxsize=64)
-def _sections(rate: float, cutoff: float) -> FloatArray:
-    """Return the second-order sections of the Butterworth filter, (s, 6)."""
-    from scipy.signal import butter
+def _butterworth(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
+    """Low-pass forward along the first axis; before the first sample the signal was constant.
 
-    sections = np.asarray(butter(FILTER_ORDER, cutoff, fs=rate, output="sos"))
-    sections.flags.writeable = False  # every caller gets the same array
-    return sections
+    One section of second order for each pair of poles with damping z, the most damped first:
+
+        w = tan(pi cutoff / rate),  c = 1 + 2 z w + w^2,
+        H = w^2 / c (1 + q)^2 / (1 + 2 (w^2 - 1) / c q + (1 - 2 z w + w^2) / c q^2),
+
+    q being the delay of one sample. Each section passes a constant unchanged, so that
+    b_1 - a_1 + z_1 and z_1 = b_2 - a_2, times the first sample, are its state before.
+    """
+    first = values[:1]
+    w = np.tan(np.pi * cutoff / rate)
+    filtered = values
+    for pair in range(FILTER_ORDER // 2, 0, -1):
+        damping = np.sin((2 * pair - 1) * np.pi / (2 * FILTER_ORDER))
+        c = 1 + 2 * damping * w + w**2
+        b = w**2 / c
+        a_1 = 2 * (w**2 - 1) / c
+        a_2 = (1 - 2 * damping * w + w**2) / c
+        second_state = (b - a_2) * first
+        first_state = (2 * b - a_1) * first + second_state
+        start = np.concatenate([first_state, second_state])
+        filtered = recursive_filter(filtered, (b, 2 * b, b), (a_1, a_2), start)
+    return filtered
 
 
 def derivative(values: FloatArray, rate: float) -> FloatArray:

@@ -20,7 +20,7 @@ from scipy.linalg import expm
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.names import LOAD_PARAMETERS
-from gough.core.signals import first_order_filter
+from gough.core.signals import recursive_filter
 from gough.mechanism.terms import TERMS, JointState
 from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.motor_signals import MotorSignals
@@ -396,7 +396,8 @@ def memory(time: float) -> Columns:
     def shape(log: FittedLog, place: str, joint: JointState) -> FloatArray:
         decay = np.exp(-log.signals.step / time)
         run = np.concatenate([joint.sign] * (1 + log.periodic))  # a period begins where it ends
-        low = first_order_filter(run, (1 - decay, 0.0), decay, decay * joint.sign[0])
+        start = np.array([decay * joint.sign[0]])
+        low = recursive_filter(run, (1 - decay,), (-decay,), start)
         return np.asarray(low[-len(joint.sign) :] - joint.sign)
 
     return joint_shape(shape)

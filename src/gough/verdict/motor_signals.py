@@ -9,7 +9,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.record import Record
-from gough.core.signals import first_order_filter
+from gough.core.signals import recursive_filter
 
 # Shifts below this fraction of a sample are made with the derivative: where friction jumps, a
 # Fourier series rings.
@@ -100,6 +100,6 @@ class MotorSignals(Record):
             mean = (1 - decay) * self.lag[j] / self.step
             # a period is filtered twice, because it begins where it ends
             run = np.concatenate([rows[:, j]] * (1 + self.periodic))
-            low = first_order_filter(run, (1 - mean, mean - decay), decay, mean * run[0])
+            low = recursive_filter(run, (1 - mean, mean - decay), (-decay,), mean * run[:1])
             filtered[:, j] = low[-len(rows) :]
         return filtered
