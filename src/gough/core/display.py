@@ -110,3 +110,24 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     first = row[0].ljust(widths[0])
     others = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
     return "  ".join([first, *others]).rstrip()
+
+
+def combination_text(
+    coefficients: Iterable[float], names: Iterable[str], digits: str = ".4g"
+) -> str:
+    """Return a linear combination as text, e.g. `m6 + 0.31 mx3 - mz2`.
+
+    Args:
+        coefficients: Those that are exactly zero are left out.
+        names: What they multiply.
+        digits: Format of the coefficients; one that prints as 1 is left out.
+    """
+    text = ""
+    for coefficient, name in zip(coefficients, names):
+        factor = format(abs(coefficient), digits)
+        term = name if factor == "1" else f"{factor} {name}"
+        if coefficient > 0:
+            text += f" + {term}"
+        elif coefficient < 0:
+            text += f" - {term}"
+    return text.strip().removeprefix("+ ")

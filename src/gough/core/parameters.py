@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shapes
+from gough.core.display import combination_text
 from gough.core.errors import InvalidInput
 from gough.core.names import (
     INERTIAL as INERTIAL,
@@ -26,6 +27,7 @@ BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m")
 COEFFICIENT_ZERO = 1e-9  # relative to the largest of a formula; smaller ones are rounding errors
 SINGULAR_VALUE_ROUNDING = 1e-15  # relative to the largest: smaller ones are rounding errors
 MAX_FORMULA_CHARS = 100  # of a regrouped parameter in a summary; JSON and report have all of it
+FORMULA_DIGITS = ".5g"  # of the coefficients of a formula
 COEFFICIENT_TIE = 1e-6  # relative difference below which coefficients share a bracket
 
 
@@ -172,10 +174,14 @@ class BaseParameters(Record):
         """
         formulas: dict[str, str] = {}
         for name, head, coefficients in zip(self.names, self.independent, self.matrix):
-            formula = str(self.standard[head])
+            factors = [1.0]
+            terms = [str(self.standard[head])]
             for coefficient, members in self._equal_coefficients(head, coefficients):
-                formula += _formula_term(coefficient, members)
-            formulas[name] = formula
+                if len(members) > 1 and f"{abs(coefficient):{FORMULA_DIGITS}}" != "1":
+                    members = [f"({' + '.join(members)})"]
+                factors += [coefficient] * len(members)
+                terms += members
+            formulas[name] = combination_text(factors, terms, FORMULA_DIGITS)
         return formulas
 
     def _equal_coefficients(
@@ -194,14 +200,3 @@ class BaseParameters(Record):
             else:
                 groups.append((float(coefficients[j]), [self.standard[j]]))
         return groups
-
-
-def _formula_term(coefficient: float, members: list[str]) -> str:
-    """Return e.g. ' - 3.2258 (leg1.rod.mx + leg2.rod.mx)'."""
-    sign = " + " if coefficient > 0 else " - "
-    factor = f"{abs(coefficient):.5g}"
-    if factor == "1":
-        return sign + sign.join(members)
-    if len(members) == 1:
-        return f"{sign}{factor} {members[0]}"
-    return f"{sign}{factor} ({' + '.join(members)})"

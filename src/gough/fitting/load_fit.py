@@ -24,6 +24,7 @@ import numpy as np
 from scipy.linalg import cholesky, qr, solve_triangular
 
 from gough.core.arrays import TINY, FloatArray, IntArray
+from gough.core.display import combination_text
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.estimate import EstimateCovariance
 from gough.fitting.noise_information import MIN_OBSERVED_RATIO
@@ -132,15 +133,8 @@ def observe_load(gram: FloatArray, noise: FloatArray, prior_std: FloatArray) -> 
 
 def direction_text(names: tuple[str, ...], direction: FloatArray) -> str:
     """Return a direction as text, e.g. `Ixx - 0.98 Iyy`."""
-    lead = direction[np.argmax(np.abs(direction) > 0)]
-    text = ""
-    for name, coefficient in zip(names, direction / lead):
-        if coefficient:
-            if text:
-                text += " - " if coefficient < 0 else " + "
-            term = f"{abs(coefficient):.2g} {name}"
-            text += term.removeprefix("1 ")
-    return text
+    first = direction[np.argmax(np.abs(direction) > 0)]
+    return combination_text(direction / first, names, ".2g")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.names import INERTIAL, Parameter
 from gough.core.notices import Notice
@@ -36,6 +36,7 @@ from gough.fitting.pseudo_inertia import (
     symmetric_basis,
     usual_size,
 )
+from gough.fitting.solve import null_space
 
 Box = tuple[float, float, float, float, float, float]  # lowest x, y, z, then highest [m]
 # Weight of the logarithm that keeps a parameter above zero, or a body inside its box, where the
@@ -49,6 +50,7 @@ _FINAL_DECREMENT = 1e-12
 # Squared decrement, as a fraction of the misfit where that exceeds one, of a search that rounding
 # stops
 _ACCEPTED_DECREMENT = 1e-6
+_ZERO_TOLERANCE = 1e-9  # of the rank of equations that set parameters to zero
 _MIN_STEP = 1e-10  # fraction of a Newton step below which rounding stops the search
 
 
@@ -106,7 +108,9 @@ class NearestBodies:
             structural_zeros.append(step[list(body.zeros)])
             self._body_weight[k] = 1 / np.mean(relative[list(body.standard)] ** 2)
         self._set_scales(relative, nonnegative, np.ones(len(names)) if scales is None else scales)
-        self._free = _null_space(np.vstack(structural_zeros))
+        zeros = np.vstack(structural_zeros)
+        norm = np.linalg.norm(zeros, axis=1, keepdims=True)
+        self._free = null_space(zeros / np.maximum(norm, TINY), _ZERO_TOLERANCE)
         self._box_rows, self._box_slack = self._add_boxes(boxes or {})
 
     def _add_body(self, k: int, body: Body, size: float) -> FloatArray:
@@ -364,16 +368,6 @@ def _variances(equations: FloatArray, combinations: FloatArray) -> FloatArray:
     """Return the variance of each combination (n, p) of unknowns of whitened equations, (p,)."""
     R: FloatArray = np.asarray(np.linalg.qr(equations, mode="r"))
     return np.asarray((np.linalg.solve(R.T, combinations) ** 2).sum(axis=0))
-
-
-def _null_space(rows: FloatArray) -> FloatArray:
-    """Return an orthonormal basis of the vectors that all rows (k, n) map to zero, (n, m)."""
-    if not len(rows):
-        return np.eye(rows.shape[1])
-    norm = np.linalg.norm(rows, axis=1, keepdims=True)
-    _, singular, right = np.linalg.svd(rows / np.maximum(norm, 1e-300))
-    rank = int((singular > 1e-9).sum())
-    return np.asarray(right[rank:].T)
 
 
 def total_mass_row(names: Sequence[Parameter], members: Mapping[str, int]) -> FloatArray:

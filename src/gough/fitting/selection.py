@@ -13,6 +13,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
+from gough.core.display import combination_text
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.names import index_of, tied_name
 from gough.core.notices import Notice
@@ -291,14 +292,10 @@ def weak_directions(problem: Problem) -> tuple[WeakDirection, ...]:
 
 def _direction_text(vector: FloatArray, parameters: Sequence[str]) -> str:
     """Return the large components of a direction of unit length, the largest first and positive."""
-    terms = []
     order = np.argsort(-np.abs(vector))
-    first_sign = np.sign(vector[order[0]])
-    for i in order:
-        if abs(vector[i]) >= MIN_NAMED_COMPONENT:
-            sign = "+" if vector[i] * first_sign > 0 else "-"
-            terms.append(f"{sign} {abs(vector[i]):.2f} {parameters[i]}")
-    return " ".join(terms).removeprefix("+ ")
+    named = [i for i in order if abs(vector[i]) >= MIN_NAMED_COMPONENT]
+    components = vector[named] * np.sign(vector[order[0]])
+    return combination_text(components, [parameters[i] for i in named], ".2f")
 
 
 @dataclass(frozen=True, kw_only=True)

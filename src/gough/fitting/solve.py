@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.display import combination_text
 from gough.core.errors import NotIdentifiable
 
 RANK_TOLERANCE = 1e-10  # smallest / largest singular value of the regressor with unit columns
@@ -107,8 +108,10 @@ def not_identifiable(
                 combinations[name][parameters[i]] = float(coefficient * ratio)
     sentences = [f"'{name}' has no effect on any joint equation" for name in without_effect]
     for name, others in combinations.items():
-        sums = ", ".join(_sum_text(other, c, name) for other, c in others.items())
-        sentences.append(f"'{name}' only acts together with others, as {sums}")
+        sums = []
+        for other, coefficient in others.items():
+            sums.append(combination_text((1.0, coefficient), (other, name)))
+        sentences.append(f"'{name}' only acts together with others, as {', '.join(sums)}")
     if not sentences:  # dependent as a whole, no single column close enough to those before it
         weakest = np.linalg.svd(columns)[2][-1]
         names = [parameters[i] for i in np.argsort(-np.abs(weakest))[:4]]
@@ -126,8 +129,14 @@ def not_identifiable(
     )
 
 
-def _sum_text(other: str, coefficient: float, name: str) -> str:
-    """Return a combination such as `m6 + 0.31 mx3`."""
-    sign = "+" if coefficient > 0 else "-"
-    term = f"{abs(coefficient):.4g} {name}".removeprefix("1 ")
-    return f"{other} {sign} {term}"
+def null_space(rows: FloatArray, tolerance: float) -> FloatArray:
+    """Return an orthonormal basis of the vectors that all rows (k, n) map to zero, (n, m).
+
+    Args:
+        rows: The rows, (k, n).
+        tolerance: Singular values below this fraction of the largest are taken as zero.
+    """
+    _, singular_values, directions = np.linalg.svd(rows)
+    largest = singular_values.max(initial=0.0)
+    rank = int((singular_values > tolerance * largest).sum())
+    return np.asarray(directions[rank:].T)

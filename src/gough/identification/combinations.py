@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.display import combination_text
 from gough.core.names import INERTIAL, Parameter
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
@@ -293,17 +294,9 @@ def _formulas(weights: FloatArray, given: _Combinations) -> list[str]:
         if len(terms) == 1 and abs(row[terms[0]] - 1) < MIN_CONTRIBUTION:
             formulas.append("")
             continue
-        texts = [_formula_term(row[k], given.parameters[k]) for k in terms[:MAX_FORMULA_TERMS]]
+        shown = terms[:MAX_FORMULA_TERMS]
+        formula = combination_text(row[shown], [given.parameters[k] for k in shown])
         if len(terms) > MAX_FORMULA_TERMS:
-            texts.append("+ ...")
-        formulas.append(" ".join(texts).removeprefix("+ "))
+            formula += " + ..."
+        formulas.append(formula)
     return formulas
-
-
-def _formula_term(weight: float, name: Parameter) -> str:
-    """Return e.g. '- 0.25 leg1.rod.mx'."""
-    sign = "+" if weight > 0 else "-"
-    factor = f"{abs(weight):.4g}"
-    if factor == "1":
-        return f"{sign} {name}"
-    return f"{sign} {factor} {name}"

@@ -35,6 +35,7 @@ from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.record import Record
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
+from gough.fitting.solve import null_space
 
 Bounds = Mapping[str, tuple[float, float]]
 COMBINATION_ROUNDING = 1e-8  # of rows that express parameters by others, relative
@@ -146,8 +147,8 @@ class _Space:
         Raises:
             InvalidInput: The equations contradict each other.
         """
-        free = _null_space(self.matrix)
-        combinations = _left_null_space(self.stated @ free)
+        free = null_space(self.matrix, COMBINATION_ROUNDING)
+        combinations = null_space((self.stated @ free).T, COMBINATION_ROUNDING).T
         rows = combinations @ self.stated
         targets = combinations @ self.targets
         left, scale, right = np.linalg.svd(rows, full_matrices=False)
@@ -205,19 +206,6 @@ class _Space:
 def _is_stated(row: FloatArray, stated: FloatArray) -> bool:
     """Tell whether one of the stated equations is about this parameter alone."""
     return bool(np.any(np.all(stated == row, axis=1)))
-
-
-def _left_null_space(matrix: FloatArray) -> FloatArray:
-    """Return combinations of rows that are zero, (k, m); all rows if there are no columns."""
-    return _null_space(matrix.T).T
-
-
-def _null_space(matrix: FloatArray) -> FloatArray:
-    """Return an orthonormal basis of the vectors that a matrix maps to zero, (n, g)."""
-    _, singular_values, directions = np.linalg.svd(matrix)
-    largest = singular_values.max(initial=0.0)
-    rank = int((singular_values > COMBINATION_ROUNDING * largest).sum())
-    return np.asarray(directions[rank:].T)
 
 
 def constrained(
@@ -305,7 +293,7 @@ def split_combinations(
                 matrix[k, columns[name]] += coefficient
             elif name in rows:
                 matrix[k] += coefficient * rows[name]
-    free = _null_space(base.matrix)
+    free = null_space(base.matrix, COMBINATION_ROUNDING)
     missing = targets - matrix @ standard
     change = np.linalg.lstsq(matrix @ free, missing, rcond=COMBINATION_ROUNDING)[0]
     return np.asarray(standard + free @ change)
