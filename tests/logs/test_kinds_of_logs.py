@@ -329,6 +329,86 @@ def a_letter_before_each_kind(folder: Path) -> Path:
     return folder / "a.csv"
 
 
+def fanuc(folder: Path) -> Path:
+    """Disturbance torques, and commanded positions, before those that are wanted."""
+    names = ["Line No.", "Time(ms)"]
+    columns = [np.arange(len(TIME)), 1e3 * TIME]
+    for k in range(3):
+        head = f"J{k + 1}"
+        names += [f"{head} Cmd Pos (deg)", f"{head} Act Pos (deg)", f"{head} Dist Torque (Nm)"]
+        names.append(f"{head} Motor Torque (Nm)")
+        columns += [DEGREES[:, k] + 0.5, DEGREES[:, k], 0.1 * EFFORT[:, k], EFFORT[:, k]]
+    text(folder / "a.csv", names, columns)
+    return folder / "a.csv"
+
+
+def axes_with_letters(folder: Path) -> Path:
+    """Axes S, L and U; u is also a word for voltages."""
+    names = ["Time[ms]", *[f"FbPos {axis} [deg]" for axis in "SLU"]]
+    names += [f"FbSpd {axis} [deg/s]" for axis in "SLU"]
+    names += [f"Torque {axis} [Nm]" for axis in "SLU"]
+    text(folder / "a.csv", names, [1e3 * TIME, *DEGREES.T, *np.degrees(VELOCITY).T, *EFFORT.T])
+    return folder / "a.csv"
+
+
+def quoted_names_in_latin_1(folder: Path) -> Path:
+    names = ['"Sample"', '"Zeit [ms]"']
+    names += numbered('"""DB_Axis{}"".ActualPosition [°]"')
+    names += numbered('"""DB_Axis{}"".ActualTorque [Nm]"')
+    columns = [np.arange(len(TIME)), 1e3 * TIME, *DEGREES.T, *EFFORT.T]
+    text(folder / "a.csv", names, columns, sep=";", comma=True)
+    written = (folder / "a.csv").read_text(encoding="utf-8")
+    (folder / "a.csv").write_bytes(written.encode("cp1252"))
+    return folder / "a.csv"
+
+
+def numbers_from_zero_and_from_one(folder: Path) -> Path:
+    names = ["t", *numbered("q[{}]", 0), *numbered("tau_{}")]
+    text(folder / "a.csv", names, [TIME, *POSITION.T, *EFFORT.T])
+    return folder / "a.csv"
+
+
+def last_joint_first(folder: Path) -> Path:
+    names = ["stamp"]
+    columns = [TIME]
+    for k in (2, 1, 0):
+        names += [f"J{k + 1}_pos", f"J{k + 1}_vel", f"J{k + 1}_tau"]
+        columns += [POSITION[:, k], VELOCITY[:, k], EFFORT[:, k]]
+    text(folder / "a.csv", names, columns)
+    return folder / "a.csv"
+
+
+def torques_of_five_kinds(folder: Path) -> Path:
+    names = ["time", *numbered("q_{}")]
+    columns = [TIME, *POSITION.T]
+    for k in (1, 2, 3):
+        names += [f"gravity_torque_{k}", f"friction_torque_{k}", f"torque_cmd_{k}"]
+        names += [f"torque_ext_{k}", f"torque_{k}"]
+        effort = EFFORT[:, k - 1]
+        columns += [0.7 * effort, 0.2 * effort, effort + 0.3, 0.05 * effort, effort]
+    text(folder / "a.csv", names, columns)
+    return folder / "a.csv"
+
+
+def signals_in_rows_of_their_own(folder: Path) -> Path:
+    """A merge of two messages: where one has numbers the other has blanks."""
+    lines = [",".join(["t", *numbered("pos{}"), *numbered("trq{}")])]
+    for k, time in enumerate(TIME):
+        position = ",".join(f"{x:.10g}" for x in POSITION[k])
+        effort = ",".join(f"{x:.10g}" for x in EFFORT[k])
+        lines += [f"{time:.6f},{position},,,", f"{time:.6f},,,,{effort}"]
+    (folder / "a.csv").write_text("\n".join(lines) + "\n")
+    return folder / "a.csv"
+
+
+def japanese(folder: Path) -> Path:
+    names = ["時間[s]", *numbered("位置{}[deg]"), *numbered("トルク{}[Nm]")]
+    text(folder / "a.csv", names, [TIME, *DEGREES.T, *EFFORT.T])
+    written = (folder / "a.csv").read_bytes()
+    (folder / "a.csv").write_bytes(b"\xef\xbb\xbf" + written)
+    return folder / "a.csv"
+
+
 KINDS: list[Callable[[Path], Path]] = [
     plain_csv,
     semicolons_and_decimal_commas,
@@ -365,7 +445,37 @@ KINDS: list[Callable[[Path], Path]] = [
     names_and_units_in_comments,
     units_below_the_names,
     a_letter_before_each_kind,
+    fanuc,
+    axes_with_letters,
+    quoted_names_in_latin_1,
+    numbers_from_zero_and_from_one,
+    last_joint_first,
+    torques_of_five_kinds,
+    signals_in_rows_of_their_own,
+    japanese,
 ]
+
+
+def test_signals_that_are_named_as_well_make_a_proposal_a_guess(tmp_path: Path) -> None:
+    names = ["t", *numbered("q{}"), *numbered("torque{}"), *numbered("spring_torque{}")]
+    text(tmp_path / "a.csv", names, [TIME, *POSITION.T, *EFFORT.T, *(0.5 * EFFORT).T])
+    found = survey(tmp_path / "a.csv", MOTORS)
+    assert [column for column, _ in found.proposal["effort"]] == numbered("torque{}")
+    assert "a guess: 'spring_torque1' is named as well" in found.description()
+    assert "named as well" not in str(found.proposal["position"])
+
+
+def test_a_row_with_the_text_of_the_next_one_is_no_header(tmp_path: Path) -> None:
+    """What `ros2 topic echo --csv` writes: no names, but those of frames and joints in each row."""
+    words = ["base", "joint_1", "joint_2", "joint_3"]
+    lines = []
+    for k, time in enumerate(TIME):
+        cells = [f"{time:.6f}", *words, *[f"{x:.10g}" for x in (*POSITION[k], *EFFORT[k])]]
+        lines.append(",".join(cells))
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    found = survey(tmp_path / "a.csv", MOTORS)
+    assert found.columns[0].samples == len(TIME)
+    assert [column.name for column in found.columns] == ["1", *[str(k) for k in range(6, 12)]]
 
 
 @pytest.mark.parametrize("write", KINDS, ids=lambda write: write.__name__)

@@ -115,6 +115,16 @@ def test_efforts_beyond_the_limit_of_the_motor_are_questioned(tmp_path) -> None:
     assert 'units = ["?", "?"]' in text
 
 
+def test_efforts_follow_the_letters_that_limits_give_to_the_joints(tmp_path) -> None:
+    far = Motor(name="lift", unit="m", limits=(0.0, 2.0))
+    turn = Motor(name="turn", unit="rad", limits=(-1.0, 1.0))
+    signals = (40 * np.sin(TIME), 900 + 800 * np.sin(TIME), np.cos(TIME), np.sin(2 * TIME))
+    path = table(tmp_path, "t,encX,encY,torqueX,torqueY", 1000 * TIME, *signals)
+    found = survey(path, [far, turn])
+    assert [column for column, _ in found.proposal["position"]] == ["encY", "encX"]
+    assert [column for column, _ in found.proposal["effort"]] == ["torqueY", "torqueX"]
+
+
 def test_limits_tell_columns_apart_and_give_the_unit(tmp_path) -> None:
     far = Motor(name="lift", unit="m", limits=(0.0, 2.0))
     turn = Motor(name="turn", unit="rad", limits=(-1.0, 1.0))

@@ -21,9 +21,9 @@ from gough.core.units import is_unit
 SIGNAL_PATTERNS = {
     "extra": r"temp\w*|volt\w*|humid\w*|ext|extern\w*|error|err|fehler|tcp|pose|cart\w*|flange"
     r"|seq\w*|index",
-    "velocity": r"vel\w*|speed|qd|dq|qp|rpm|geschw\w*|drehzahl|omega|vitesses?",
+    "velocity": r"vel\w*|speed|spd|qd|dq|qp|rpm|geschw\w*|drehzahl|omega|vitesses?",
     "current": r"cur\w*|amps?|i[aq]?|drv\w*|strom\w*|u|courants?|corrientes?|correnti?e?",
-    "effort": r"eff\w*|tor|torques?|trq\w*|tau|forces?|frc\w*|moments?|mom|drehmoment\w*"
+    "effort": r"eff\w*|tor|torqu?e?s?|trq\w*|tau|forces?|frc\w*|moments?|mom|drehmoment\w*"
     r"|kraft|couples?|coppi[ae]|fuerzas?|forz[ae]",
     "position": r"pos\w*|q|angles?|enc\w*|theta|lage\w*|winkel\w*|joints?|axis|achse",
 }
@@ -32,13 +32,19 @@ MEASURED_PATTERN = r"meas\w*|act\w*|ist\w*|raw|ai"  # words of signals that are 
 # Words that say a signal is not the first choice.
 DERIVED_PATTERN = (
     r"con|fric\w*|grav\w*|sm|smooth\w*|filt\w*|mean|avg|est\w*|model\w*|max|min|ff|sim\w*"
+    r"|dist|disturb\w*|coll\w*|resid\w*|lim\w*|thresh\w*"
 )
+# Words that axes are called too, and single letters: other words of a name say more of its kind.
+WEAK_PATTERN = r"joints?|axis|achse|[^\W\d_]"
 # German words such as Istmoment and Sollposition begin with `actual` or `commanded`.
 GERMAN_PREFIX = r"\b(ist|soll)(?=[^\W\d_]{3})"
 # A letter that programs of controllers begin names with, for the type: fActPos, nActTorque.
 TYPE_PREFIX = r"(?<![A-Za-z])[bdfilnruw]{1,2}(?=[A-Z][a-z])"
 # Where capitals end and a word begins: AIPos, MACur, TCPPose.
 ACRONYM_END = r"([A-Z]{2,})([A-Z][a-z]{2})"
+# Why columns are of the joints in their order: nothing else, or letters of axes in their names.
+BY_ORDER = "by its order"
+BY_LETTER = "by its letter, in order"
 MIN_EXPLAINED_SAMPLES = 50  # to compare an effort with a motion
 # Fractions of an effort that the motion of the joint it is proposed for explains at most, and
 # another one at least, for the data to object.
@@ -83,9 +89,11 @@ def signal_kind(name: str) -> tuple[str, bool]:
 def _kind_of_words(name: str) -> str:
     """Return the first kind of signal that a word of a name means, "" if none."""
     words = [token for token in tokens(name) if not token.isdigit()]
-    for kind, pattern in SIGNAL_PATTERNS.items():
-        if any(re.fullmatch(pattern, word) for word in words):
-            return kind
+    strong = [word for word in words if not re.fullmatch(WEAK_PATTERN, word)]
+    for some in (strong, words):
+        for kind, pattern in SIGNAL_PATTERNS.items():
+            if any(re.fullmatch(pattern, word) for word in some):
+                return kind
     return ""
 
 
@@ -93,12 +101,24 @@ def choose_family(names: Sequence[str], joints: Sequence[str]) -> Family | None:
     """Return the family of columns, one for each joint, that is the first choice; None without.
 
     Measured signals come before commanded and derived ones, families with the names of joints
-    before numbered ones, numbered ones before plain order, short names before long ones.
+    before numbered ones, numbered ones before letters of axes and plain order, short names before
+    long ones. Where several families are as good a choice but for the length of their names, the
+    reason says so.
     """
     families = [*_named_families(names, joints), *_numbered_families(names, joints)]
+    if not families:
+        families = _lettered_families(names, joints)
     if not families and len(names) >= len(joints):
         families = [_ordered_family(names, joints)]
-    return min(families, key=lambda family: family.rank, default=None)
+    families.sort(key=lambda family: family.rank)
+    if not families:
+        return None
+    first = families[0]
+    for other in families[1:]:
+        if other.rank[:3] == first.rank[:3] and not set(other.columns) & set(first.columns):
+            reason = f"{first.reason}, a guess: '{other.columns[0]}' is named as well"
+            return first._replace(reason=reason)
+    return first
 
 
 def _rank(columns: Sequence[str], way: int, spare: int) -> tuple[int, int, int, int]:
@@ -160,6 +180,22 @@ def _numbered_families(names: Sequence[str], joints: Sequence[str]) -> list[Fami
     return families
 
 
+def _lettered_families(names: Sequence[str], joints: Sequence[str]) -> list[Family]:
+    """Return the families whose columns differ in one letter, as axes S, L, U, in their order."""
+    by_rest: dict[str, list[str]] = {}
+    for name in names:
+        words = tokens(name)
+        for k, word in enumerate(words):
+            if len(word) == 1 and not word.isdigit():
+                rest = " ".join([*words[:k], "@", *words[k + 1 :]])
+                by_rest.setdefault(rest, []).append(name)
+    families = []
+    for columns in by_rest.values():
+        if len(columns) == len(joints):
+            families.append(Family(tuple(columns), BY_LETTER, _rank(columns, 2, 0)))
+    return families
+
+
 def _last_number(name: str) -> int | None:
     """Return the last number in a name, None without one."""
     numbers = re.findall(r"\d+", name)
@@ -169,7 +205,7 @@ def _last_number(name: str) -> int | None:
 def _ordered_family(names: Sequence[str], joints: Sequence[str]) -> Family:
     """Return the first columns in their order."""
     ordered = tuple(names[: len(joints)])
-    return Family(ordered, "by its order", _rank(ordered, 2, len(names) - len(joints)))
+    return Family(ordered, BY_ORDER, _rank(ordered, 2, len(names) - len(joints)))
 
 
 def objections(explained: Callable[[int, int], float], joints: Sequence[str]) -> dict[int, str]:

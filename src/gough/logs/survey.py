@@ -29,6 +29,8 @@ from gough.logs.description import (
 from gough.logs.formats import is_folder, table_blocks
 from gough.logs.lerobot import is_dataset
 from gough.logs.proposals import (
+    BY_LETTER,
+    BY_ORDER,
     Family,
     choose_family,
     explained_fraction,
@@ -378,7 +380,7 @@ def _motors_by_name(columns: Sequence[Column]) -> list[Motor]:
     for count in range(min(len(positions), MAX_MOTORS), 0, -1):
         numbers = [str(k + 1) for k in range(count)]
         family = choose_family([column.name for column in positions], numbers)
-        if family is None or (family.reason == "by its order" and count < len(positions)):
+        if family is None or (family.reason == BY_ORDER and count < len(positions)):
             continue
         units = {column.name: column.unit for column in positions}
         motors = []
@@ -393,6 +395,7 @@ def _proposal(table: Table, columns: Sequence[Column], motors: Sequence[Motor]) 
     """Return the columns of each kind of signal for all motors; nothing without positions."""
     joints = [motor.name for motor in motors]
     proposal: dict[str, Assignment] = {}
+    order = list(range(len(motors)))  # of the letters of axes that limits of positions allow
     if _without_words(columns):
         return _blocks_by_order(table, columns, motors)
     for kind in ("position", "effort", "current", "velocity", "reference"):
@@ -406,8 +409,12 @@ def _proposal(table: Table, columns: Sequence[Column], motors: Sequence[Motor]) 
                 return {}
             continue
         names = family.columns
-        if kind == "position" and family.reason == "by its order":
+        if kind == "position" and family.reason in (BY_ORDER, BY_LETTER):
             names = _within_limits(candidates, motors)
+            if set(names) == set(family.columns):
+                order = [family.columns.index(name) for name in names]
+        elif family.reason == BY_LETTER:
+            names = tuple(family.columns[k] for k in order)
         proposal[kind] = tuple((name, family.reason) for name in names)
     return proposal
 

@@ -383,14 +383,22 @@ def _begins_with_data(rows: list[list[str]], *, named: bool) -> bool:
     """Return True if the first row of a table holds data, not the names of the columns.
 
     It holds only numbers and dates, or, if a comment names the columns, it has numbers in the
-    same columns as the next row (and text in the others, such as the names of frames).
+    same columns as the next row (and text in the others, such as the names of frames). Without
+    names, the text in the others must be that of the next row: names are not repeated.
     """
     numeric = []
     for row in rows:
         numeric.append([_is_usable(cell) for cell in row])
     if all(numeric[0]):
         return True
-    return named and len(rows) > 1 and any(numeric[0]) and numeric[0] == numeric[1]
+    if len(rows) < 2 or not any(numeric[0]) or numeric[0] != numeric[1]:
+        return False
+    if named:
+        return True
+    for first, second, is_number in zip(rows[0], rows[1], numeric[0]):
+        if not is_number and first != second:
+            return False
+    return True
 
 
 def _first_lines(lines: Lines, source: str) -> tuple[list[str], list[tuple[int, str]]]:
