@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
@@ -50,6 +51,7 @@ JUMP_RESOLUTIONS = 3.0  # and times the resolution of the channel
 # Other channels step at the same time if they do by so many times what is usual for them.
 SHARED_JUMP_RATIO = 5.0
 JUMP_WINDOW = 10  # samples that a cubic and a step are fitted to
+WINDOWS_AT_ONCE = 4096  # few enough to stay in the cache of the processor
 # Fraction of what a cubic does not explain that a cubic with a step may leave: a start, a stop or
 # an impact leaves more.
 MAX_UNEXPLAINED = 0.1
@@ -395,32 +397,32 @@ def _fitted_steps(position: FloatArray, time: FloatArray) -> tuple[FloatArray, B
     half = JUMP_WINDOW // 2
     step = np.zeros((len(position) - 1, position.shape[1]))
     explained = np.zeros(step.shape, bool)
-    windows = np.lib.stride_tricks.sliding_window_view(position, JUMP_WINDOW, axis=0)
-    windows = windows - windows.mean(axis=2, keepdims=True)  # (s, a, w)
-    inner = slice(half - 1, half - 1 + len(windows))
-    if is_even(time):  # times from the middle of each window, in steps; one row if even
-        moment = (np.arange(JUMP_WINDOW) - (JUMP_WINDOW - 1) / 2)[None]
+    positions = sliding_window_view(position, JUMP_WINDOW, axis=0)  # (s, a, w)
+    if is_even(time):  # in steps; the same for all windows
+        times = np.arange(float(JUMP_WINDOW))[None]
     else:
-        times = np.lib.stride_tricks.sliding_window_view(time, JUMP_WINDOW)
-        middle = (times[:, half - 1 : half] + times[:, half : half + 1]) / 2
-        moment = (times - middle) / float(np.median(np.diff(time)))
-    cubics = np.stack([moment**0, moment, moment**2, moment**3], axis=2)
-    basis = np.linalg.qr(cubics)[0]  # orthonormal columns, (s, w, 4), or (1, w, 4) if even
+        times = sliding_window_view(time / float(np.median(np.diff(time))), JUMP_WINDOW)
     unit_step = (np.arange(JUMP_WINDOW) >= half).astype(float)
-    residual_step = unit_step - np.einsum("swp,sp->sw", basis, unit_step @ basis)
-    power = (residual_step**2).sum(axis=1)[:, None]
-    if len(basis) == 1:
-        products = np.tensordot(windows, np.column_stack([basis[0], residual_step[0]]), axes=1)
-        coefficients = products[:, :, :-1]
-        signal = products[:, :, -1]
-    else:
-        signal = np.einsum("skw,sw->sk", windows, residual_step)
-        coefficients = np.einsum("skw,swp->skp", windows, basis)
-    step[inner] = signal / power
-    total = (windows**2).sum(axis=2) - (coefficients**2).sum(axis=2)
-    total = total.clip(min=0.0)  # that a cubic alone does not explain, (s, a)
-    remaining = total - signal**2 / power
-    explained[inner] = remaining < MAX_UNEXPLAINED * total
+    for start in range(0, len(positions), WINDOWS_AT_ONCE):
+        windows = positions[start : start + WINDOWS_AT_ONCE]
+        windows = windows - windows.mean(axis=2, keepdims=True)
+        moment = times
+        if len(times) > 1:
+            moment = times[start : start + WINDOWS_AT_ONCE]
+        moment = moment - moment[:, half - 1 : half + 1].mean(axis=1, keepdims=True)
+        cubics = np.stack([moment**0, moment, moment**2, moment**3], axis=2)
+        basis = np.linalg.qr(cubics)[0]  # orthonormal columns, (s, w, 4), or (1, w, 4) if even
+        residual_step = unit_step - np.einsum("swp,sp->sw", basis, unit_step @ basis)
+        power = (residual_step**2).sum(axis=1)[:, None]
+        signal = (windows @ residual_step[:, :, None])[:, :, 0]
+        coefficients = windows @ basis
+        total = (windows**2).sum(axis=2) - (coefficients**2).sum(axis=2)
+        total = total.clip(min=0.0)  # that a cubic alone does not explain, (s, a)
+        remaining = total - signal**2 / power
+        first = start + half - 1
+        middles = slice(first, first + len(windows))
+        step[middles] = signal / power
+        explained[middles] = remaining < MAX_UNEXPLAINED * total
     return step, explained
 
 
