@@ -34,6 +34,7 @@ from gough.verdict.faults import (
 )
 from gough.verdict.fitted_log import Evidence, FittedLog, FittedModel
 from gough.verdict.geometry_faults import geometry_faults
+from gough.verdict.judge import errors_by_noise, row_errors
 from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.search import Search, _guessed, effort_factor
 from gough.verdict.stage import Stage
@@ -405,11 +406,34 @@ def test_a_discrete_fault_of_some_logs_has_the_sums_of_these_logs_changed() -> N
     assert not np.allclose(both[0].grams, both[1].grams)
 
 
+def test_errors_by_noise_contain_those_of_the_parameters_that_noise_causes() -> None:
+    """Fifty samples for seventeen parameters: over 30 noises, blocks left out are predicted so."""
+    clean = made_evidence(model_of("five_bar"))
+    (log,) = clean.logs
+    index = np.arange(0, len(log.motion), 4)
+    effort_rms = np.sqrt((log.effort**2).mean(axis=0))
+    std = 0.01 * effort_rms
+    actual = []
+    expected = []
+    for seed in range(30):
+        noise = np.random.default_rng(seed).normal(0, std, log.effort.shape)
+        noisy = replace(log.regression, effort=log.regression.effort + noise)
+        fewer = replace(log, effort=log.effort + noise, regression=noisy.take(index), samples=index)
+        evidence = replace(clean, logs=(fewer,))
+        stage = Stage(evidence, block_labels(evidence.logs))
+        actual.append(row_errors(stage, np.ones(len(stage.block_log), bool)) ** 2)
+        expected.append(errors_by_noise(stage, std**2) ** 2)
+    error = np.sqrt(np.mean(actual))
+    assert np.sqrt(np.mean(expected)) == pytest.approx(error, rel=0.05)
+    assert error > 1.15 * 0.01
+    assert not errors_by_noise(stage, None).any()
+
+
 def test_discrete_faults_are_tried_beside_a_payload_that_was_accepted_before() -> None:
     """A payload is no change of the signals, but columns of the model: they must stay in it."""
     model = model_of("five_bar")
     faults = FleetFaults(payload={0: (1,)})
-    virtual = VirtualFleet(model=model, days=4, faults=faults, seconds=3.0)
+    virtual = VirtualFleet(model=model, days=4, faults=faults, seconds=6.0)
     recordings = [virtual.record(0, day) for day in range(4)]
     evidence, _ = evidence_from(model, recordings, (), DiagnoseSettings())
     search = Search(evidence, faults=[])

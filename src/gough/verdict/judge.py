@@ -26,6 +26,7 @@ from gough.identification.validation import Validation, noise_excess, noise_vari
 from gough.processing import ProcessedLog
 from gough.verdict import rules
 from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
+from gough.verdict.blocks import expected_squares
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.drift import drifting_efforts
 from gough.verdict.explanation import Explanation
@@ -135,7 +136,10 @@ def diagnose_evidence(
     scope = np.zeros(len(first.block_log), bool)
     for group in groups:
         scope |= first.scope(group[0].logs, group[0].segment)
-    noise = row_noise(stage.evidence.refitted(), first)
+    # One band above the motion is enough here: how much of an error is noise need not be known as
+    # well as for calling a model wrong.
+    power = evidence_noise(stage.evidence.refitted(), bands=1)
+    noise = errors_by_noise(stage, None if power is None else power.most)
     notices = []
     explained = {evidence.logs[each.logs[0]].name for each in search.from_periods}
     faults = [each for each in before if not explained.intersection(each.logs)]
@@ -178,17 +182,22 @@ def row_errors(stage: Stage, blocks: BoolArray) -> FloatArray:
     return np.asarray(np.sqrt(validation.squares[blocks].sum(axis=0) / n_valid / power))
 
 
-def row_noise(evidence: Evidence, first: Stage) -> FloatArray:
-    """Return the rms noise of each row over the effort, the most it can be, (r,); 0 if unknown.
+def errors_by_noise(stage: Stage, power: FloatArray | None) -> FloatArray:
+    """Return the rms error of each row that noise causes on blocks left out, over the effort, (r,).
 
-    One band above the motion is enough here: how much of an error is noise need not be known
-    as well as for calling a model wrong.
+    Noise of the blocks themselves and of the parameters that predict them: logs that hardly
+    determine the model are predicted badly, and no fault has to explain that.
+
+    Args:
+        stage: The logs, faults corrected.
+        power: Of the noise of each row, (r,); None if it is not known.
     """
-    power = evidence_noise(evidence, bands=1)
+    sums = stage.baseline.sums
     if power is None:
-        return np.zeros(len(evidence.model.rows))
-    effort = np.maximum(first.baseline.sums.effort_power, TINY)
-    return np.asarray(np.sqrt(power.most / effort))
+        return np.zeros(len(sums.effort_power))
+    n_valid = np.maximum(sums.n_valid.sum(axis=0), 1)
+    squares = expected_squares(sums, power) / n_valid
+    return np.asarray(np.sqrt(squares / np.maximum(sums.effort_power, TINY)))
 
 
 def explains_enough(before: FloatArray, after: FloatArray, noise: FloatArray) -> bool:
