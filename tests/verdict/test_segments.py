@@ -67,6 +67,22 @@ def test_lost_counts_that_the_residual_shows_are_named(
     assert f"at {JUMP_FRACTION * 20:.4g} s" in fault.text
 
 
+def test_lost_counts_in_averaged_periods_are_named(five_bar: Model, logs: Logs) -> None:
+    """The mean of the periods is off by a part of the jump, which is no scale of the encoder."""
+    first, second = logs
+    number = int(0.55 * len(second))
+    position = second.position.copy()
+    position[number:, 0] += JUMP
+    jumping = replace(second, position=position)
+    evidence, _ = evidence_from(five_bar, (first, jumping), (), DiagnoseSettings())
+    assert evidence.logs[1].periodic
+    log = replace(evidence.logs[1], jumps=find_jumps(jumping))
+    (fault,) = diagnose_evidence(replace(evidence, logs=(evidence.logs[0], log))).faults
+    assert (fault.name, fault.place, fault.logs) == ("lost counts", "left.motor", ("log 1",))
+    assert fault.size[0] == pytest.approx(JUMP, abs=3 * fault.std[0])
+    assert f"at {jumping.time[number]:.4g} s" in fault.text
+
+
 def test_a_jump_that_the_residual_does_not_show_is_not_named(
     five_bar: Model, without_periods: Logs
 ) -> None:

@@ -42,7 +42,7 @@ from gough.verdict.faults import (
     common_drift,
 )
 from gough.verdict.fitted_log import Evidence, FittedLog
-from gough.verdict.segments import SEGMENT_PARAMETERS, segments_of_cells
+from gough.verdict.segments import SEGMENT_PARAMETERS, presence, segments_of_cells
 
 LEAST_PERIODS = 2  # between which something can change
 STEPS_PER_CELL = 10  # to which a cell is divided to find when a payload was picked up and put down
@@ -150,14 +150,6 @@ class _Periods:
     def carried(self, start: float, end: float) -> FloatArray:
         """Return one while something is carried from a time of the log to another, (k, t). [s]"""
         return presence(self.log, self.n_periods, start, end)
-
-
-def presence(log: FittedLog, n_periods: int, start: float, end: float) -> FloatArray:
-    """Return one in the part of a log between two times since its beginning, (k, t). [s]"""
-    n_samples = len(log.motion)
-    step = log.signals.step
-    time = np.arange(n_periods * n_samples).reshape(n_periods, n_samples) * step
-    return ((time >= start) & (time <= end)).astype(float)
 
 
 def _mean_columns(

@@ -9,7 +9,9 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.names import LOAD_PARAMETERS
+from gough.core.trajectory import PositionVelocityAcceleration
 from gough.logs.outliers import Jump
+from gough.processing.filters import lowpass_periodic
 from gough.verdict.faults import PAYLOAD_FAULT, Fault, at_motors
 from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.motor_signals import MotorSignals
@@ -19,6 +21,7 @@ LOST_COUNTS = "lost counts"
 SEGMENT_CELLS = 24  # a log is cut into so many cells; a segment begins and ends with one
 MIN_SEGMENT_CELLS = 3
 MAX_SEGMENT_FRACTION = 0.85  # of a log: what is carried longer is carried in the whole log
+LARGEST_CUTOFF = 0.4  # of the low-pass on a step, over the rate
 # Mass and its first moments: the inertia of a payload is not determined in a part of a log.
 SEGMENT_PARAMETERS = LOAD_PARAMETERS[:4]
 
@@ -26,16 +29,14 @@ SEGMENT_PARAMETERS = LOAD_PARAMETERS[:4]
 def segment_faults(stage: Stage) -> list[Fault]:
     """Return the faults in parts of logs that are worth a trial, at most one payload a log.
 
-    Those of averaged periods are found from what differs between periods.
+    Payloads in averaged periods are found from what differs between periods.
     """
     faults = []
     for number, log in enumerate(stage.evidence.logs):
-        if log.periodic:
-            continue
         for jump in log.jumps:
             if not jump.wraps and jump.joint in log.model.mechanism.actuated:
                 faults.append(_lost_counts(number, log, jump))
-        if log.payload is None:
+        if log.payload is None and not log.periodic:
             faults += _payload_in_segment(stage, number, log)
     return faults
 
@@ -101,13 +102,52 @@ def _payload_in_segment(stage: Stage, number: int, log: FittedLog) -> list[Fault
 # -- lost counts
 
 
+def presence(log: FittedLog, n_periods: int, start: float, end: float) -> FloatArray:
+    """Return one in the part of averaged periods between two times since the first, (k, t). [s]"""
+    n_samples = len(log.motion)
+    step = log.signals.step
+    time = np.arange(n_periods * n_samples).reshape(n_periods, n_samples) * step
+    return ((time >= start) & (time <= end)).astype(float)
+
+
 def _undo_lost_counts(
     log: FittedLog, signals: MotorSignals, place: str, size: FloatArray, start: float
 ) -> MotorSignals:
     """Subtract a step from a position. [m or rad]"""
-    behind = np.asarray(signals.time) >= start
-    step = behind[:, None] * at_motors(log, place, float(size[0]))
-    return replace(signals, position=signals.position - step)
+    if not log.periodic:
+        behind = np.asarray(signals.time) >= start
+        step = behind[:, None] * at_motors(log, place, float(size[0]))
+        return replace(signals, position=signals.position - step)
+    position, velocity, acceleration = _mean_step(log, place, start)
+    return replace(
+        signals,
+        position=signals.position - size[0] * position,
+        velocity=signals.velocity - size[0] * velocity,
+        acceleration=signals.acceleration - size[0] * acceleration,
+    )
+
+
+def _mean_step(log: FittedLog, motor: str, start: float) -> PositionVelocityAcceleration:
+    """Return what is left of a step of one in the mean of periods and its derivatives, (t, a).
+
+    Of n periods, k come after the one with the step: the mean is higher by k / n before the phase
+    of the step and by (k + 1) / n after it. The pose was low-passed, which spreads the step to
+    all motors.
+    """
+    model = log.model
+    time = np.asarray(log.motion.time)
+    n_periods = 1 if log.deviations is None else len(log.deviations)
+    fraction = presence(log, n_periods, start - float(time[0]), np.inf).mean(axis=0)
+    rate = 1 / log.signals.step
+    highest = LARGEST_CUTOFF * rate
+    by_pose = model.kinematics.closure_map(log.motion.q, model.kinematics.pose_coordinates)
+    motors_by_pose = by_pose[:, list(model.actuated)]
+    number = model.mechanism.actuated.index(motor)
+    pose = np.linalg.pinv(motors_by_pose)[:, :, number] * fraction[:, None]
+    cutoff = min(log.cutoff or highest, highest)
+    smooth = lowpass_periodic(pose, rate, len(pose), cutoff)[0]
+    motors = np.einsum("tap,tp->ta", motors_by_pose, smooth)
+    return lowpass_periodic(motors, rate, len(motors), highest)
 
 
 def _lost_counts(number: int, log: FittedLog, jump: Jump) -> Fault:
