@@ -184,6 +184,17 @@ class Regression(Record):
             parameters=tuple(self.parameters[i] for i in columns),
         )
 
+    def with_columns(
+        self, columns: FloatArray, parameters: Sequence[str], units: Sequence[str]
+    ) -> Regression:
+        """Return the problem with more parameters behind its own, columns (t, r, k)."""
+        return replace(
+            self,
+            regressor=np.concatenate([self.regressor, columns], axis=2),
+            parameters=(*self.parameters, *named(parameters, units)),
+            units=(*self.units, *units),
+        )
+
     def transform(
         self,
         matrix: FloatArray,

@@ -436,13 +436,9 @@ def with_constants(
             "errors of its term's coefficients hold for this value only"
         )
         notices.append(Notice(rule="constant", level="info", where=name, text=text))
-    names = tuple(Parameter(search.names[k]) for k in determined)
-    extended = replace(
-        problem,
-        regressor=np.concatenate([problem.regressor, derivative[:, :, determined]], axis=2),
-        parameters=(*problem.parameters, *names),
-        units=(*problem.units, *(units[name] or "1" for name in names)),
-    )
+    names = [search.names[k] for k in determined]
+    derivative_units = [units[name] or "1" for name in names]
+    extended = problem.with_columns(derivative[:, :, determined], names, derivative_units)
     joint_fits: dict[str, Estimate] = {}
     for key in estimates or ("",):
         estimator = estimators[key] if key else GaussMarkov()

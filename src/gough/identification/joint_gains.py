@@ -184,6 +184,8 @@ def _with_gain_columns(
     """Return all logs with a column for the difference of a gain to its value, by motor."""
     problem = concatenate(regressions)
     values = weighted_fit(problem.statistics()).values
+    names = list(columns.values())
+    units = [name.unit for name in names]
     blocks = []
     for block, in_currents in zip(regressions, with_currents):
         added = np.zeros((*block.effort.shape, len(columns)))
@@ -191,14 +193,7 @@ def _with_gain_columns(
             predicted = block.regressor @ values
             for k, motor in enumerate(columns):
                 added[:, motor, k] = -predicted[:, motor] / gains[motor]
-        blocks.append(
-            replace(
-                block,
-                regressor=np.concatenate([block.regressor, added], axis=2),
-                parameters=(*block.parameters, *columns.values()),
-                units=(*block.units, *(name.unit for name in columns.values())),
-            )
-        )
+        blocks.append(block.with_columns(added, names, units))
     return concatenate(blocks)
 
 

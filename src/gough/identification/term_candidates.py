@@ -203,19 +203,16 @@ def with_candidates(
     recorded = []
     efforts = []
     for log, regression in zip(experiment.processed, experiment.regressions):
-        processed, unfiltered = _log_columns(experiment, log, regression, candidates)
+        processed, unfiltered, effort = _log_columns(experiment, log, regression, candidates)
         fitted.append(processed)
-        recorded.append(unfiltered.regressor)
-        efforts.append(unfiltered.effort)
-    names = [Parameter(f"candidate{k}") for k in range(fitted[0].shape[2])]
-    wide = replace(
-        problem,
-        regressor=np.concatenate([problem.regressor, np.concatenate(fitted)], axis=2),
-        parameters=(*problem.parameters, *names),
-        units=(*problem.units, *("1",) * len(names)),
-    )
-    raw = replace(wide, regressor=np.concatenate(recorded), effort=np.concatenate(efforts))
-    return wide, raw
+        recorded.append(unfiltered)
+        efforts.append(effort)
+    columns = np.concatenate(fitted)
+    names = [f"candidate{k}" for k in range(columns.shape[2])]
+    extended = problem.with_columns(columns, names, ["1"] * len(names))
+    unfiltered_regressor = np.concatenate(recorded)
+    raw = replace(extended, regressor=unfiltered_regressor, effort=np.concatenate(efforts))
+    return extended, raw
 
 
 def _log_columns(
@@ -223,8 +220,11 @@ def _log_columns(
     log: ProcessedLog,
     regression: Regression,
     candidates: Sequence[Candidate],
-) -> tuple[FloatArray, Regression]:
-    """Return the columns of candidates as processed, (t, r, k), and all columns unfiltered."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the columns of candidates as processed, and all columns and the effort unfiltered.
+
+    Their shapes are (t, r, k), (t, r, p + k) and (t, r).
+    """
     model = experiment.model
     samples = slice(None)
     unfiltered = regression
@@ -247,15 +247,8 @@ def _log_columns(
         columns = terms.at(candidate.constants)
         processed.append(terms.processed(columns))
         raw.append(columns[samples])
-    regressor = np.concatenate(raw, axis=2)
-    names = tuple(Parameter(f"column{k}") for k in range(regressor.shape[2]))
-    unfiltered = replace(
-        unfiltered,
-        regressor=regressor,
-        parameters=names,
-        units=("1",) * len(names),
-    )
-    return np.concatenate(processed, axis=2), unfiltered
+    unfiltered_columns = np.concatenate(raw, axis=2)
+    return np.concatenate(processed, axis=2), unfiltered_columns, unfiltered.effort
 
 
 def _robot_with_only(mechanism: Mechanism, candidate: Candidate) -> Mechanism:

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gough.core.arrays import TINY, FloatArray
-from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
 from gough.fitting.block_statistics import BlockStatistics
@@ -197,20 +196,16 @@ def _extended_blocks(
     """Yield blocks of the regression of a log with the columns of all ranges."""
     start = 0
     n_ranges = len(groups) * WIDTH_RANGES
-    names = [Parameter(f"range{k}") for k in range(n_ranges)]
+    names = [f"range{k}" for k in range(n_ranges)]
+    units = ["1"] * n_ranges
     for block in blocks_of_regression(model, log, parameters, WIDTH_BLOCK_SAMPLES):
         samples = slice(start, start + len(block))
         start += len(block)
         maps = model.kinematics.closure_map(log.motion.q[samples])
         velocity = log.motion.qd[samples]
         columns = [group.columns(maps, velocity) for group in groups]
-        yield replace(
-            block,
-            regressor=np.concatenate([block.regressor, *columns], axis=2),
-            parameters=(*block.parameters, *names),
-            units=(*block.units, *["1"] * n_ranges),
-            replicates=None,
-        )
+        extended = block.with_columns(np.concatenate(columns, axis=2), names, units)
+        yield replace(extended, replicates=None)
 
 
 class _MissingFriction:
