@@ -18,6 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
 from gough.core.signals import (
+    WINDOWS_AT_ONCE,
     PolynomialDistance,
     lagrange_weights,
     least_usual_size,
@@ -51,7 +52,6 @@ JUMP_RESOLUTIONS = 3.0  # and times the resolution of the channel
 # Other channels step at the same time if they do by so many times what is usual for them.
 SHARED_JUMP_RATIO = 5.0
 JUMP_WINDOW = 10  # samples that a cubic and a step are fitted to
-WINDOWS_AT_ONCE = 4096  # few enough to stay in the cache of the processor
 # Fraction of what a cubic does not explain that a cubic with a step may leave: a start, a stop or
 # an impact leaves more.
 MAX_UNEXPLAINED = 0.1
