@@ -204,47 +204,30 @@ def choose_processing(
         gains: Drive gains by joint for logs with currents; the robot file's by default.
             Where one is not known, rows are fitted one by one.
     """
-    given = settings or Processing()
+    asked = settings or Processing()
     coordinates = model.mechanism.coordinates
-    given.bands(coordinates)  # raises if a name is no joint
+    asked.bands(coordinates)  # raises if a name is no joint
     if not logs:
         raise InvalidInput("there is no recording to choose a processing from")
     if parameters is None:
         carried = [log.payload for log in logs if log.payload is not None]
         payloads = tuple(dict.fromkeys(carried))
         parameters = base_parameters(model, payloads=payloads)
-    samples = _samples_of_logs(model, logs, given)
-    method = _method_for_all(samples, given)
-    given = replace(given, method=method)
-    has_bands = False
-    if isinstance(given.dead_band, Mapping):
-        has_bands = set(coordinates) <= set(given.dead_band)
-    if has_bands and replace(given, joints_at_rest=()).complete:
-        at_rest = given.joints_at_rest or ()
-        complete = replace(given, joints_at_rest=at_rest)
-        return ProcessingChoice(processing=complete, rows=model.rows)
+    samples = _samples_of_logs(model, logs, asked)
+    method = _method_for_all(samples, asked)
+    chosen = replace(asked, method=method)
+    if isinstance(asked.dead_band, Mapping) and set(coordinates) <= set(asked.dead_band):
+        as_asked = replace(chosen, joints_at_rest=chosen.joints_at_rest or ())
+        if as_asked.complete:
+            return ProcessingChoice(processing=as_asked, rows=model.rows)
     validation = CrossValidation(model, samples, parameters, gains)
-    cutoffs: tuple[Candidate, ...] = ()
-    if given.method == "implicit":
-        given = _with_harmonics(samples[0].recording, given)
-    elif given.method == "explicit" and given.cutoff is None:
-        given = replace(given, cutoff=max(log.pose_cutoff for log in samples))
-    elif given.method == "time" and given.cutoff is None:
-        cutoffs = _try_cutoffs(validation, given)
-        given = replace(given, cutoff=_best_cutoff(cutoffs))
-    if given.decimation is None:
-        decimation = 1
-        if given.method == "time":
-            decimation = decimation_of(given.cutoff or 1.0, validation.rate)
-        given = replace(given, decimation=decimation)
-    chosen, windows = _with_bands_and_window(validation, given)
+    chosen, cutoffs = _with_cutoff(validation, chosen)
+    chosen, windows = _with_bands_and_window(validation, chosen)
     widths: dict[str, float] = {}
     if not validation.by_row:
-        widths = _friction_widths(validation, chosen, given)
-    if widths:
-        chosen = with_widths(chosen, widths)
+        widths = _friction_widths(validation, chosen, asked)
     return ProcessingChoice(
-        processing=chosen,
+        processing=with_widths(chosen, widths),
         rows=model.rows,
         cutoffs=cutoffs,
         windows=windows,
@@ -252,27 +235,48 @@ def choose_processing(
     )
 
 
+def _with_cutoff(
+    validation: CrossValidation, settings: Processing
+) -> tuple[Processing, tuple[Candidate, ...]]:
+    """Return the settings with cut-off and decimation, and the cut-offs tried."""
+    logs = validation.logs
+    cutoffs: tuple[Candidate, ...] = ()
+    if settings.method == "implicit":
+        settings = _with_harmonics(logs[0].recording, settings)
+    elif settings.method == "explicit" and settings.cutoff is None:
+        settings = replace(settings, cutoff=max(log.pose_cutoff for log in logs))
+    elif settings.method == "time" and settings.cutoff is None:
+        cutoffs = _try_cutoffs(validation, settings)
+        settings = replace(settings, cutoff=_best_cutoff(cutoffs))
+    if settings.decimation is not None:
+        return settings, cutoffs
+    decimation = 1
+    if settings.method == "time":
+        decimation = decimation_of(settings.cutoff or 1.0, validation.rate)
+    return replace(settings, decimation=decimation), cutoffs
+
+
 def _with_bands_and_window(
-    validation: CrossValidation, given: Processing
+    validation: CrossValidation, settings: Processing
 ) -> tuple[Processing, tuple[Candidate, ...]]:
     """Return the settings with dead bands and exclusion window, and the windows tried."""
-    processed = validation.candidates(given)
-    given = _with_bands(validation.model, processed, given)
-    if given.window is not None:
-        return given, ()
-    processed = [log.with_bands(given) for log in processed]
-    windows, best = _try_windows(validation, processed, given)
-    return replace(given, window=best), windows
+    processed = validation.candidates(settings)
+    settings = _with_bands(validation.model, processed, settings)
+    if settings.window is not None:
+        return settings, ()
+    processed = [log.with_bands(settings) for log in processed]
+    windows, best = _try_windows(validation, processed, settings)
+    return replace(settings, window=best), windows
 
 
-def _method_for_all(logs: Sequence[MatchedLog], given: Processing) -> Method:
+def _method_for_all(logs: Sequence[MatchedLog], asked: Processing) -> Method:
     """Return the method for all logs; raise if one without periods cannot be averaged as asked."""
     short = None
     for log in logs:
         if log.recording.period_count < 2:
             short = log
             break
-    if given.method in PERIODIC and short is not None:
+    if asked.method in PERIODIC and short is not None:
         recording = short.recording
         raise InvalidRecording(
             f"{short.source}: {len(short)} samples hold {recording.period_count} whole periods "
@@ -280,23 +284,23 @@ def _method_for_all(logs: Sequence[MatchedLog], given: Processing) -> Method:
             "period or process in time",
             source=short.source,
         )
-    if given.method != "auto":
-        return given.method
+    if asked.method != "auto":
+        return asked.method
     if short is None:
         return "explicit"
     return "time"
 
 
-def _with_harmonics(recording: Recording, given: Processing) -> Processing:
+def _with_harmonics(recording: Recording, settings: Processing) -> Processing:
     """Return the settings of the implicit fit with its fundamental and its cut-off."""
-    frequency = given.frequency
+    frequency = settings.frequency
     if frequency is None:
         frequency = recording.rate / (recording.period_samples or 1)
-    return replace(given, frequency=frequency, cutoff=given.harmonics * frequency)
+    return replace(settings, frequency=frequency, cutoff=settings.harmonics * frequency)
 
 
 def _friction_widths(
-    validation: CrossValidation, settings: Processing, given: Processing
+    validation: CrossValidation, settings: Processing, asked: Processing
 ) -> dict[str, float]:
     """Return up to which speed the friction of joints is incomplete. [m/s or rad/s]
 
@@ -310,15 +314,15 @@ def _friction_widths(
 
     Args:
         settings: Complete.
-        given: As asked for; joints whose dead band is given keep it.
+        asked: As the user asked for; joints whose dead band is given keep it.
     """
     coordinates = validation.model.mechanism.coordinates
     fixed: set[str] = set()
-    if isinstance(given.dead_band, Mapping):
-        fixed |= set(given.dead_band)
-    elif given.dead_band is not None:
+    if isinstance(asked.dead_band, Mapping):
+        fixed |= set(asked.dead_band)
+    elif asked.dead_band is not None:
         fixed |= set(coordinates)
-    if given.window is not None or given.method not in PERIODIC:
+    if asked.window is not None or settings.method not in PERIODIC:
         fixed |= _drives(validation.model.mechanism)
     with_friction = joints_with_friction(validation.model, settings)
     if all(coordinates[joint] in fixed for joint in with_friction):
