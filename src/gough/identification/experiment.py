@@ -27,9 +27,9 @@ from gough.processing import (
     regression,
 )
 from gough.processing.choice import ProcessingChoice
-from gough.processing.likelihood_models import with_position_noise
 from gough.processing.matching import drive_gains
 from gough.processing.processed_log import process_log
+from gough.processing.repetitions import with_position_noise
 from gough.processing.valid_equations import MIN_VALID_FRACTION
 
 # A log needs so many valid equations for each parameter where the user gives the window.

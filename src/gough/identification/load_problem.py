@@ -20,8 +20,8 @@ from gough.identification.experiment import in_efforts
 from gough.identification.position_noise import N_PERTURBATIONS, perturbed_pairs
 from gough.identification.result import Identification
 from gough.processing import MatchedLog, ProcessedLog, Processing, regression
-from gough.processing.likelihood_models import period_motions
 from gough.processing.processed_log import process_log
+from gough.processing.repetitions import period_motions
 
 # The scatter of few periods is not a reliable covariance: white noise is taken instead if there are
 # fewer degrees of freedom than so many for each parameter.
