@@ -448,6 +448,22 @@ def test_discrete_faults_are_tried_beside_a_payload_that_was_accepted_before() -
     assert search.discrete_explanations(beside) == []
 
 
+def test_exchanged_channels_have_to_lower_the_error_of_all_samples() -> None:
+    """A few samples may be predicted better by chance with the channels exchanged."""
+    right = made_evidence(model_of("five_bar"), n_logs=2)
+    search = Search(right, faults=[])
+    fault = next(each for each in search.discrete if each.name == "swapped channels")
+    stage = Stage(right, search.labels)
+    nothing = np.zeros(0)
+    swap = replace(_guessed(stage, fault, fault.place, (0, 1), nothing), std=nothing)
+    assert search._on_all_samples(stage, [swap]) == []
+    exchanged = right.corrected(lambda log: fault.undo(log.signals))
+    assert exchanged is not None
+    search = Search(exchanged, faults=[])
+    kept = search._on_all_samples(Stage(exchanged, search.labels), [swap])
+    assert [each.fault for each in kept] == [fault]
+
+
 def test_undoing_a_fault_of_one_log_leaves_the_others_as_they_are() -> None:
     evidence = made_evidence(model_of("five_bar"), n_logs=2)
     search = Search(evidence, with_discrete=False)

@@ -665,17 +665,20 @@ class Search:
         """Return discrete explanations with gains of all samples where these can be compared.
 
         A thinned log is not averaged, so its noise is higher and gains are lower than those of
-        continuous faults. Faults of positions change which equations are valid.
+        continuous faults. Faults of positions change which equations are valid: their gains
+        are not compared, but they have to lower the error of all samples too.
         """
-        compared = []
-        n_compared = 0
+        compared: list[Explanation] = []
         for each in sorted(explanations, key=lambda each: -each.gain.total):
             assert isinstance(each.fault, DiscreteFault)
-            gain = None
-            if n_compared < MAX_REFINED and not each.fault.changes_positions:
-                n_compared += 1
-                gain = self._gain_over(stage, [*stage.accepted, each], each)
-            compared.append(each if gain is None or not gain.better else replace(each, gain=gain))
+            if len(compared) >= MAX_REFINED:
+                compared.append(each)
+                continue
+            gain = self._gain_over(stage, [*stage.accepted, each], each)
+            if gain is None or gain.after >= gain.before:
+                continue
+            comparable = gain.better and not each.fault.changes_positions
+            compared.append(replace(each, gain=gain) if comparable else each)
         return compared
 
 
