@@ -15,8 +15,8 @@ Automatic differentiation of the eliminations would give a graph several times a
 derivatives of the motion and the efforts are written out. With X = d qd / d q_P and
 Y = d qdd / d q_P, from the closures differentiated,
 
-    K_D X_D = -d(K qd)/dq E,    K_D Y_D = -(dc/dq E + dc/dqd X),    c = K qdd + d(K qd)/dq
-    qd,
+    K_D X_D = -d(K qd)/dq E,
+    K_D Y_D = -(dc/dq E + dc/dqd X),    c = K qdd + d(K qd)/dq qd,
 
 d qdd / dv = 2 X, and the rest is E. With the tree efforts t(q, qd, qdd) = K^T lambda + (the
 rows' efforts tau),

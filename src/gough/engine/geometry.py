@@ -37,7 +37,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_shape
-from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.engine.geometric_errors import (
     Displacement as Displacement,
@@ -100,11 +99,7 @@ def geometry_sensitivity(
             their effect on the rows changes with the geometry, too, and the derivative is that
             of the rows' efforts minus this effect. It changes nothing for other robots.
     """
-    if motion.coordinates != model.mechanism.coordinates:
-        raise InvalidInput(
-            f"the motion is not of '{model.mechanism.name}': its coordinates are "
-            f"{', '.join(motion.coordinates[:4])}, ..."
-        )
+    model.check_motion(motion)
     if effort is None:
         effort = np.zeros((len(motion), len(model.actuated)))
     check_shape(effort, (len(motion), len(model.actuated)), "motor efforts")

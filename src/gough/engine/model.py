@@ -375,7 +375,7 @@ class Model(Columns):
             raise InvalidInput("the dead band of the velocity sign must not be negative")
         return band
 
-    def _check_motion(self, motion: Motion) -> None:
+    def check_motion(self, motion: Motion) -> None:
         """Raise if a motion is empty or belongs to another robot."""
         if motion.coordinates != self.mechanism.coordinates:
             raise InvalidInput(
@@ -400,7 +400,7 @@ class Model(Columns):
             dead_band: Velocity below which Coulomb terms are interpolated, scalar or (n,).
                 [m/s or rad/s]
         """
-        self._check_motion(motion)
+        self.check_motion(motion)
         names = column_names(parameters)
         if not names:
             raise InvalidInput(
@@ -520,7 +520,7 @@ class Model(Columns):
             dead_band: As in `regressor`.
             wrench: Known wrench on the platform, as in `regression`.
         """
-        self._check_motion(motion)
+        self.check_motion(motion)
         rows = self._row_efforts(motion, values, load, dead_band)
         if wrench is not None:
             rows = rows - self.wrench_efforts(motion.q, wrench)

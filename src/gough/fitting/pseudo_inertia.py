@@ -6,8 +6,7 @@ Traversaro et al. 2016):
     J = [ S    h ]      S = tr(I)/2 1 - I,
         [ h^T  m ]
 
-J is positive semidefinite if and only if some non-negative distribution of mass has these
-ten
+J is positive semidefinite if and only if some non-negative distribution of mass has these ten
 parameters: this includes m > 0, a positive inertia about the centre of mass and the
 triangle inequalities of its principal moments at once.
 """

@@ -364,10 +364,12 @@ def _validate(
         fits += fits_of(held_out, estimate.predict, held_out=True)
         experiments.append(held_out)
     quality, digests = _data_quality(experiments)
-    notices = [*estimate.notices, *estimate.parameter_notices, *validation.notices]
-    for each in experiments:
-        for log in each.processed:
-            notices += of_log(log.notices, log.source)
+    notices = (
+        *estimate.notices,
+        *estimate.parameter_notices,
+        *validation.notices,
+        *_log_notices(experiments),
+    )
     identification = Identification(
         robot=experiment.model.mechanism.name,
         estimator=name,
@@ -388,7 +390,7 @@ def _validate(
         fits=fits,
         quality=quality,
         digests=digests,
-        notices=tuple(notices),
+        notices=notices,
         choice=experiment.choice,
     )
     return FittedLogs(
@@ -397,6 +399,15 @@ def _validate(
         held_out=held_out,
         estimate_same_filter=same_filter,
     )
+
+
+def _log_notices(experiments: Sequence[Experiment]) -> list[Notice]:
+    """Return what reading and processing reported of each log."""
+    notices: list[Notice] = []
+    for experiment in experiments:
+        for log in experiment.processed:
+            notices += of_log(log.notices, log.source)
+    return notices
 
 
 def _base_estimates(

@@ -242,9 +242,8 @@ def improved(tape: Tape) -> Tape:
 
     Operations are sorted by how many sines lie behind them on the longest way, sines first:
     these come together, and fewer values wait meanwhile. Quotients of one divisor are
-    products with its
-    reciprocal: a division costs as much as five to sixteen multiplications, and elimination
-    divides whole rows by their pivots.
+    products with its reciprocal: a division costs as much as five to sixteen multiplications,
+    and elimination divides whole rows by their pivots.
     """
     depth = {-1: 0}  # number of sines on the longest path to a node
     for k, (code, first, second) in enumerate(tape.nodes):
