@@ -18,7 +18,7 @@ from gough.logs.readers import open_recording
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot
 from gough.processing import Processing, choice, choose_processing, match_robot
-from gough.processing.choice import _samples_of_logs
+from gough.processing.choice import samples_of_logs
 from gough.processing.cross_validation import CrossValidation, prediction_errors
 from gough.processing.filters import decimation_taps, differentiate, lowpass
 from gough.processing.settings import decimation_of
@@ -267,7 +267,7 @@ def test_what_is_chosen_from_does_not_grow_with_the_log(axis: Model) -> None:
     logs = [run(seconds, noise=1e-4) for seconds in (60.0, 200.0, 400.0)]
     for cutoff, seconds in ((20.0, 12 * 2.5), (3.0, 12 * 7.0)):
         settings = Processing(method="time", cutoff=cutoff)
-        short, *long = [_samples_of_logs(axis, [log], settings) for log in logs]
+        short, *long = [samples_of_logs(axis, [log], settings) for log in logs]
         assert [len(log) for log in short] == [len(logs[0])]
         if cutoff == 3.0:
             long = long[1:]

@@ -3,8 +3,8 @@
 from gough.processing.choice import (
     ProcessingChoice,
     choose_processing,
-    raised_cutoff,
 )
+from gough.processing.faster_logs import raised_cutoff
 from gough.processing.matching import MatchedLog, in_robot_order, match_robot, on_motor_side
 from gough.processing.pipeline import log_statistics, process, regression_blocks
 from gough.processing.processed_log import ProcessedLog, regression
