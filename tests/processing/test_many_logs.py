@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import chdir
@@ -18,9 +21,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import own_mounts
 from command_line import gough
 from gough.app.identify import identify_logs
-from gough.core.errors import InvalidInput, InvalidRecording, OutputError
+from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.executors import (
     Cluster,
     InProcess,
@@ -343,33 +347,38 @@ def test_a_damaged_factor_is_refused_by_name(job: Job, logs: list[str], tmp_path
         collected.merged()
 
 
-def test_a_disk_that_is_full_loses_nothing(
-    job: Job,
-    logs: list[str],
-    alone: tuple[dict[str, bytes], bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    import gough.core.files as files_module
-
-    flush = files_module._flush_to_disk
-    written = []
-
-    def full(stream):
-        if ".npz" in stream.name and len(written) == 2:
-            raise OSError(28, "No space left on device")
-        if ".npz" in stream.name:
-            written.append(stream.name)
-        flush(stream)
-
-    monkeypatch.setattr(files_module, "_flush_to_disk", full)
-    with pytest.raises(OutputError, match="No space left on device"):
-        collect(job, logs, tmp_path, InProcess())
-    monkeypatch.undo()
-    assert len(files(tmp_path)) == 2
-    collected = collect(job, logs, tmp_path, InProcess())
-    assert collected.skipped == 2
-    assert collected.merged().to_bytes() == alone[1]
+@pytest.mark.slow
+def test_a_disk_that_is_full_loses_nothing(logs: list[str], tmp_path: Path) -> None:
+    """A real one, of 200 kB; the next run, on a larger disk, continues."""
+    own_mounts.require_own_mounts()
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    output = tmp_path / "output"
+    output.mkdir()
+    words = [sys.executable, "-m", "gough", "identify", "five_bar", *logs, "--factors", str(disk)]
+    run = shlex.join([*words, "-o", str(output / "result")])
+    kept = shlex.join(["cp", "-r", str(disk)])
+    steps = [
+        own_mounts.small_disk(disk, 200_000),
+        f"{{ {run} 2> {output}/refusal && exit 1; }}",
+        f"{{ {kept} {output}/first; true; }}",
+        own_mounts.larger_disk(disk, 50_000_000),
+        f"{run} 2> {output}/again",
+        f"{kept} {output}/second",
+    ]
+    subprocess.run([*own_mounts.OWN_MOUNTS, " ; ".join(["set -e", *steps])], check=True)
+    refusal = (output / "refusal").read_text(encoding="utf-8")
+    lines = [line for line in refusal.splitlines() if "%" not in line]
+    assert len(lines) == 1, refusal
+    assert "No space left on device" in lines[0]
+    first = files(output / "first")
+    assert 1 <= len(first) < LOGS
+    second = files(output / "second")
+    assert len(second) == LOGS
+    assert first.items() <= second.items()  # kept to the last bit
+    whole = tmp_path / "whole"
+    subprocess.run([*words[:-1], str(whole), "-o", str(output / "whole")], check=True)
+    assert files(whole) == second
 
 
 def test_processing_is_frozen_first() -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import gough
+import own_mounts
 from gough.core.executors import Cluster, InProcess, WorkerFault, WorkersLost, _ClusterRun
 from gough.engine import Model
 from gough.mechanism import robot_text
@@ -27,19 +28,6 @@ from gough.virtual import Simulation, record
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 SOURCE = Path(gough.__file__).parents[1]
-# A worker to which some files are not there, or are others.
-OTHER_FILES = """
-import builtins, io, os
-real_open = builtins.open
-def other_open(file, *args, **kwargs):
-    name = str(file)
-    if os.environ.get("HIDDEN") and name.startswith(os.environ["HIDDEN"]):
-        raise FileNotFoundError(2, "No such file or directory", name)
-    if name == os.environ.get("REPLACED"):
-        file = os.environ["REPLACEMENT"]
-    return real_open(file, *args, **kwargs)
-builtins.open = io.open = other_open
-"""
 
 
 class Machines:
@@ -55,12 +43,17 @@ class Machines:
             time.sleep(0.1)
         self.address = json.loads(self.file.read_text(encoding="utf-8"))["address"]
 
-    def start(self, kind: str, *words: str, **environment: str) -> subprocess.Popen[bytes]:
+    def start(
+        self, kind: str, *words: str, mounts: Sequence[str] = (), **environment: str
+    ) -> subprocess.Popen[bytes]:
         """Start a scheduler or a worker."""
         common = ["--scheduler-file", str(self.file), "--no-dashboard"]
+        command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *common, *words]
+        if mounts:
+            command = own_mounts.with_mounts(mounts, command)
         with open(self.folder / f"{kind}.log", "ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.dask_{kind}", *common, *words],
+                command,
                 env=os.environ | environment,
                 cwd=self.folder,
                 stdout=log,
@@ -69,17 +62,15 @@ class Machines:
         self.processes.append(process)
         return process
 
-    def worker(self, source: Path = SOURCE, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a worker with the source and the environment that are given."""
-        path = os.pathsep.join([str(self.folder), str(source)])
+    def worker(self, source: Path = SOURCE, mounts: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """Start a worker with some source, which sees other file systems after some mounts."""
         words = ["--nthreads", "1", "--no-nanny"]
-        return self.start("worker", *words, PYTHONPATH=path, **environment)
+        return self.start("worker", *words, mounts=mounts, PYTHONPATH=str(source))
 
 
 @contextmanager
 def machines(folder: Path) -> Iterator[Machines]:
     """Start a scheduler; end it and its workers afterwards."""
-    (folder / "sitecustomize.py").write_text(OTHER_FILES, encoding="utf-8")
     group = Machines(folder)
     try:
         yield group
@@ -113,16 +104,20 @@ def job(five_bar: Model, logs: list[str], tmp_path_factory: pytest.TempPathFacto
 
 
 def faulty(job: Job, logs: list[str], group: Machines, folder: Path) -> Mapping[str, str]:
-    """Start three workers that are not fit for the work; return what is said of each."""
+    """Start three workers that are not fit for the work; return what is said of each.
+
+    One has another version, one does not see the folder of the logs, and where the robot file is
+    one has another file.
+    """
     other = folder / "other"
     shutil.copytree(SOURCE / "gough", other / "gough", ignore=shutil.ignore_patterns("__pycache__"))
     with open(other / "gough" / "core" / "units.py", "a", encoding="utf-8") as stream:
         stream.write("\n# of another day\n")
     group.worker(other)
-    group.worker(HIDDEN=str(Path(logs[0]).parent))
+    group.worker(mounts=[own_mounts.empty_folder(Path(logs[0]).parent)])
     changed = folder / "changed.toml"
     changed.write_text(Path(job.robot).read_text(encoding="utf-8") + "\n# changed\n")
-    group.worker(REPLACED=job.robot, REPLACEMENT=str(changed))
+    group.worker(mounts=[own_mounts.other_file(Path(job.robot), changed)])
     return {
         "source": "other source of Gough",
         "logs": "No such file or directory",
@@ -138,15 +133,19 @@ def wait_for_workers(address: str, count: int) -> None:
 
 
 def test_faulty_workers_get_no_work_and_cost_no_log(
-    job: Job, logs: list[str], tmp_path: Path
+    job: Job, logs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The paths are relative to the folder of this process; the workers work in another one."""
+    own_mounts.require_own_mounts()
     expected = collect(job, logs, tmp_path / "alone", InProcess()).merged().to_bytes()
     with machines(tmp_path) as group:
         reasons = faulty(job, logs, group, tmp_path)
         group.worker()
         wait_for_workers(group.address, 4)
         executor = Cluster(address=group.address)
-        collected = collect(job, logs, tmp_path / "cluster", executor, bad="skip")
+        monkeypatch.chdir(Path(logs[0]).parent)
+        names = [Path(log).name for log in logs]
+        collected = collect(job, names, tmp_path / "cluster", executor, bad="skip")
     assert not collected.bad
     assert collected.merged().to_bytes() == expected
     said = list(collected.faults.values())
@@ -157,6 +156,7 @@ def test_faulty_workers_get_no_work_and_cost_no_log(
 
 
 def test_without_a_fit_worker_nothing_is_skipped(job: Job, logs: list[str], tmp_path: Path) -> None:
+    own_mounts.require_own_mounts()
     with machines(tmp_path) as group:
         reasons = faulty(job, logs, group, tmp_path)
         wait_for_workers(group.address, 3)
