@@ -1,12 +1,17 @@
-"""Stores for tests: one in memory that fails, and a local S3 server in a process of its own."""
+"""Stores for tests: one in memory that fails, and a local S3 server in a process of its own, with a
+connection that breaks.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -56,25 +61,68 @@ def failing_store() -> Iterator[type[FailingStore]]:
     FailingStore.remaining = UNLIMITED
 
 
+class Connection(socketserver.ThreadingTCPServer):
+    """A connection to a local server that breaks, for good, once it has carried some bytes."""
+
+    daemon_threads = True
+
+    def __init__(self, server_port: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Forwarded)
+        self.server_port = server_port
+        self.remaining = UNLIMITED
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Print nothing: the client sees that the connection broke."""
+
+
+class _Forwarded(socketserver.BaseRequestHandler):
+    """One client of a connection."""
+
+    server: Connection
+
+    def handle(self) -> None:
+        with socket.create_connection(("127.0.0.1", self.server.server_port)) as upstream:
+            other = {self.request: upstream, upstream: self.request}
+            while True:
+                for source in select.select(list(other), [], [])[0]:
+                    content = source.recv(2**14)
+                    if source is upstream:
+                        self.server.remaining -= len(content)
+                    if not content or self.server.remaining < 0:
+                        return
+                    other[source].sendall(content)
+
+
 @dataclass
 class Server:
-    """A local S3 server in a process of its own."""
+    """A local S3 server in a process of its own, and the connection to it."""
 
     port: int
     process: subprocess.Popen[bytes]
+    connection: Connection
 
     def stop(self) -> None:
-        os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        if self.process.poll() is None:
+            os.kill(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def start_again(self) -> None:
+        self.process = start_process(self.port)
 
 
-def start_server(port: int) -> Server:
+def start_process(port: int) -> subprocess.Popen[bytes]:
+    """Start the server itself."""
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(600):
         with socket.socket() as attempt:
             if attempt.connect_ex(("127.0.0.1", port)) == 0:
-                return Server(port, process)
+                return process
         time.sleep(0.1)
     process.kill()
     raise TimeoutError("the S3 server did not start")
@@ -88,17 +136,19 @@ def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    connection = Connection(port)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{connection.port}")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    server = start_server(port)
+    server = Server(port, start_process(port), connection)
     try:
         yield server
     finally:
-        if server.process.poll() is None:
-            server.stop()
+        server.stop()
+        connection.shutdown()
+        connection.server_close()
 
 
 def put_objects(bucket: str, contents: Mapping[str, bytes]) -> list[str]:

@@ -157,6 +157,7 @@ def test_a_store_that_fails_at_any_time_gives_a_refusal_and_then_the_same_bits(
         assert numbers(analysed(file, tmp_path / str(n_read // 2), monkeypatch)) == expected
 
 
+@pytest.mark.slow
 def test_workers_read_a_fleet_from_an_object_store_and_give_the_same_bits(
     folder: Path, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

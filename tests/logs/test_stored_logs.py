@@ -207,15 +207,32 @@ def test_an_object_store_that_is_killed_in_the_middle_loses_nothing(
 
     with pytest.raises(WorkerFault, match="s3://logs/log"):
         collect(job, logs, tmp_path, InProcess(), bad="skip", progress=kill_after_the_first)
-    again = object_stores.start_server(s3.port)
-    try:
-        upload(files, ["log.npz", "log.parquet"])
-        done = collect(job, logs, tmp_path, InProcess())
-        assert done.skipped == 1
-        for log, content in expected.items():
-            assert (tmp_path / f"{done.keys[log]}.npz").read_bytes() == content
-    finally:
-        again.stop()
+    s3.start_again()
+    upload(files, ["log.npz", "log.parquet"])
+    done = collect(job, logs, tmp_path, InProcess())
+    assert done.skipped == 1
+    for log, content in expected.items():
+        assert (tmp_path / f"{done.keys[log]}.npz").read_bytes() == content
+
+
+@pytest.mark.slow
+def test_a_connection_that_breaks_inside_an_object_loses_nothing(
+    s3: Any, files: Path, job: Job, tmp_path: Path
+) -> None:
+    logs = upload(files, ["log.csv", "log.npz", "log.parquet"])
+    before = s3.connection.remaining
+    whole = collect(job, logs, tmp_path / "whole", InProcess())
+    n_read = before - s3.connection.remaining
+    fractions = (0.3, 0.8)
+    for fraction in fractions:
+        s3.connection.remaining = int(fraction * n_read)
+        with pytest.raises((StorageFault, WorkerFault), match="s3://logs/log"):
+            collect(job, logs, tmp_path / str(fraction), InProcess(), bad="skip")
+    s3.connection.remaining = object_stores.UNLIMITED
+    for fraction in fractions:
+        done = collect(job, logs, tmp_path / str(fraction), InProcess())
+        assert done.skipped < 3
+        assert done.merged().to_bytes() == whole.merged().to_bytes()
 
 
 def test_a_fleet_file_names_a_dataset(dataset: Path) -> None:
