@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from gough.fleets.alerts import (
 )
 from gough.fleets.fleet import FleetSettings
 from gough.fleets.history import FleetLog, RobotHistory, date_of, group_logs, history_of
-from gough.fleets.misfiled import shared_files, without_logs
+from gough.fleets.misfiled import owners_of_period, shared_files, without_logs
 from gough.identification.many_logs import frozen_job, sample_of
 from gough.processing import Processing
 from gough.processing.many_logs import Collected, collect
@@ -107,6 +108,17 @@ def test_a_log_of_another_robot_is_named_with_its_owner(
     assert alert.days == ("2024-10-06",)
     assert "those of r3" in alert.text
     assert not any(histories[one.robot].robot == "r1" for one in remaining)
+
+
+def test_robots_that_explain_a_log_equally_well_are_all_named(
+    logs: list[FleetLog], collected: Collected
+) -> None:
+    histories = [history_of(task) for task in group_logs(collected, logs, 1.0)]
+    twin = replace(histories[4], estimate=histories[3].estimate)
+    owners = owners_of_period([*histories[:4], twin], *MISFILED, collected)
+    assert sorted(owners) == [3, 4]
+    assert owners_of_period(histories, *MISFILED, collected) == [3]
+    assert owners_of_period(histories, MISFILED[0], MISFILED[1] + 1, collected) == []
 
 
 @pytest.mark.parametrize(

@@ -40,3 +40,31 @@ def test_a_robot_with_a_fault_is_found() -> None:
     values = fleet_of_equals(0)
     values[7] += 12.0 * FAULTS[1]
     assert list(look_at(values).distances) == [7]
+
+
+def small_fleet(seed: int, size: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return estimates of eight robots, two with other faults, their covariances and the faults."""
+    rng = np.random.default_rng(seed)
+    n_robots = 8
+    n_parameters = 8
+    root = rng.standard_normal((n_parameters, n_parameters))
+    covariance = root @ root.T / n_parameters + 0.05 * np.eye(n_parameters)
+    scatter = rng.uniform(0, 0.5, n_parameters)  # of the robots about their kind
+    weight = np.linalg.inv(covariance + np.diag(scatter**2))
+    faults = rng.standard_normal((4, n_parameters))
+    faults /= np.sqrt(np.einsum("kp,pq,kq->k", faults, weight, faults))[:, None]
+    noise = rng.standard_normal((n_robots, n_parameters)) @ np.linalg.cholesky(covariance).T
+    values = 100.0 + noise + scatter * rng.standard_normal((n_robots, n_parameters))
+    values[2] += size * faults[0]
+    values[5] -= size * faults[2]
+    return values, np.broadcast_to(covariance, (n_robots, *covariance.shape)), faults
+
+
+def test_two_robots_with_faults_do_not_mask_each_other_in_a_small_fleet() -> None:
+    for seed in range(20):
+        values, covariances, faults = small_fleet(seed, 20.0)
+        histories: list[Any] = []
+        for row in values:
+            histories.append(SimpleNamespace(estimate=SimpleNamespace(values=row)))
+        found = find_outlying_robots(histories, covariances, faults, 0.01)
+        assert sorted(found.distances) == [2, 5], seed

@@ -130,13 +130,13 @@ def test_a_period_of_another_robot_is_not_among_the_usual_logs_of_a_diagnosis(
     """Nor does a robot that its own logs do not fit own the logs of others."""
     asked: list[tuple[int, set[int]]] = []
 
-    def owner(
+    def owners(
         histories: Any, robot: int, period: int, collected: Any, left_out: set[int]
-    ) -> int | None:
+    ) -> list[int]:
         asked.append((period, left_out))
-        return 1 if period == 4 else None
+        return [1] if period == 4 else []
 
-    monkeypatch.setattr(alerts, "owner_of_period", owner)
+    monkeypatch.setattr(alerts, "owners_of_period", owners)
     residuals = noisy(np.random.default_rng(0))
     residuals[2, [4, 6]] *= 9.0
     residuals[5] *= 9.0

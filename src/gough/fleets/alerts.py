@@ -25,7 +25,7 @@ from gough.fleets.faults import (
 )
 from gough.fleets.hierarchy import Drifts, Trend
 from gough.fleets.history import DAY, FleetLog, RobotHistory, date_of, spread_logs
-from gough.fleets.misfiled import owner_of_period
+from gough.fleets.misfiled import owners_of_period
 from gough.fleets.outliers import find_outlying_robots, robot_scatter
 from gough.processing.many_logs import NOT_THE_LOG, Collected, Job, name_of
 
@@ -216,14 +216,14 @@ def misfiled_alerts(
         periods = []
         misfiled = []
         for period in one.periods:
-            owner = owner_of_period(histories, one.robot, period, collected, misfitting)
-            if owner is None:
+            owners = owners_of_period(histories, one.robot, period, collected, misfitting)
+            if not owners:
                 periods.append(period)
                 continue
             misfiled.append(period)
             day = _day(history, period)
             names = ", ".join(name_of(log) for log in history.logs[period])
-            other = histories[owner].robot
+            other = " or ".join(histories[owner].robot for owner in owners)
             alerts.append(
                 Alert(
                     history.robot,

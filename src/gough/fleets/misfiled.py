@@ -43,17 +43,17 @@ def without_logs(collected: Collected, groups: Sequence[Sequence[FleetLog]]) -> 
     return replace(collected, keys=keys, copies=copies)
 
 
-def owner_of_period(
+def owners_of_period(
     histories: Sequence[RobotHistory],
     robot: int,
     period: int,
     collected: Collected,
     left_out: Collection[int] = (),
-) -> int | None:
-    """Return the other robot whose parameters explain an unusual period, if there is one.
+) -> list[int]:
+    """Return the other robots whose parameters explain an unusual period, the best one first.
 
     They have to explain most of the squared residual above its usual size, all joint
-    equations over their usual residual.
+    equations over their usual residual. Robots that are alike may all do so.
 
     Args:
         histories: The robots.
@@ -72,8 +72,7 @@ def owner_of_period(
             continue
         rms = statistics.residual_statistics(history.estimate.values).rms
         squares[k] = float(((rms / np.maximum(usual, TINY)) ** 2).sum())
-    best = int(np.argmin(squares))
     above_usual = squares[robot] - len(usual)
-    if squares[robot] - squares[best] < OWNER_FRACTION * above_usual or best == robot:
-        return None
-    return best
+    explained = squares[robot] - squares
+    owners = [int(k) for k in np.argsort(squares) if explained[k] >= OWNER_FRACTION * above_usual]
+    return [] if robot in owners else owners

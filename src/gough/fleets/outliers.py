@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.statistics import student_quantile
+from gough.core.statistics import robust_scale, student_quantile
 from gough.fleets.hierarchy import Hierarchy, hierarchy
 from gough.fleets.history import RobotHistory
 
@@ -33,8 +33,10 @@ def find_outlying_robots(
 
     The farthest robot is removed, the mean of the others estimated again, and so on up to a
     quarter of the fleet; all up to the last significant one are outliers (Rosner 1983,
-    generalised ESD). So several outliers do not mask each other. The scatter is that of a
-    few robots: Student's t.
+    generalised ESD). Which one is the farthest is measured from the median with a robust
+    scatter: in a small fleet one outlier changes mean and scatter so much that another robot
+    may seem farther. So several outliers do not mask each other. The scatter in the test is
+    that of a few robots: Student's t.
 
     Args:
         histories: The robots, n of them.
@@ -54,8 +56,8 @@ def find_outlying_robots(
     distances: list[float] = []
     outliers = OutlyingRobots(common, {})
     for _ in range(n_removed):
-        distance = _distances(values, covariances, common, sensitivities, inside)
-        farthest = inside[int(np.argmax(distance[inside]))]
+        distance = _robust_distances(values[inside], covariances[inside], sensitivities)
+        farthest = inside[int(np.argmax(distance))]
         inside.remove(farthest)
         common = hierarchy(values[inside], covariances[inside])
         distance = _distances(values, covariances, common, sensitivities, inside)
@@ -72,6 +74,18 @@ def robot_scatter(common: Hierarchy) -> FloatArray:
     return np.hypot(common.between, common.common_std)
 
 
+def _robust_distances(
+    values: FloatArray, covariances: FloatArray, sensitivities: FloatArray
+) -> FloatArray:
+    """Return the distance of each robot from the median, in robust standard deviations, (n,)."""
+    sampling_variance = np.median(np.diagonal(covariances, axis1=1, axis2=2), axis=0)
+    deviation = values - np.median(values, axis=0)
+    between = np.maximum(robust_scale(deviation) ** 2 - sampling_variance, 0.0)
+    score = _scores(deviation, covariances + np.diag(between), sensitivities)
+    scatter = np.maximum(robust_scale(score), 1.0)
+    return np.asarray(np.max(np.abs(score) / scatter, axis=1))
+
+
 def _distances(
     values: FloatArray,
     covariances: FloatArray,
@@ -81,15 +95,22 @@ def _distances(
 ) -> FloatArray:
     """Return the distance of robots from the mean, in standard deviations, (n,).
 
-    x - mu = M g with covariance S + D + that of mu, solved for each g alone; the largest
-    distance of all g is returned. D is diagonal and robots need not be: the standard
-    deviation is at least the scatter of the robots inside.
+    Robots need not scatter as D says: the standard deviation is at least the scatter of the
+    robots inside.
     """
-    n = len(values)
     covariance = covariances + np.diag(robot_scatter(common) ** 2)
+    score = _scores(values - common.common, covariance, sensitivities)
+    scatter = np.maximum(score[inside].std(axis=0, ddof=1), 1.0)
+    return np.asarray(np.max(np.abs(score) / scatter, axis=1))
+
+
+def _scores(deviation: FloatArray, covariance: FloatArray, sensitivities: FloatArray) -> FloatArray:
+    """Return the magnitude of each fault over its standard error, (n, k).
+
+    deviation = M g, with the covariance of the deviation, solved for each g alone.
+    """
+    n = len(deviation)
     M = np.broadcast_to(sensitivities.T, (n, *sensitivities.T.shape))
     weight = np.linalg.solve(covariance, M)  # (n, p, k)
     information = np.sqrt(np.einsum("npk,kp->nk", weight, sensitivities))
-    score = np.einsum("npk,np->nk", weight, values - common.common) / information
-    scatter = np.maximum(score[inside].std(axis=0, ddof=1), 1.0)
-    return np.asarray(np.max(np.abs(score) / scatter, axis=1))
+    return np.asarray(np.einsum("npk,np->nk", weight, deviation) / information)
