@@ -224,8 +224,10 @@ def choose_processing(
     widths: dict[str, float] = {}
     if not validation.by_row:
         widths = _friction_widths(validation, chosen, asked)
+    if widths:
+        chosen = with_widths(chosen, widths)
     return ProcessingChoice(
-        processing=with_widths(chosen, widths),
+        processing=chosen,
         rows=model.rows,
         cutoffs=cutoffs,
         windows=windows,

@@ -218,10 +218,11 @@ class _MissingFriction:
         n_blocks, n_rows, n_factor_rows, n_columns = factors.shape
         self._block = np.repeat(np.arange(n_blocks), n_rows * n_factor_rows)
         root_weight = np.repeat(np.sqrt(weights), n_factor_rows)
-        weighted = factors.reshape(-1, n_columns) * np.tile(root_weight, n_blocks)[:, None]
-        self._known = weighted[:, :n_parameters]
-        self._ranges = weighted[:, n_parameters:-1]
-        self._effort = weighted[:, -1]
+        self._root_weight = np.tile(root_weight, n_blocks)
+        stacked = factors.reshape(-1, n_columns)
+        self._known = stacked[:, :n_parameters] * self._root_weight[:, None]
+        self._ranges = stacked[:, n_parameters:-1]  # many: weighted when they are tested
+        self._effort = stacked[:, -1] * self._root_weight
         self._n_equations = int(statistics.n_valid.sum())
         self._project()
 
@@ -240,12 +241,13 @@ class _MissingFriction:
     def include(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Treat the columns of some ranges as known from now on."""
         columns = [group * WIDTH_RANGES + number for group, number in ranges]
-        self._known = np.column_stack([self._known, self._ranges[:, columns]])
+        weighted = self._ranges[:, columns] * self._root_weight[:, None]
+        self._known = np.column_stack([self._known, weighted])
         self._project()
 
     def is_missing(self, group: int, number: int) -> bool:
         """Tell whether friction is missing in a range, beyond noise and scatter of blocks."""
-        column = self._ranges[:, group * WIDTH_RANGES + number]
+        column = self._ranges[:, group * WIDTH_RANGES + number] * self._root_weight
         independent = column - self._basis @ (self._basis.T @ column)
         square = float(independent @ independent)
         if square <= MIN_INDEPENDENT_FRACTION * float(column @ column) + TINY:
