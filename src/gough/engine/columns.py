@@ -11,7 +11,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, nearest
 from gough.core.inertia import transform_inertia
 from gough.core.names import INERTIAL, Parameter, parameters as named
-from gough.core.parameters import BaseParameters, ParameterTable
+from gough.core.parameters import BaseParameters
 from gough.mechanism.types import Mechanism
 
 
@@ -126,27 +126,21 @@ class Columns:
             common_name.update(dict.fromkeys(members, tied))
         return tuple(dict.fromkeys(common_name.get(name, name) for name in names))
 
-    def values(
-        self,
-        names: Sequence[str],
-        table: ParameterTable | Mapping[str, float] | None = None,
-    ) -> FloatArray:
-        """Return the values of named parameters, (p,).
+    def values(self, names: Sequence[str]) -> FloatArray:
+        """Return the values that the robot file gives parameters, (p,).
 
-        Args:
-            names: Parameters; a tied one is the mean of its members.
-            table: Values by name; those of the robot file by default.
+        A tied parameter is the mean of its members.
         """
-        source = self.mechanism.standard if table is None else table
-        lookup = source.as_dict() if isinstance(source, ParameterTable) else source
-
-        def number(name: Parameter) -> float:
-            if name not in lookup and name.payload is not None:
-                return float(self.mechanism.payload(name.payload).values.get(name.kind, 0.0))
-            members = (name,) if name in lookup else self.resolve(name)
-            return float(np.mean([lookup[member] for member in members]))
-
-        return np.array([number(name) for name in named(names)])
+        table = self.mechanism.standard.as_dict()
+        values = np.zeros(len(names))
+        for k, name in enumerate(named(names)):
+            if name in table:
+                values[k] = table[name]
+            elif name.payload is not None:
+                values[k] = self.mechanism.payload(name.payload).values.get(name.kind, 0.0)
+            else:
+                values[k] = np.mean([table[member] for member in self.resolve(name)])
+        return values
 
     def standard_values(self, changes: Mapping[str, float] | None = None) -> FloatArray:
         """Return the standard parameters of the robot file, some of them changed, (p,).

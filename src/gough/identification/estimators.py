@@ -272,11 +272,10 @@ def feasible(
     base: Any,
     problem: Any,
     estimate: Estimate,
-    settings: Feasible | None = None,
 ) -> PhysicalEstimate:
     """Return physically consistent standard parameters of a linear problem and its estimate."""
     bodies = RobotBodyProblem(model=model, base=base, regression=problem, start=estimate)
-    return PhysicallyConsistent(settings or Feasible()).fit(bodies)
+    return PhysicallyConsistent().fit(bodies)
 
 
 class PhysicalParameters(NamedTuple):

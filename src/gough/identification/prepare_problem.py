@@ -57,7 +57,7 @@ class IdentificationTask:
     loaded: Sequence[Recording] = ()  # with a known payload
     held_out: Sequence[Recording] = ()  # to validate on
     whole: BlockStatistics | None = None  # of all logs, where `recordings` are a sample of them
-    settings: IdentifySettings = field(default_factory=IdentifySettings)
+    settings: IdentifySettings = field(default_factory=IdentifySettings)  # how
     estimators: Mapping[str, Any]  # by name, the first is the one asked for
 
     @property
