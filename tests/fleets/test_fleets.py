@@ -329,9 +329,14 @@ def test_friction_that_comes_out_negative_is_warned_of(
     estimate = found.histories[0].estimate
     values = np.abs(found.common.common)
     assert negative_friction(five_bar, estimate, replace(found.common, common=values)) == ()
+    fv = found.parameters.index(f"{motors[0]}.fv")
     changed = np.array(values)
-    changed[found.parameters.index(f"{motors[0]}.fv")] = -0.01
+    changed[fv] = -5 * found.common.common_std[fv]
     changed[found.parameters.index("tool.mR")] = -1.0  # no friction
     (notice,) = negative_friction(five_bar, estimate, replace(found.common, common=changed))
     assert notice.where == f"{motors[0]}.fv"
     assert notice.level == "warning"
+    changed[fv] = -0.5 * found.common.common_std[fv]
+    (notice,) = negative_friction(five_bar, estimate, replace(found.common, common=changed))
+    assert notice.level == "info"
+    assert "not significantly different from zero" in notice.text

@@ -11,7 +11,7 @@ import numpy as np
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.executors import InProcess
 from gough.core.names import Parameter
-from gough.core.notices import Notice, ResultLevel, level_of, notice_lines, ordered
+from gough.core.notices import Level, Notice, ResultLevel, level_of, notice_lines, ordered
 from gough.core.options import (
     Settings,
     merge_settings,
@@ -46,6 +46,8 @@ from gough.processing.many_logs import NOT_THE_LOG, Collected, collect
 
 # Smallest detectable drift, over the value, from which on it is stated as a lower limit.
 WEAK_DETECTION = 0.3
+# Standard errors below zero from which on a negative value contradicts the model.
+SIGNIFICANT_DEVIATIONS = 2.0
 # Columns of the table of robots that need a trend.
 TREND_COLUMNS = (
     "drift",
@@ -345,21 +347,26 @@ def fleet(
 
 
 def negative_friction(model: Model, estimate: Estimate, common: Hierarchy) -> tuple[Notice, ...]:
-    """Warn of coefficients of the kind that no joint can have; combinations may be negative."""
+    """Report coefficients of the kind that no joint can have; combinations may be negative.
+
+    One that is not significantly different from zero is information: motion does not show it.
+    """
     nonnegative = {kind for kind, term in model.mechanism.terms.items() if term.nonnegative}
     notices = []
     for k, name in enumerate(estimate.parameters):
-        if name.regrouped or name.kind not in nonnegative or not common.common[k] < 0:
+        value = common.common[k]
+        std = common.common_std[k]
+        if name.regrouped or name.kind not in nonnegative or not value < 0:
             continue
+        text = f"{value:.3g} +- {std:.2g} {estimate.units[k]} is negative, which no joint can have"
+        level: Level = "warning"
+        advice = "the model or the signals of this joint are wrong; do not use the value"
+        if value > -SIGNIFICANT_DEVIATIONS * std:
+            text = f"{text}, but not significantly different from zero"
+            level = "info"
+            advice = "ordinary motion does not determine it; do not use it"
         notices.append(
-            Notice(
-                rule="negative friction",
-                level="warning",
-                where=str(name),
-                text=f"{common.common[k]:.3g} +- {common.common_std[k]:.2g} {estimate.units[k]} is "
-                "negative, which no joint can have",
-                advice="ordinary motion does not determine it; do not use it",
-            )
+            Notice(rule="negative friction", level=level, where=str(name), text=text, advice=advice)
         )
     return tuple(notices)
 
