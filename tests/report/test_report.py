@@ -23,10 +23,11 @@ from gough.app.report.figures import amplitude_density, comparison_charts, extre
 from gough.app.report.numbers import number, percent, unit, with_std
 from gough.app.report.report import render
 from gough.app.report.scene import frames, robot_scene, skeleton
+from gough.app.report.tables import quality_table
 from gough.core.errors import InvalidInput, OutputError
 from gough.core.notices import Notice
 from gough.engine import Model, random_motion
-from gough.identification import Fit
+from gough.identification import Fit, Identification
 from gough.identification.diagnosis import Diagnosis, Limit, NamedFault
 from gough.mechanism import bundled_robots, load_robot
 from gough.processing import Processing, ProcessingChoice
@@ -275,6 +276,16 @@ def test_regroupings_and_history_and_quality_and_settings_are_told(page: Page) -
         "Gough 0.",
     ):
         assert words.strip() in page.text
+
+
+def test_fractions_of_valid_equations_are_not_among_the_figures_of_logs(
+    five_bar_result: Identification,
+) -> None:
+    quality = next(iter(five_bar_result.quality.values()))
+    assert sum(name.startswith("valid fraction of ") for name in quality) == 2
+    headings = [heading for heading, _ in quality_table(five_bar_result)[1]]
+    assert headings
+    assert not any("valid fraction" in heading for heading in headings)
 
 
 def test_what_guaranteed_bounds_rest_on_is_told() -> None:

@@ -2,13 +2,12 @@
 
 from gough.engine.base import base_parameters, random_motion, standard_from_base
 from gough.engine.check import Check, check
-from gough.engine.kinematics import ClosedChain, Margins
+from gough.engine.kinematics import ClosedChain
 from gough.engine.model import Model, Robot, as_model
 
 __all__ = [
     "Check",
     "ClosedChain",
-    "Margins",
     "Model",
     "Robot",
     "as_model",

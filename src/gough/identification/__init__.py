@@ -1,6 +1,5 @@
 """From recordings to a validated model."""
 
-from gough.identification.currents import currents_problem
 from gough.identification.estimators import (
     ESTIMATORS,
     feasible,
@@ -18,7 +17,6 @@ __all__ = [
     "FittedLogs",
     "Identification",
     "IdentifySettings",
-    "currents_problem",
     "feasible",
     "fit_logs",
     "load_identification",

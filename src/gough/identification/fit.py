@@ -63,7 +63,7 @@ from gough.identification.problems import (
     RobotBodyProblem,
     SimulatedLogs,
 )
-from gough.identification.result import Identification, fits_of
+from gough.identification.result import VALID_FRACTION, Identification, fits_of
 from gough.identification.settings import AUTO_TERMS, IdentifySettings
 from gough.identification.stated_values import stated_payload_notices
 from gough.identification.structures import ModelChoice, model_choice
@@ -465,7 +465,7 @@ def _data_quality(
             figures["window around reversals [s]"] = window
             figures["samples"] = float(len(log))
             for row, fraction in zip(model.rows, log.valid.mean(axis=0)):
-                figures[f"valid fraction of {row}"] = float(fraction)
+                figures[f"{VALID_FRACTION} {row}"] = float(fraction)
             name = _unused_name(log.source, quality)
             quality[name] = figures
             digests[name] = recorded.fingerprint

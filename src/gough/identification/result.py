@@ -58,6 +58,7 @@ RESULT_FORMAT = 3  # version of the stored files
 MAX_PLOTTED_SAMPLES = 4000  # of each log, kept for plots
 RESULT_FILE = "estimate.json"
 FITS_FILE = "fits.npz"
+VALID_FRACTION = "valid fraction of"  # begins the figures of valid equations by row in `quality`
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 FRICTION_PLOT_POINTS = 401
 # Common factor between masses and those of the robot file from which the headline states it.

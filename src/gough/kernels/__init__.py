@@ -1,6 +1,6 @@
 """A CasADi graph as machine code over many samples, or as C source; knows no robots.
 
-casadi.Function -- tape --> scalar operations -- codegen, vectormath --> LLVM IR -- kernel
---> Kernel
-                                              -- c_source --> C99
+casadi.Function -- tape --> scalar operations
+scalar operations -- codegen, vectormath --> LLVM IR -- kernel --> Kernel
+scalar operations -- c_source --> C99
 """

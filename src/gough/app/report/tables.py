@@ -15,6 +15,7 @@ from gough.fitting.estimate import Enclosure, Estimate
 from gough.fitting.noise_information import MIN_OBSERVED_RATIO
 from gough.fitting.selection import compare
 from gough.identification import Identification
+from gough.identification.result import VALID_FRACTION
 from gough.mechanism.types import Joint
 
 LISTED_CORRELATION = 0.8  # smallest correlation in the list of pairs
@@ -207,7 +208,7 @@ def _quality_figures(quality: Iterable[Mapping[str, float]]) -> list[str]:
     names: dict[str, None] = {}
     for figures in quality:
         names |= dict.fromkeys(figures)
-    return [name for name in names if not name.startswith("share of")]
+    return [name for name in names if not name.startswith(VALID_FRACTION)]
 
 
 def _quality_figure(figure: float | None) -> str:
