@@ -51,7 +51,7 @@ from gough.fitting.gain_likelihood import MaximumLikelihoodGains
 from gough.fitting.gain_problem import GainProblem, current_maps
 from gough.fitting.selection import Elimination, essential_parameters
 from gough.fitting.total_least_squares import TotalLeastSquares
-from gough.identification.currents import currents_problem
+from gough.identification.currents import currents_problem, match_currents
 from gough.identification.measured_payload import known_payload
 
 RUNS = ("loaded", "other", "second", "unloaded")
@@ -158,13 +158,15 @@ class Study:
         self, seed: int, processing: Processing | None = None, loaded: str = "loaded"
     ) -> GainProblem:
         """Return the equations of unloaded and loaded log, BG13 (33)."""
+        settings = processing or self.processing
+        logs = [self.log("unloaded", seed), self.log(loaded, seed)]
         return currents_problem(
             self.model,
-            [self.log("unloaded", seed)],
-            [self.log(loaded, seed)],
+            match_currents(self.model, logs, settings),
             known_payload(self.model, PAYLOAD),
             self.base,
-            processing=processing or self.processing,
+            n_unloaded=1,
+            processing=settings,
         ).problem
 
     def truth(self, problem: GainProblem) -> FloatArray:
