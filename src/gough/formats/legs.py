@@ -104,7 +104,7 @@ def _chain_tables(chain: Chain, bodies: Mapping[str, Body], names: Names) -> Tab
 
 
 def _are_equal(first: Chain, other: Chain, bodies: Mapping[str, Body]) -> bool:
-    """Tell whether two chains may be legs of a kind."""
+    """Return whether two chains may be legs of a kind."""
     tables = []
     for chain in (first, other):
         names = {}
@@ -161,7 +161,7 @@ def _is_list_of_tables(value: Any) -> bool:
 
 
 def _is_close(a: Any, b: Any) -> bool:
-    """Tell whether two plain values agree to `LEG_TOLERANCE` of the larger."""
+    """Return whether two plain values agree to `LEG_TOLERANCE` of the larger."""
     first = a if isinstance(a, list) else [a]
     second = b if isinstance(b, list) else [b]
     if len(first) != len(second) or not all(map(_is_number, (*first, *second))):
@@ -310,7 +310,7 @@ def _merge_closures(
 
 
 def _differs_in_kind(closure: Table) -> bool:
-    """Tell whether the kind of a merged closure, or one of its bodies, is a `$key`."""
+    """Return whether the kind of a merged closure, or one of its bodies, is a `$key`."""
     words = [closure["kind"]]
     for key in "ab":
         end = closure.get(key, "")

@@ -233,7 +233,7 @@ class _Builder:
             self.coordinates[joint.name] = tuple(names)
 
     def _is_reversed(self, joint: Connection) -> bool:
-        """Tell whether a joint leads from the child to the parent of the file."""
+        """Return whether a joint leads from the child to the parent of the file."""
         return joint.parent not in self._parents.get(joint.name, {joint.parent})
 
     def _add_platform(self, joints: list[Connection]) -> str | None:

@@ -126,7 +126,7 @@ def _labels(structures: list[Any]) -> list[str]:
 
 
 def _has_signals_in_rows(shape: tuple[int, ...], lengths: set[int]) -> bool:
-    """Tell whether a matrix holds a signal in each row, given the lengths of arrays beside it."""
+    """Return whether a matrix holds a signal in each row, given the lengths of arrays beside it."""
     rows, columns = shape
     if rows in lengths or rows >= columns:
         return False

@@ -100,7 +100,7 @@ def switching_levels(recordings: Sequence[Recording], channel: str) -> tuple[flo
 
 
 def _switched(signal: FloatArray, low: float, high: float) -> BoolArray:
-    """Tell where a signal is on, with hysteresis, (t,)."""
+    """Return where a signal is on, with hysteresis, (t,)."""
     state = np.where(signal >= high, 1, np.where(signal <= low, 0, -1))
     decided = np.flatnonzero(state >= 0)
     if not len(decided):

@@ -142,7 +142,7 @@ def _usual_steps(increments: FloatArray, still: BoolArray) -> tuple[FloatArray, 
 
 
 def is_even(time: FloatArray) -> bool:
-    """Tell whether all steps of a clock are within `EVEN_CLOCK_RATIO` of the usual one."""
+    """Return whether all steps of a clock are within `EVEN_CLOCK_RATIO` of the usual one."""
     interval = np.diff(time)
     usual = float(np.median(interval))
     return bool((np.abs(interval - usual) < EVEN_CLOCK_RATIO * usual).all())
@@ -281,7 +281,7 @@ def _weighted_median(deviation: FloatArray, velocity: FloatArray, scale: FloatAr
 
 
 def _is_shared(deviation: FloatArray, velocity: FloatArray, step: float) -> bool:
-    """Tell whether joints deviate from a smooth motion as rows do that were sampled late."""
+    """Return whether joints deviate from a smooth motion as rows do that were sampled late."""
     scale = _usual_deviation(deviation)
     weight = (velocity / scale) ** 2
     prior = (MAX_LATENESS * step) ** -2
@@ -366,7 +366,7 @@ def _smoothness_ratio(position: FloatArray, ticks: FloatArray, stamps: FloatArra
 
 
 def _any_of_four(steps: BoolArray) -> BoolArray:
-    """Tell for each sample but two at each end whether a step nearby is marked, (t - 4,)."""
+    """Return whether a step nearby is marked, for each sample but two at each end, (t - 4,)."""
     return np.asarray(steps[:-3] | steps[1:-2] | steps[2:-1] | steps[3:])
 
 

@@ -98,7 +98,7 @@ def _episode(path: Path, file: Path, features: Mapping[str, Any], episode: int) 
 
 
 def _may_hold(metadata: Any, episode: int) -> bool:
-    """Tell from the ranges of its columns whether a file may hold an episode."""
+    """Return whether a file may hold an episode, by the ranges of its columns."""
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
         for k in range(row_group.num_columns):

@@ -65,7 +65,7 @@ TURN = 2 * np.pi
 def find_outliers(
     values: FloatArray, time: FloatArray, material: float | FloatArray = 0.0
 ) -> BoolArray:
-    """Tell which samples of some channels are outliers, (t, k).
+    """Return which samples of some channels are outliers, (t, k).
 
     Up to `MAX_OUTLIER_RUN` samples in a row are compared with the line through the two samples
     before them, with that through the two after them, and with the cubic through all four.
@@ -102,7 +102,7 @@ def find_outliers(
 def _candidates(
     values: FloatArray, time: FloatArray, screen: _Screen, least: FloatArray
 ) -> BoolArray:
-    """Tell which samples of a channel are far off what is around them, (t,).
+    """Return which samples of a channel are far off what is around them, (t,).
 
     Args:
         values: Samples, (t,).
@@ -427,7 +427,7 @@ def _fitted_steps(position: FloatArray, time: FloatArray) -> tuple[FloatArray, B
 
 
 def _usual_intervals(recording: Recording) -> BoolArray:
-    """Tell which steps have measured samples and usual times around them, (t - 1,)."""
+    """Return which steps have measured samples and usual times around them, (t - 1,)."""
     interval = np.diff(recording.time)
     good = interval < GAP_STEPS * float(np.median(interval))
     if recording.measured is not None:

@@ -87,7 +87,7 @@ def resample(recording: Recording, new_time: FloatArray, method: str = "linear")
 
 
 def _measured_at(recording: Recording, new_time: FloatArray) -> BoolArray | None:
-    """Tell which of other times lie between measured samples, (s,); None if all do."""
+    """Return which of other times lie between measured samples, (s,); None if all do."""
     time = recording.time
     steps = np.diff(time)
     if not len(steps):

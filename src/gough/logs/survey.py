@@ -446,7 +446,7 @@ def _of_dimension(columns: list[Column], kind: str, motors: Sequence[Motor]) -> 
 
 
 def _without_words(columns: Sequence[Column]) -> bool:
-    """Tell whether names say nothing: numbers, or columns of one matrix."""
+    """Return whether names are meaningless: numbers, or columns of one matrix."""
     words = set()
     for column in columns:
         if column.samples == 1:  # a number beside the samples
@@ -495,7 +495,7 @@ def _blocks_by_order(
 
 
 def _is_derivative(table: Table, positions: Sequence[str], others: Sequence[str]) -> bool:
-    """Tell whether columns correlate with the derivatives of others."""
+    """Return whether columns correlate with the derivatives of others."""
     for name, other in zip(positions, others):
         slope = np.gradient(table.columns[name])
         if not np.corrcoef(slope, table.columns[other])[0, 1] > VELOCITY_CORRELATION:

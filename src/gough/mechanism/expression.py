@@ -452,7 +452,7 @@ def _sum_dimension(text: str, node: Node, operands: list[Dimension | None]) -> D
 
 
 def _is_plain_number(node: Node) -> bool:
-    """Tell whether a node is a number without a unit, perhaps with a sign."""
+    """Return whether a node is a number without a unit, perhaps with a sign."""
     if node.kind == "neg":
         return _is_plain_number(node.operands[0])
     return node.kind == "number" and node.value[1] in ("", "none")

@@ -283,11 +283,11 @@ class JointTerm:
         return False
 
     def uses(self, word: str) -> bool:
-        """Tell whether the expression has a name."""
+        """Return whether the expression has a name."""
         return any(node.kind == "name" and node.value == word for node in self.tree.walk())
 
     def is_periodic_in(self, constant: str) -> bool:
-        """Tell whether a constant is inside a sine: a search for it then has many minima."""
+        """Return whether a constant is inside a sine: a search for it then has many minima."""
         for node in self.tree.walk():
             wave = node.kind == "call" and node.value in ("sin", "cos", "tan")
             if wave and any(below.value == constant for below in node.walk()):
@@ -314,7 +314,7 @@ class JointTerm:
         return grammar.dimension_in(self.expression, self.tree, dimension_of_name)
 
     def lag_is_distance(self, lag: Node) -> bool:
-        """Tell whether a lag is over a distance, not a time.
+        """Return whether a lag is over a distance, not a time.
 
         Raises:
             InvalidInput: Its second argument has no unit.

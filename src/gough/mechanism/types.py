@@ -298,7 +298,7 @@ class Mechanism(Record):
         raise InvalidInput(f"no joint '{name}'{nearest(name, valid)}", name=name)
 
     def has_coulomb(self, joint: Joint) -> bool:
-        """Tell whether a joint has friction that jumps where the velocity changes sign."""
+        """Return whether a joint has friction that jumps where the velocity changes sign."""
         return any(self.terms[name].coulomb for name in joint.terms)
 
     @cached_property

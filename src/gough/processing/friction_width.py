@@ -164,7 +164,7 @@ def _groups_of_joints(
 def _leaves_enough(
     logs: Sequence[ProcessedLog], settings: Processing, widths: dict[str, float]
 ) -> bool:
-    """Tell whether enough of the samples in which a motor moves are valid with widths."""
+    """Return whether enough of the samples in which a motor moves are valid with widths."""
     wider = with_widths(settings, widths)
     moving = [log.moving.sum(axis=0) for log in logs]
     valid = [log.valid_at(wider).sum(axis=0) for log in logs]
@@ -246,7 +246,7 @@ class _MissingFriction:
         self._project()
 
     def is_missing(self, group: int, number: int) -> bool:
-        """Tell whether friction is missing in a range, beyond noise and scatter of blocks."""
+        """Return whether friction is missing in a range, beyond noise and scatter of blocks."""
         column = self._ranges[:, group * WIDTH_RANGES + number] * self._root_weight
         independent = column - self._basis @ (self._basis.T @ column)
         square = float(independent @ independent)

@@ -595,7 +595,7 @@ def unsettled_periods(recording: Recording) -> int:
 
 
 def _is_settled(period: NDArray[Any], later: NDArray[Any]) -> bool:
-    """Tell whether the first tenth of a period (N, c) agrees with later ones, (k, N, c)."""
+    """Return whether the first tenth of a period (N, c) agrees with later ones, (k, N, c)."""
     tenth = max(1, len(period) // 10)
     mean = later.mean(axis=0)
     floor = (TRANSIENT_FLOOR * later.std(axis=(0, 1))) ** 2

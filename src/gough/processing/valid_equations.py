@@ -113,7 +113,7 @@ def unknown_signs(
     smear: int = 0,
     periodic: bool = False,
 ) -> BoolArray:
-    """Tell where velocities (t, k) do not determine the sign of friction, (t, k).
+    """Return where velocities (t, k) do not determine the sign of friction, (t, k).
 
     That is inside the dead bands (k,); with a reach, within so many samples of there or of
     a change of sign; and within `smear` samples of a longer rest.
@@ -141,7 +141,7 @@ def unknown_signs(
 
 @lru_cache(maxsize=16)
 def rows_with_coulomb(model: Model) -> BoolArray:
-    """Tell which rows contain the friction of each coordinate: E_j != 0 anywhere, (n, r)."""
+    """Return which rows contain the friction of each coordinate: E_j != 0 anywhere, (n, r)."""
     motion = random_motion(model, 8, seed=0)
     maps = model.kinematics.closure_map(motion.q)
     levers = np.abs(maps).max(axis=0)
