@@ -239,7 +239,7 @@ def test_a_diagnosis_comes_back_from_json() -> None:
     assert diagnosis.invisible == (hidden,)
     assert "tilt (base)" in diagnosis.summary()
     assert "0.573 deg" in limits_table(limits)
-    assert "cannot be seen" in limits_table(limits)
+    assert "not detectable" in limits_table(limits)
     document = diagnosis.to_dict()["faults"][0]
     assert (document["size"], document["std"]) == (1.9e-3, 1e-4)
 

@@ -1,4 +1,4 @@
-"""Joint terms that were accepted: as robot-file text, in the model, and said."""
+"""Joint terms that were accepted: as text for the robot file, and as notices."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ def limits_table(limits: Sequence[Limit]) -> str:
     rows = []
     for limit in limits:
         size, unit = describe(limit.size, limit.unit)
-        detected = f"{size:.3g} {unit}" if np.isfinite(size) else "cannot be seen"
+        detected = f"{size:.3g} {unit}" if np.isfinite(size) else "not detectable"
         absorbed = ", ".join(limit.instead[:MAX_LISTED_PARAMETERS])
         rows.append([limit.name, limit.place, detected, absorbed])
     return text_table(["fault", "where", "noticed from", "absorbed by"], rows)

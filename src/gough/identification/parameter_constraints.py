@@ -1,7 +1,7 @@
 """Parameters that are fixed, tied or bounded by name: the estimate under these constraints.
 
 A user may name any standard parameter s, although only b = M s of them acts on the efforts. The
-stated equations R s = c say two things:
+stated equations R s = c have two effects:
 
 - Where a combination U R of them is one of the base parameters, U R = A M, it constrains the fit:
   A b = U c. With the estimate x and its covariance S
@@ -142,7 +142,7 @@ class _Space:
         raise InvalidInput(f"there is no parameter '{name}'{nearest(name, known)}", name=name)
 
     def implied(self) -> tuple[FloatArray, FloatArray]:
-        """Return what the stated equations say about the estimated parameters, (k, p) and (k,).
+        """Return what the stated equations imply for the estimated parameters, (k, p) and (k,).
 
         Raises:
             InvalidInput: The equations contradict each other.
@@ -204,7 +204,7 @@ class _Space:
 
 
 def _is_stated(row: FloatArray, stated: FloatArray) -> bool:
-    """Tell whether one of the stated equations is about this parameter alone."""
+    """Return whether one of the stated equations is about this parameter alone."""
     return bool(np.any(np.all(stated == row, axis=1)))
 
 
@@ -385,7 +385,7 @@ def _bounded(
 def _notices(
     estimate: Estimate, values: FloatArray, stated: Sequence[str], reached: Sequence[str]
 ) -> list[Notice]:
-    """Say what was fixed or tied, what ended at a bound, and how far the others moved."""
+    """Return notices on what was fixed or tied, what ended at a bound, and how far others moved."""
     notices = []
     change = np.abs(values - estimate.values)
     moved = np.divide(change, estimate.std, out=np.zeros(len(change)), where=estimate.std > 0)
@@ -406,7 +406,7 @@ def _notices(
 
 
 def _derived_notices(derived: ParameterTable) -> list[Notice]:
-    """Say which standard parameters follow from combinations with the stated values."""
+    """Return a notice on the standard parameters that the stated values determine."""
     if not len(derived) or derived.std is None:
         return []
     shown = []

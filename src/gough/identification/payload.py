@@ -232,7 +232,7 @@ class PayloadResult(Record):
             )
         for combination in self.load.hidden:
             if combination not in INERTIAL:
-                lines.append(f"not seen on this motion: {combination}")
+                lines.append(f"not determined on this motion: {combination}")
         for change in self.changes:
             after = str(change.after).removeprefix("m ")
             lines.append(

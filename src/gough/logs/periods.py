@@ -234,8 +234,7 @@ def resample_to_period(
 
     A record of exactly whole periods keeps them all although an estimate of the period may
     be a little too long: it is shortened to fit if it then lies within four standard errors
-    (a given
-    one: a hundredth of a sample).
+    (a given one: a hundredth of a sample).
 
     Args:
         recording: Samples on an even clock.

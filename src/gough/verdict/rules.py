@@ -364,8 +364,7 @@ def report_reused_logs(
     """Report an error if a held-out log is a log of the identification.
 
     More than half of its samples are then equal, bit by bit. Noise never repeats, so it is
-    the same
-    recording: copied, cut or renamed.
+    the same recording: copied, cut or renamed.
     """
     known = np.concatenate([_fingerprints(log) for log in recordings])
     reused = []

@@ -32,9 +32,8 @@ class JointEfforts:
 
     Internal states are held over a step of the integrator and updated after it: exact to
     first order in its length. The transmitted effort u of a motor is its effort less the
-    friction of its
-    joint: u + f(u) = tau, solved by u = tau / (1 + f(u) / u), at once where f is in
-    proportion to u.
+    friction of its joint: u + f(u) = tau, solved by u = tau / (1 + f(u) / u), at once where f
+    is in proportion to u.
 
     Args:
         values: Coefficients of the terms by parameter name.
