@@ -175,3 +175,31 @@ def test_a_single_joint_repeats_a_row_only_with_its_effort() -> None:
     effort[1000] += 0.01
     other = replace(recording, effort=effort)
     assert with_true_instants(other) is other
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_short_rests_between_moves_repeat_no_rows(seed: int) -> None:
+    """A coarse encoder shows a few equal rows where a robot stops between two moves."""
+    rng = np.random.default_rng(seed)
+    step = 0.01
+    parts = []
+    place = np.zeros(3)
+    for _ in range(60):
+        target = rng.uniform(-0.5, 0.5, 3)
+        u = np.linspace(0, 1, int(rng.integers(40, 80)))[:, None]
+        parts.append(place + (target - place) * (10 * u**3 - 15 * u**4 + 6 * u**5))
+        parts.append(np.tile(target, (int(rng.integers(1, 9)), 1)))
+        place = target
+    position = np.concatenate(parts)
+    resolution = 7e-5
+    noise = 0.3 * resolution * rng.standard_normal(position.shape)
+    position = np.round((position + noise) / resolution) * resolution
+    time = np.arange(len(position)) * step
+    recording = Recording(
+        joints=("a", "b", "c"),
+        time=time,
+        position=position,
+        position_units=("rad",) * 3,
+        effort=np.round(10 * position, 1),
+    )
+    assert not row_steps(recording).repeated.any()

@@ -115,9 +115,29 @@ def row_steps(recording: Recording) -> RowSteps:
         repeats = (n_clear == 1) & still & (np.diff(effort, axis=0) == 0).all(axis=1)
     count[repeats] = 0
     known |= repeats
+    known &= (count != 0) | _stops_at_once(still, advance)
     count[~known] = 1
     repeated = np.concatenate([[False], known & (count == 0)])
     return RowSteps(count=count, known=known, repeated=repeated)
+
+
+def _stops_at_once(still: BoolArray, advance: FloatArray) -> BoolArray:
+    """Return which rows at rest have whole steps of the motion on both sides, (t,).
+
+    A robot that stops becomes slower before and is slow after; a row that was read twice
+    interrupts the motion at its speed.
+
+    Args:
+        still: Rows in which no joint advances.
+        advance: Of each row, in usual steps.
+    """
+    moves_on = advance > 1 - WHOLE_STEP_TOLERANCE
+    number = np.arange(len(still))
+    before = np.maximum.accumulate(np.where(still, -1, number))
+    after = np.minimum.accumulate(np.where(still, len(still), number)[::-1])[::-1]
+    whole_before = (before < 0) | moves_on[np.maximum(before, 0)]
+    whole_after = (after == len(still)) | moves_on[np.minimum(after, len(still) - 1)]
+    return np.asarray(whole_before & whole_after)
 
 
 def _usual_steps(increments: FloatArray, still: BoolArray) -> tuple[FloatArray, FloatArray]:
