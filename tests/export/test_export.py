@@ -55,7 +55,9 @@ def test_bodies_are_possible_and_give_the_base_parameters(
         five_bar, check_bodies(five_bar, result.bodies), check_terms(five_bar, result.joint_terms)
     )
     table = dict(zip(five_bar.mechanism.standard.names, standard.tolist()))
-    found = result.base.values(five_bar.values(result.base.standard, table))
+    if result.tied:
+        table |= {name: table[five_bar.resolve(name)[0]] for name in result.base.standard}
+    found = result.base.values([table[name] for name in result.base.standard])
     np.testing.assert_allclose(found, result.estimates["feasible"].values, rtol=1e-12, atol=1e-15)
 
 

@@ -23,7 +23,8 @@ CUTS = {
     "endswith",
 }
 TEXT = "logs/"  # the room that reads text files, whose lines are cut in many ways
-MESSAGES = {"<root.file>"}  # which a message may begin with
+# A message may begin with the first, a figure of the quality of a log with the second.
+MESSAGES = {"<root.file>", "<VALID_FRACTION>"}
 SUFFIXES = {
     ".py",
     ".pyc",

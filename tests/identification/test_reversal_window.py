@@ -35,7 +35,7 @@ def test_held_out_logs_are_processed_exactly_as_those_of_the_identification(
     everything = identify(five_bar, [five_bar_log], held_out=[five_bar_other], window=0.0)
     without = identify(five_bar, [five_bar_log], held_out=[five_bar_other], window=0.05)
     shares = [
-        {k: v for k, v in result.quality[five_bar_other.source].items() if k.startswith("share")}
+        {k: v for k, v in result.quality[five_bar_other.source].items() if k.startswith("valid fraction")}
         for result in (everything, without)
     ]
     assert min(shares[0].values()) > 0.99

@@ -103,28 +103,31 @@ def test_workers_and_order_do_not_change_a_bit(
     assert collected.merged().to_bytes() == alone[1]
 
 
+def worker_processes() -> list[int]:
+    """Return the process numbers of the workers that this process has started."""
+    parent = os.getpid()
+    workers = []
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8")
+    for pid in map(int, children.split()):
+        command = Path(f"/proc/{pid}/cmdline")
+        if command.exists() and b"spawn_main" in command.read_bytes():
+            workers.append(pid)
+    return workers
+
+
 @pytest.mark.slow
 def test_a_killed_worker_costs_no_log_and_no_bit(
     job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path
 ) -> None:
     def kill() -> None:
-        """Kill the first worker process that has been seen at work."""
-        for _ in range(600):
-            me = os.getpid()
-            for pid in map(
-                int, Path(f"/proc/{me}/task/{me}/children").read_text(encoding="utf-8").split()
-            ):
-                command = (
-                    Path(f"/proc/{pid}/cmdline").read_bytes()
-                    if Path(f"/proc/{pid}").exists()
-                    else b""
-                )
-                if b"spawn_main" in command:
-                    time.sleep(1.0)
-                    os.kill(pid, signal.SIGKILL)
-                    killed.append(pid)
-                    return
-            time.sleep(0.05)
+        """Kill a worker process as soon as the first log is reduced, while others wait."""
+        for _ in range(6000):
+            workers = worker_processes()
+            if workers and any(tmp_path.rglob("*.npz")):
+                os.kill(workers[0], signal.SIGKILL)
+                killed.append(workers[0])
+                return
+            time.sleep(0.005)
 
     if not Path("/proc/self/task").exists():
         pytest.skip("finds its children by /proc")

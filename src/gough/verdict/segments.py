@@ -128,7 +128,7 @@ def _undo_lost_counts(
 
 
 def _mean_step(log: FittedLog, motor: str, start: float) -> PositionVelocityAcceleration:
-    """Return what is left of a step of one in the mean of periods and its derivatives, (t, a).
+    """Return the trace of a step of one in the mean of periods, and its derivatives, (t, a).
 
     Of n periods, k come after the one with the step: the mean is higher by k / n before the phase
     of the step and by (k + 1) / n after it. The pose was low-passed, which spreads the step to
