@@ -12,6 +12,7 @@ from gough.app.studies.monte_carlo import truth_table
 from gough.core.errors import InvalidInput
 from gough.engine import Model, base_parameters
 from gough.identification import prepare
+from gough.identification.result import VALID_FRACTION
 from gough.logs.recording import Recording
 from gough.processing import Processing
 from gough.virtual import record, simulate
@@ -34,10 +35,10 @@ def test_held_out_logs_are_processed_exactly_as_those_of_the_identification(
 ) -> None:
     everything = identify(five_bar, [five_bar_log], held_out=[five_bar_other], window=0.0)
     without = identify(five_bar, [five_bar_log], held_out=[five_bar_other], window=0.05)
-    shares = [
-        {k: v for k, v in result.quality[five_bar_other.source].items() if k.startswith("valid fraction")}
-        for result in (everything, without)
-    ]
+    shares = []
+    for result in (everything, without):
+        quality = result.quality[five_bar_other.source]
+        shares.append({k: v for k, v in quality.items() if k.startswith(VALID_FRACTION)})
     assert min(shares[0].values()) > 0.99
     assert 0.4 < max(shares[1].values()) < 0.9
     figures = [without.quality[log.source] for log in (five_bar_log, five_bar_other)]
