@@ -17,15 +17,15 @@ from gough.verdict import faults
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.diagnose import DiagnoseSettings, evidence_from
 from gough.verdict.fitted_log import Evidence
+from gough.verdict.screen import Screen
 from gough.verdict.search import Search
-from gough.verdict.stage import Screen, Stage
 from tests_support import axis_file
 from trials import repeated
 
 
 def limits_of(evidence: Evidence) -> dict[tuple[str, str], Limit]:
     search = Search(evidence, with_discrete=False)
-    screen = Screen(Stage(evidence, search.labels), search.faults, search.single_logs)
+    screen = Screen(search.first, search.faults, search.single_logs)
     limits = detection_limits(screen, screen.trials)
     return {(limit.name, limit.place): limit for limit in limits}
 

@@ -18,8 +18,10 @@ from gough.engine import Model
 from gough.engine.geometry import displaced, geometric_errors
 from gough.identification.diagnosis import Diagnosis, NamedFault
 from gough.logs.recording import Recording
+from gough.verdict.blocks import block_labels
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from, without_fault
 from gough.verdict.discrete_faults import discrete_faults
+from gough.verdict.discrete_trials import discrete_explanations
 from gough.verdict.drift import drifting_efforts
 from gough.verdict.fitted_log import close_along_path
 from gough.verdict.judge import (
@@ -325,8 +327,7 @@ def test_a_base_point_that_is_off_is_named_and_measured(
     evidence = evidence_from(five_bar, spoilt, (), DiagnoseSettings())[0]
     search = Search(evidence, faults=[])
     search.discrete = []
-    stage = Stage(evidence, search.labels)
-    first = search.best_group(search.explanations_at(stage), stage)[0]
+    first = search.best_explanations(search.first)[0]
     assert (first.name, first.place) == ("geometry", "base point of motor in all legs, radial")
     assert first.size[0] == pytest.approx(-0.0075, rel=0.1)  # to first order
     assert first.std[0] < 0.001
@@ -338,11 +339,13 @@ def test_below_ten_blocks_no_sign_or_channel_is_named(five_bar: Model, logs: Log
     for n_blocks, tried in ((5, True), (4, False)):
         search = Search(evidence, faults=[])
         search.discrete = [each for each in search.discrete if each.name == "swapped efforts"]
-        search.labels = [
+        labels = [
             np.arange(len(log.regression)) * n_blocks // len(log.regression) + k * n_blocks
             for k, log in enumerate(evidence.logs)
         ]
-        names = [each.name for each in search.discrete_explanations(Stage(evidence, search.labels))]
+        stage = Stage(evidence, labels)
+        explanations = discrete_explanations(stage, search.discrete, search.scopes, 1)
+        names = [each.name for each in explanations]
         assert ("swapped efforts" in names) == tried
 
 
@@ -351,7 +354,7 @@ def test_one_log_unlike_the_others_is_named(
 ) -> None:
     flipped = efforts(np.negative)(make_log(2))
     evidence = evidence_from(five_bar, [*logs, make_log(3), flipped], (), DiagnoseSettings())[0]
-    (notice,) = odd_log_notices(evidence, Search(evidence, faults=[], with_discrete=False))
+    (notice,) = odd_log_notices(Stage(evidence, block_labels(evidence.logs)))
     assert (notice.rule, notice.level, notice.where) == ("odd log", "warning", "log 2")
     assert notice.numbers["error"] > 2 * notice.numbers["usual"]
 

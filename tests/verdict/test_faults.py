@@ -13,9 +13,11 @@ from gough.engine import Model, base_parameters
 from gough.mechanism import load_robot
 from gough.mechanism.terms import TERMS
 from gough.verdict.blocks import BlockSums, block_labels, block_sums
+from gough.verdict.continuous_trials import guessed
 from gough.verdict.diagnose import DiagnoseSettings, evidence_from
 from gough.verdict.discrete_faults import discrete_faults, within_limits
-from gough.verdict.discrete_trials import DiscreteTrials
+from gough.verdict.discrete_trials import DiscreteTrials, discrete_explanations, on_all_samples
+from gough.verdict.effort_factors import effort_factor
 from gough.verdict.faults import (
     ALL_MOTORS,
     FAULTS,
@@ -36,7 +38,7 @@ from gough.verdict.fitted_log import Evidence, FittedLog, FittedModel
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.judge import errors_by_noise, row_errors
 from gough.verdict.motor_signals import MotorSignals
-from gough.verdict.search import Search, _guessed, effort_factor
+from gough.verdict.search import Search
 from gough.verdict.stage import Stage
 from gough.virtual.fleet_logs import FleetFaults, VirtualFleet
 from tests_support import model_of
@@ -438,14 +440,15 @@ def test_discrete_faults_are_tried_beside_a_payload_that_was_accepted_before() -
     evidence, _ = evidence_from(model, recordings, (), DiagnoseSettings())
     search = Search(evidence, faults=[])
     search.discrete = [each for each in search.discrete if each.name == "position sign"]
-    stage = Stage(evidence, search.labels)
+    stage = search.first
     payload = fault_named(evidence, PAYLOAD_FAULT)
-    accepted = _guessed(stage, payload, evidence.logs[1].name, (1,), np.zeros(10))
-    beside = search._stage_with([accepted])
+    accepted = guessed(stage, payload, evidence.logs[1].name, (1,), np.zeros(10))
+    beside = search.first.with_others([accepted])
     assert beside is not None
-    alone = search.discrete_explanations(stage)
+    scopes = search.scopes
+    alone = discrete_explanations(stage, search.discrete, scopes, search.trials)
     assert any(each.gain.significant for each in alone)
-    assert search.discrete_explanations(beside) == []
+    assert discrete_explanations(beside, search.discrete, scopes, search.trials) == []
 
 
 def test_exchanged_channels_have_to_lower_the_error_of_all_samples() -> None:
@@ -453,26 +456,25 @@ def test_exchanged_channels_have_to_lower_the_error_of_all_samples() -> None:
     right = made_evidence(model_of("five_bar"), n_logs=2)
     search = Search(right, faults=[])
     fault = next(each for each in search.discrete if each.name == "swapped channels")
-    stage = Stage(right, search.labels)
+    stage = search.first
     nothing = np.zeros(0)
-    swap = replace(_guessed(stage, fault, fault.place, (0, 1), nothing), std=nothing)
-    assert search._on_all_samples(stage, [swap]) == []
+    swap = replace(guessed(stage, fault, fault.place, (0, 1), nothing), std=nothing)
+    assert on_all_samples(stage, [swap], 1) == []
     exchanged = right.corrected(lambda log: fault.undo(log.signals))
     assert exchanged is not None
-    search = Search(exchanged, faults=[])
-    kept = search._on_all_samples(Stage(exchanged, search.labels), [swap])
+    kept = on_all_samples(Search(exchanged, faults=[]).first, [swap], 1)
     assert [each.fault for each in kept] == [fault]
 
 
 def test_undoing_a_fault_of_one_log_leaves_the_others_as_they_are() -> None:
     evidence = made_evidence(model_of("five_bar"), n_logs=2)
     search = Search(evidence, with_discrete=False)
-    stage = Stage(evidence, search.labels)
+    stage = search.first
     scale = next(fault for fault in search.faults if fault.name == "effort scale")
     place = scale.places(evidence)[0]
-    guess = _guessed(stage, scale, place, (1,), np.array([0.5]))
-    fast = search._stage_with([guess], stage)
-    slow = search._stage_with([guess])
+    guess = guessed(stage, scale, place, (1,), np.array([0.5]))
+    fast = stage.followed_by(guess)
+    slow = stage.with_others([guess])
     assert fast is not None
     assert slow is not None
     for one, two in zip(fast.evidence.logs, slow.evidence.logs):

@@ -18,7 +18,7 @@ from gough.identification.diagnosis import NamedFault
 from gough.identification.many_logs import read_beginning
 from gough.logs.recording import Recording
 from gough.processing.many_logs import Job, divide_logs, robot_of
-from gough.verdict.acceptance import jackknife_error
+from gough.verdict.acceptance import jackknife_error, no_gain
 from gough.verdict.blocks import (
     block_labels,
     block_sums,
@@ -30,7 +30,6 @@ from gough.verdict.faults import EFFORT_SCALE, Fault, all_faults
 from gough.verdict.fitted_log import Evidence
 from gough.verdict.judge import diagnose_evidence
 from gough.verdict.naming import describe_size
-from gough.verdict.search import no_gain
 from gough.verdict.stage import Stage
 
 # faults along which the parameters of robots are compared
@@ -198,7 +197,7 @@ def _explanation(fit: KindFit, size: FloatArray, std: float, stage: Stage) -> Ex
         logs=tuple(range(len(stage.labels))),
         size=size,
         std=np.array([std]),
-        gain=no_gain(stage),
+        gain=no_gain(len(stage.block_log)),
     )
 
 

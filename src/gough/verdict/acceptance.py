@@ -29,6 +29,7 @@ from gough.verdict.blocks import (
     CrossValidation,
     cross_validate,
     fold_prediction_variance,
+    row_weights,
 )
 
 MIN_BLOCKS = 6  # of a scope, below which nothing can be accepted
@@ -66,8 +67,12 @@ class Gain:
     @property
     def significant(self) -> bool:
         """Whether it predicts better beyond chance, also whole logs, and nothing gets worse."""
-        beyond_chance = self.t > self.threshold or self.size_t > self.size_threshold
-        return self.better and bool(beyond_chance)
+        return self.beyond_chance and self.better
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether the gain of blocks, or the size, is larger than chance makes it."""
+        return bool(self.t > self.threshold or self.size_t > self.size_threshold)
 
     @property
     def better(self) -> bool:
@@ -98,6 +103,22 @@ class Gain:
     def total(self) -> float:
         """Sum of the gains of all blocks, for comparing explanations of different scopes."""
         return float(np.nansum(self.blocks))
+
+
+def no_gain(n_blocks: int) -> Gain:
+    """Return the gain of nothing."""
+    return Gain(
+        blocks=np.zeros(n_blocks),
+        scope=np.ones(n_blocks, bool),
+        mean=0.0,
+        t=0.0,
+        threshold=np.inf,
+        logs=np.zeros(1),
+        outside=0.0,
+        before=np.nan,
+        after=np.nan,
+        explained=0.0,
+    )
 
 
 def log_gain(before: CrossValidation, after: CrossValidation, floor: FloatArray) -> FloatArray:
@@ -302,7 +323,7 @@ class Baseline:
         self.sums = sums
         self.columns = tuple(columns)
         self._validations: dict[bytes, CrossValidation] = {}
-        self._variances: dict[bytes, FloatArray] = {}
+        self._variances: dict[tuple[bytes, int], FloatArray] = {}
 
     def validation(self, folds: IntArray | None = None) -> CrossValidation:
         """Return the errors by block, or by folds of blocks, (b,)."""
@@ -313,47 +334,62 @@ class Baseline:
             self._validations[key] = cross_validate(self.sums, self.columns, folds=folds)
         return self._validations[key]
 
-    def prediction_variance(self, folds: IntArray) -> FloatArray:
-        """Return sums of the variance of predicting each fold from the others, (f, r)."""
-        key = folds.tobytes()
+    def prediction_variance(self, folds: IntArray, fold: int) -> FloatArray:
+        """Return the sum of the variance of predicting one of some folds from the others, (r,)."""
+        key = (folds.tobytes(), fold)
         if key not in self._variances:
             weights = self.validation().weights
-            self._variances[key] = fold_prediction_variance(self.sums, self.columns, folds, weights)
+            self._variances[key] = fold_prediction_variance(
+                self.sums, self.columns, folds == fold, weights
+            )
         return self._variances[key]
 
     def gain(
         self,
         sums: BlockSums,
-        columns: Sequence[int],
         scope: BoolArray,
-        trials: int,
+        n_tests: int,
         *,
         effort_scale: FloatArray | None = None,
         validation: CrossValidation | None = None,
     ) -> Gain:
-        """Return the gain of an explanation.
+        """Return the gain of an explanation, on blocks and on whole logs.
 
         Args:
             sums: With the explanation: other columns, or logs changed by it.
-            columns: Columns of the model with the explanation.
             scope: Blocks that the explanation is about, (b,).
-            trials: Number of explanations that were tried.
+            n_tests: Number of tests that it is the best of.
             effort_scale: Factor from the effort after undoing the explanation to the
                 recorded one, by block and row, (b, r): errors are compared in the unit of the
                 latter.
             validation: Cross-validation of the sums over single blocks, if it is known.
         """
+        if validation is None:
+            validation = cross_validate(sums, range(sums.n_columns))
+        gain = self.block_gain(
+            sums, scope, n_tests, effort_scale=effort_scale, validation=validation
+        )
+        return self.with_whole_logs(gain, sums, effort_scale=effort_scale, validation=validation)
+
+    def block_gain(
+        self,
+        sums: BlockSums,
+        scope: BoolArray,
+        n_tests: int,
+        *,
+        effort_scale: FloatArray | None = None,
+        validation: CrossValidation,
+    ) -> Gain:
+        """Return the gain of an explanation on single blocks; arguments as of `gain`."""
         scale = np.ones(sums.n_valid.shape) if effort_scale is None else effort_scale
         before = self.validation()
-        if validation is None:
-            validation = cross_validate(sums, columns)
         after = _rescaled(validation, scale)
         gains = log_gain(before, after, self.sums.floor)
-        mean, t, limit = self._tested(gains, scope, trials)
+        mean, t, limit = self._tested(gains, scope, n_tests)
         outside = gains[~scope]
         outside = outside[np.isfinite(outside)]
         power = self.sums.effort_power
-        gain = Gain(
+        return Gain(
             blocks=gains,
             scope=scope,
             mean=mean,
@@ -365,36 +401,39 @@ class Baseline:
             after=relative_error(after, power, scope),
             explained=explained_error(before, after, power, scope),
         )
+
+    def with_whole_logs(
+        self,
+        gain: Gain,
+        sums: BlockSums,
+        *,
+        effort_scale: FloatArray | None = None,
+        validation: CrossValidation | None = None,
+    ) -> Gain:
+        """Return a gain of blocks with that of whole logs, or halves, left out of the fit.
+
+        They are not compared if blocks are not predicted better. Arguments as of `gain`.
+        """
         if not gain.blocks_better:
             return gain
-        return replace(gain, logs=self._gains_of_logs(sums, columns, scope, scale, validation))
-
-    def _gains_of_logs(
-        self,
-        sums: BlockSums,
-        columns: Sequence[int],
-        scope: BoolArray,
-        scale: FloatArray,
-        validation: CrossValidation,
-    ) -> FloatArray:
-        """Return the gains of whole logs, or halves, of a scope, left out of the fit.
-
-        Arguments as of `gain`; `scale` is its effort scale.
-        """
-        folds = log_folds(self.sums.log, scope)
+        columns = range(sums.n_columns)
+        weights = row_weights(sums, columns)[0] if validation is None else validation.weights
+        scale = np.ones(sums.n_valid.shape) if effort_scale is None else effort_scale
+        folds = log_folds(self.sums.log, gain.scope)
         before = self.validation(folds)
         fold_scale = np.ones((int(folds.max()) + 1, scale.shape[1]))
         fold_scale[folds] = scale  # the same in all blocks of a fold
-        of_folds = cross_validate(sums, columns, folds=folds, weights=validation.weights)
-        after = _rescaled(of_folds, fold_scale)
+        after = _rescaled(cross_validate(sums, columns, folds=folds, weights=weights), fold_scale)
         floor = fold_floor(self.sums.floor, folds)
         gains = log_gain(before, after, floor)
-        if (gains < 0).any():
-            variance = fold_prediction_variance(sums, columns, folds, validation.weights)
-            more = variance * fold_scale**2 - self.prediction_variance(folds)
-            gains = _without_loss_by_variance(gains, before, after, more, floor)
-        inside = gains[: len(gains) - int((~scope).any())]
-        return np.asarray(inside[np.isfinite(inside)])
+        inside = np.arange(len(gains) - int((~gain.scope).any()))  # the last fold is outside
+        variance = np.zeros(before.squares.shape)
+        for fold in np.flatnonzero(gains[inside] < 0):
+            with_fault = fold_prediction_variance(sums, columns, folds == fold, weights)
+            without = self.prediction_variance(folds, int(fold))
+            variance[fold] = with_fault * fold_scale[fold] ** 2 - without
+        gains = _without_loss_by_variance(gains, before, after, variance, floor)[inside]
+        return replace(gain, logs=np.asarray(gains[np.isfinite(gains)]))
 
     def _tested(
         self, gains: FloatArray, scope: BoolArray, trials: int

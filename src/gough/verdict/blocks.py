@@ -304,29 +304,25 @@ def cross_validate(
 
 
 def fold_prediction_variance(
-    sums: BlockSums, columns: Sequence[int], folds: IntArray, weights: FloatArray
+    sums: BlockSums, columns: Sequence[int], fold: BoolArray, weights: FloatArray
 ) -> FloatArray:
-    """Return sums of the variance of predicting each fold from the other folds, (f, r).
+    """Return the sum of the variance of predicting a fold of blocks from the others, (r,).
 
-    sum_t w_t^T C w_t, C the covariance of the coefficients by a jackknife over the blocks of
-    the other folds.
+    sum_t w_t^T C w_t, C the covariance of the coefficients by a jackknife over the other blocks;
+    zero if there are less than two of them.
 
     Args:
         sums: The equations.
         columns: Columns of the model.
-        folds: Fold of each block, (b,).
+        fold: Blocks that are predicted, (b,).
         weights: Of the rows, (r,).
     """
     grams = sums.chosen(columns)
-    by_block = np.einsum("r,brij->bij", weights, grams, optimize=True)
-    variance = np.zeros((int(folds.max()) + 1, grams.shape[1]))
-    for fold in np.unique(folds):
-        others = by_block[folds != fold]
-        if len(others) < 2:
-            continue
-        coefficients = solve_normal_equations(others.sum(axis=0) - others)
-        deviation = coefficients - coefficients.mean(axis=0)
-        covariance = (len(others) - 1) / len(others) * deviation.T @ deviation
-        inside = grams[folds == fold].sum(axis=0)[:, :-1, :-1]
-        variance[fold] = np.einsum("rij,ij->r", inside, covariance)
-    return variance
+    others = np.einsum("r,brij->bij", weights, grams[~fold], optimize=True)
+    if len(others) < 2:
+        return np.zeros(grams.shape[1])
+    coefficients = solve_normal_equations(others.sum(axis=0) - others)
+    deviation = coefficients - coefficients.mean(axis=0)
+    covariance = (len(others) - 1) / len(others) * deviation.T @ deviation
+    inside = grams[fold].sum(axis=0)[:, :-1, :-1]
+    return np.asarray(np.einsum("rij,ij->r", inside, covariance))

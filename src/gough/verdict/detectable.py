@@ -33,7 +33,8 @@ from gough.verdict.faults import (
     PAYLOAD_FAULT,
     PRINTED_FAULTS,
 )
-from gough.verdict.stage import Screen, Stage
+from gough.verdict.screen import Screen
+from gough.verdict.stage import Stage
 
 PRINTED_WORDS = {
     EFFORT_SCALE: "a wrong gain of one motor",

@@ -46,8 +46,9 @@ from gough.verdict.fitted_log import (
 )
 from gough.verdict.judge import diagnose_evidence, stage_error
 from gough.verdict.motor_signals import MotorSignals
+from gough.verdict.screen import Screen
 from gough.verdict.search import Search
-from gough.verdict.stage import Screen, Stage
+from gough.verdict.stage import Stage
 
 LOOP_TEST_SAMPLES = 12  # of a log, to see whether its loops close at all
 MIN_TIME_UNIT = 10.0  # factor: logs at twice their speed can be processed as well
@@ -140,7 +141,7 @@ def limits_of_log(
     settings = DiagnoseSettings(tie_legs=tie_legs)
     evidence, _ = evidence_from(model, [recording], (), settings)
     search = Search(evidence, with_discrete=False)
-    screen = Screen(Stage(evidence, search.labels), search.faults, ())
+    screen = Screen(search.first, search.faults, ())
     return detection_limits(screen, screen.trials)
 
 

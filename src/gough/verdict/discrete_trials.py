@@ -16,7 +16,10 @@ from gough.verdict.explanation import Explanation
 from gough.verdict.fitted_log import Evidence
 from gough.verdict.stage import Stage
 
+# Error above noise, over the effort, from which signs, channels and units are tried.
+MIN_DISCRETE_ERROR = 0.02
 DISCRETE_SAMPLES = 1200  # of all logs together
+MAX_ON_ALL_SAMPLES = 6  # discrete faults that are compared on all samples
 
 
 class _Changed(NamedTuple):
@@ -52,7 +55,7 @@ class DiscreteTrials:
         if before is not baseline.sums:
             baseline = Baseline(before, range(before.n_columns))
         blocks = self.base.scope(scope)
-        gain = baseline.gain(after, range(after.n_columns), blocks, self.n_trials)
+        gain = baseline.gain(after, blocks, self.n_trials)
         if not gain.better or np.isfinite(gain.blocks[gain.scope]).sum() < MIN_DISCRETE_BLOCKS:
             return None
         size = np.zeros(0) if fault.size is None else np.array([fault.size])
@@ -106,6 +109,64 @@ class DiscreteTrials:
         masked = replace(log, regression=regression)
         with_fault = block_sums([masked], [label], [self.base.accepted_columns[number]])
         return _Changed(without=without, with_fault=with_fault)
+
+
+def discrete_explanations(
+    stage: Stage,
+    faults: Sequence[DiscreteFault],
+    scopes: Sequence[tuple[int, ...]],
+    n_trials: int,
+) -> list[Explanation]:
+    """Return discrete faults that predict better, tried on some samples of the logs.
+
+    Args:
+        stage: The logs as corrected so far.
+        faults: That are tried.
+        scopes: Sets of logs that a fault may be in.
+        n_trials: Number of explanations that are tried.
+    """
+    if not faults or len(stage.block_log) < MIN_DISCRETE_BLOCKS:
+        return []
+    thin, labels = thinned(stage.evidence, stage.labels)
+    trials = DiscreteTrials(Stage(thin, labels, stage.added, evidence=thin), n_trials)
+    accepted = [each.fault for each in stage.accepted]
+    explanations = []
+    for fault in faults:
+        if fault in accepted:
+            continue
+        for scope in scopes:
+            explanation = trials.explanation(fault, scope)
+            if explanation is not None:
+                explanations.append(explanation)
+    return explanations
+
+
+def on_all_samples(
+    stage: Stage, explanations: Sequence[Explanation], n_trials: int
+) -> list[Explanation]:
+    """Return discrete explanations with gains of all samples where these can be compared.
+
+    A thinned log is not averaged, so its noise is higher and gains are lower than those of
+    continuous faults. Faults of positions change which equations are valid: their gains
+    are not compared, but they have to lower the error of all samples too.
+
+    Args:
+        stage: The logs as corrected so far.
+        explanations: Discrete faults that predict some samples better.
+        n_trials: Number of explanations that are tried.
+    """
+    compared: list[Explanation] = []
+    for each in sorted(explanations, key=lambda each: -each.gain.total):
+        assert isinstance(each.fault, DiscreteFault)
+        if len(compared) >= MAX_ON_ALL_SAMPLES:
+            compared.append(each)
+            continue
+        gain = stage.gain_of(each, n_trials)
+        if gain is None or gain.after >= gain.before:
+            continue
+        comparable = gain.better and not each.fault.changes_positions
+        compared.append(replace(each, gain=gain) if comparable else each)
+    return compared
 
 
 def fitted_error(sums: BlockSums) -> float:

@@ -40,7 +40,7 @@ from gough.verdict.fitted_log import (
 )
 from gough.verdict.naming import name_fault
 from gough.verdict.noise import mean_noise_power, noise_of_same_sensors, scatter_of_mean
-from gough.verdict.odd_logs import log_errors, odd_logs
+from gough.verdict.odd_logs import MIN_LOGS_TO_COMPARE, log_errors, odd_logs
 from gough.verdict.robot_file import (
     file_ratios,
     negative_value_notices,
@@ -128,7 +128,7 @@ def diagnose_evidence(
         thorough: Try every fault, also if the error is within the noise.
     """
     search = Search(evidence, thorough=thorough)
-    first = Stage(evidence, search.labels)
+    first = search.first
     with portion(0.0, 0.8):
         groups, stage = search.run()
     error = stage_error(first)
@@ -152,7 +152,7 @@ def diagnose_evidence(
     named = {fault.name for fault in faults}
     unnoticed = unnoticed_faults(evidence, search.labels, search.trials)
     texts = [fault.text for fault in unnoticed if fault.name not in named]
-    notices += odd_log_notices(evidence, search)
+    notices += odd_log_notices(first)
     notices += limits_notice(limits, named, texts)
     return Diagnosis(
         robot=evidence.model.mechanism.name,
@@ -272,11 +272,11 @@ def partial_notices(
     return [notice]
 
 
-def odd_log_notices(evidence: Evidence, search: Search) -> list[Notice]:
+def odd_log_notices(stage: Stage) -> list[Notice]:
     """Warn about logs that are predicted much worse than the others."""
-    if len(evidence.logs) < 3:
+    if len(stage.evidence.logs) < MIN_LOGS_TO_COMPARE:
         return []
-    errors = log_errors(Stage(evidence, search.labels))
+    errors = log_errors(stage)
     notices = []
     for k in odd_logs(errors):
         own = float(np.exp(errors[k]))
@@ -285,7 +285,7 @@ def odd_log_notices(evidence: Evidence, search: Search) -> list[Notice]:
             Notice(
                 rule="odd log",
                 level="warning",
-                where=evidence.logs[k].name,
+                where=stage.evidence.logs[k].name,
                 text=f"unlike the others: fitted without it, it is predicted to {100 * own:.3g} % "
                 f"of the effort, the others to {100 * usual:.3g} %",
                 advice="identify without it, or find out what differs in it",

@@ -6,10 +6,9 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
-from gough.core.arrays import TINY, FloatArray, IntArray
+from gough.core.arrays import TINY, FloatArray
 from gough.core.statistics import robust_scale
 from gough.verdict.blocks import ERROR_FLOOR
-from gough.verdict.fitted_log import Evidence
 from gough.verdict.stage import Stage
 
 MAX_LOGS_BY_ONE = 4  # logs up to which a fault is tried in every single one
@@ -68,11 +67,11 @@ def odd_logs(errors: FloatArray) -> list[int]:
     return [int(k) for k in odd[np.argsort(-above[odd])]]
 
 
-def logs_tried_alone(evidence: Evidence, labels: Sequence[IntArray]) -> tuple[int, ...]:
+def logs_tried_alone(stage: Stage) -> tuple[int, ...]:
     """Return the logs in which a fault is tried alone: every one of a few, else the odd ones."""
-    n_logs = len(evidence.logs)
+    n_logs = len(stage.labels)
     if n_logs < 2:
         return ()
     if n_logs <= MAX_LOGS_BY_ONE:
         return tuple(range(n_logs))
-    return tuple(odd_logs(log_errors(Stage(evidence, labels)))[:MAX_LOGS_BY_ONE])
+    return tuple(odd_logs(log_errors(stage))[:MAX_LOGS_BY_ONE])

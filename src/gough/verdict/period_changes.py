@@ -261,7 +261,7 @@ def _tested(
     width = columns.shape[2]
     scope = np.ones(len(sums.grams), bool)
     validation = cross_validate(sums, range(width))
-    gain = Baseline(sums, ()).gain(sums, range(width), scope, trials, validation=validation)
+    gain = Baseline(sums, ()).gain(sums, scope, trials, validation=validation)
     size = validation.whole
     std = size_errors(sums, validation, width)
     gain = with_size_test(gain, sums, validation, size, std, 1, trials)

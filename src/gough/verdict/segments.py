@@ -15,7 +15,8 @@ from gough.processing.filters import lowpass_periodic
 from gough.verdict.faults import PAYLOAD_FAULT, Fault, at_motors
 from gough.verdict.fitted_log import Evidence, FittedLog
 from gough.verdict.motor_signals import MotorSignals
-from gough.verdict.stage import Stage, explained_squares
+from gough.verdict.screen import explained_squares
+from gough.verdict.stage import Stage
 
 LOST_COUNTS = "lost counts"
 SEGMENT_CELLS = 24  # a log is cut into so many cells; a segment begins and ends with one
@@ -71,7 +72,7 @@ def _payload_in_segment(stage: Stage, number: int, log: FittedLog) -> list[Fault
     columns = log.resampled(everywhere)
     samples = time[log.sample_numbers]
     cell = np.clip(np.searchsorted(edges, samples, side="right") - 1, 0, SEGMENT_CELLS - 1)
-    products = stage.cell_products(number, columns, cell, SEGMENT_CELLS)
+    products = _cell_products(stage, number, columns, cell)
     cumulative = np.zeros((SEGMENT_CELLS + 1, *products.shape[1:]))
     cumulative[1:] = np.cumsum(products, axis=0)
     first, last = segments_of_cells().T
@@ -97,6 +98,25 @@ def _payload_in_segment(stage: Stage, number: int, log: FittedLog) -> list[Fault
             advice='cut the log there, and name the payload of that part: payload = "..."',
         )
     ]
+
+
+def _cell_products(stage: Stage, number: int, columns: FloatArray, cell: IntArray) -> FloatArray:
+    """Return weighted products of columns with [model, columns, effort] by cells, (n, k, c).
+
+    Args:
+        stage: The logs as corrected so far.
+        number: Of the log.
+        columns: At the samples of its regression, (t, r, k).
+        cell: Of each sample, (t,).
+    """
+    stacked = stage.weighted_equations(number, columns)
+    width = stacked.shape[2]
+    first = width - 1 - columns.shape[2]
+    products = np.zeros((SEGMENT_CELLS, columns.shape[2], width))
+    for k in range(SEGMENT_CELLS):
+        flat = stacked[cell == k].reshape(-1, width)
+        products[k] = flat[:, first:-1].T @ flat
+    return products
 
 
 # -- lost counts

@@ -17,10 +17,9 @@ from gough.mechanism.types import Mechanism
 from gough.verdict.acceptance import MIN_DISCRETE_BLOCKS, Baseline
 from gough.verdict.blocks import BlockSums, block_sums, row_weights
 from gough.verdict.discrete_faults import DiscreteFault, clock_faults, swapped_channels
-from gough.verdict.discrete_trials import thinned
+from gough.verdict.discrete_trials import MIN_DISCRETE_ERROR, thinned
 from gough.verdict.fitted_log import Evidence
 from gough.verdict.rules import UNEXPLAINED_WARNING
-from gough.verdict.search import MIN_DISCRETE_ERROR
 
 LARGEST_CLOCK_FACTOR = 2.0  # nobody misses a larger one
 
@@ -87,7 +86,5 @@ def _is_noticed(faulty: BlockSums, without: BlockSums, trials: int) -> bool:
     n_blocks = len(faulty.grams)
     if added.max() < MIN_DISCRETE_ERROR**2 or n_blocks < MIN_DISCRETE_BLOCKS:
         return False
-    columns = range(faulty.n_columns)
-    everywhere = np.ones(n_blocks, bool)
-    gain = Baseline(faulty, columns).gain(without, columns, everywhere, trials)
-    return gain.significant
+    baseline = Baseline(faulty, range(faulty.n_columns))
+    return baseline.gain(without, np.ones(n_blocks, bool), trials).significant

@@ -1,0 +1,203 @@
+"""All continuous faults on a stage of the search, ranked by what they explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gough.core.arrays import TINY, FloatArray
+from gough.core.progress import tracked
+from gough.verdict.blocks import BlockSums, block_sums, select_columns
+from gough.verdict.explanation import Candidate, Explanation
+from gough.verdict.faults import PAYLOAD_FAULT, Fault
+from gough.verdict.stage import Stage
+
+MAX_SCREENED = 80  # candidates that are cross-validated; the others explain less
+RESAMPLED_TOGETHER = 32  # sensitivities that are low-passed in one go
+MIN_SCREENED_Z = 4.0  # standard errors of a size, as if noise were white, to be cross-validated
+
+
+def _side_by_side(sensitivities: Sequence[FloatArray]) -> FloatArray:
+    """Return sensitivities (t, r, k) as one array with all their columns.
+
+    The samples of each column are neighbours in memory, as they are in most sensitivities.
+    """
+    columns = np.concatenate([each.transpose(1, 2, 0) for each in sensitivities], axis=1)
+    return columns.transpose(2, 0, 1)
+
+
+class Screen:
+    """All continuous candidates of a stage, ranked by how much they lower the squared error.
+
+    Args:
+        stage: The logs as corrected so far.
+        faults: That are tried.
+        single_logs: Numbers of the logs that are tried alone.
+        before: Of an earlier stage; if the logs are the same, its columns of faults are used.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        faults: Sequence[Fault],
+        single_logs: Sequence[int],
+        before: Screen | None = None,
+    ) -> None:
+        self.stage = stage
+        self.single_logs = tuple(single_logs)
+        self.candidates: list[Candidate] = []
+        self.trials = 0
+        places = {fault: tuple(fault.places(stage.evidence)) for fault in faults}
+        shapes: list[tuple[Fault, str]] = []  # places with columns of their own
+        for fault, its_places in places.items():
+            # the columns of a payload are the same in all logs
+            n_own = 1 if fault.name == PAYLOAD_FAULT else len(its_places)
+            shapes += [(fault, place) for place in its_places[:n_own]]
+        # columns of faults at the samples of the regressions, (t, r, c) of each log
+        self.stacked: list[FloatArray] = []
+        self.columns: dict[tuple[Fault, str], tuple[int, ...]] = {}  # numbers of these columns
+        if before is not None and before.stage.evidence is stage.evidence:
+            self.stacked = before.stacked
+            self.columns = dict(before.columns)
+        self._stack([shape for shape in shapes if shape not in self.columns])
+        for fault, its_places in places.items():
+            for place in its_places:
+                own = (fault, place) if (fault, place) in self.columns else (fault, its_places[0])
+                self._add(fault, place, self.columns[own])
+        self.ranked = self._rank()
+
+    def _stack(self, shapes: Sequence[tuple[Fault, str]]) -> None:
+        """Add the columns of some faults at their places."""
+        stacked = []
+        widths: list[int] = []
+        for number, log in enumerate(tracked(self.stage.evidence.logs)):
+            blocks = [np.zeros((len(log.regression), len(log.model.rows), 0))]
+            if self.stacked:
+                blocks = [self.stacked[number]]
+            for start in range(0, len(shapes), RESAMPLED_TOGETHER):
+                some = shapes[start : start + RESAMPLED_TOGETHER]
+                sensitivities = [fault.sensitivity(log, place) for fault, place in some]
+                blocks.append(log.resampled(_side_by_side(sensitivities)))
+                if number == 0:
+                    widths += [each.shape[2] for each in sensitivities]
+            stacked.append(np.concatenate(blocks, axis=2))
+        first = self.stacked[0].shape[2] if self.stacked else 0
+        for shape, width in zip(shapes, widths):
+            self.columns[shape] = tuple(range(first, first + width))
+            first += width
+        self.stacked = stacked
+
+    def _add(self, fault: Fault, place: str, columns: tuple[int, ...]) -> None:
+        """Add a fault at a place in all its scopes."""
+        evidence = self.stage.evidence
+        n_logs = len(evidence.logs)
+        names = [log.name for log in evidence.logs]
+        scopes: list[tuple[int, ...]] = []
+        if fault.segment is not None:
+            scopes.append((fault.segment[0],))
+        elif "all logs" in fault.scopes or n_logs == 1:
+            scopes.append(tuple(range(n_logs)))
+        if "one log" in fault.scopes and fault.segment is None:
+            for k in self.single_logs:
+                if place not in names or names[k] == place:
+                    scopes.append((k,))
+        for scope in scopes:
+            candidate = Candidate(fault=fault, place=place, logs=scope, columns=columns)
+            self.trials += fault.searched(evidence, place)
+            if not candidate.is_one_of(self.stage.accepted):
+                self.candidates.append(candidate)
+
+    def _rank(self) -> list[Candidate]:
+        """Return the candidates worth a cross-validation, the best first."""
+        stage = self.stage
+        grams = []
+        for number, columns in enumerate(self.stacked):
+            stacked = stage.weighted_equations(number, columns)
+            flat = stacked.reshape(-1, stacked.shape[2])
+            grams.append(flat.T @ flat)
+        every_log = tuple(range(len(grams)))
+        of_scope = {every_log: np.sum(grams, axis=0)}
+        n_model = stage.baseline.sums.n_columns
+        by_size: dict[int, list[int]] = {}  # candidates by their number of columns
+        for k, candidate in enumerate(self.candidates):
+            by_size.setdefault(len(candidate.columns), []).append(k)
+        z = np.zeros(len(self.candidates))
+        for size, numbers in by_size.items():
+            rows = np.zeros((len(numbers), size, n_model + size + 1))
+            for row, k in zip(rows, numbers):
+                candidate = self.candidates[k]
+                if candidate.logs not in of_scope:
+                    of_scope[candidate.logs] = np.sum([grams[i] for i in candidate.logs], axis=0)
+                columns_here = [n_model + column for column in candidate.columns]
+                products = of_scope[candidate.logs][columns_here]
+                row[:, :n_model] = products[:, :n_model]
+                row[:, n_model:-1] = products[:, columns_here]
+                row[:, -1] = products[:, -1]
+            z[numbers] = explained_squares(stage, rows)
+        order = np.argsort(z)[::-1]
+        kept = [int(k) for k in order[:MAX_SCREENED] if z[k] > MIN_SCREENED_Z]
+        return [self.candidates[k] for k in kept]
+
+    def candidate_of(self, explanation: Explanation) -> Candidate:
+        """Return the candidate that an explanation is an estimate of."""
+        for candidate in self.candidates:
+            same_place = (candidate.place, candidate.logs) == (explanation.place, explanation.logs)
+            if same_place and candidate.fault is explanation.fault:
+                return candidate
+        raise ValueError(f"{explanation.name} of {explanation.place} was not screened")
+
+    def sums(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, BlockSums]]:
+        """Yield the sums of the model with each candidate, zero outside its scope.
+
+        One after the other: those of all together take hundreds of megabytes, and most of the
+        time would be spent on getting this memory.
+        """
+        stage = self.stage
+        all_columns: set[int] = set()
+        for candidate in candidates:
+            all_columns.update(candidate.columns)
+        needed = sorted(all_columns)
+        columns = []
+        for accepted, of_faults in zip(stage.accepted_columns, self.stacked):
+            columns.append(np.concatenate([accepted, of_faults[:, :, needed]], axis=2))
+        sums = block_sums(stage.evidence.logs, stage.labels, columns)
+        first = sums.n_parameters + stage.n_added
+        for candidate in candidates:
+            place = [first + needed.index(k) for k in candidate.columns]
+            model = [*range(first), *place, sums.n_columns]
+            grams = select_columns(sums.grams, model)
+            outside = ~stage.scope(candidate.logs)
+            own = np.arange(first, first + len(place))
+            for k in own:
+                grams[outside, :, k, :] = 0.0
+                grams[outside, :, :, k] = 0.0
+            yield candidate, replace(sums, grams=grams)
+
+
+def explained_squares(stage: Stage, rows: FloatArray) -> FloatArray:
+    """Return roots of the fall of the squared error by columns, in units of the noise, (m,).
+
+    Args:
+        stage: With the fit of the model to all blocks.
+        rows: Products of k columns with [model, columns, effort] inside the scope of the
+            columns, of m alternatives, (m, k, c).
+    """
+    fit = stage.whole_fit
+    n_model = len(fit.scale)
+    by_model = rows[:, :, :n_model]
+    gram = rows[:, :, n_model:-1]
+    score = by_model @ fit.residual[:-1] + rows[:, :, -1]
+    cross = by_model / fit.scale
+    free = gram - cross @ fit.inverse @ cross.transpose(0, 2, 1)
+    power = np.diagonal(gram, axis1=1, axis2=2)
+    free_power = np.diagonal(free, axis1=1, axis2=2)
+    seen = free_power > 1e-8 * np.maximum(power, TINY)
+    scale = np.where(seen, np.sqrt(np.where(seen, free_power, 1.0)), np.inf)
+    unit = free / (scale[:, :, None] * scale[:, None, :])
+    values, vectors = np.linalg.eigh(unit)
+    large = values > 1e-8
+    projected = (vectors.transpose(0, 2, 1) @ (score / scale)[:, :, None])[:, :, 0]
+    squares = np.where(large, projected**2 / np.where(large, values, 1.0), 0.0)
+    return np.asarray(np.sqrt(squares.sum(axis=1)))
