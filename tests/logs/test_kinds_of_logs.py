@@ -409,6 +409,67 @@ def japanese(folder: Path) -> Path:
     return folder / "a.csv"
 
 
+def lists_in_cells(folder: Path) -> Path:
+    """What pandas writes of messages: the numbers of all joints in one cell."""
+    lines = ["stamp,name,position,effort"]
+    for k, time in enumerate(TIME):
+        position = ", ".join(f"{x:.10g}" for x in POSITION[k])
+        effort = " ".join(f"{x:.10g}" for x in EFFORT[k])
+        lines.append(f"{time:.6f},\"['a', 'b']\",\"({position})\",[{effort}]")
+    (folder / "a.csv").write_text("\n".join(lines) + "\n")
+    return folder / "a.csv"
+
+
+def units_after_slashes(folder: Path) -> Path:
+    names = ["t/s", *numbered("phi_{}/°"), *numbered("M_{}/Nm")]
+    text(folder / "a.csv", names, [TIME, *DEGREES.T, *EFFORT.T], sep=";", comma=True)
+    return folder / "a.csv"
+
+
+def units_after_in(folder: Path) -> Path:
+    names = ["Zeit in ms", *numbered("Winkel {} in Grad"), *numbered("Moment {} in Nm")]
+    text(folder / "a.csv", names, [1e3 * TIME, *DEGREES.T, *EFFORT.T], sep="\t")
+    return folder / "a.csv"
+
+
+def dates_as_an_index_without_a_name(folder: Path) -> Path:
+    """What pandas writes of a frame with times as its index."""
+    index = pd.Timestamp("2024-07-04 10:00", tz="Europe/Paris") + pd.to_timedelta(TIME, unit="s")
+    columns = dict(zip(numbered("pos_j{}"), POSITION.T)) | dict(zip(numbered("tau_j{}"), EFFORT.T))
+    pd.DataFrame(columns, index=index).to_csv(folder / "a.csv")
+    return folder / "a.csv"
+
+
+def american_dates(folder: Path) -> Path:
+    noon = pd.Timestamp("2024-12-31 11:59:59.5") + pd.to_timedelta(TIME, unit="s")
+    stamps = [f"{stamp:%m/%d/%Y %I:%M:%S.%f %p}" for stamp in noon]
+    text(
+        folder / "a.csv",
+        ["Timestamp", *numbered("q{}"), *numbered("torque{}")],
+        [stamps, *POSITION.T, *EFFORT.T],
+    )
+    return folder / "a.csv"
+
+
+def npz_signals_in_rows_beside_texts(folder: Path) -> Path:
+    joints = np.array([motor.name for motor in MOTORS])
+    np.savez(folder / "a.npz", stamps=STAMPS, q=POSITION.T, tau=EFFORT.T, joints=joints)
+    return folder / "a.npz"
+
+
+def matlab_signals_in_rows_beside_gear_ratios(folder: Path) -> Path:
+    ratio = np.array([100.0, 80.0, 50.0])
+    savemat(folder / "a.mat", {"q": POSITION.T, "tau": EFFORT.T, "ratio": ratio, "Ts": 0.004})
+    return folder / "a.mat"
+
+
+def letters_after_underscores(folder: Path) -> Path:
+    """A is no ampere beside B and C."""
+    names = ["time", *[f"pos_{axis}" for axis in "ABC"], *[f"torque_{axis}" for axis in "ABC"]]
+    text(folder / "a.csv", names, [TIME, *POSITION.T, *EFFORT.T])
+    return folder / "a.csv"
+
+
 KINDS: list[Callable[[Path], Path]] = [
     plain_csv,
     semicolons_and_decimal_commas,
@@ -453,6 +514,14 @@ KINDS: list[Callable[[Path], Path]] = [
     torques_of_five_kinds,
     signals_in_rows_of_their_own,
     japanese,
+    lists_in_cells,
+    units_after_slashes,
+    units_after_in,
+    dates_as_an_index_without_a_name,
+    american_dates,
+    npz_signals_in_rows_beside_texts,
+    matlab_signals_in_rows_beside_gear_ratios,
+    letters_after_underscores,
 ]
 
 
@@ -490,8 +559,52 @@ def test_a_proposal_is_read_without_editing(write: Callable[[Path], Path], tmp_p
     assert np.allclose(log.effort, EFFORT, atol=1e-6)
 
 
+@pytest.mark.parametrize(("turn", "unit"), [(360.0, "deg"), (2 * np.pi, "rad")])
+def test_angles_that_start_again_after_a_turn_are_proposed_so(
+    tmp_path: Path, turn: float, unit: str
+) -> None:
+    angles = POSITION * turn / (2 * np.pi)
+    names = ["t", *numbered("q{}"), *numbered("tau{}")]
+    text(tmp_path / "a.csv", names, [TIME, *(angles % turn).T, *EFFORT.T])
+    found = survey(tmp_path / "a.csv", MOTORS)
+    written = found.description()
+    assert "unwrap = true" in written
+    assert not found.objections
+    (tmp_path / "d.toml").write_text(written)
+    log = read_recording(tmp_path / "a.csv", tmp_path / "d.toml")
+    turns = (log.position - POSITION) / (2 * np.pi)
+    assert np.allclose(turns, np.round(turns[0]), atol=1e-6)
+    text(tmp_path / "a.csv", names, [TIME, *angles.T, *EFFORT.T])
+    assert "unwrap" not in survey(tmp_path / "a.csv", MOTORS).description()
+
+
+def test_the_words_in_which_names_of_joints_differ_choose_columns(tmp_path: Path) -> None:
+    names = ["t", "angle_right", "angle_left", "torque_right", "torque_left"]
+    columns = [TIME, *POSITION.T[1::-1], *EFFORT.T[1::-1]]
+    text(tmp_path / "a.csv", names, columns)
+    motors = [Motor(name="left.motor", unit="rad"), Motor(name="right.motor", unit="rad")]
+    proposal = survey(tmp_path / "a.csv", motors).proposal
+    assert [column for column, _ in proposal["position"]] == ["angle_left", "angle_right"]
+    assert [column for column, _ in proposal["effort"]] == ["torque_left", "torque_right"]
+
+
+def test_a_position_beyond_what_joints_usually_move_is_questioned(tmp_path: Path) -> None:
+    names = ["t", *numbered("q{} [rev]"), *numbered("tau{} [Nm]")]
+    text(tmp_path / "a.csv", names, [TIME, *(16 * POSITION).T, *EFFORT.T])
+    motors = [motor._replace(limits=None) for motor in MOTORS]
+    objections = survey(tmp_path / "a.csv", motors).objections["position"]
+    assert "gear ratio" in objections[0]
+
+
 @pytest.mark.parametrize(
-    ("header", "unit"), [("[%]", "%"), ("[permille]", "permille"), ("[1]", "1")]
+    ("header", "unit"),
+    [
+        ("[%]", "%"),
+        ("[permille]", "permille"),
+        ("[1]", "1"),
+        ("[% MN]", "%"),
+        ("[‰ of rated]", "‰"),
+    ],
 )
 def test_a_fraction_of_the_rated_torque_is_read_as_recorded(
     tmp_path: Path, header: str, unit: str

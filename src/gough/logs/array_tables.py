@@ -16,6 +16,7 @@ from gough.logs.tables import Table
 
 MAX_LISTED_OBJECTS = 1000  # entries of an array of objects that are read one by one
 MAX_NOTE_CHARACTERS = 240  # of a text that is listed as not read
+MIN_LOG_SAMPLES = 50  # of a log; a shorter array has a number for each joint
 MIN_ROW_RATIO = 20  # of columns to rows of a matrix, from which its rows are taken as signals
 
 
@@ -29,9 +30,9 @@ def log_budget(path: Path, *, streamed: bool = False) -> Budget:
 def array_table(source: str, arrays: Mapping[str, Any], budget: Budget | None = None) -> Table:
     """Return arrays as a table; column j of a matrix `q` is named `q[j]`, counted from 1.
 
-    Of a matrix with signals in rows, `q[j]` is row j: one whose rows are as long as another
-    array, or many times as long as its columns. Text is left out. Dates become seconds since
-    1970, time spans seconds.
+    Of a matrix with signals in rows, `q[j]` is row j: one whose rows are as long as the longest
+    array beside it, or many times as long as its columns. Text is left out. Dates become
+    seconds since 1970, time spans seconds.
 
     Args:
         source: Name of the file.
@@ -42,10 +43,13 @@ def array_table(source: str, arrays: Mapping[str, Any], budget: Budget | None = 
     unread: dict[str, str] = {}
     seconds: set[str] = set()
     flat = list(_flat(arrays))
-    lengths = {np.size(content) for _, content in flat if np.ndim(content) == 1}
+    longest = 0
+    for _, content in flat:
+        if np.ndim(content) == 1:
+            longest = max(longest, np.size(content))
     for name, content in flat:
         numbers = np.asarray(content)
-        if numbers.ndim == 2 and _has_signals_in_rows(numbers.shape, lengths):
+        if numbers.ndim == 2 and _has_signals_in_rows(numbers.shape, longest):
             numbers = numbers.T
         if numbers.dtype.kind == "M":
             numbers = numbers - np.datetime64(0, "s")
@@ -125,9 +129,14 @@ def _labels(structures: list[Any]) -> list[str]:
     return [f"[{i + 1}]" for i in range(len(structures))]
 
 
-def _has_signals_in_rows(shape: tuple[int, ...], lengths: set[int]) -> bool:
-    """Return whether a matrix holds a signal in each row, given the lengths of arrays beside it."""
+def _has_signals_in_rows(shape: tuple[int, ...], longest: int) -> bool:
+    """Return whether a matrix holds a signal in each row.
+
+    The longest array beside it has the length of the log, unless it is too short for one. Shorter
+    ones, such as a gear ratio for each joint, may be as long as the matrix has rows.
+    """
     rows, columns = shape
-    if rows in lengths or rows >= columns:
+    is_log_length = rows == longest and rows >= MIN_LOG_SAMPLES
+    if is_log_length or rows >= columns:
         return False
-    return columns in lengths or columns >= MIN_ROW_RATIO * rows
+    return columns == longest or columns >= MIN_ROW_RATIO * rows

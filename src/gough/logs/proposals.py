@@ -9,7 +9,7 @@ belongs to another joint or is beyond what its motor can do.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -134,21 +134,48 @@ def _rank(columns: Sequence[str], way: int, spare: int) -> tuple[int, int, int, 
 
 def _named_families(names: Sequence[str], joints: Sequence[str]) -> list[Family]:
     """Return the families whose columns contain the names of the joints."""
-    by_rest: dict[str, dict[str, str]] = {}
-    for name in names:
-        words = tokens(name)
-        for joint in sorted(joints, key=len, reverse=True):
-            place = _place_of(tokens(joint), words)
-            if place is not None:
-                rest = [*words[:place], "@", *words[place + len(tokens(joint)) :]]
-                by_rest.setdefault(" ".join(rest), {}).setdefault(joint, name)
-                break
+    by_rest = _columns_by_rest(names, {joint: tokens(joint) for joint in joints})
+    if not any(len(columns) == len(joints) for columns in by_rest.values()):
+        by_rest = _columns_by_rest(names, _distinguishing_words(joints))
     families = []
     for columns in by_rest.values():
         if len(columns) == len(joints):
             ordered = tuple(columns[joint] for joint in joints)
             families.append(Family(ordered, "by its name", _rank(ordered, 0, 0)))
     return families
+
+
+def _columns_by_rest(
+    names: Sequence[str], words_of_joints: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, str]]:
+    """Return columns that contain the words of a joint, by the rest of their names and by joint."""
+    by_rest: dict[str, dict[str, str]] = {}
+    for name in names:
+        words = tokens(name)
+        for joint in sorted(words_of_joints, key=len, reverse=True):
+            part = words_of_joints[joint]
+            place = _place_of(part, words)
+            if place is not None:
+                rest = [*words[:place], "@", *words[place + len(part) :]]
+                by_rest.setdefault(" ".join(rest), {}).setdefault(joint, name)
+                break
+    return by_rest
+
+
+def _distinguishing_words(joints: Sequence[str]) -> dict[str, list[str]]:
+    """Return the words in which the names of joints differ: `left` of `left.motor`.
+
+    Empty where they differ in numbers, letters or not at all.
+    """
+    words_of_joints = [tokens(joint) for joint in joints]
+    common = set(words_of_joints[0]).intersection(*words_of_joints[1:])
+    distinguishing = {}
+    for joint, words in zip(joints, words_of_joints):
+        own_words = [word for word in words if word not in common]
+        if not any(len(word) > 1 and not word.isdigit() for word in own_words):
+            return {}
+        distinguishing[joint] = own_words
+    return distinguishing
 
 
 def _place_of(part: Sequence[str], words: Sequence[str]) -> int | None:

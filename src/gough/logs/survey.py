@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from gough.core.arrays import FloatArray
 from gough.core.display import text_table
 from gough.core.errors import InvalidRecording
 from gough.core.record import Columns, Record
-from gough.core.units import conversion, dimension_of, is_unit
+from gough.core.units import canonical, conversion, dimension_of, is_unit
 from gough.logs.checks import VELOCITY_UNITS, common_velocity_unit, velocity_ratio
 from gough.logs.description import (
     DESCRIPTION_FORMAT,
@@ -55,6 +55,8 @@ COUNTER_PATTERN = r"seq\w*|index|idx|counter|frames?|rows?|nr|no|id"
 EVEN_STEP_RATIO = 1e-3
 # End of the names of fractions of seconds, without signs: header.stamp.nsecs, timeNanoSec, tv_usec.
 FRACTION_PATTERN = r"(nano|micro|n|u)(?:sec(?:ond)?s?)$"
+# Where a name ends with a unit without brackets: `Moment 3 in Nm`, `M/Nm` but not `/topic/A`.
+UNIT_ENDING = r"(?:\sin\s+|^[^/]*[^/\s]\s*/\s*)([^/\s]+)$"
 # Deviation of most steps of a clock from the usual one, from which it is not even.
 MAX_JITTER_RATIO = 0.01
 # Rates of controllers; the unit of a clock is guessed so that its rate lies between. [Hz]
@@ -67,6 +69,11 @@ MAX_MOTORS = 64  # of a log without a robot
 BEYOND_LIMIT_RATIO = 1.2
 # Correlation of a column with the derivative of another from which it may be its velocity.
 VELOCITY_CORRELATION = 0.8
+# Units of angles that start again after one turn, with that turn; a guess only where a number that
+# counts or switches cannot look like it.
+TURNS = {"deg": 360.0, "rad": 2 * np.pi, "rev": 1.0}
+GUESSED_TURNS = ("deg", "rad")
+MIN_WRAP_STEP_RATIO = 0.9  # smallest step of an angle that starts again, over its turn
 POSITION_UNITS = {"m": ("m", "mm", "um"), "rad": ("rad", "deg", "mrad")}  # guessed in this order
 Assignment = tuple[tuple[str, str], ...]  # the column of each joint, and why
 Proposal = Mapping[str, Assignment]  # by kind
@@ -111,6 +118,7 @@ class Survey(Record):
         episode: Of a LeRobot dataset, the first one; None for any other log.
         plain: The log can be read without a description.
         objections: What the data say against a proposal, by kind and number of the joint.
+        wrapping: Columns of angles that start again after one turn.
     """
 
     source: str
@@ -123,6 +131,7 @@ class Survey(Record):
     episode: int | None = None
     plain: bool = False
     objections: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    wrapping: frozenset[str] = frozenset()
 
     def column(self, name: str) -> Column:
         """Return a column by name."""
@@ -259,6 +268,8 @@ class Survey(Record):
             units = [UNKNOWN_UNIT] * len(units)
             guess = ""
         lines.append(f"units = {_list(units)}{guess}")
+        if any(column.name in self.wrapping for column in columns):
+            lines.append("unwrap = true  # a column starts again after one turn")
         if UNKNOWN_UNIT in units and kind in ("position", "reference"):
             lines.append('# counts of an encoder: unit "rev", and scale = 1 / counts a turn')
         if kind == "current" and any(dimension_of(unit) == "none" for unit in units):
@@ -351,8 +362,13 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     columns = list(_columns(table))
     motors = motors or _motors_by_name(columns)
     proposal = _proposal(table, columns, motors) if motors else {}
+    wrapping: set[str] = set()
     for kind, assignment in proposal.items():
         names = [name for name, _ in assignment]
+        if kind in ("position", "reference"):
+            columns, wrapping_of_kind = _with_wrap_units(table, columns, names)
+            table = _unwrapped(table, columns, wrapping_of_kind)
+            wrapping |= wrapping_of_kind
         places: list[int] = []
         for name in names:
             places += [k for k, column in enumerate(columns) if column.name == name]
@@ -368,9 +384,10 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
         thousands=thousands,
         episode=episode,
         columns=tuple(by_name[column.name] for column in columns),
-        joints=tuple(motor.name for motor in motors) if proposal else (),
+        joints=tuple(motor.name for motor in motors),
         proposal=proposal,
-        objections=_objections(table, by_name, motors, proposal),
+        objections=_objections(table, by_name, motors, proposal, wrapping),
+        wrapping=frozenset(wrapping),
     )
 
 
@@ -508,6 +525,7 @@ def _objections(
     columns: Mapping[str, Column],
     motors: Sequence[Motor],
     proposal: Proposal,
+    wrapping: Collection[str],
 ) -> dict[str, dict[int, str]]:
     """Return what the data say against a proposal, by kind and number of the joint."""
     remarks: dict[str, dict[int, str]] = {}
@@ -517,7 +535,7 @@ def _objections(
             found |= _foreign_efforts(table, motors, proposal["position"], assignment)
         for j, (motor, (name, _)) in enumerate(zip(motors, assignment)):
             question = _beyond_limits(columns[name], kind, motor)
-            if question:
+            if question and name not in wrapping:
                 found[j] = question
         found |= _other_clocks(table, columns, assignment)
         if kind == "velocity":
@@ -589,10 +607,11 @@ def _beyond_limits(column: Column, kind: str, motor: Motor) -> str:
                 f"BUT it reaches {largest:.4g}, {ratio:.1f} times the limit of the motor "
                 f"({motor.effort_limit:.4g}): check its unit, rated value and gear ratio"
             )
-    if kind == "position" and motor.limits and not _fits(column, motor, column.unit):
+    if kind == "position" and not _fits(column, motor, column.unit):
+        limits = "the limits of the joint" if motor.limits else "what a joint usually moves"
         return (
-            f"BUT from {column.low:.4g} to {column.high:.4g} {column.unit} it leaves the limits of "
-            "the joint: check unit and offset"
+            f"BUT from {column.low:.4g} to {column.high:.4g} {column.unit} it is beyond {limits}: "
+            "check unit, offset and gear ratio"
         )
     return ""
 
@@ -631,6 +650,7 @@ def _columns(table: Table) -> Iterator[Column]:
     known = dict(table.columns)
     for name, blank in table.blank.items():
         known[name] = known[name][~blank]
+    axis_letters = _axis_letters(known)
     clocks = {}
     fractions = {}
     for seconds, rest in _divided_clocks(known):
@@ -652,6 +672,8 @@ def _columns(table: Table) -> Iterator[Column]:
         near = _clock_of(name, table, clocks.values(), even)
         finite = values[np.isfinite(values)]
         unit, stated = _unit_in(name)
+        if name in axis_letters and not stated:
+            unit = ""
         yield Column(
             name=name,
             samples=len(values),
@@ -775,17 +797,38 @@ def _typical_step(steps: FloatArray) -> float:
 
 
 def _unit_in(name: str) -> tuple[str, bool]:
-    """Return the unit in a name, "" without one; also whether it is in brackets (`q [deg]`).
+    """Return the unit in a name, "" without one; also whether it is stated, not only likely.
 
-    The number in `q[1]` is an index; `q [1]`, with a space, has no unit.
+    It is stated in brackets (`q [deg]`), after the word `in` or a slash (`M/Nm`), and likely
+    after an underscore (`q_deg`). The number in `q[1]` is an index; `q [1]`, with a space, has no
+    unit. A percentage may be followed by what it is a fraction of: `[% rated]`.
     """
     stated = re.findall(r"[\[(]([^\])]+)[\])]", name)
     if re.search(r"\s[\[(]1[\])]\s*$", name):
         return "1", True
+    for text in stated:
+        fraction = re.match(r"\s*([%‰])\s*[^\W\d]", text)
+        if fraction and not is_unit(text):
+            return fraction[1], True
+    stated += re.findall(UNIT_ENDING, name)
     for unit in (*stated, *name.split("_")[1:][-1:]):
         if is_unit(unit) and not unit.isdigit():
             return unit, unit in stated
     return "", False
+
+
+def _axis_letters(names: Iterable[str]) -> set[str]:
+    """Return names that end with the letter of an axis, no unit: `pos_A` beside `pos_B`."""
+    by_stem: dict[str, list[str]] = {}
+    for name in names:
+        stem, _, ending = name.rpartition("_")
+        if stem and len(ending) == 1:
+            by_stem.setdefault(stem, []).append(name)
+    letters = set()
+    for family in by_stem.values():
+        if any(not is_unit(name[-1]) for name in family):
+            letters.update(family)
+    return letters
 
 
 def _kind(name: str, unit: str) -> str:
@@ -893,6 +936,56 @@ def _with_units(columns: Sequence[Column], kind: str, motors: Sequence[Motor]) -
             unit = guesses[motor.unit]
             with_units.append(column._replace(kind=kind, unit=unit, guessed=True))
     return with_units
+
+
+def _with_wrap_units(
+    table: Table, columns: Sequence[Column], names: Collection[str]
+) -> tuple[list[Column], set[str]]:
+    """Return columns with the unit of the angles that start again, and the names of these.
+
+    Names are those of the positions of all joints, which have one unit unless others are stated.
+    """
+    unit_of_wraps = ""
+    wrapping = set()
+    for column in columns:
+        if column.name in names:
+            unit = _wrap_unit(table.columns[column.name], column)
+            if unit:
+                wrapping.add(column.name)
+                unit_of_wraps = unit
+    with_units = []
+    for column in columns:
+        if column.name in names and unit_of_wraps and not column.unit:
+            column = column._replace(unit=unit_of_wraps)
+        with_units.append(column)
+    return with_units, wrapping
+
+
+def _wrap_unit(values: FloatArray, column: Column) -> str:
+    """Return the unit in which a column starts again after one turn, "" if it does not."""
+    units: Sequence[str] = GUESSED_TURNS
+    if column.unit:
+        units = [canonical(column.unit)]
+    finite = values[np.isfinite(values)]
+    if len(finite) < 2:
+        return ""
+    span = np.ptp(finite)
+    largest_step = np.abs(np.diff(finite)).max()
+    for unit in units:
+        turn = TURNS.get(unit, 0.0)
+        if span <= turn * (1 + 1e-6) and largest_step > MIN_WRAP_STEP_RATIO * turn:
+            return unit
+    return ""
+
+
+def _unwrapped(table: Table, columns: Sequence[Column], wrapping: Collection[str]) -> Table:
+    """Return a table whose columns go on where they start again after one turn."""
+    unwrapped = dict(table.columns)
+    for column in columns:
+        if column.name in wrapping:
+            turn = TURNS[canonical(column.unit)]
+            unwrapped[column.name] = np.unwrap(table.columns[column.name], period=turn)
+    return replace(table, columns=unwrapped)
 
 
 def _with_velocity_units(

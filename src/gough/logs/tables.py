@@ -52,6 +52,9 @@ SIGN_MEANINGS = {
     (".", ","): "the comma separates thousands",
     (",", "."): "the point separates thousands",
 }
+_AMERICAN_DATE = re.compile(
+    r"(\d\d?)/(\d\d?)/(\d{4}),? +(\d\d?):(\d\d):(\d\d(?:\.\d{1,9})?) *([AP])M", re.IGNORECASE
+)
 _CLOCK = re.compile(r"(?:(\d\d)\.(\d\d)\.(\d{4}) +)?(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)")
 _WORD = re.compile(r"(?:\[[^\]]*\]|\S)+(?:\s+\[[^\]]*\])?")  # `leg1.slider.effort [N m]` is one
 
@@ -250,6 +253,7 @@ def line_blocks(
         decimal, thousands: Signs of the numbers.
     """
     source = budget.source
+    lines = _with_list_members_apart(lines)
     layout, first_lines = _find_layout(lines, budget, decimal, thousands)
     if layout.above:
         notices.append(
@@ -318,6 +322,55 @@ def _numbered_lines(
         )
 
 
+def _with_list_members_apart(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield lines with each member of a list of numbers in a cell of its own.
+
+    A column `q` with cells such as `"[0.1, 0.2]"` or `[0.1 0.2]` becomes `q[1]` and `q[2]`. Only
+    tables whose first line names the columns have such cells; others are yielded as they are.
+    """
+    head = list(islice(lines, 2))
+    rest = chain(head, lines)
+    lengths: dict[int, int] = {}
+    for delimiter in DELIMITERS[:-1]:
+        rows = [_split_cells(line, delimiter) for _, line in head]
+        if len(rows) == 2 and len(rows[0]) == len(rows[1]):
+            for i, cell in enumerate(rows[1]):
+                members = _list_members(cell)
+                if members:
+                    lengths[i] = len(members)
+        if lengths:
+            break
+    else:
+        yield from rest
+        return
+    buffer = io.StringIO()
+    output = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
+    for number, line in rest:
+        cells: list[str] = []
+        for i, cell in enumerate(_split_cells(line, delimiter)):
+            if i not in lengths:
+                cells.append(cell)
+            elif number == head[0][0]:
+                cells += [f"{cell}[{k + 1}]" for k in range(lengths[i])]
+            else:
+                cells += _list_members(cell) or [cell]
+        buffer.seek(0)
+        buffer.truncate()
+        output.writerow(cells)
+        yield number, buffer.getvalue()
+
+
+def _list_members(cell: str) -> list[str]:
+    """Return the numbers of a list in a cell, `[0.1, 0.2]` or `(0.1 0.2)`; empty if it is none."""
+    inner = re.fullmatch(r"[\[(](.*)[\])]", cell)
+    if inner is None:
+        return []
+    members = inner[1].replace(",", " ").split()
+    if any(_parse_number(member) is None for member in members):
+        return []
+    return members
+
+
 def _find_layout(
     lines: Lines, budget: Budget, decimal: str, thousands: str
 ) -> tuple[_Layout, list[tuple[int, str]]]:
@@ -349,7 +402,7 @@ def _find_layout(
     first_cells = _split_cells(first_line, delimiter)
     width = len(first_cells)
     budget.take_columns(width)
-    names = _column_names(above, width)
+    names = [name or str(i + 1) for i, name in enumerate(_column_names(above, width))]
     first = first_cells[: len(names)]
     if not data:
         first = []
@@ -597,9 +650,15 @@ def _is_blank_or_number(cell: str) -> bool:
 def seconds_of_date(cell: str) -> float | None:
     """Return a date with time as seconds since 1970, None if the cell is none. [s]
 
-    ISO, or with points, the day first (31.12.2024 23:59:59.5); UTC if there is no zone; a
-    time alone is on the first day. A double resolves 0.24 us there.
+    ISO, with points, the day first (31.12.2024 23:59:59.5), or with AM and PM, the month first
+    (12/31/2024 11:59:59.5 PM); UTC if there is no zone; a time alone is on the first day. A double
+    resolves 0.24 us there.
     """
+    american = _AMERICAN_DATE.fullmatch(cell)
+    if american:
+        month, day, year, hour, minute, second, half = american.groups()
+        hours = int(hour) % 12 + (12 if half in "Pp" else 0)
+        cell = f"{year}-{month:>02}-{day:>02}T{hours:02}:{minute}:{second}"
     plain = _CLOCK.fullmatch(cell)
     if plain:
         day, month, year, clock = plain.groups("")
