@@ -303,6 +303,14 @@ def test_the_version_is_told(tmp_path: Path) -> None:
         (("demo", "pallida"), "did you mean 'palida'", 1),
         (("check", "Five_Bar"), "did you mean 'five_bar'", 1),
         (("check", "."), "neither a robot file nor a bundled robot", 1),
+        (("check", "five_bar", "--periods", "3"), "3 --periods are given without a motion", 1),
+        (
+            ("check", "five_bar", "--log", "a.csv", "--trajectory", "a.json"),
+            "expected one of the two",
+            1,
+        ),
+        (("import", "robot.toml"), "not a robot file of Gough", 1),
+        (("import", "log.csv"), "expected one of .urdf, .xml", 1),
         (
             ("design", "five_bar", "--frequency", "nan"),
             "frequency is nan Hz, expected a number above 0",
@@ -356,6 +364,19 @@ def test_options_that_make_no_sense_are_refused(
     assert message in " ".join(outcome.err.split()) or (
         robot == "h4" and "no payload" in outcome.err
     )
+
+
+def test_a_log_of_the_identification_is_no_trajectory_and_no_held_out_log(
+    study: tuple[str, Path], tmp_path: Path
+) -> None:
+    robot, folder = study
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes((folder / "log1.csv").read_bytes())
+    outcome = run(f"gough validate result {copy}", folder)
+    assert "copy.csv: the result was identified from this log" in " ".join(outcome.out.split())
+    outcome = run(f"gough simulate {robot} --trajectory log1.csv", folder)
+    assert outcome.code == 1
+    assert "it begins with a comment, as logs do" in " ".join(outcome.err.split())
 
 
 def test_results_and_logs_of_another_robot_are_told(study: tuple[str, Path]) -> None:

@@ -154,7 +154,7 @@ def test_friction_that_remembers_counts_in_every_direction_of_creeping() -> None
             )
         )
         with pytest.raises(
-            InfeasibleDesign, match=r"effort of 'j' in \[-8, 8\] N m is used to 111 % at home"
+            InfeasibleDesign, match=r"effort of 'j' in \[-8, 8\] N m is used to 111 %"
         ):
             find_centre(model, collect_limits(model), by="actuated", loads=[model.load()], seed=0)
 

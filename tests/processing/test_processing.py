@@ -275,6 +275,13 @@ def test_a_log_without_efforts_is_refused(five_bar: Model, five_bar_log: Recordi
         process(five_bar, replace(five_bar_log, effort=None))
 
 
+def test_an_angle_recorded_as_a_length_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
+    wrong = replace(five_bar_log, position_units=("m", "rad"))
+    message = "position of 'left.motor' has a unit of length, expected angle"
+    with pytest.raises(InvalidRecording, match=message):
+        process(five_bar, wrong)
+
+
 def test_an_unknown_payload_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
     with pytest.raises(InvalidInput, match="no payload 'brick'"):
         process(five_bar, replace(five_bar_log, payload="brick"))

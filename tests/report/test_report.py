@@ -189,6 +189,17 @@ def test_the_verdict_comes_first_and_separates_prediction_from_numerics(
     assert places == sorted(places)
 
 
+def test_parameters_near_zero_are_not_called_poorly_known() -> None:
+    good = result("five_bar")
+    std = np.abs(good.estimate.values) / 100
+    std[:2] = np.abs(good.estimate.values[:2]) * [0.4, 2.0]
+    n = len(good.estimate)
+    doubtful = replace(good.estimate, covariance=np.diag(std**2))
+    page = Page(render(robot("five_bar"), replace(good, estimate=doubtful)))
+    assert f"1 of {n} parameters poorly known" in page.text
+    assert f"1 of {n} not significantly different from zero" in page.text
+
+
 def test_drive_gains_and_payload_have_their_own_tables() -> None:
     good = result("orthoglide")
     e = good.estimate

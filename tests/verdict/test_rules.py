@@ -40,6 +40,7 @@ from gough.verdict.rules import (
     warn_if_badly_predicted,
     warn_if_few_samples_are_valid,
     warn_if_held_out_error_is_higher,
+    warn_if_log_is_repeated,
     warn_if_logs_disagree,
     warn_if_poorly_conditioned,
     warn_if_residual_exceeds_noise,
@@ -664,6 +665,13 @@ def test_a_piece_of_an_identification_log_is_found_too() -> None:
     log = made_log(0)
     assert report_reused_logs([made_log(1), log], [log.take(slice(37, 150))])
     assert report_reused_logs([log.take(slice(0, 20))], [log]) == []  # a tenth of it was seen
+
+
+def test_an_identification_log_that_is_given_twice_is_found() -> None:
+    log = made_log(0)
+    assert warn_if_log_is_repeated([log, made_log(1)]) == []
+    (notice,) = warn_if_log_is_repeated([log, made_log(1), replace(log, source="copy")])
+    assert (notice.level, notice.where) == ("warning", "copy")
 
 
 def test_currents_are_compared_where_there_are_no_efforts() -> None:

@@ -333,6 +333,9 @@ def test_other_bad_input_is_refused(five_bar: Model) -> None:
     tour = excitation(five_bar)
     with pytest.raises(InvalidInput, match="no payload 'disk'; did you mean 'disc'"):
         simulate(five_bar, tour, payload="disk")
+    without = Model(replace(five_bar.mechanism, payloads=()))
+    with pytest.raises(InvalidInput, match=r"no payload 'disc': the robot file .* has none"):
+        simulate(without, tour, payload="disc")
     with pytest.raises(InvalidInput, match="rate is -1000 Hz"):
         simulate(five_bar, tour, rate=-1000)
     with pytest.raises(InvalidInput, match="sampling is 0 Hz"):

@@ -602,6 +602,10 @@ def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -
 
 def _from_table(text: str, robot: str) -> Sampled:
     """Return the curve through the lines that `Trajectory.to_csv` wrote."""
+    if text.startswith("#"):
+        raise InvalidTrajectory(
+            "it begins with a comment, as logs do; give the file that `gough design` wrote"
+        )
     header, *lines = csv.reader(text.splitlines())
     column = {heading.strip(): k for k, heading in enumerate(header)}
     coordinates, units = _coordinates_in(column)

@@ -106,10 +106,10 @@ def find_centre(
         return np.asarray(candidates[best])
     limit = limits[int(np.argmax(home_usage))]
     raise InfeasibleDesign(
-        f"'{model.mechanism.name}' cannot even creep inside its limits: the {limit} is used to "
-        f"{100 * home_usage.max():.0f} % at home, and the best of {len(candidates)} poses uses "
-        f"some limit to {100 * usage[best]:.0f} %; relax this limit, lighten the load or change "
-        "the start pose",
+        f"'{model.mechanism.name}' cannot stay inside its limits even in very slow motion: at the "
+        f"reference configuration the {limit} is used to {100 * home_usage.max():.0f} %, and at "
+        f"the best of {len(candidates)} poses some limit is used to {100 * usage[best]:.0f} %; "
+        "relax this limit, reduce the load or change the start pose",
         limit=str(limit),
         used=float(home_usage.max()),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
-from gough.core.display import POORLY_KNOWN_RATIO, text_table
+from gough.core.display import POORLY_KNOWN_RATIO, join_names, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.notices import (
@@ -409,7 +409,7 @@ def validate_result(
         # The residual of the identification logs at this cut-off is not known.
         estimate = replace(estimate, residual_rms=np.full(len(estimate.rows), np.nan))
     validation = validate_on(held_out, estimate, result.processing)
-    notices = _prediction_notices(validation)
+    notices = [*_prediction_notices(validation), *_reused_log_notices(result, recordings)]
     for notice in validation.notices:
         level: Level = "warning" if notice.rule == HIGHER_ERROR_RULE else notice.level
         notices.append(replace(notice, level=level))
@@ -433,6 +433,24 @@ def _prediction_notices(validation: Validation) -> list[Notice]:
         )
         notices.append(notice)
     return notices
+
+
+def _reused_log_notices(result: Identification, recordings: Sequence[Recording]) -> list[Notice]:
+    """Report an error if a log is one of those that the result was identified from."""
+    names = [*result.logs.get("identification", ()), *result.logs.get("loaded", ())]
+    identified = {result.digests.get(name) for name in names}
+    reused = [log.source for log in recordings if log.fingerprint in identified]
+    if not reused:
+        return []
+    notice = Notice(
+        rule="same log",
+        level="error",
+        where=join_names(reused),
+        text="the result was identified from this log, so nothing was predicted",
+        advice="give another recording",
+        numbers={"logs": len(reused)},
+    )
+    return [notice]
 
 
 def prepare_for_result(

@@ -255,7 +255,7 @@ class TomlTable:
             else:
                 number = float(value) * self.factors.get(dimension, 1.0)
         except GoughError as error:
-            raise self.error(f"expected a number ({dimension}), found {error}", key) from None
+            raise self.error(f"expected a number ({dimension}): {error}", key) from None
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):

@@ -469,6 +469,11 @@ class Mechanism(Record):
 
     def payload(self, name: str) -> Payload:
         """Return a payload by name."""
+        if not self.payloads:
+            raise InvalidInput(
+                f"no payload '{name}': the robot file of '{self.name}' has none; describe it there "
+                "as [[payload]]"
+            )
         return _find("payload", self.payloads, name)
 
     @cached_property

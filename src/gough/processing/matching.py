@@ -23,6 +23,7 @@ from gough.core.errors import (
 )
 from gough.core.notices import Notice
 from gough.core.record import Record
+from gough.core.units import dimension_of
 from gough.engine import Model
 from gough.engine.kinematics import ClosedChain
 from gough.logs.checks import check_even, inspected
@@ -343,8 +344,8 @@ def _check_joints(recording: Recording, mechanism: Mechanism) -> None:
         expected = mechanism.joint(name).unit
         if unit != expected:
             raise InvalidRecording(
-                f"{source}: '{name}' is recorded in {unit}, but the robot's joint moves in "
-                f"{expected}",
+                f"{source}: the position of '{name}' has a unit of {dimension_of(unit)}, expected "
+                f"{dimension_of(expected)}; correct the unit of its column",
                 source=source,
                 joint=name,
             )

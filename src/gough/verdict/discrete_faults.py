@@ -92,12 +92,26 @@ def position_units(mechanism: Mechanism, ratio: float = 1.0) -> Iterator[Discret
                 yield DiscreteFault(
                     name="position unit",
                     place=place,
-                    text=f"the position of {place} is {factor:.6g} times too large",
-                    advice=f"divide the position of {place} by {factor:.6g}: correct its unit",
+                    text=f"the position of {place} is {_too(factor, 'large', 'small')}",
+                    advice=f"{_correction(f'the position of {place}', factor)}: correct its unit",
                     undo=partial(_undo_position_factor, factors=factors),
                     size=factor,
                     changes_positions=True,
                 )
+
+
+def _too(factor: float, above: str, below: str) -> str:
+    """Return by how much values that were multiplied by a factor are too large or too small."""
+    if factor < 1:
+        return f"{1 / factor:.6g} times too {below}"
+    return f"{factor:.6g} times too {above}"
+
+
+def _correction(values: str, factor: float) -> str:
+    """Return how values that were multiplied by a factor are corrected."""
+    if factor < 1:
+        return f"multiply {values} by {1 / factor:.6g}"
+    return f"divide {values} by {factor:.6g}"
 
 
 def _undo_swap(
@@ -147,8 +161,8 @@ def clock_faults() -> Iterator[DiscreteFault]:
             yield DiscreteFault(
                 name=CLOCK_UNIT,
                 place=CLOCK_PLACE,
-                text=f"times are {factor:.6g} times too long",
-                advice=f"multiply the times by {1 / factor:.6g}: correct their unit or the rate",
+                text=f"times are {_too(factor, 'long', 'short')}",
+                advice=f"{_correction('the times', factor)}: correct their unit or the rate",
                 undo=partial(_undo_clock_factor, factor=factor),
                 size=factor,
             )

@@ -464,6 +464,7 @@ def data_notices(fitted: FittedLogs) -> list[Notice]:
     n_valid = np.sum([each.n_valid for each in experiment.regressions], axis=0)
     return [
         *rules.report_reused_logs(recordings, held_out),
+        *rules.warn_if_log_is_repeated(recordings),
         *rules.warn_if_few_samples_are_valid(
             experiment.regressions[0].rows, n_valid, moving_samples(experiment)
         ),

@@ -385,6 +385,27 @@ def report_reused_logs(
     return [notice]
 
 
+def warn_if_log_is_repeated(recordings: Sequence[Recording]) -> list[Notice]:
+    """Warn if a log of the identification is given more than once."""
+    first: dict[str, str] = {}
+    repeated = []
+    for log in recordings:
+        if log.fingerprint in first:
+            repeated.append(log.source)
+        first.setdefault(log.fingerprint, log.source)
+    if not repeated:
+        return []
+    notice = Notice(
+        rule="same log",
+        level="warning",
+        where=join_names(repeated),
+        text="this log is given more than once, so that standard errors are too small",
+        advice="give each log once",
+        numbers={"logs": len(repeated)},
+    )
+    return [notice]
+
+
 def warn_if_few_samples_are_valid(
     rows: Sequence[str], n_valid: IntArray, n_moving: IntArray
 ) -> list[Notice]:

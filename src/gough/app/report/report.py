@@ -22,7 +22,7 @@ from gough.app.report import figures, tables
 from gough.app.report.numbers import number, percent, unit, with_std
 from gough.app.report.scene import path_scene, robot_scene
 from gough.core.arrays import FloatArray, check_type
-from gough.core.display import POORLY_KNOWN_RATIO
+from gough.core.display import POORLY_KNOWN_RATIO, SIGNIFICANT_T
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.core.names import words
@@ -229,9 +229,26 @@ def _verdict(result: Identification) -> dict[str, Any]:
         "numerics": "Well conditioned" if validation.numerics else "Poorly conditioned",
         "numerics_colour": good if validation.numerics else "bad",
         "condition": number(estimate.condition_number, 3),
-        "poor": int((estimate.relative_std > POORLY_KNOWN_RATIO).sum()),
-        "pairs": int(np.triu(estimate.hardly_distinguishable).sum()),
+        "parameter_warnings": _parameter_warnings(estimate),
     }
+
+
+def _parameter_warnings(estimate: Estimate) -> list[str]:
+    """Return how many parameters are poorly known, may be zero or are hardly distinguishable."""
+    is_poor = estimate.relative_std > POORLY_KNOWN_RATIO
+    may_be_zero = np.abs(estimate.values) < SIGNIFICANT_T * estimate.std
+    n_poor = int((is_poor & ~may_be_zero).sum())
+    n_near_zero = int((is_poor & may_be_zero).sum())
+    n_pairs = int(np.triu(estimate.hardly_distinguishable).sum())
+    total = len(estimate)
+    warnings = []
+    if n_poor:
+        warnings.append(f"{n_poor} of {total} parameters poorly known")
+    if n_near_zero:
+        warnings.append(f"{n_near_zero} of {total} not significantly different from zero")
+    if n_pairs:
+        warnings.append(f"{n_pairs} {'pair' if n_pairs == 1 else 'pairs'} hardly distinguishable")
+    return warnings
 
 
 def comparison_page(

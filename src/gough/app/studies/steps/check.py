@@ -51,8 +51,12 @@ class CheckStep(Step):
     def run(self, progress: Progress) -> Outcome:
         """Check a robot, or predict what a motion shows of it."""
         if self.trajectory is not None and self.log is not None:
-            raise InvalidInput("a trajectory and a log are given; look at one of the two")
+            raise InvalidInput("a trajectory and a log are given, expected one of the two")
         if self.trajectory is None and self.log is None:
+            if self.periods is not None:
+                raise InvalidInput(
+                    f"{self.periods} `periods` are given without a motion; give a `trajectory` too"
+                )
             found = check(as_model(self.robot), self.settings)
             return replace(found, import_notes=_import_notes(self.robot))
         return self._predict()

@@ -13,9 +13,11 @@ from gough.app.studies.step import (
     force_option,
     output_option,
 )
+from gough.core.errors import InvalidInput
 from gough.core.files import require_free, write_text
 from gough.core.options import REQUIRED, nested, option
 from gough.mechanism import robot_text
+from gough.mechanism.files import FOREIGN_SUFFIXES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,12 @@ class ImportStep(Step):
 
     def run(self, progress: Progress) -> WrittenFiles:
         """Convert a robot and write the robot file."""
+        suffix = Path(self.file).suffix.lower()
+        if suffix not in FOREIGN_SUFFIXES:
+            raise InvalidInput(
+                f"'{self.file}' cannot be converted: expected one of {', '.join(FOREIGN_SUFFIXES)}"
+                f"{', not a robot file of Gough' if suffix == '.toml' else ''}"
+            )
         target = Path(self.file).with_suffix(".toml")
         if self.output is not None:
             target = Path(self.output)
