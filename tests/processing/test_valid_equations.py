@@ -13,7 +13,6 @@ from gough.processing import Processing
 from gough.processing.valid_equations import (
     position_noise,
     rows_with_coulomb,
-    smeared_samples,
     unknown_signs,
     valid_equations,
 )
@@ -43,16 +42,16 @@ def test_a_standstill_ends_later_by_what_filters_smear_and_a_reversal_does_not()
     )[:, None]
     spoilt = unknown_signs(speed, np.array([0.3]), 0, smear=4)[:, 0]
     assert np.flatnonzero(spoilt).tolist() == [*range(16, 39), 55, 56, 57]
-    assert smeared_samples(Processing(cutoff=5.0), 1000.0) == 100
-    assert smeared_samples(Processing(), 1000.0) == 0
+    assert Processing(cutoff=5.0).smeared_samples(1000.0) == 100
+    assert Processing().smeared_samples(1000.0) == 0
 
 
 def test_half_a_sample_is_rounded_alike_in_all_pieces_of_a_log() -> None:
     """20 Hz of 500 Hz smear 12.5 samples; the rate of a piece is 500 Hz up to rounding."""
     settings = Processing(cutoff=20.0, window=0.005)
     rates = 500.0 * (1 + np.array([-1e-9, 0.0, 1e-9]))
-    assert len({smeared_samples(settings, rate) for rate in rates}) == 1
-    assert len({settings.reach(rate) for rate in rates}) == 1
+    assert len({settings.smeared_samples(rate) for rate in rates}) == 1
+    assert len({settings.excluded_samples(rate) for rate in rates}) == 1
 
 
 def test_windows_reach_around_the_ends_of_a_period() -> None:
@@ -140,7 +139,7 @@ def test_a_motor_geared_to_two_joints_spoils_their_rows_only() -> None:
     motor = motion.column("motor")
     band = float(np.median(np.abs(motion.qd[:, motor])))
     slow = np.abs(motion.qd[:, motor]) < band
-    counts = valid_equations(model, motion, Processing(dead_band={"motor": band}), 0)
+    counts = valid_equations(model, motion, Processing(dead_band={"motor": band}))
     np.testing.assert_array_equal(counts, np.column_stack([np.ones(50, bool), ~slow, ~slow]))
 
 
@@ -158,16 +157,17 @@ def test_joints_that_hardly_ever_move_may_be_told_to_count(five_bar: Model) -> N
     )
     bands = {"left.motor": 1e-3, "right.motor": 0.0}
     left = five_bar.rows.index("left.motor")
-    assert not valid_equations(five_bar, motion, Processing(dead_band=bands), 0)[:, left].any()
+    assert not valid_equations(five_bar, motion, Processing(dead_band=bands))[:, left].any()
     assert valid_equations(
-        five_bar, motion, Processing(dead_band=bands, joints_at_rest=("left.motor",)), 0
+        five_bar, motion, Processing(dead_band=bands, joints_at_rest=("left.motor",))
     ).all()
 
 
 def test_a_joint_without_coulomb_friction_spoils_nothing() -> None:
     model = Model(parse_robot(COUPLED.replace('terms = ["fs"]', 'terms = ["fv"]'), "wrist"))
     motion = random_motion(model, 20, seed=1)
-    assert valid_equations(model, motion, Processing(dead_band=1e9), 5).all()
+    settings = Processing(dead_band=1e9, window=5 / motion.rate)
+    assert valid_equations(model, motion, settings).all()
 
 
 def test_position_noise_is_at_least_that_of_rounding() -> None:

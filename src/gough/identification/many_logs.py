@@ -17,7 +17,7 @@ from gough.logs.carrying import switching_levels
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing, in_robot_order
-from gough.processing.many_logs import Bad, Carrying, Job, divide_log, open_log
+from gough.processing.many_logs import Bad, Carrying, Job, divide_logs, open_log
 
 PROCESSING_SAMPLE_LOGS = 8  # logs that processing is chosen on, evenly spaced by name
 MAX_SAMPLED_LENGTH = 100_000  # samples of a long log that are read for that
@@ -119,11 +119,7 @@ def frozen_job(
     carrying: Carrying | None = None,
 ) -> Job:
     """Choose the processing on a sample of logs, and return the job that uses it for every log."""
-    if carrying is not None:
-        segments = []
-        for log in sample:
-            segments += divide_log(log, carrying)
-        sample = segments
+    sample = divide_logs(sample, carrying)
     payloads = tuple(dict.fromkeys(log.payload for log in sample if log.payload is not None))
     base = base_parameters(model, tie_legs=tie_legs, payloads=payloads)
     choice = choose_processing(model, sample, base, processing, gains=gains)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -81,7 +81,7 @@ def find_outliers(
     outlier = np.zeros(values.shape, bool)
     if len(values) < MIN_OUTLIER_SAMPLES:
         return outlier
-    screen = _Screen(time)
+    search = _OutlierSearch(time)
     deviations = material * values.std(axis=0)
     for j, column in enumerate(values.T):
         recorded = np.ascontiguousarray(column)
@@ -89,8 +89,7 @@ def find_outliers(
         least = np.maximum(OUTLIER_RESOLUTIONS * resolution, deviations[j])
         repaired = recorded
         for _ in range(OUTLIER_PASSES):  # a large one may hide others nearby
-            more = _candidates(repaired, time, screen, least)
-            more &= ~outlier[:, j]
+            more = search.outliers(repaired, least) & ~outlier[:, j]
             if not more.any():
                 break
             outlier[:, j] |= more
@@ -99,49 +98,16 @@ def find_outliers(
     return outlier
 
 
-def _candidates(
-    values: FloatArray, time: FloatArray, screen: _Screen, least: FloatArray
-) -> BoolArray:
-    """Return which samples of a channel are far off what is around them, (t,).
-
-    Args:
-        values: Samples, (t,).
-        least: That an outlier is off, at least, (t,).
-    """
-    marked = np.zeros(len(values), bool)
-    for length, suspects in enumerate(screen.far_runs(values, least), start=1):
-        threshold = np.maximum(OUTLIER_RATIO * suspects.usual, least[suspects.first])
-        far = suspects.distance > SCREEN_MARGIN * threshold
-        if not far.any():
-            continue
-        first = suspects.first[far]
-        distance = _run_distance(values, time, first, length)
-        far = distance > threshold[far]
-        first = first[far]
-        before = _run_distance(values, time, first - 1, length)
-        after = _run_distance(values, time, first + 1, length)
-        largest = (distance[far] >= before) & (distance[far] > after)
-        for k in range(length):
-            marked[first[largest] + k] = True
-    return marked
-
-
-class _Suspects(NamedTuple):
-    """Runs of samples that may be outliers."""
-
-    first: IntArray  # first sample of each run, (n,)
-    distance: FloatArray  # of its ends from both lines, and of its first sample from the cubic
-    usual: FloatArray  # usual distance of samples nearby from their cubics, (n,)
-
-
-class _Screen:
-    """Finds the few runs of samples of a log that may be outliers, on the log's clock.
+class _OutlierSearch:
+    """Finds the samples of a channel that are far off what is around them, on the log's clock.
 
     All samples are compared with both lines and the cubic by a lower bound of what is usual
-    nearby. What is usual is computed only where they are further off than that.
+    nearby. What is usual, and the distances of all samples of a run, are computed only where
+    the ends of a run are further off than that.
     """
 
     def __init__(self, time: FloatArray) -> None:
+        self._time = time
         step = np.diff(time)
         rounding = CLOCK_ROUNDINGS * np.finfo(float).eps * float(np.abs(time).max())
         clock: FloatArray | None = time
@@ -154,11 +120,11 @@ class _Screen:
             cubic = PolynomialDistance(clock, (*LINE_BEFORE, length, length + 1))
             self._cubics.append(cubic)
 
-    def far_runs(self, values: FloatArray, least: FloatArray) -> list[_Suspects]:
-        """Return the runs of 1, 2, ... samples that may be outliers.
+    def outliers(self, values: FloatArray, least: FloatArray) -> BoolArray:
+        """Return which samples of a channel are outliers, (t,).
 
         Args:
-            values: Samples of a channel, (t,).
+            values: Samples, (t,).
             least: That an outlier is off, at least, (t,).
         """
         line_before = self._line_before(values)  # of sample 2 on
@@ -167,19 +133,27 @@ class _Screen:
         off_cubic[2:-2] = self._cubics[0](values)
         bound = OUTLIER_RATIO * SCREEN_MARGIN * least_usual_size(off_cubic)
         np.maximum(bound, least * SCREEN_MARGIN, out=bound)
-        runs = []
+        marked = np.zeros(len(values), bool)
         for length, cubic in enumerate(self._cubics, start=1):
-            smallest = off_cubic[2:-2].copy()  # of sample 2 on
+            nearest = off_cubic[2:-2].copy()  # of sample 2 on
             if length > 1:
-                smallest = cubic(values)
-            np.minimum(smallest, line_before[: len(smallest)], out=smallest)
-            np.minimum(smallest, line_after[length + 1 :], out=smallest)
-            first = np.flatnonzero(smallest > bound[2 : 2 + len(smallest)]) + 2
-            usual = usual_size(off_cubic, first)
-            distance = smallest[first - 2]
-            far = distance > OUTLIER_RATIO * SCREEN_MARGIN * usual
-            runs.append(_Suspects(first[far], distance[far], usual[far]))
-        return runs
+                nearest = cubic(values)
+            np.minimum(nearest, line_before[: len(nearest)], out=nearest)
+            np.minimum(nearest, line_after[length + 1 :], out=nearest)
+            first = np.flatnonzero(nearest > bound[2 : 2 + len(nearest)]) + 2
+            threshold = np.maximum(OUTLIER_RATIO * usual_size(off_cubic, first), least[first])
+            suspect = nearest[first - 2] > SCREEN_MARGIN * threshold
+            first = first[suspect]
+            if not len(first):
+                continue
+            distance = _run_distance(values, self._time, first, length)
+            before = _run_distance(values, self._time, first - 1, length)
+            after = _run_distance(values, self._time, first + 1, length)
+            largest = (distance >= before) & (distance > after)
+            first = first[largest & (distance > threshold[suspect])]
+            for k in range(length):
+                marked[first + k] = True
+        return marked
 
 
 def _interpolate_marked(values: FloatArray, time: FloatArray, marked: BoolArray) -> FloatArray:

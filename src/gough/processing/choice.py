@@ -39,12 +39,9 @@ from gough.processing.cross_validation import (
 )
 from gough.processing.filters import FILTER_EDGE_PERIODS
 from gough.processing.friction_width import friction_widths, with_widths
+from gough.processing.long_logs import joined
 from gough.processing.matching import MatchedLog, in_robot_order, match_robot
-from gough.processing.processed_log import (
-    ProcessedLog,
-    joined,
-    process_log,
-)
+from gough.processing.processed_log import ProcessedLog, process_log
 from gough.processing.settings import (
     MAX_CUTOFF_RATIO,
     PERIODIC,
@@ -330,9 +327,7 @@ def _friction_widths(
     logs = []
     for log in validation.logs:
         processed = process_log(validation.model, log, settings)
-        if processed.current:
-            processed = processed.with_gains(validation.gains)
-        logs.append(processed)
+        logs.append(processed.with_gains(validation.gains))
     return friction_widths(validation.model, logs, validation.parameters, settings, fixed)
 
 
@@ -438,10 +433,7 @@ def _with_bands(model: Model, logs: Sequence[ProcessedLog], settings: Processing
     if given is not None and not isinstance(given, Mapping):
         bands = dict.fromkeys(mechanism.coordinates, float(given))
     else:
-        motions = [log.motion for log in logs]
-        speed_noise = [log.velocity_noise for log in logs]
-        bands = dead_bands(model, motions, speed_noise)
-        bands |= dict(given or {})
+        bands = dead_bands(model, logs) | dict(given or {})
     settings = replace(settings, dead_band=bands)
     if settings.joints_at_rest is not None:
         return settings

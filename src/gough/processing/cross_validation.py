@@ -97,9 +97,7 @@ class CrossValidation:
             processed = process_log(self.model, log, settings, every=every)
             if processed.periodic:
                 processed = replace(processed, decimation=1)
-            if processed.current:
-                processed = processed.with_gains(self.gains)
-            candidates.append(processed)
+            candidates.append(processed.with_gains(self.gains))
         return candidates
 
     def recorded(self, log: ProcessedLog) -> RecordedEffort:

@@ -112,10 +112,8 @@ def _with_wider_bands(
     known = settings.dead_band
     if not isinstance(known, Mapping):
         return settings
-    motions = [log.motion for log in logs]
-    speed_noise = [log.velocity_noise for log in logs]
     bands = {}
-    for name, band in dead_bands(model, motions, speed_noise).items():
+    for name, band in dead_bands(model, logs).items():
         bands[name] = max(band, float(known.get(name, 0.0)))
     return replace(settings, dead_band=bands)
 

@@ -318,28 +318,25 @@ def _sources_of_log(job: Job, log: str) -> Sequence[Recording | RecordingSource]
             f"job ({', '.join(job.payloads) or 'none'})",
             source=source.source,
         )
-    if job.carrying is not None and isinstance(source, Recording):
-        return divide_log(source, job.carrying)
+    if isinstance(source, Recording):
+        return divide_logs([source], job.carrying)
     return [source]
 
 
 def divide_logs(recordings: Sequence[Recording], carrying: Carrying | None) -> list[Recording]:
-    """Return the segments of logs by whether the payload is carried; whole logs without one."""
+    """Return the segments of logs by whether the payload is carried; those with it name it.
+
+    The segments of a log are in the order of time. Without `carrying` logs remain whole.
+    """
     if carrying is None:
         return list(recordings)
+    levels = (carrying.off, carrying.on)
     segments = []
     for recording in recordings:
-        segments += divide_log(recording, carrying)
+        unloaded, loaded = divide_by_signal([recording], carrying.channel, levels)
+        named = [replace(segment, payload=carrying.payload) for segment in loaded]
+        segments += sorted([*unloaded, *named], key=lambda segment: float(segment.time[0]))
     return segments
-
-
-def divide_log(recording: Recording, carrying: Carrying) -> list[Recording]:
-    """Return the segments of a log, in time; those with the payload name it."""
-    levels = (carrying.off, carrying.on)
-    unloaded, loaded = divide_by_signal([recording], carrying.channel, levels)
-    named = [replace(segment, payload=carrying.payload) for segment in loaded]
-    segments = [*unloaded, *named]
-    return sorted(segments, key=lambda segment: float(segment.time[0]))
 
 
 @one_blas_thread

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -18,13 +18,12 @@ from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
 from gough.processing.filters import decimated
+from gough.processing.long_logs import process_blocks
 from gough.processing.matching import MatchedLog, known_gains, match_robot
 from gough.processing.processed_log import (
     REGRESSOR_SAMPLES,
     ProcessedLog,
     blocks_of_regression,
-    log_length,
-    process_blocks,
     process_log,
     regression,
 )
@@ -74,7 +73,6 @@ def regression_blocks(
     settings: Processing | None = None,
     *,
     gains: Mapping[str, float] | None = None,
-    progress: Callable[[float], None] | None = None,
 ) -> Iterator[Regression]:
     """Yield the regression of a log of any length in blocks; together they equal `regression`.
 
@@ -83,7 +81,6 @@ def regression_blocks(
             memory can be averaged over periods.
         gains: Drive gains by joint, which turn currents into efforts; the robot file's by
             default.
-        progress: Called with the fraction done.
     """
     log = source
     if isinstance(log, Recording):
@@ -107,7 +104,6 @@ def regression_blocks(
             "log whole, or process it in time",
             source=log.source,
         )
-    total = log_length(log)
     processed = process_blocks(model, log, chosen, FILTERED_SAMPLES)
     first = next(processed, None)
     if first is None:
@@ -120,8 +116,6 @@ def regression_blocks(
         for block in all_blocks:
             efforts = in_efforts(block)
             yield from blocks_of_regression(model, efforts, parameters, REGRESSOR_SAMPLES)
-            if progress is not None:
-                progress(float(block.sample[-1] + 1) / total)
             del block, efforts
 
     yield from decimated(blocks(), decimation)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,14 +21,11 @@ from gough.core.motion import Motion
 from gough.core.notices import Notice
 from gough.core.parameters import BaseParameters
 from gough.core.record import Record
-from gough.core.signals import NEIGHBOUR_REACH
 from gough.core.trajectory import PositionVelocityAcceleration
 from gough.engine import Model
 from gough.engine.internal_states import FilterState, select_channels
 from gough.fitting.regression import Regression
 from gough.logs.checks import check_even
-from gough.logs.outliers import without_outliers
-from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.averaging import PeriodAverage, check_repeats
 from gough.processing.filters import (
@@ -39,10 +36,9 @@ from gough.processing.filters import (
     fourier_fit,
     lowpass,
     lowpass_periodic,
-    memory_samples,
     together,
 )
-from gough.processing.matching import MatchedLog, in_robot_order
+from gough.processing.matching import MatchedLog
 from gough.processing.settings import (
     MAX_CUTOFF_RATIO,
     PERIODIC,
@@ -50,11 +46,7 @@ from gough.processing.settings import (
     Processing,
     decimation_of,
 )
-from gough.processing.valid_equations import (
-    smeared_samples,
-    valid_equations,
-    velocity_noise,
-)
+from gough.processing.valid_equations import valid_equations, velocity_noise
 
 # Cut-off of a log without periods in an experiment of periodic logs, in units of the highest
 # harmonic of their pose.
@@ -170,8 +162,7 @@ class ProcessedLog(Record):
 
     def valid_at(self, settings: Processing) -> BoolArray:
         """Return which equations of these samples are valid with other settings, (t, r)."""
-        reach = settings.reach(self.motion.rate)
-        valid = valid_equations(self.model, self.motion, settings, reach, periodic=self.periodic)
+        valid = valid_equations(self.model, self.motion, settings, periodic=self.periodic)
         if self.measured is None:
             return valid
         return valid & self.measured[:, None]
@@ -238,7 +229,7 @@ class TimeFilter(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Block:
+class LogBlock:
     """Consecutive samples of a log in memory, and which of them are kept."""
 
     recording: Recording  # in the robot's joint order
@@ -248,7 +239,7 @@ class _Block:
     matched: MatchedLog | None = None  # the log, if it is in memory
 
 
-class _ProcessedBlock(NamedTuple):
+class ProcessedBlock(NamedTuple):
     """A processed block, and from where the next one continues."""
 
     log: ProcessedLog
@@ -278,66 +269,28 @@ def process_log(
             f"{log.source}: {len(recording)} samples are too few to filter",
             source=log.source,
         )
-    block = _Block(
+    block = LogBlock(
         recording=recording,
         kept=kept,
         log_samples=len(recording),
         matched=log,
     )
-    return _process_block(model, block, settings, time_filter).log
+    return process_block(model, block, settings, time_filter).log
 
 
-def process_blocks(
-    model: Model,
-    source: MatchedLog | RecordingSource,
-    settings: Processing,
-    block_length: int,
-) -> Iterator[ProcessedLog]:
-    """Yield a log of any length, processed in time, in blocks of about `block_length` samples."""
-    matched: MatchedLog | None = None
-    recording: Recording | RecordingSource
-    if isinstance(source, MatchedLog):
-        matched = source
-        recording = source.recording
-        time_filter = TimeFilter.of(settings, recording)
-    else:
-        recording = source
-        time_filter = TimeFilter.of(settings, next(recording.blocks(block_length)))
-    # samples on both sides that influence a filtered sample and its validity
-    halo = memory_samples(time_filter.rate, time_filter.cutoff)
-    halo += _validity_halo(settings, time_filter.rate) + NEIGHBOUR_REACH
-    ordered = (in_robot_order(block, model) for block in recording.blocks(block_length))
-    pose: FloatArray | None = None
-    state: FilterState | None = None
-    for held, first, inner in _overlapping(ordered, time_filter.edge, halo):
-        check_even(held, first=first)
-        if matched is None:
-            held = without_outliers(held)
-        block = _Block(
-            recording=held,
-            kept=range(inner.start, inner.stop),
-            log_samples=log_length(source),
-            first=first,
-            matched=matched,
-        )
-        processed, pose, state = _process_block(model, block, settings, time_filter, pose, state)
-        yield processed
-        del block, held, processed  # not held while the next block is computed
-
-
-def _validity_halo(settings: Processing, rate: float) -> int:
+def validity_halo(settings: Processing, rate: float) -> int:
     """Return how many samples on both sides decide whether equations are valid."""
-    return max(settings.reach(rate), 3 * smeared_samples(settings, rate)) + 1
+    return max(settings.excluded_samples(rate), 3 * settings.smeared_samples(rate)) + 1
 
 
-def _process_block(
+def process_block(
     model: Model,
-    block: _Block,
+    block: LogBlock,
     settings: Processing,
     time_filter: TimeFilter,
     pose: FloatArray | None = None,
     state: FilterState | None = None,
-) -> _ProcessedBlock:
+) -> ProcessedBlock:
     """Filter, differentiate, close loops, compute internal states and find valid equations.
 
     Args:
@@ -348,17 +301,16 @@ def _process_block(
     recording = block.recording
     kept = block.kept
     rate = time_filter.rate / kept.step
-    halo = _validity_halo(settings, rate)
+    halo = validity_halo(settings, rate)
     before = min(halo, kept.start // kept.step)
     after = min(halo, (len(recording) - 1 - kept[-1]) // kept.step)
-    wide = np.arange(-before, len(kept) + after) * kept.step + kept.start
+    samples_and_halo = np.arange(-before, len(kept) + after) * kept.step + kept.start
     inner = slice(before, before + len(kept))
-    motion = _closed_motion(model, block, wide, time_filter, pose)
+    motion = _closed_motion(model, block, samples_and_halo, time_filter, pose)
     next_pose = motion.q[max(0, inner.stop - halo)]
-    reach = settings.reach(rate)
-    valid = valid_equations(model, motion, settings, reach)[inner]
+    valid = valid_equations(model, motion, settings)[inner]
     motion = motion.take(inner)
-    samples = wide[inner]
+    samples = samples_and_halo[inner]
     bands = settings.bands(motion.coordinates)
     channels = select_channels(model.mechanism, recording.channels, recording.source)
     motion, state = model.with_internal_states(
@@ -400,12 +352,12 @@ def _process_block(
         source=recording.source,
         matched=block.matched,
     )
-    return _ProcessedBlock(log, next_pose, state)
+    return ProcessedBlock(log, next_pose, state)
 
 
 def _closed_motion(
     model: Model,
-    block: _Block,
+    block: LogBlock,
     samples: IntArray,
     time_filter: TimeFilter,
     pose: FloatArray | None,
@@ -463,7 +415,6 @@ def process_periods(model: Model, log: MatchedLog, settings: Processing) -> Proc
         periodic=True,
         payload=recording.payload,
     )
-    reach = settings.reach(average.rate)
     removed = (log.mean_pose - motion.q)[:, list(model.actuated)]
     return ProcessedLog(
         model=model,
@@ -471,7 +422,7 @@ def process_periods(model: Model, log: MatchedLog, settings: Processing) -> Proc
         effort=average.effort,
         current=recording.effort is None,
         sample=np.arange(len(motion)),
-        valid=valid_equations(model, motion, settings, reach, periodic=True),
+        valid=valid_equations(model, motion, settings, periodic=True),
         dead_band=bands,
         settings=settings,
         method=settings.method_for(recording),
@@ -529,77 +480,6 @@ def _fourier_pose(
         units=[model.mechanism.joint(name).unit for name in names],
     )
     return settings.harmonics * frequency, series.at(time)
-
-
-def log_length(source: Recording | MatchedLog | RecordingSource) -> int:
-    """Return how many samples a log has."""
-    if isinstance(source, RecordingSource):
-        return source.samples
-    return len(source)
-
-
-def _overlapping(
-    blocks: Iterator[Recording], edge: int, halo: int
-) -> Iterator[tuple[Recording, int, slice]]:
-    """Yield blocks with a halo on both sides: samples, number of the first one, and inner samples.
-
-    At most two blocks are held. The inner samples of all blocks follow each other without a
-    gap. Those that the filter spoils at the two ends of the log are left out: at most a
-    tenth each.
-    """
-    held = next(blocks)
-    first = 0  # number of the first sample held
-    begin = -1  # number of the first sample not yet yielded
-    for block in blocks:
-        held = joined(held, block)
-        known = first + len(held)
-        if begin < 0 and known < 10 * edge:
-            continue
-        begin = max(begin, edge)
-        stop = known - max(halo, edge)
-        if stop <= begin + halo:
-            continue
-        yield held, first, slice(begin - first, stop - first)
-        begin = stop
-        oldest = max(first, stop - halo)
-        held = held.take(slice(oldest - first, None))
-        first = oldest
-    known = first + len(held)
-    if begin < 0:  # a log that is held whole may be short
-        edge = min(edge, known // 10)
-    begin = max(begin, edge)
-    if known - edge > begin:
-        yield held, first, slice(begin - first, known - edge - first)
-
-
-def joined(first: Recording, second: Recording) -> Recording:
-    """Return two consecutive blocks as one; only what the regression needs is kept."""
-    columns: dict[str, Any] = {}
-    for name in ("time", "position", "effort", "current"):
-        values = getattr(first, name)
-        if values is not None:
-            columns[name] = np.concatenate([values, getattr(second, name)])
-    if first.extra.names:
-        values = np.concatenate([first.extra.values, second.extra.values])
-        columns["extra"] = replace(second.extra, values=values)
-    if first.measured is not None or second.measured is not None:
-        columns["measured"] = np.concatenate([_measured(first), _measured(second)])
-    return replace(
-        second,
-        **columns,
-        velocity=None,
-        reference=None,
-        pose=None,
-        passive=None,
-        mocap=None,
-    )
-
-
-def _measured(recording: Recording) -> BoolArray:
-    """Return which samples were measured, (t,)."""
-    if recording.measured is None:
-        return np.ones(len(recording), bool)
-    return recording.measured
 
 
 def _mismatch(

@@ -117,12 +117,18 @@ class Processing(Settings):
             return "explicit"
         return self.method
 
-    def reach(self, rate: float) -> int:
-        """Return how many samples are excluded on both sides of a reversal."""
-        return whole_samples((self.window or 0.0) * rate)
+    def excluded_samples(self, rate: float) -> int:
+        """Return how many samples are excluded on both sides of a velocity reversal."""
+        return _whole_samples((self.window or 0.0) * rate)
+
+    def smeared_samples(self, rate: float) -> int:
+        """Return over how many samples the low-pass smears the end of a rest: 1 / (2 cut-off)."""
+        if self.cutoff is None:
+            return 0
+        return _whole_samples(rate / (2 * self.cutoff))
 
 
-def whole_samples(samples: float) -> int:
+def _whole_samples(samples: float) -> int:
     """Return the nearest whole number; halves are rounded alike in all blocks of a log.
 
     The rate of a block may differ in the last digits, which must not matter.

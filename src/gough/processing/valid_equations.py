@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +24,10 @@ from gough.engine import Model
 from gough.engine.base import random_motion
 from gough.logs.checks import quantisation_step
 from gough.processing.filters import check_cutoff
-from gough.processing.settings import Processing, whole_samples
+from gough.processing.settings import Processing
+
+if TYPE_CHECKING:
+    from gough.processing.processed_log import ProcessedLog
 
 # A joint acts on a row if its lever exceeds this fraction of its largest one; less is rounding.
 MIN_LEVER_RATIO = 1e-9
@@ -79,30 +83,21 @@ def velocity_noise(noise: ArrayLike, rate: float, cutoff: float) -> FloatArray:
     return np.asarray(np.asarray(noise) * factor)
 
 
-def dead_bands(
-    model: Model, motions: Sequence[Motion], speeds: Sequence[FloatArray]
-) -> dict[str, float]:
+def dead_bands(model: Model, logs: Sequence[ProcessedLog]) -> dict[str, float]:
     """Return the dead band of every joint, the widest of several logs. [m/s or rad/s]
 
-    `BAND_DEVIATIONS` standard deviations of the motors' velocities in each log, (a,),
-    propagated through the closures to passive joints; at least the width of friction that
-    the robot file states.
+    `BAND_DEVIATIONS` standard deviations of the motors' velocities in each log, propagated
+    through the closures to passive joints; at least the width of friction that the robot
+    file states.
     """
     motors = model.kinematics.motor_columns
     bands = model.mechanism.friction_widths
-    for motion, speed in zip(motions, speeds):
-        some = slice(None, None, max(1, len(motion) // 50))
-        maps = model.kinematics.closure_map(motion.q[some], "actuated")
-        variance = ((maps * speed[motors]) ** 2).sum(axis=2).max(axis=0)
+    for log in logs:
+        some = slice(None, None, max(1, len(log) // 50))
+        maps = model.kinematics.closure_map(log.motion.q[some], "actuated")
+        variance = ((maps * log.velocity_noise[motors]) ** 2).sum(axis=2).max(axis=0)
         bands = np.maximum(bands, BAND_DEVIATIONS * np.sqrt(variance))
     return dict(zip(model.mechanism.coordinates, bands.tolist()))
-
-
-def smeared_samples(settings: Processing, rate: float) -> int:
-    """Return over how many samples the low-pass smears the end of a rest: 1 / (2 cut-off)."""
-    if settings.cutoff is None:
-        return 0
-    return whole_samples(rate / (2 * settings.cutoff))
 
 
 def unknown_signs(
@@ -153,7 +148,6 @@ def valid_equations(
     model: Model,
     motion: Motion,
     settings: Processing,
-    reach: int,
     *,
     periodic: bool = False,
 ) -> BoolArray:
@@ -164,7 +158,6 @@ def valid_equations(
     at rest most of the time exclude nothing.
 
     Args:
-        reach: Samples excluded on both sides of a motor's reversal or rest.
         periodic: The samples are one period of a motion that repeats.
     """
     valid = np.ones((len(motion), len(model.rows)), bool)
@@ -173,12 +166,11 @@ def valid_equations(
     with_friction = joints_with_friction(model, settings)
     motors = [i for i in with_friction if i in model.actuated]
     passive = [i for i in with_friction if i not in model.actuated]
-    smear = smeared_samples(settings, motion.rate)
     motors_unknown = unknown_signs(
         motion.qd[:, motors],
         bands[motors],
-        reach,
-        smear=smear,
+        settings.excluded_samples(motion.rate),
+        smear=settings.smeared_samples(motion.rate),
         periodic=periodic,
     )
     passive_unknown = unknown_signs(

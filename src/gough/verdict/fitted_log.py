@@ -659,11 +659,10 @@ class FittedLog:
         """
         if self.decimation > 1 or len(self.regression) != len(self.motion):
             return self
-        time = np.asarray(self.motion.time)
-        reach = max(1, round(REVERSAL_GUARD * (len(time) - 1) / float(time[-1] - time[0])))
         bands = dict(zip(self.model.mechanism.coordinates, self.dead_band.tolist()))
-        settings = Processing(dead_band=bands)
-        away = valid_equations(self.model, self.motion, settings, reach, periodic=self.periodic)
+        guard = max(REVERSAL_GUARD, 1 / self.motion.rate)
+        settings = Processing(dead_band=bands, window=guard)
+        away = valid_equations(self.model, self.motion, settings, periodic=self.periodic)
         mask = guarded(self.regression.valid, away)
         return replace(self, regression=replace(self.regression, mask=mask))
 
