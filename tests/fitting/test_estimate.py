@@ -66,10 +66,22 @@ NOTICE = Notice(rule="test", level="info", text="look here", numbers={"limit": f
 def test_summary_says_what_is_doubtful():
     text = make_estimate(values=np.array([1 / 3 - 0.01, -2.0, 1e-3]), notices=(NOTICE,)).summary()
     assert "poorly known: a.m (" in text
-    assert "a.fv and b.fs: hardly distinguishable: correlation of the estimates 0.99" in text
+    assert "a.fv and b.fs are hardly distinguishable: correlation of the estimates 0.997" in text
     assert "look here" in text
     assert "Ns/m" in text
     assert "condition number 12" in text
+
+
+def test_parameters_connected_by_strong_correlations_share_a_notice():
+    """In a chain the ends need not be strongly correlated themselves."""
+    chain = np.array([[1.0, 0.97, 0.90], [0.97, 1.0, 0.98], [0.90, 0.98, 1.0]])
+    notices = [
+        n for n in make_estimate(covariance=chain).parameter_notices if n.rule == "correlation"
+    ]
+    assert [notice.text for notice in notices] == [
+        "a.m, a.fv and b.fs are hardly distinguishable: correlation of the estimates up to 0.980"
+    ]
+    assert notices[0].numbers == {"correlation": pytest.approx(0.98)}
 
 
 def white(*std):

@@ -26,6 +26,7 @@ from gough.fitting.estimate import Estimate
 from gough.fitting.least_squares import LeastSquares
 from gough.fitting.regression import Regression
 from gough.identification import Identification, IdentifySettings, load_identification
+from gough.identification.diagnosis import Diagnosis, NamedFault
 from gough.identification.estimators import ESTIMATORS
 from gough.identification.fit import fit_logs
 from gough.identification.payload import payload
@@ -396,6 +397,29 @@ def test_positions_that_do_not_fit_the_robot_lead_to_the_diagnosis(five_bar: Mod
     degrees = replace(log, position=np.rad2deg(log.position), reference=None)
     with pytest.raises((LoopNotClosed, SingularConfiguration), match="gough diagnose"):
         identify(five_bar, [degrees])
+
+
+def test_a_named_cause_is_in_the_headline_instead_of_the_rules_that_warn(everything) -> None:
+    fault = NamedFault(
+        name="effort sign", place="left.motor", text="a wrong sign", advice="turn it"
+    )
+    alarm = Notice(rule="fit error", level="error", text="a large error")
+    doubtful = replace(
+        everything,
+        notices=(alarm, fault.notice()),
+        diagnosis=Diagnosis(robot="five_bar", faults=(fault,)),
+    )
+    assert doubtful.headline.startswith("five_bar: ERROR - a wrong sign; predicts the held-out log")
+    assert "see" not in doubtful.headline
+    assert replace(doubtful, diagnosis=None).headline.endswith("; see fit error, effort sign")
+
+
+def test_the_summary_puts_the_verdict_first_and_other_info_last(everything) -> None:
+    limits = Notice(rule="not noticed", level="info", text="these logs may not show: a tilt")
+    steps = Notice(rule="quantisation", level="info", text="values come in steps")
+    lines = replace(everything, notices=(steps, limits)).summary().splitlines()
+    assert lines[1] == f"  info     not noticed: {limits.text}"
+    assert lines[-2:] == ["Notes", f"  info     quantisation: {steps.text}"]
 
 
 def test_a_large_factor_to_the_robot_file_is_in_the_headline(everything) -> None:

@@ -143,7 +143,8 @@ def test_the_parameter_table_equals_the_estimate(page: Page) -> None:
 
 def test_exactly_the_doubtful_parameters_are_marked(page: Page) -> None:
     estimate = result("five_bar").estimate
-    words = " ".join(notice.where for notice in estimate.parameter_notices).split()
+    sentences = [f"{notice.where} {notice.text}" for notice in estimate.parameter_notices]
+    words = " ".join(sentences).split()
     named = {word.strip(",;:") for word in words} & set(estimate.parameters)
     assert {
         cells[0].partition("combination: ")[0]

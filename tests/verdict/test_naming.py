@@ -244,6 +244,26 @@ def test_a_diagnosis_comes_back_from_json() -> None:
     assert (document["size"], document["std"]) == (1.9e-3, 1e-4)
 
 
+def test_a_headline_names_the_two_clearest_causes_and_counts_the_others() -> None:
+    delay = NamedFault(
+        name="effort delay", place="a", text="the effort lags", advice="", logs=("x.csv",)
+    )
+    others = [
+        replace(
+            delay, text="the effort has the wrong sign", logs=(), equivalents=("something else",)
+        ),
+        replace(delay, text="not a doubt", level="info"),
+        replace(delay, text="a third"),
+    ]
+    diagnosis = Diagnosis(robot="r", faults=(delay, *others))
+    assert diagnosis.causes == [
+        "the effort lags (x.csv)",
+        "the effort has the wrong sign, or what predicts as well",
+        "and 1 more",
+    ]
+    assert Diagnosis(robot="r").causes == []
+
+
 def test_a_notice_has_the_numbers_of_its_fault() -> None:
     fault = NamedFault(
         name="tilt",

@@ -298,19 +298,30 @@ class Estimate(StoredRecord):
         return (*notices, *self._correlation_notices())
 
     def _correlation_notices(self) -> list[Notice]:
-        """Return a notice for each pair of strongly correlated parameters."""
+        """Return a notice for each group of parameters that strong correlations connect."""
+        connected = self.hardly_distinguishable
+        while True:
+            wider = connected | (connected @ connected)
+            if (wider == connected).all():
+                break
+            connected = wider
         notices = []
-        for i, j in np.argwhere(np.triu(self.hardly_distinguishable)):
-            correlation = float(self.correlation[i, j])
-            notices.append(
-                Notice(
-                    rule="correlation",
-                    level="info",
-                    where=f"{self.parameters[i]} and {self.parameters[j]}",
-                    text=f"hardly distinguishable: correlation of the estimates {correlation:.3f}",
-                    numbers={"correlation": correlation},
-                )
+        magnitude = np.abs(self.correlation)
+        for first in np.flatnonzero(connected.any(axis=1)):
+            group = np.flatnonzero(connected[first])
+            if group[0] != first:
+                continue  # listed with its first member
+            pairs = np.triu(self.hardly_distinguishable)[np.ix_(group, group)]
+            largest = float(magnitude[np.ix_(group, group)][pairs].max())
+            names = [self.parameters[k] for k in group]
+            together = ", ".join(names[:-1]) + f" and {names[-1]}"
+            bound = "" if len(names) == 2 else "up to "
+            text = (
+                f"{together} are hardly distinguishable: correlation of the estimates "
+                f"{bound}{largest:.3f}"
             )
+            numbers = {"correlation": largest}
+            notices.append(Notice(rule="correlation", level="info", text=text, numbers=numbers))
         return notices
 
     def interval(self, level: float = 0.95) -> FloatArray:

@@ -23,6 +23,7 @@ DISPLAY_UNITS = {
 }
 MAX_LISTED_PLACES = 6  # of faults that are not detectable
 MAX_LISTED_PARAMETERS = 3  # that absorb such a fault
+MAX_HEADLINE_FAULTS = 2
 FAULT_COLUMNS = ("name", "place", "size", "std", "unit", "before", "after", "advice")
 
 
@@ -187,6 +188,20 @@ class Diagnosis(Record):
         return f"Diagnosis of {self.robot}: {answer}"
 
     @property
+    def causes(self) -> list[str]:
+        """The faults that are warnings or errors, in short sentences for a headline."""
+        doubtful = [fault for fault in self.faults if fault.level != "info"]
+        sentences = []
+        for fault in doubtful[:MAX_HEADLINE_FAULTS]:
+            place = f" ({', '.join(fault.logs)})" if fault.logs else ""
+            alternatives = ", or what predicts as well" if fault.equivalents else ""
+            sentences.append(f"{fault.text}{place}{alternatives}")
+        n_others = len(doubtful) - len(sentences)
+        if n_others > 0:
+            sentences.append(f"and {n_others} more")
+        return sentences
+
+    @property
     def invisible(self) -> tuple[Limit, ...]:
         """Faults that are not detectable in these logs."""
         return tuple(limit for limit in self.limits if not np.isfinite(limit.size))
@@ -210,19 +225,14 @@ class Diagnosis(Record):
             "notices": [notice.to_dict() for notice in self.notices],
         }
 
-    def summary(self, *, notices: bool = True) -> str:
-        """Return the diagnosis as plain text: faults first, then what is not detectable.
-
-        Args:
-            notices: Whether notices are included; a result lists them with its own.
-        """
+    def summary(self) -> str:
+        """Return the diagnosis as plain text: faults first, then what is not detectable."""
         lines = [self.headline]
         if self.faults:
-            lines += [self._fault_table(), ""]
+            lines += [self.fault_table(), ""]
         for k, fault in enumerate(self.faults, start=1):
             lines.append(f"  {k}. {fault.sentence}")
-        if notices:
-            lines += notice_lines(self.notices)
+        lines += notice_lines(self.notices)
         hidden: dict[str, list[str]] = {}
         for limit in self.invisible:
             hidden.setdefault(limit.name, []).append(limit.place)
@@ -233,7 +243,7 @@ class Diagnosis(Record):
             lines.append(f"  {name} ({', '.join(places[:MAX_LISTED_PLACES])}{more})")
         return "\n".join(lines)
 
-    def _fault_table(self) -> str:
+    def fault_table(self) -> str:
         """Return the faults as a text table."""
         rows = []
         for k, fault in enumerate(self.faults, start=1):

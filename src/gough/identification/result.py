@@ -61,6 +61,8 @@ FITS_FILE = "fits.npz"
 VALID_FRACTION = "valid fraction of"  # begins the figures of valid equations by row in `quality`
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 FRICTION_PLOT_POINTS = 401
+# Rules whose info is printed with the headline: it belongs to the verdict.
+FIRST_INFO_RULES = ("robot file", "not noticed", "unexplained", "low speed", "diagnosis")
 # Common factor between masses and those of the robot file from which the headline states it.
 LARGE_FILE_FACTOR = 1.5
 
@@ -176,21 +178,26 @@ class Identification(Record):
 
     @property
     def headline(self) -> str:
-        """Robot, level and prediction in one sentence, with the rules that warn.
+        """Robot, level, causes and prediction in one sentence.
 
-        A large factor between the masses and those of the robot file is stated, although logs
-        cannot show whether the file or the efforts are wrong.
+        Where no cause is named, the rules that warn follow. A large factor between the masses
+        and those of the robot file is stated, although logs cannot show whether the file or the
+        efforts are wrong.
         """
-        rules = []
-        for notice in self.notices:
-            if notice.level != "info" and notice.rule != "not validated":
-                rules.append(notice.rule)
-        sentence = f"{self.robot}: {self.level.upper()} - {self.validation.headline}"
+        sentence = f"{self.robot}: {self.level.upper()} - "
+        causes = [] if self.diagnosis is None else self.diagnosis.causes
+        if causes:
+            sentence += f"{'; '.join(causes)}; "
+        sentence += self.validation.headline
         for notice in self.notices:
             factor = notice.numbers.get("factor", 1.0)
             if notice.rule == "robot file" and abs(np.log(factor)) > np.log(LARGE_FILE_FACTOR):
                 sentence += f"; masses and friction are {factor:.3g} times the robot file's"
-        if rules:
+        rules = []
+        for notice in self.notices:
+            if notice.level != "info" and notice.rule != "not validated":
+                rules.append(notice.rule)
+        if rules and not causes:
             sentence += f"; see {', '.join(dict.fromkeys(rules))}"
         return sentence
 
@@ -439,10 +446,19 @@ class Identification(Record):
         return residual
 
     def summary(self) -> str:
-        """Return the result as plain text, headline and notices first."""
-        lines = [self.headline, *notice_lines(self.notices)]
-        if self.diagnosis is not None:
-            lines += ["", self.diagnosis.summary(notices=False)]
+        """Return the result as plain text.
+
+        First the headline and what decides about using the model, then the tables, then the
+        other notices.
+        """
+        first: list[Notice] = []
+        others: list[Notice] = []
+        for notice in self.notices:
+            is_first = notice.level != "info" or notice.rule in FIRST_INFO_RULES
+            (first if is_first else others).append(notice)
+        lines = [self.headline, *notice_lines(first)]
+        if self.diagnosis is not None and self.diagnosis.faults:
+            lines += ["", self.diagnosis.fault_table()]
         lines += ["", self.estimate.summary(notices=False)]
         if self.relative_all:
             errors = [f"{row} {100 * e:.3g} %" for row, e in self.relative_all.items()]
@@ -473,6 +489,8 @@ class Identification(Record):
             lines += [f"  {line}" for line in self.history]
         if self.structures is not None:
             lines += ["", self.structures.summary()]
+        if others:
+            lines += ["", "Notes", *notice_lines(others)]
         return "\n".join(lines)
 
     def save(self, folder: str | Path, *, beside: Mapping[str, str] | None = None) -> None:

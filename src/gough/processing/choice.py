@@ -143,7 +143,7 @@ class ProcessingChoice:
             f"method {used.method}, cut-off {cutoff}, decimation {used.decimation}, window around "
             f"reversals {window:.3g} ms"
         ]
-        lines += _moving_lines(used)
+        lines += _moving_lines(used, self.rows)
         if self.friction_widths:
             widths = []
             for joint, width in self.friction_widths.items():
@@ -160,14 +160,22 @@ class ProcessingChoice:
         return "\n".join(lines)
 
 
-def _moving_lines(used: Processing) -> list[str]:
-    """Return from which speed on each joint counts as moving, and which joints are at rest."""
+def _moving_lines(used: Processing, rows: Sequence[str]) -> list[str]:
+    """Return from which speed on each joint counts as moving, and which joints are at rest.
+
+    Motors are listed one by one, other joints by their range.
+    """
     lines = []
     if isinstance(used.dead_band, Mapping):
         speeds = []
+        passive = []
         for joint, band in used.dead_band.items():
-            if band > 0:
+            if band > 0 and joint in rows:
                 speeds.append(f"{joint} {band:.2g}")
+            elif band > 0:
+                passive.append(band)
+        if passive:
+            speeds.append(f"passive joints and platform {min(passive):.2g} to {max(passive):.2g}")
         if speeds:
             lines.append(f"joints count as moving above (m/s or rad/s): {', '.join(speeds)}")
     if used.joints_at_rest:

@@ -78,7 +78,7 @@ def judge(fitted: FittedLogs) -> tuple[list[Notice], Diagnosis | None]:
         )
         return notices, None
     faults = [fault.notice() for fault in diagnosis.faults]
-    return [*notices, *faults, *diagnosis.notices], diagnosis
+    return [*faults, *notices, *diagnosis.notices], diagnosis
 
 
 def alarms(notices: Sequence[Notice]) -> list[Notice]:
