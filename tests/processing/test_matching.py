@@ -10,9 +10,9 @@ import pytest
 from gough.app.identify import identify
 from gough.engine import Model, base_parameters
 from gough.identification import prepare
+from gough.logs.periods import repetition
 from gough.logs.recording import Recording
 from gough.processing import Processing, match_robot, process
-from gough.processing.matching import repetition
 
 
 def kinds(log: Recording) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.statistics import student_quantile
+from gough.fitting.uncertainty import long_run_covariance
 
 # Probability that any of the explanations that were tried is accepted by chance.
 FAMILY_WISE_ERROR = 0.01
@@ -73,11 +74,7 @@ def _correlation_inflation(influence: FloatArray) -> float:
 
     It is that of Newey and West (1987) with the usual number of lags; never below one.
     """
-    n_blocks = len(influence)
+    n_lags = int(4 * (len(influence) / 100) ** (2 / 9))
+    variance, _, _ = long_run_covariance(influence[:, None], lags=n_lags, prewhiten=False)
     power = max(float(influence @ influence), TINY)
-    n_lags = int(4 * (n_blocks / 100) ** (2 / 9))
-    inflation = 1.0
-    for lag in range(1, min(n_lags, n_blocks - 1) + 1):
-        correlation = float(influence[lag:] @ influence[:-lag]) / power
-        inflation += 2 * (1 - lag / (n_lags + 1)) * correlation
-    return max(inflation, 1.0)
+    return max(float(variance[0, 0]) / power, 1.0)

@@ -10,7 +10,6 @@ import numpy as np
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import (
     InvalidInput,
-    InvalidRecording,
     NotConverged,
     nearest,
 )
@@ -19,6 +18,10 @@ from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Recording
 
 INTERPOLATIONS = ("linear", "cubic", "previous")
+# A motion repeats if positions one period apart differ by less than this fraction of their
+# standard deviation.
+REPETITION_TOLERANCE = 0.05
+REPETITION_SAMPLES = 20000  # at most so many samples are used to look for a repetition
 PERIOD_HARMONICS = 10  # fitted; fewer if the sampling rate is too low for them
 MIN_PERIODIC_FRACTION = 0.5  # of the variance of the positions
 SAME_INSTANT_RATIO = 1e-6  # of a step: times that are closer are the same
@@ -122,6 +125,47 @@ def resample_evenly(recording: Recording) -> Recording:
     return replace(even, position=position, period_samples=recording.period_samples)
 
 
+def repetition(recording: Recording) -> float | None:
+    """Return the time after which all positions repeat, or None. [s]
+
+    The first high peak of the autocorrelation is the candidate. It is accepted if positions
+    one candidate period apart differ by less than `REPETITION_TOLERANCE` of their standard
+    deviation.
+    """
+    every = max(1, len(recording) // REPETITION_SAMPLES)
+    position = recording.position[::every]
+    moving = np.ptp(position, axis=0) > 0
+    x = (position - position.mean(axis=0))[:, moving]
+    n = len(x)
+    if n < 16 or not x.shape[1]:
+        return None
+    x = x / x.std(axis=0)
+    lag = _autocorrelation_peak(x)
+    if lag is None:
+        return None
+    change = x[lag:] - x[:-lag]
+    difference = np.sqrt(np.mean(change**2, axis=0) / 2)
+    if difference.max() >= REPETITION_TOLERANCE:
+        return None
+    return float(lag * every / recording.rate)
+
+
+def _autocorrelation_peak(x: FloatArray) -> int | None:
+    """Return the lag of the first high peak of the autocorrelation beyond that at zero."""
+    n = len(x)
+    power = (np.abs(np.fft.rfft(x, 2 * n, axis=0)) ** 2).sum(axis=1)
+    correlation = np.fft.irfft(power)[: n // 2] / (n - np.arange(n // 2))
+    below_half = correlation < 0.5 * correlation[0]
+    if not below_half.any():
+        return None
+    start = int(np.argmax(below_half))  # beyond the peak at zero
+    if start >= n // 2 - 1:
+        return None
+    beyond = correlation[start:]
+    lag = start + int(np.argmax(beyond > 0.98 * beyond.max()))
+    return lag + int(np.argmax(correlation[lag : lag + max(start, 2)]))
+
+
 class PeriodEstimate(NamedTuple):
     """The period of a motion."""
 
@@ -130,15 +174,17 @@ class PeriodEstimate(NamedTuple):
     explained: float  # fraction of the variance that repeats
 
 
-def estimate_period(recording: Recording, nominal: float | None = None) -> PeriodEstimate:
+def estimate_period(recording: Recording, nominal: float) -> PeriodEstimate:
     """Estimate the period of the positions to a small fraction of a sample.
 
     A Fourier series with a common frequency is fitted to all joints by least squares,
     frequency included (Gauss-Newton on w with the coefficients eliminated), over spans that
     double from two periods to the whole record so that the phase never slips. Each joint is
-    weighted by its own residual variance. The search starts at `nominal`, or at the first
-    high peak of the autocorrelation. The samples are on an even clock, at least two
+    weighted by its own residual variance. The samples are on an even clock, at least two
     periods, without rest at the ends.
+
+    Args:
+        nominal: Period at which the search starts, see `repetition`. [s]
     """
     rate = check_even(recording)
     moving = np.ptp(recording.position, axis=0) > 0
@@ -147,21 +193,20 @@ def estimate_period(recording: Recording, nominal: float | None = None) -> Perio
     x = recording.position[:, moving] - recording.position[:, moving].mean(axis=0)
     x = x / x.std(axis=0)
     duration = len(x) / rate
-    guess = _autocorrelation_peak(x) / rate if nominal is None else nominal
-    if not 4 / rate < guess <= duration / 2 * 1.02:
+    if not 4 / rate < nominal <= duration / 2 * 1.02:
         raise refused(
             recording.source,
-            f"a period of {guess:.4g} s in {duration:.4g} s of samples; at least two "
+            f"a period of {nominal:.4g} s in {duration:.4g} s of samples; at least two "
             "periods and four samples in each are needed",
-            period=guess,
+            period=nominal,
             duration=duration,
         )
-    harmonics = max(1, min(PERIOD_HARMONICS, int(0.4 * rate * guess)))
-    w = 2 * np.pi / guess
+    harmonics = max(1, min(PERIOD_HARMONICS, int(0.4 * rate * nominal)))
+    w = 2 * np.pi / nominal
     samples = 0
     periods = 2.0
     while samples < len(x):
-        samples = min(len(x), int(np.ceil(periods * guess * rate)))
+        samples = min(len(x), int(np.ceil(periods * nominal * rate)))
         w, w_std, explained = _refine_frequency(x[:samples], rate, w, harmonics)
         periods *= 2
     if explained < MIN_PERIODIC_FRACTION:
@@ -173,28 +218,6 @@ def estimate_period(recording: Recording, nominal: float | None = None) -> Perio
         )
     seconds = 2 * np.pi / w
     return PeriodEstimate(seconds=seconds, std=seconds * w_std / w, explained=explained)
-
-
-def _autocorrelation_peak(x: FloatArray) -> float:
-    """Return the lag of the first autocorrelation peak within 5 % of the highest. [samples]"""
-    n = len(x)
-    spectrum = np.abs(np.fft.rfft(x, 2 * n, axis=0)) ** 2
-    r = np.fft.irfft(spectrum.sum(axis=1))[: n // 2 + 2]
-    r = r / (n - np.arange(len(r)))
-    r = r / r[0]
-    below = np.flatnonzero(r < 0)
-    peaks = np.flatnonzero((r[1:-1] >= r[:-2]) & (r[1:-1] > r[2:])) + 1
-    peaks = peaks[peaks > below[0]] if len(below) else peaks[:0]
-    if not len(peaks) or r[peaks].max() < 0.5:
-        raise InvalidRecording(
-            "the positions show no period that is contained twice in the record; give a nominal "
-            "one or record more periods"
-        )
-    k = int(peaks[np.argmax(r[peaks] > 0.95 * r[peaks].max())])
-    curvature = r[k - 1] - 2 * r[k] + r[k + 1]
-    if curvature >= 0:
-        return float(k)
-    return float(k + 0.5 * (r[k - 1] - r[k + 1]) / curvature)
 
 
 def _refine_frequency(
@@ -227,36 +250,21 @@ def _refine_frequency(
     )
 
 
-def resample_to_period(
-    recording: Recording, period: float | PeriodEstimate | None = None
-) -> Recording:
+def resample_to_period(recording: Recording, period: PeriodEstimate) -> Recording:
     """Return the whole periods of a recording with a whole number of samples in each.
 
     A record of exactly whole periods keeps them all although an estimate of the period may
     be a little too long: it is shortened to fit if it then lies within four standard errors
-    (a given one: a hundredth of a sample).
-
-    Args:
-        recording: Samples on an even clock.
-        period: In seconds; estimated if not given.
+    or a hundredth of a sample. The samples are on an even clock.
     """
-    if period is None:
-        period = estimate_period(recording)
-    if isinstance(period, PeriodEstimate):
-        seconds = period.seconds
-        std = period.std
-    else:
-        seconds = float(period)
-        std = 0.0
-    if not np.isfinite(seconds) or seconds <= 0:
-        raise InvalidInput(f"a period of {seconds} s; expected a positive number")
+    seconds = period.seconds
     n = max(round(seconds * recording.rate), 2)
     start = float(recording.time[0])
     end = float(recording.time[-1])
     span = end - start
     step = seconds / n
     count = int(np.floor((span + 1.5 * step) / seconds))  # as if there were half a sample more
-    if count * seconds - step - span > max(1e-2 * step, 4 * count * std):
+    if count * seconds - step - span > max(1e-2 * step, 4 * count * period.std):
         count -= 1
     elif count:
         seconds = min(seconds, span / (count - 1 / n))

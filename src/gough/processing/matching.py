@@ -31,6 +31,7 @@ from gough.logs.clocks import with_true_instants
 from gough.logs.outliers import Jump, find_jumps, jump_notices, without_outliers
 from gough.logs.periods import (
     estimate_period,
+    repetition,
     resample_evenly,
     resample_to_period,
 )
@@ -43,10 +44,6 @@ from gough.processing.settings import Repeats
 from gough.processing.valid_equations import position_noise
 
 PERIOD_RULE = "period"  # of the notice on a motion that repeats although no period is stated
-# A motion repeats if positions one period apart differ by less than this fraction of their
-# standard deviation.
-REPETITION_TOLERANCE = 0.05
-REPETITION_SAMPLES = 20000  # at most so many samples are used to look for a repetition
 # Mean square of an early period's first tenth over the usual one from which the motion is still
 # settling: by chance 1 in 1000 if a tenth of a period holds ten independent errors.
 TRANSIENT_RATIO = 3.0
@@ -530,47 +527,6 @@ def check_constant_signals(recording: Recording) -> None:
             source=recording.source,
             joint=joints[constant[0]],
         )
-
-
-def repetition(recording: Recording) -> float | None:
-    """Return the time after which all positions repeat, or None. [s]
-
-    The first high peak of the autocorrelation is the candidate. It is accepted if positions
-    one candidate period apart differ by less than `REPETITION_TOLERANCE` of their standard
-    deviation.
-    """
-    every = max(1, len(recording) // REPETITION_SAMPLES)
-    position = recording.position[::every]
-    moving = np.ptp(position, axis=0) > 0
-    x = (position - position.mean(axis=0))[:, moving]
-    n = len(x)
-    if n < 16 or not x.shape[1]:
-        return None
-    x = x / x.std(axis=0)
-    lag = _autocorrelation_peak(x)
-    if lag is None:
-        return None
-    change = x[lag:] - x[:-lag]
-    difference = np.sqrt(np.mean(change**2, axis=0) / 2)
-    if difference.max() >= REPETITION_TOLERANCE:
-        return None
-    return float(lag * every / recording.rate)
-
-
-def _autocorrelation_peak(x: FloatArray) -> int | None:
-    """Return the lag of the first high peak of the autocorrelation beyond that at zero."""
-    n = len(x)
-    power = (np.abs(np.fft.rfft(x, 2 * n, axis=0)) ** 2).sum(axis=1)
-    correlation = np.fft.irfft(power)[: n // 2] / (n - np.arange(n // 2))
-    below_half = correlation < 0.5 * correlation[0]
-    if not below_half.any():
-        return None
-    start = int(np.argmax(below_half))  # beyond the peak at zero
-    if start >= n // 2 - 1:
-        return None
-    beyond = correlation[start:]
-    lag = start + int(np.argmax(beyond > 0.98 * beyond.max()))
-    return lag + int(np.argmax(correlation[lag : lag + max(start, 2)]))
 
 
 def unsettled_periods(recording: Recording) -> int:
