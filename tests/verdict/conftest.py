@@ -11,7 +11,7 @@ import pytest
 from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.verdict.diagnose import DiagnoseSettings, evidence_from
-from gough.verdict.fitted_log import Evidence
+from gough.verdict.evidence import Evidence
 from tests_support import fourier
 
 RATE = 125.0  # [Hz]

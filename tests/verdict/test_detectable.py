@@ -16,7 +16,7 @@ from gough.mechanism import parse_robot
 from gough.verdict import faults
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.diagnose import DiagnoseSettings, evidence_from
-from gough.verdict.fitted_log import Evidence
+from gough.verdict.evidence import Evidence
 from gough.verdict.screen import Screen
 from gough.verdict.search import Search
 from tests_support import axis_file

@@ -19,11 +19,11 @@ from gough.engine.geometry import displaced, geometric_errors
 from gough.identification.diagnosis import Diagnosis, NamedFault
 from gough.logs.recording import Recording
 from gough.verdict.blocks import block_labels
+from gough.verdict.close_path import close_along_path
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from, without_fault
 from gough.verdict.discrete_faults import discrete_faults
 from gough.verdict.discrete_trials import discrete_explanations
 from gough.verdict.drift import drifting_efforts
-from gough.verdict.fitted_log import close_along_path
 from gough.verdict.judge import (
     explains_enough,
     largest_effort_change,

@@ -18,6 +18,9 @@ from gough.verdict.diagnose import DiagnoseSettings, evidence_from
 from gough.verdict.discrete_faults import discrete_faults, within_limits
 from gough.verdict.discrete_trials import DiscreteTrials, discrete_explanations, on_all_samples
 from gough.verdict.effort_factors import effort_factor
+from gough.verdict.evidence import Evidence
+from gough.verdict.exclusions import away_from_reversals_of
+from gough.verdict.explanation import corrected
 from gough.verdict.faults import (
     ALL_MOTORS,
     FAULTS,
@@ -34,7 +37,8 @@ from gough.verdict.faults import (
     rotated,
     tilt_axes,
 )
-from gough.verdict.fitted_log import Evidence, FittedLog, FittedModel
+from gough.verdict.fitted_log import FittedLog
+from gough.verdict.fitted_model import FittedModel
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.judge import errors_by_noise, row_errors
 from gough.verdict.motor_signals import MotorSignals
@@ -396,7 +400,7 @@ def test_a_discrete_fault_of_some_logs_has_the_sums_of_these_logs_changed() -> N
         for number in scope:
             changed = logs[number].with_signals(fault.undo(logs[number].signals))
             assert changed is not None
-            logs[number] = changed.away_from_reversals_of(logs[number])
+            logs[number] = away_from_reversals_of(changed, logs[number])
             masks[number] = logs[number].regression.valid
         with_masks = []
         for log, mask in zip(evidence.logs, masks):
@@ -460,7 +464,7 @@ def test_exchanged_channels_have_to_lower_the_error_of_all_samples() -> None:
     nothing = np.zeros(0)
     swap = replace(guessed(stage, fault, fault.place, (0, 1), nothing), std=nothing)
     assert on_all_samples(stage, [swap], 1) == []
-    exchanged = right.corrected(lambda log: fault.undo(log.signals))
+    exchanged = corrected(right, [swap])
     assert exchanged is not None
     kept = on_all_samples(Search(exchanged, faults=[]).first, [swap], 1)
     assert [each.fault for each in kept] == [fault]

@@ -13,9 +13,9 @@ from gough.core.notices import Notice
 from gough.identification.diagnosis import Diagnosis, Limit, NamedFault, describe, limits_table
 from gough.verdict.acceptance import Gain
 from gough.verdict.discrete_faults import discrete_faults
+from gough.verdict.evidence import Evidence
 from gough.verdict.explanation import Explanation
 from gough.verdict.faults import Fault, all_faults
-from gough.verdict.fitted_log import Evidence
 from gough.verdict.naming import MAX_EQUIVALENTS, UNIT_FACTORS, name_fault, unit_of
 
 GAIN = Gain(

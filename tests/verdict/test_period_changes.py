@@ -11,7 +11,7 @@ import pytest
 from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from
-from gough.verdict.fitted_log import Evidence
+from gough.verdict.evidence import Evidence
 from gough.verdict.period_changes import changes_between_periods
 from tests_support import fourier
 

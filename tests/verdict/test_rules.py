@@ -16,7 +16,7 @@ from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.regression import Regression
 from gough.identification.validation import Validation, is_well_conditioned
 from gough.logs.recording import Recording
-from gough.verdict.fitted_log import equations_at_speed
+from gough.verdict.exclusions import equations_at_speed
 from gough.verdict.judge import (
     explained_by_standard_errors,
     prediction_variance,

@@ -14,6 +14,7 @@ from gough.logs.outliers import Jump, find_jumps
 from gough.logs.recording import Recording
 from gough.verdict.blocks import block_labels
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from
+from gough.verdict.exclusions import away_from_jumps
 from gough.verdict.judge import diagnose_evidence
 from gough.verdict.stage import Stage
 
@@ -59,7 +60,7 @@ def test_lost_counts_that_the_residual_shows_are_named(
 ) -> None:
     evidence, _ = evidence_from(five_bar, with_lost_counts, (), DiagnoseSettings())
     jumps = find_jumps(with_lost_counts[1])
-    second = replace(evidence.logs[1], jumps=jumps).away_from_jumps()
+    second = away_from_jumps(replace(evidence.logs[1], jumps=jumps))
     diagnosis = diagnose_evidence(replace(evidence, logs=(evidence.logs[0], second)))
     fault = diagnosis.faults[0]
     assert (fault.name, fault.place, fault.logs) == ("lost counts", "left.motor", ("log 1",))

@@ -13,7 +13,7 @@ from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.verdict.detectable import limits_notice
 from gough.verdict.diagnose import DiagnoseSettings, evidence_from
-from gough.verdict.fitted_log import Evidence
+from gough.verdict.evidence import Evidence
 from gough.verdict.judge import stage_error
 from gough.verdict.search import Search
 from gough.verdict.stage import Stage

@@ -25,9 +25,9 @@ from gough.verdict.blocks import (
     row_weights,
 )
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from
+from gough.verdict.evidence import Evidence
 from gough.verdict.explanation import Explanation, corrected
 from gough.verdict.faults import EFFORT_SCALE, Fault, all_faults
-from gough.verdict.fitted_log import Evidence
 from gough.verdict.judge import diagnose_evidence
 from gough.verdict.naming import describe_size
 from gough.verdict.stage import Stage

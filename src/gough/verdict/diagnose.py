@@ -29,6 +29,7 @@ from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import ProcessedLog, Processing, on_motor_side
 from gough.verdict.blocks import block_labels
+from gough.verdict.close_path import close_along_path
 from gough.verdict.detectable import detection_limits
 from gough.verdict.discrete_faults import (
     CLOCK_UNIT,
@@ -38,12 +39,8 @@ from gough.verdict.discrete_faults import (
     within_limits,
 )
 from gough.verdict.drift import drifting_efforts
-from gough.verdict.fitted_log import (
-    Evidence,
-    FittedModel,
-    close_along_path,
-    evidence_of,
-)
+from gough.verdict.evidence import Evidence, evidence_of
+from gough.verdict.fitted_model import FittedModel
 from gough.verdict.judge import diagnose_evidence, stage_error
 from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.screen import Screen

@@ -12,8 +12,10 @@ from gough.core.arrays import TINY, IntArray
 from gough.verdict.acceptance import MIN_DISCRETE_BLOCKS, Baseline
 from gough.verdict.blocks import BlockSums, block_sums, row_weights
 from gough.verdict.discrete_faults import DiscreteFault, within_limits, within_speed_limits
+from gough.verdict.evidence import Evidence
+from gough.verdict.exclusions import away_from_reversals_of
 from gough.verdict.explanation import Explanation
-from gough.verdict.fitted_log import Evidence
+from gough.verdict.shorter_logs import with_some_samples
 from gough.verdict.stage import Stage
 
 # Error above noise, over the effort, from which signs, channels and units are tried.
@@ -100,7 +102,7 @@ class DiscreteTrials:
         changed = log.with_signals(signals)
         if changed is None:
             return None
-        changed = changed.away_from_reversals_of(log)
+        changed = away_from_reversals_of(changed, log)
         label = self.base.labels[number]
         without = block_sums([changed], [label], [self.base.added_columns(changed, number)])
         if np.array_equal(changed.regression.valid, log.regression.valid):
@@ -185,6 +187,6 @@ def thinned(evidence: Evidence, labels: Sequence[IntArray]) -> tuple[Evidence, l
     for log, label in zip(evidence.logs, labels):
         n = len(log.regression)
         index = np.unique(np.linspace(0, n - 1, min(per_log, n)).astype(int))
-        logs.append(log.thinned(index))
+        logs.append(with_some_samples(log, index))
         thin_labels.append(label[index])
     return replace(evidence, logs=tuple(logs)), thin_labels

@@ -10,8 +10,9 @@ import numpy as np
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.verdict.acceptance import Gain
 from gough.verdict.discrete_faults import DiscreteFault
+from gough.verdict.evidence import Evidence
 from gough.verdict.faults import EFFORT_SCALE, Fault
-from gough.verdict.fitted_log import Evidence, FittedLog
+from gough.verdict.fitted_log import FittedLog
 from gough.verdict.motor_signals import MotorSignals
 
 

@@ -22,7 +22,8 @@ from gough.core.arrays import TINY, FloatArray
 from gough.core.names import LOAD_PARAMETERS
 from gough.core.signals import recursive_filter
 from gough.mechanism.terms import TERMS, JointState
-from gough.verdict.fitted_log import Evidence, FittedLog
+from gough.verdict.evidence import Evidence
+from gough.verdict.fitted_log import FittedLog
 from gough.verdict.motor_signals import MotorSignals
 
 ALL_MOTORS = "all motors"

@@ -8,29 +8,23 @@ built anew from changed motor signals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.fft import next_fast_len
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray, frozen
-from gough.core.errors import GoughError, InvalidInput, LoopNotClosed
+from gough.core.errors import GoughError, InvalidInput
 from gough.core.motion import Motion
-from gough.core.names import Parameter
-from gough.core.parameters import BaseParameters
 from gough.core.trajectory import PositionVelocityAcceleration
-from gough.engine import Model, standard_from_base
-from gough.engine.derivatives import gravity_regressor, response
+from gough.engine import Model
+from gough.engine.derivatives import response
 from gough.engine.internal_states import joint_state
-from gough.fitting.cross_validation import weighted_fit
-from gough.fitting.estimate import Estimate
-from gough.fitting.regression import Regression, concatenate
+from gough.fitting.regression import Regression
 from gough.logs.outliers import Jump
 from gough.mechanism.terms import JointState
-from gough.processing import ProcessedLog, Processing
 from gough.processing.filters import (
     decimated_noise,
     decimation_taps,
@@ -40,127 +34,18 @@ from gough.processing.filters import (
     masked_lowpass,
     zero_phase,
 )
-from gough.processing.matching import PERIOD_RULE
 from gough.processing.processed_log import without_absent_payloads
-from gough.processing.valid_equations import (
-    joints_with_friction,
-    rows_with_coulomb,
-    valid_equations,
-)
+from gough.verdict.close_path import close_along_path
+from gough.verdict.fitted_model import FittedModel
 from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.noise import least_white_noise
 from gough.verdict.ripple import Ripple, strongest_ripple
 
-MASS_MOMENTS = ("m", "mx", "my", "mz")  # kinds of parameters that gravity acts on
-MAX_VERDICT_SAMPLES = 8000  # of all logs together; longer ones are averaged over neighbours
-# Equations so near to a velocity reversal are left out: a delay moves the jump of friction, and
-# no derivative describes that. [s]
-REVERSAL_GUARD = 0.02
-JUMP_GUARD = 2.0  # the same for jumps of positions, over the cut-off of their low-pass
-# Joints below this fraction of their top speed are near a reversal.
-SLOW_FRACTION = 0.02
-# Fraction of a row's valid equations that has to remain after that.
-MIN_GUARDED_FRACTION = 0.5
 MOTION_BAND_POWER = 0.99  # fraction of the effort's power inside the band of the motion
-# Longest move of a motor between two samples of a path that Newton's method follows. [rad or
-# lengths of the robot]
-MAX_PATH_STEP = 0.1
-MAX_PATH_STEPS = 10_000  # beside the samples: positions in a wrong unit are not followed for ever
 # Cut-off at which an explanation has to predict better as well, over that of the log.
 NOISE_CHECK_CUTOFF = 0.5
 # Smallest dead band in derivatives, as a fraction of a joint's top speed.
 MIN_DERIVATIVE_BAND = 1e-3
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FittedModel:
-    """A robot with identified base parameters."""
-
-    model: Model  # the robot
-    base: BaseParameters  # payload columns included
-    values: FloatArray  # of the base parameters, (b,)
-    # measured payload parameters, by full name; their effort was subtracted from the regression
-    known: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def without_effect(self) -> FloatArray:
-        """Standard parameters of the robot file that cause no effort, (p,).
-
-        Under another gravity they do.
-        """
-        return _parameters_without_effect(self.model, self.base)
-
-    def known_of(self, payload: str | None) -> dict[str, float]:
-        """Return the measured parameters of a payload."""
-        known = {}
-        for name, value in self.known.items():
-            if payload is not None and Parameter(name).payload == payload:
-                known[name] = value
-        return known
-
-    def parameters(self, payload: str | None) -> tuple[FloatArray, FloatArray]:
-        """Return standard parameters (p,) and the load (10 l,) of a robot with a payload."""
-        if payload not in self._parameters:
-            self._parameters[payload] = self._parameters_with(payload)
-        return self._parameters[payload]
-
-    @cached_property
-    def _parameters(self) -> dict[str | None, tuple[FloatArray, FloatArray]]:
-        """Parameters that were asked for, by payload."""
-        return {}
-
-    def _parameters_with(self, payload: str | None) -> tuple[FloatArray, FloatArray]:
-        carried = []
-        for k, name in enumerate(self.base.names):
-            if name.payload is None or name.payload == payload:
-                carried.append(k)
-        base = self.base.select([self.base.names[k] for k in carried])
-        chi, load = standard_from_base(self.model, base, self.values[carried])
-        for known, value in self.known_of(payload).items():
-            load = load + value * self.model.unit_load(Parameter(known))
-        return chi + self.without_effect, load
-
-    @cached_property
-    def weighing(self) -> IntArray:
-        """Numbers of masses and first moments, of bodies and load: gravity acts on no others."""
-        names = (*self.model.mechanism.standard.names, *self.model.load_columns)
-        weighing = [k for k, name in enumerate(names) if Parameter(name).kind in MASS_MOMENTS]
-        return np.array(weighing, np.int64)
-
-    def weight_by_gravity(self, q: FloatArray, chi: FloatArray, load: FloatArray) -> FloatArray:
-        """Return the derivative of the rows' efforts by gravity, (t, 3, r).
-
-        Args:
-            q: All coordinates, (t, n).
-            chi: Standard parameters, (p,).
-            load: Of the platform, (10 l,).
-        """
-        names = (*self.model.mechanism.standard.names, *self.model.load_columns)
-        values = np.concatenate([chi, load])[self.weighing]
-        columns = self.gravity_columns(q, [names[k] for k in self.weighing])
-        effort = columns.reshape(-1, len(values)) @ values  # one product, not one a sample
-        return np.asarray(effort.reshape(columns.shape[:-1]))
-
-    def gravity_columns(self, q: FloatArray, names: Sequence[Parameter]) -> FloatArray:
-        """Return the derivative of the regressor by gravity, (t, 3, r, p)."""
-        shape = (len(q), 3, len(self.model.rows), len(names))
-        if not names:
-            return np.zeros(shape)
-        return np.asarray(gravity_regressor(self.model, tuple(names))(q)[0].reshape(shape))
-
-
-@lru_cache(maxsize=16)
-def _parameters_without_effect(model: Model, base: BaseParameters) -> FloatArray:
-    """Return the standard parameters of the robot file that cause no effort, (p,)."""
-    table = model.mechanism.standard
-    base = base.select([name for name in base.names if name.payload is None])
-    standard = dict(zip(table.names, table.values.tolist()))
-    values = np.zeros(len(base.standard))
-    for k, name in enumerate(base.standard):
-        if name.payload is None:
-            values[k] = np.mean([standard[member] for member in model.resolve(name)])
-    visible = standard_from_base(model, base, base.values(values))[0]
-    return frozen(table.values - visible)
 
 
 def _along_gravity(change: FloatArray, derivative: FloatArray) -> FloatArray:
@@ -545,89 +430,6 @@ class FittedLog:
             )
         return None
 
-    def averaged(self, max_samples: int) -> FittedLog:
-        """Average neighbouring samples to at most `max_samples`; decimated logs stay as they are.
-
-        Efforts are means over blocks, motion and regressor those of their middles: what is
-        slow stays, and white noise stays white. An equation is valid where all of its block
-        are.
-        """
-        length = -(-len(self.motion) // max_samples) // 2 * 2 + 1  # odd: the middle is a sample
-        if length < 2 or self.decimation > 1:
-            return self
-        count = len(self.motion) // length
-        middle = np.arange(count) * length + length // 2
-        inside = self.sample_numbers < count * length
-        place = self.sample_numbers[inside]
-
-        def at_all_samples(values: FloatArray | BoolArray) -> FloatArray:
-            full = np.zeros((count * length, *values.shape[1:]))
-            full[place] = values[inside]
-            return full
-
-        def means(values: FloatArray) -> FloatArray:
-            blocks = values[: count * length].reshape(count, length, *values.shape[1:])
-            return np.asarray(blocks.mean(axis=1))
-
-        regression = self.regression
-        covariance = regression.covariance
-        if covariance is not None:
-            covariance = None if covariance.ndim == 3 else covariance / length
-        replicates = regression.replicates
-        if replicates is not None:
-            replicates = np.array([means(at_all_samples(each)) for each in replicates])
-        deviations = self.deviations
-        if deviations is not None:
-            deviations = np.array([means(each) for each in deviations])
-        averaged = replace(
-            regression,
-            regressor=at_all_samples(regression.regressor)[middle],
-            effort=means(at_all_samples(regression.effort)),
-            mask=means(at_all_samples(regression.valid)) == 1,
-            time=self.motion.time[middle],
-            group=None,
-            sample=None,
-            recording=None,
-            covariance=covariance,
-            replicates=replicates,
-        )
-        return replace(
-            self,
-            motion=self.motion.take(middle),
-            regression=averaged,
-            samples=None,
-            effort=means(self.effort),
-            deviations=deviations,
-        )
-
-    def thinned(self, index: IntArray) -> FittedLog:
-        """Return some samples of the regression, numbered (k,), with efforts as recorded."""
-        samples = self.sample_numbers[index]
-        regression = self.regression.take(index)
-        plain = replace(
-            regression,
-            covariance=None,
-            replicates=None,
-            group=None,
-            sample=None,
-            recording=None,
-            time=self.motion.time[samples],
-        )
-        thin = replace(
-            self,
-            motion=self.motion.take(samples),
-            effort=self.effort[samples],
-            regression=plain,
-            samples=None,
-            deviations=None,
-            decimation=1,
-            averaged_equations=None,
-            lag=None,
-        )
-        same = thin.with_signals(thin.signals)
-        assert same is not None, "the loops of a processed log are closed"
-        return same
-
     def with_less_position_noise(self) -> FittedLog | None:
         """Return the log with its motion low-passed at half the cut-off, loops closed.
 
@@ -643,39 +445,6 @@ class FittedLog:
             self.signals.with_motion(lambda motion: zero_phase(motion, rate, cutoff))
         )
 
-    def away_from_reversals_of(self, other: FittedLog) -> FittedLog:
-        """Return the log with the equations that are valid here and in another form of it.
-
-        Where undoing a fault moves velocity reversals, equations with a joint that is slow
-        here are left out.
-        """
-        mask = guarded(other.regression.valid, equations_at_speed(self.model, self.motion))
-        return replace(self, regression=replace(self.regression, mask=mask))
-
-    def away_from_reversals(self) -> FittedLog:
-        """Return the log without equations near velocity reversals (see `REVERSAL_GUARD`).
-
-        Decimated logs are low-passed there, and a row keeps at least half of its equations.
-        """
-        if self.decimation > 1 or len(self.regression) != len(self.motion):
-            return self
-        bands = dict(zip(self.model.mechanism.coordinates, self.dead_band.tolist()))
-        guard = max(REVERSAL_GUARD, 1 / self.motion.rate)
-        settings = Processing(dead_band=bands, window=guard)
-        away = valid_equations(self.model, self.motion, settings, periodic=self.periodic)
-        mask = guarded(self.regression.valid, away)
-        return replace(self, regression=replace(self.regression, mask=mask))
-
-    def away_from_jumps(self) -> FittedLog:
-        """Return the log without equations near jumps of positions, whose filter rings there."""
-        if not self.jumps or self.periodic or self.cutoff is None:
-            return self
-        time = np.asarray(self.motion.time)[self.sample_numbers]
-        mask = self.regression.valid.copy()
-        for jump in self.jumps:
-            mask[np.abs(time - jump.time) < JUMP_GUARD / self.cutoff] = False
-        return replace(self, regression=replace(self.regression, mask=mask))
-
 
 def autocorrelation(signal: FloatArray) -> FloatArray:
     """Return the autocorrelation of signals (t, r) up to half their length, (t / 2, r)."""
@@ -690,177 +459,3 @@ def _first_lag(below: BoolArray) -> int:
     """Return the first lag at which all rows (t, r) are below a limit once, at least one."""
     lags = np.where(below.any(axis=0), below.argmax(axis=0), len(below))
     return max(int(lags.max()), 1)
-
-
-def equations_at_speed(model: Model, motion: Motion) -> BoolArray:
-    """Return the equations in which no joint with Coulomb friction is near a reversal, (t, r).
-
-    There the sign of a velocity is uncertain, and friction has not built up.
-    """
-    joints = joints_with_friction(model, Processing())
-    speed = np.abs(motion.qd[:, joints])
-    slow = speed < SLOW_FRACTION * np.maximum(speed.max(axis=0, initial=0.0), TINY)
-    return np.asarray(slow.astype(float) @ rows_with_coulomb(model)[joints] == 0)
-
-
-def guarded(valid: BoolArray, mask: BoolArray) -> BoolArray:
-    """Return valid equations inside a mask, (t, r); of a row that would lose half, all of them."""
-    inside = valid & mask
-    few = inside.sum(axis=0) < MIN_GUARDED_FRACTION * valid.sum(axis=0)
-    inside[:, few] = valid[:, few]
-    return inside
-
-
-def close_along_path(model: Model, position: FloatArray, near: FloatArray | None) -> FloatArray:
-    """Return all coordinates (t, n) from motors (t, m) that may move far between samples.
-
-    Args:
-        model: The robot.
-        position: Independent motor positions. [m or rad]
-        near: Configurations on the branch to follow, (t, n); by default that of the
-            reference configuration.
-    """
-    scale = model.kinematics.step_scale("actuated")
-    move = (np.abs(np.diff(position, axis=0)) / scale).max(axis=1, initial=0.0)
-    steps = np.maximum(np.ceil(move / MAX_PATH_STEP), 1)
-    place = np.concatenate([[0], np.cumsum(steps)]).astype(int)
-    n_between = int(place[-1]) + 1 - len(position)
-    if n_between > MAX_PATH_STEPS:
-        raise LoopNotClosed(
-            f"the motors move more than {MAX_PATH_STEPS * MAX_PATH_STEP:.0f} times as far as the "
-            "robot is large; check the unit of the positions"
-        )
-    numbers = np.arange(place[-1] + 1)
-
-    def interpolated(columns: FloatArray) -> FloatArray:
-        return np.stack([np.interp(numbers, place, column) for column in columns.T], axis=1)
-
-    start = None if near is None else interpolated(near)
-    closed = model.kinematics.close_loops(interpolated(position), "actuated", start=start)
-    return np.asarray(closed[place])
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Evidence:
-    """An identified model and all logs of it, held-out ones too."""
-
-    fitted: FittedModel  # the identified model
-    logs: tuple[FittedLog, ...]  # those of the fit, then the held-out ones
-
-    @property
-    def model(self) -> Model:
-        """The robot."""
-        return self.fitted.model
-
-    @property
-    def base(self) -> BaseParameters:
-        """Base parameters, payload columns included."""
-        return self.fitted.base
-
-    def with_values(self, values: FloatArray) -> Evidence:
-        """Return the evidence with other values of the base parameters, (b,)."""
-        fitted = replace(self.fitted, values=values)
-        return replace(
-            self, fitted=fitted, logs=tuple(replace(log, fitted=fitted) for log in self.logs)
-        )
-
-    def refitted(self) -> Evidence:
-        """Return the evidence with the weighted least-squares values of all its logs."""
-        regressions = [log.regression.select(self.base.names) for log in self.logs]
-        plain = []
-        for each in regressions:
-            plain.append(
-                replace(each, replicates=None, covariance=None, group=None, sample=None, time=None)
-            )
-        together = concatenate(plain) if len(plain) > 1 else plain[0]
-        return self.with_values(weighted_fit(together.statistics()).values)
-
-    def corrected(self, undo: Callable[[FittedLog], MotorSignals]) -> Evidence | None:
-        """Return all logs with a fault undone, fitted again; None if loops do not close."""
-        logs = []
-        for log in self.logs:
-            changed = log.with_signals(undo(log))
-            if changed is None:
-                return None
-            logs.append(changed)
-        return replace(self, logs=tuple(logs)).refitted()
-
-
-def sample_numbers(log: ProcessedLog, regression: Regression) -> IntArray:
-    """Return the number in a log's motion of each sample of its regression, (t,)."""
-    if regression.sample is None:
-        return np.arange(len(regression))
-    return np.asarray(regression.sample - log.sample[0])
-
-
-def repeated_period(log: ProcessedLog) -> float | None:
-    """Return the period of a motion that repeats and was not averaged, stated or found. [s]"""
-    if log.periodic or log.matched is None:
-        return None
-    recording = log.matched.recording
-    if recording.period_samples is not None:
-        return recording.period_samples / recording.rate if log.periods >= 2 else None
-    for notice in recording.notices:
-        if notice.rule == PERIOD_RULE:
-            return notice.numbers["seconds"]
-    return None
-
-
-def evidence_of(
-    fitted: FittedModel,
-    processed: Sequence[ProcessedLog],
-    regressions: Sequence[Regression],
-    n_held_out: int,
-) -> Evidence:
-    """Return processed logs as the verdict needs them, the last ones held out.
-
-    Logs of the same name are numbered.
-    """
-    sources = [log.source for log in processed]
-    logs = []
-    for k, (log, regression) in enumerate(zip(processed, regressions)):
-        name = log.source
-        if sources.count(name) > 1:
-            name = f"{name} ({sources[:k].count(name) + 1})"
-        deviations = None
-        if log.repetitions is not None and len(log.repetitions) > 1:
-            deviations = log.repetitions - log.repetitions.mean(axis=0)
-        samples = None if regression.sample is None else sample_numbers(log, regression)
-        fitted_log = FittedLog(
-            fitted=fitted,
-            name=name,
-            held_out=k >= len(processed) - n_held_out,
-            motion=log.motion,
-            effort=log.effort,
-            dead_band=log.dead_band,
-            regression=regression,
-            samples=samples,
-            deviations=deviations,
-            decimation=log.decimation,
-            averaged_equations=log.valid if log.decimation > 1 else None,
-            periodic=log.periodic,
-            period=repeated_period(log),
-            payload=log.payload,
-            cutoff=log.cutoff,
-            jumps=() if log.matched is None else log.matched.jumps,
-        )
-        short = fitted_log.averaged(max(MAX_VERDICT_SAMPLES // len(processed), 200))
-        logs.append(short.away_from_reversals().away_from_jumps())
-    return Evidence(fitted=fitted, logs=tuple(logs))
-
-
-def fitted_model(
-    model: Model,
-    base: BaseParameters,
-    estimate: Estimate,
-    regression: Regression,
-    known: Mapping[str, float],
-) -> FittedModel:
-    """Return the model of an estimate; base parameters it lacks are zero.
-
-    Parameters that were eliminated stay in the model: what they explain is no fault.
-    """
-    names = [name for name in base.names if name in regression.parameters]
-    estimated = dict(zip(estimate.parameters, estimate.values.tolist()))
-    values = np.array([estimated.get(name, 0.0) for name in names])
-    return FittedModel(model=model, base=base.select(names), values=values, known=dict(known))

@@ -9,8 +9,9 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.engine.geometry import GeometricError, geometric_errors, geometry_sensitivity
+from gough.verdict.evidence import Evidence
 from gough.verdict.faults import Fault
-from gough.verdict.fitted_log import Evidence, FittedLog
+from gough.verdict.fitted_log import FittedLog
 
 GEOMETRY = "geometry"
 # Sensitivities are computed at so many samples a correlation time and interpolated by cubics: of

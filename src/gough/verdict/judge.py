@@ -29,15 +29,10 @@ from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
 from gough.verdict.blocks import expected_squares
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.drift import drifting_efforts
+from gough.verdict.evidence import Evidence, evidence_of, sample_numbers
+from gough.verdict.exclusions import equations_at_speed, guarded
 from gough.verdict.explanation import Explanation
-from gough.verdict.fitted_log import (
-    Evidence,
-    equations_at_speed,
-    evidence_of,
-    fitted_model,
-    guarded,
-    sample_numbers,
-)
+from gough.verdict.fitted_model import fitted_model
 from gough.verdict.naming import name_fault
 from gough.verdict.noise import mean_noise_power, noise_of_same_sensors, scatter_of_mean
 from gough.verdict.odd_logs import MIN_LOGS_TO_COMPARE, log_errors, odd_logs
@@ -47,7 +42,7 @@ from gough.verdict.robot_file import (
     prior_of,
     robot_file_notices,
 )
-from gough.verdict.search import Search, evidence_noise
+from gough.verdict.search import Search
 from gough.verdict.stage import Stage
 from gough.verdict.unnoticed import unnoticed_faults
 
@@ -138,7 +133,7 @@ def diagnose_evidence(
         scope |= first.scope(group[0].logs, group[0].segment)
     # One band above the motion is enough here: how much of an error is noise need not be known as
     # well as for calling a model wrong.
-    power = evidence_noise(stage.evidence.refitted(), bands=1)
+    power = stage.evidence.refitted().noise_power(bands=1)
     noise = errors_by_noise(stage, None if power is None else power.most)
     notices = []
     explained = {evidence.logs[each.logs[0]].name for each in search.from_periods}

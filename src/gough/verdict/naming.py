@@ -11,9 +11,9 @@ from gough.core.display import rounded
 from gough.core.notices import Level
 from gough.identification.diagnosis import NamedFault, length, size_text
 from gough.verdict.discrete_faults import DiscreteFault
+from gough.verdict.evidence import Evidence
 from gough.verdict.explanation import Explanation
 from gough.verdict.faults import EFFORT_SCALE, Fault, rotated, tilt_axes
-from gough.verdict.fitted_log import Evidence
 
 # Factors by which units differ. Their inverses are known too.
 UNIT_FACTORS: dict[str, float] = {

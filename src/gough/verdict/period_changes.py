@@ -33,6 +33,7 @@ from gough.verdict.blocks import (
     BlockSums,
     cross_validate,
 )
+from gough.verdict.evidence import Evidence
 from gough.verdict.explanation import Explanation
 from gough.verdict.faults import (
     ALL_JOINTS,
@@ -41,7 +42,7 @@ from gough.verdict.faults import (
     Fault,
     common_drift,
 )
-from gough.verdict.fitted_log import Evidence, FittedLog
+from gough.verdict.fitted_log import FittedLog
 from gough.verdict.segments import SEGMENT_PARAMETERS, presence, segments_of_cells
 
 LEAST_PERIODS = 2  # between which something can change

@@ -32,7 +32,7 @@ from gough.logs.checks import inspected
 from gough.logs.recording import Recording
 from gough.processing.valid_equations import MIN_VALID_FRACTION
 from gough.verdict.blocks import ERROR_FLOOR
-from gough.verdict.fitted_log import SLOW_FRACTION
+from gough.verdict.exclusions import SLOW_FRACTION
 from gough.verdict.noise import NoisePower
 
 # Error above noise, over the effort, from which a result is not `ok`, and from which it is wrong.

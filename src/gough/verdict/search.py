@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gough.core.arrays import TINY, FloatArray
+from gough.core.arrays import TINY
 from gough.core.blas import one_blas_thread
 from gough.core.progress import portion
 from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE, TESTS_PER_FAULT
@@ -31,11 +31,10 @@ from gough.verdict.effort_factors import (
     factors_to_first_order,
 )
 from gough.verdict.equivalents import best_group
+from gough.verdict.evidence import Evidence
 from gough.verdict.explanation import Explanation
 from gough.verdict.faults import EFFORT_SCALE, PRINTED_FAULTS, Fault, all_faults
-from gough.verdict.fitted_log import Evidence
 from gough.verdict.geometry_faults import geometry_faults
-from gough.verdict.noise import NOISE_BANDS, NoisePower, mean_noise_power
 from gough.verdict.odd_logs import logs_tried_alone
 from gough.verdict.period_changes import changes_between_periods
 from gough.verdict.screen import Screen
@@ -48,40 +47,6 @@ MAX_REFINED = 6  # candidates whose size is refined by undoing them
 ALTERNATIVE_GAIN = 0.5
 
 Group = tuple[Explanation, ...]  # explanations that predict alike; the first one is undone
-
-
-def evidence_noise(evidence: Evidence, bands: int = NOISE_BANDS) -> NoisePower | None:
-    """Return the noise power of the rows of all logs; None if it is not known.
-
-    Args:
-        evidence: The logs.
-        bands: As of `noise_power`.
-    """
-    regressions = []
-    predicted = []
-    for log in evidence.logs:
-        regression = log.regression.select(evidence.base.names)
-        regressions.append(regression)
-        predicted.append(regression.regressor @ evidence.fitted.values)
-    return mean_noise_power(regressions, predicted, bands=bands)
-
-
-def least_noise(evidence: Evidence) -> FloatArray:
-    """Return the least noise power that the rows of all logs can have, zero if unknown, (r,).
-
-    Of decimated logs that hold nothing above the motion, it is that of the residual before
-    decimation.
-    """
-    power = evidence_noise(evidence)
-    if power is not None:
-        return power.least
-    powers = []
-    for log in evidence.logs:
-        least = log.least_decimated_noise
-        if least is None:
-            return np.zeros(len(evidence.model.rows))
-        powers.append(least)
-    return np.asarray(np.mean(powers, axis=0))
 
 
 class Search:
@@ -117,7 +82,7 @@ class Search:
         self.screen: Screen | None = None  # of the last stage
         self.more_screen: Screen | None = None  # the same for geometry and parts of logs
         self.single_logs = logs_tried_alone(self.first)
-        self.noise = least_noise(evidence)
+        self.noise = evidence.least_noise_power()
 
     @cached_property
     def geometry(self) -> list[Fault]:

@@ -12,8 +12,9 @@ from gough.core.names import LOAD_PARAMETERS
 from gough.core.trajectory import PositionVelocityAcceleration
 from gough.logs.outliers import Jump
 from gough.processing.filters import lowpass_periodic
+from gough.verdict.evidence import Evidence
 from gough.verdict.faults import PAYLOAD_FAULT, Fault, at_motors
-from gough.verdict.fitted_log import Evidence, FittedLog
+from gough.verdict.fitted_log import FittedLog
 from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.screen import explained_squares
 from gough.verdict.stage import Stage

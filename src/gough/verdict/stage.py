@@ -12,9 +12,10 @@ from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.fitting.cross_validation import UNIT_COLUMN_RIDGE, solve_normal_equations
 from gough.verdict.acceptance import Baseline, Gain
 from gough.verdict.blocks import block_sums
+from gough.verdict.evidence import Evidence
 from gough.verdict.explanation import Explanation, corrected, effort_scale
 from gough.verdict.faults import Fault
-from gough.verdict.fitted_log import Evidence, FittedLog
+from gough.verdict.fitted_log import FittedLog
 
 MIN_INSIDE_FRACTION = 0.5  # of the samples of a block, for it to be in a part of a log
 

@@ -18,7 +18,7 @@ from gough.verdict.acceptance import MIN_DISCRETE_BLOCKS, Baseline
 from gough.verdict.blocks import BlockSums, block_sums, row_weights
 from gough.verdict.discrete_faults import DiscreteFault, clock_faults, swapped_channels
 from gough.verdict.discrete_trials import MIN_DISCRETE_ERROR, thinned
-from gough.verdict.fitted_log import Evidence
+from gough.verdict.evidence import Evidence
 from gough.verdict.rules import UNEXPLAINED_WARNING
 
 LARGEST_CLOCK_FACTOR = 2.0  # nobody misses a larger one
