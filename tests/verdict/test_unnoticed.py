@@ -69,7 +69,7 @@ def test_a_clock_at_half_the_rate_may_not_show_but_exchanged_channels_do(
     clean: Evidence, make_log: Callable[..., Recording], five_bar: Model
 ) -> None:
     """At twice the pace other inertias explain a slow motion, but not a fast one."""
-    clock = ["times are 2 times too long", "times are 0.5 times too long"]
+    clock = ["times are 2 times too long", "times are 2 times too short"]
     assert texts(clean) == clock
     log = make_log(2)
     slow = replace(log, time=2 * log.time)
