@@ -552,7 +552,8 @@ def test_a_proposal_is_read_without_editing(write: Callable[[Path], Path], tmp_p
     path = write(tmp_path)
     found = survey(path, MOTORS)
     (tmp_path / "proposal.toml").write_text(found.description(), encoding="utf-8")
-    log = read_recording(path, tmp_path / "proposal.toml", [motor.name for motor in MOTORS])
+    log = read_recording(path, tmp_path / "proposal.toml")
+    assert log.joints == tuple(motor.name for motor in MOTORS)
     assert np.allclose(log.time, TIME, atol=1e-5)
     assert np.allclose(log.position, POSITION, atol=1e-6)
     assert log.effort is not None

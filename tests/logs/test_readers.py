@@ -125,24 +125,6 @@ def test_units_are_converted_to_si(tmp_path) -> None:
     assert np.allclose(recording.time, [0.0, 0.001])
 
 
-def test_joints_are_put_in_the_order_asked_for(tmp_path) -> None:
-    path = full().save(tmp_path / "run.csv")
-    recording = read_recording(path, joints=("leg2.motor", "leg1.slider"))
-    assert recording.position_units == ("rad", "m")
-    assert recording.current_units == ("V", "A")
-    assert np.array_equal(recording.effort, full().effort[:, ::-1])
-    block = next(open_recording(path, joints=("leg2.motor", "leg1.slider")).blocks(10))
-    assert np.array_equal(block.effort, full().effort[:10, ::-1])
-
-
-def test_other_joints_than_the_robot_has_are_refused(tmp_path) -> None:
-    path = full().save(tmp_path / "run.csv")
-    with pytest.raises(
-        InvalidRecording, match=r"missing: leg1\.slide - not expected: leg1\.slider.*did you mean"
-    ):
-        read_recording(path, joints=("leg1.slide", "leg2.motor"))
-
-
 def test_a_line_cut_short_at_the_end_is_dropped_and_reported(tmp_path) -> None:
     for tail in ("0.3,0.8", "0.3,0.8,1e-", "0.3", "0.3,0.8\n"):
         recording = read_recording(write(tmp_path, HEADER + ROWS + tail))

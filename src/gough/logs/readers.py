@@ -60,7 +60,6 @@ MAX_PERIOD_ERROR = 0.1  # samples by which a stated period may be off at the end
 def read_recording(
     path: str | Path | StoredFile,
     description: Described | None = None,
-    joints: Sequence[str] | None = None,
 ) -> Recording:
     """Read a log: a text table, another file of `LOG_FORMATS`, a bag, or a folder of files.
 
@@ -75,7 +74,6 @@ def read_recording(
             (`s3://bucket/log.parquet`).
         description: Which column is which; a TOML file, its keys, or what
             `load_description` returned.
-        joints: The joints expected, in this order; e.g. those of the robot file.
     """
     check_type(
         path,
@@ -88,7 +86,7 @@ def read_recording(
     described = _as_description(description)
     if isinstance(place, StoredFile):
         tables = {"": joined(table_blocks(place, READ_BLOCK, described))}
-        recording = recorded(tables, described, place.name, joints)
+        recording = recorded(tables, described, place.name)
         return replace(recording, digest=place.identity())
     path = place
     if not is_folder(path):
@@ -100,7 +98,7 @@ def read_recording(
         )
     else:
         tables = _read_folder(path, described)
-    recording = recorded(tables, described, path.name, joints)
+    recording = recorded(tables, described, path.name)
     if not path.is_file():
         return recording
     with path.open("rb") as handle:
@@ -145,7 +143,6 @@ def recorded(
     tables: Mapping[str, Table],
     given: Description | None,
     source: str,
-    joints: Sequence[str] | None = None,
 ) -> Recording:
     """Return the recording in some tables; see `read_recording`.
 
@@ -153,12 +150,11 @@ def recorded(
         tables: By file name; that of a single file under "".
         given: Description, if there is any.
         source: Name of the log.
-        joints: The joints expected, in this order.
     """
     first_file = ""
     if given is not None:
         first_file = given.signals[0].file
-    description = _resolve_description(_table_of(tables, first_file), given, joints)
+    description = _resolve_description(_table_of(tables, first_file), given)
     origin = 0.0
     if given is not None:
         origin = _time_origin(tables, description)
@@ -309,13 +305,8 @@ def _mean_rate(clock: FloatArray) -> float:
     return float((len(clock) - 1) / (clock[-1] - clock[0]))
 
 
-def _resolve_description(
-    table: Table, given: Description | None, joints: Sequence[str] | None
-) -> Description:
-    """Return how a table is read, with its facts and with the joints in the order asked for.
-
-    As described, or as its headers say.
-    """
+def _resolve_description(table: Table, given: Description | None) -> Description:
+    """Return how a table is read, as described or as its headers say, with its facts."""
     if given is None and table.repeated:
         table.column(min(table.repeated))  # raises: a repeated header is ambiguous
     description = given or describe_headers([*table.columns, *table.unread], table.source)
@@ -332,37 +323,11 @@ def _resolve_description(
             f"period_samples is {period!r} and payload {payload!r}; expected a whole number "
             "from 2 and a name",
         )
-    description = replace(
+    return replace(
         description,
         payload=None if payload == "none" else payload,
         period_samples=period,
     )
-    if joints is None or tuple(joints) == description.joints:
-        return description
-    _check_joints(description.joints, joints, table.source)
-
-    def order(signal: Signal) -> tuple[int, int]:
-        """Return the place of a signal: by kind, then by joint."""
-        place = joints.index(signal.name) if signal.kind in JOINT_KINDS else 0
-        return KINDS.index(signal.kind), place
-
-    signals = tuple(sorted(description.signals, key=order))
-    return replace(description, joints=tuple(joints), signals=signals)
-
-
-def _check_joints(joints: Sequence[str], expected: Sequence[str], source: str) -> None:
-    """Raise `InvalidRecording` unless a log has the joints expected."""
-    missing = [joint for joint in expected if joint not in joints]
-    extra = [joint for joint in joints if joint not in expected]
-    if not missing and not extra:
-        return
-    message = f"the joints are {', '.join(joints)}; expected {', '.join(expected)}"
-    if missing:
-        message += f" - missing: {', '.join(missing)}"
-    if extra:
-        message += f" - not expected: {', '.join(extra)}"
-    message += nearest(missing[0], joints) if missing else nearest(extra[0], expected)
-    raise refused(source, message, missing=missing, extra=extra)
 
 
 class _SampledSignal(NamedTuple):
@@ -667,7 +632,6 @@ def _sample_block(table: Table, description: Description, origin: float) -> list
 def open_recording(
     path: str | Path | StoredFile,
     description: Described | None = None,
-    joints: Sequence[str] | None = None,
 ) -> RecordingSource:
     """Open a long log for reading in blocks; arguments as `read_recording`.
 
@@ -685,7 +649,7 @@ def open_recording(
     table = next(table_blocks(place, HEAD_SAMPLES, given), None)
     if table is None:
         raise refused(place.name, "there are no samples")
-    resolved = _resolve_description(table, given, joints)
+    resolved = _resolve_description(table, given)
     origin = _time_origin({"": table}, resolved)
     _sample_block(table, resolved, origin)  # raises if that is not possible
     return RecordingSource(
@@ -709,13 +673,12 @@ def _needs_resampling(description: Description) -> bool:
 def describe_log(path: str | Path) -> Description:
     """Return how a file that describes itself is read."""
     head = next(table_blocks(place_of(path), HEAD_SAMPLES, None))
-    return replace(_resolve_description(head, None, None), ignored=(), absolute=False)
+    return replace(_resolve_description(head, None), ignored=(), absolute=False)
 
 
 def recording_of_frame(
     frame: Any,
     description: Described | None,
-    joints: Sequence[str] | None,
     source: str,
 ) -> Recording:
     """Return the recording in a table of pandas; see `Recording.from_dataframe`."""
@@ -738,7 +701,7 @@ def recording_of_frame(
         else:
             columns[name] = column.to_numpy()
     table = replace(array_table(source, columns), repeated=repeated)
-    return recorded({"": table}, _as_description(description), source, joints)
+    return recorded({"": table}, _as_description(description), source)
 
 
 def recording_of_arrays(
@@ -760,10 +723,11 @@ def recording_of_arrays(
         if kind not in KINDS:
             hint = nearest(kind, (*KINDS, "period_samples", "payload"))
             raise InvalidInput(f"there is no signal '{kind}'{hint}")
-        if kind in OTHER_KINDS and not isinstance(given, Mapping):
-            raise InvalidInput(
-                f"{kind} is a {type(given).__name__}, expected arrays by name: {{'name': array}}"
-            )
+        if isinstance(given, Mapping) != (kind in OTHER_KINDS):
+            expected = "an array with a column for each joint"
+            if kind in OTHER_KINDS:
+                expected = "arrays by name: {'name': array}"
+            raise InvalidInput(f"{kind} is a {type(given).__name__}, expected {expected}")
         if units.get(kind) is None:
             raise InvalidInput(
                 f"the unit of {kind} is missing: say units={{'{kind}': ...}}; it is never guessed"
@@ -790,7 +754,6 @@ def recording_of_arrays(
         {"": replace(array_table(source, columns), facts=facts)},
         None,
         source,
-        joints,
     )
 
 

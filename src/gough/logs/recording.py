@@ -134,17 +134,16 @@ class Recording(Record):
         frame: Any,
         description: Any = None,
         *,
-        joints: Sequence[str] | None = None,
         source: str = "DataFrame",
     ) -> Recording:
         """Return the recording in a pandas DataFrame, with the checks that files pass.
 
-        Columns have headers such as `leg1.slider.position [m]`, or any with a description,
-        `joints` as in `read_recording`; time may be a named index. Dates are seconds.
+        Columns have headers such as `leg1.slider.position [m]`, or any with a description;
+        time may be a named index. Dates are seconds.
         """
         from gough.logs.readers import recording_of_frame  # readers make recordings
 
-        return recording_of_frame(frame, description, joints, source)
+        return recording_of_frame(frame, description, source)
 
     @staticmethod
     def from_arrays(
