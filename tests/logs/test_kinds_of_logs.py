@@ -579,6 +579,20 @@ def test_angles_that_start_again_after_a_turn_are_proposed_so(
     assert "unwrap" not in survey(tmp_path / "a.csv", MOTORS).description()
 
 
+def test_each_signal_has_the_clock_to_its_left(tmp_path: Path) -> None:
+    """Of two clocks with even steps; stamps of a program that logs have none."""
+    late = TIME * (1 + 1e-4) + 0.003
+    names = ["t_enc [s]", *numbered("enc{} [rad]"), "t_drive [s]", *numbered("trq{} [Nm]")]
+    text(tmp_path / "a.csv", names, [TIME, *POSITION.T, late, *EFFORT.T])
+    found = survey(tmp_path / "a.csv", MOTORS)
+    assert found.column("enc2 [rad]").clock == "t_enc [s]"
+    assert found.column("trq2 [Nm]").clock == "t_drive [s]"
+    assert '[effort.time]\ncolumns = ["t_drive [s]"]' in found.description()
+    host = TIME + 0.002 * np.random.default_rng(3).random(len(TIME))
+    text(tmp_path / "a.csv", names, [TIME, *POSITION.T, np.sort(host), *EFFORT.T])
+    assert survey(tmp_path / "a.csv", MOTORS).column("trq2 [Nm]").clock == "t_enc [s]"
+
+
 def test_the_words_in_which_names_of_joints_differ_choose_columns(tmp_path: Path) -> None:
     names = ["t", "angle_right", "angle_left", "torque_right", "torque_left"]
     columns = [TIME, *POSITION.T[1::-1], *EFFORT.T[1::-1]]

@@ -665,11 +665,12 @@ def _columns(table: Table) -> Iterator[Column]:
     for clock in clocks.values():
         if _has_even_steps(_seconds(known, clock)):
             even.add(clock.name)
+    sections = _clocks_to_the_left(known, clocks)
     for name, values in known.items():
         if name in clocks or name in fractions:
             yield clocks.get(name) or fractions[name]
             continue
-        near = _clock_of(name, table, clocks.values(), even)
+        near = _clock_of(name, table, clocks.values(), even, sections[name])
         finite = values[np.isfinite(values)]
         unit, stated = _unit_in(name)
         if name in axis_letters and not stated:
@@ -687,17 +688,35 @@ def _columns(table: Table) -> Iterator[Column]:
         )
 
 
+def _clocks_to_the_left(names: Iterable[str], clocks: Collection[str]) -> dict[str, list[str]]:
+    """Return for each column the clock before it, with those that stand beside that clock."""
+    beside_each_other: list[str] = []
+    after_clock = False
+    sections = {}
+    for name in names:
+        if name in clocks:
+            beside_each_other = [*beside_each_other, name] if after_clock else [name]
+        after_clock = name in clocks
+        sections[name] = beside_each_other
+    return sections
+
+
 def _clock_of(
-    name: str, table: Table, clocks: Iterable[Column], even: Collection[str]
+    name: str,
+    table: Table,
+    clocks: Iterable[Column],
+    even: Collection[str],
+    to_the_left: Collection[str],
 ) -> Column | None:
     """Return the clock of a column: as long, and of the same topic or named after it.
 
-    Of several the one with even steps: others are stamps of a program that logs.
+    Of several the one with even steps: others are stamps of a program that logs. Of several with
+    even steps the one to the left of the column.
     """
     length = len(table.columns[name])
     topic = name.rpartition("/")[0]
     best = None
-    best_rank = (False, False, False, False)
+    best_rank = (False,) * 5
     for clock in clocks:
         if len(table.columns[clock.name]) != length:
             continue
@@ -705,7 +724,8 @@ def _clock_of(
         without_unit = re.sub(r"\s*\[[^\]]*\]$", "", name)
         named_after = clock.name in (f"{name} time", f"{without_unit} time")
         own_stamps = not clock.name.endswith("/time")
-        rank = (same_topic, named_after, own_stamps, clock.name in even)
+        is_even = clock.name in even
+        rank = (same_topic, named_after, own_stamps, is_even, clock.name in to_the_left)
         if best is None or rank > best_rank:
             best = clock
             best_rank = rank
@@ -860,13 +880,16 @@ def _kind(name: str, unit: str) -> str:
 
 
 def _is_time(name: str, values: FloatArray, known: bool) -> bool:
-    """Return True if a column is a clock by its name, or by its even steps."""
+    """Return True if a column is a clock by its name or its unit, or by its even steps."""
     words = []
     for word in tokens(name):
         if not (is_unit(word) and dimension_of(word) == "time"):
             words.append(word)
     named = known or words[:1] == ["time"]
     if words and re.fullmatch(TIME_PATTERN, words[-1]):
+        named = True
+    unit, unit_is_stated = _unit_in(name)
+    if unit_is_stated and dimension_of(unit) == "time":
         named = True
     if len(values) < 3 or not np.isfinite(values).all():
         return False
