@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from gough.core.errors import InvalidInput
+from gough.core.names import parameters
 from gough.core.parameters import INERTIAL, BaseParameters, ParameterTable
 from gough.fitting.least_squares import LeastSquares, WeightedLeastSquares
+from gough.fitting.nearest_bodies import NearestBodies
 from gough.fitting.physical_consistency import Feasible
 from gough.fitting.pseudo_inertia import (
     group_bodies,
@@ -640,3 +642,15 @@ def test_bad_input_is_a_clear_error():
             model=model,
             prior=table(model.standard, truth),
         )
+
+
+def test_bodies_much_thicker_than_the_prior_are_reached():
+    """Rods 2 % as thick as long in the robot file, which are balls in truth."""
+    names = parameters([f"body{k}.{kind}" for k in range(6) for kind in INERTIAL])
+    rod = np.array([1.0, 0, 0, 0, 1e-4, 0, 1.0001, 0, 0, 1.0001])
+    ball = np.array([1.0, 0, 0, 0, 1.0, 0, 1.0, 0, 0, 1.0])
+    search = NearestBodies(names, np.tile(rod, 6), np.ones(60))
+    design = 1e3 * np.random.default_rng(0).standard_normal((45, 60))
+    x = search.solve(design, design @ np.tile(ball, 6))
+    residual = design @ (search.standard(x) - np.tile(ball, 6))
+    assert residual @ residual < 100  # variances of 45 equations; 5e7 where it stops too early

@@ -42,8 +42,9 @@ Box = tuple[float, float, float, float, float, float]  # lowest x, y, z, then hi
 # Weight of the logarithm that keeps a parameter above zero, or a body inside its box, where the
 # prior has no divergence for it: without data it ends at 1 % of its scale
 _BARRIER = 1e-4
-_WEIGHT_STEP = 100.0  # by which the weight of the prior falls from one stage to the next
-_MAX_STEPS = 100  # Newton steps of one stage
+_WEIGHT_STEP = 100.0  # by which the weight of the prior falls at most from one stage to the next
+_MIN_WEIGHT_STEP = 1.05  # it is lowered to where a stage does not end
+_STAGE_STEPS = 30  # Newton steps of one stage
 # Squared Newton decrement, in units of the weight of the prior, that ends a stage and the search
 _STAGE_DECREMENT = 1e-2
 _FINAL_DECREMENT = 1e-12
@@ -204,8 +205,8 @@ class NearestBodies:
     def solve(self, design: FloatArray, offset: FloatArray) -> FloatArray:
         """Return the point of least misfit and divergence, (n,).
 
-        The weight of the prior starts where it outweighs the data and falls to one: each
-        stage starts near its solution.
+        The weight of the prior starts where it outweighs the data and falls to one, in steps so
+        small that each stage starts near its solution.
 
         Args:
             design: Whitened equations of the standard parameters, (b, p).
@@ -220,13 +221,19 @@ class NearestBodies:
         absent = self._positive & (self._prior_ratio <= 0)
         x[self._ten :][absent] = np.sqrt(_BARRIER) - self._prior_ratio[absent]
         weight = max(1.0, float(target @ target))
-        while True:
-            last = weight <= 1.0
-            goal = _FINAL_DECREMENT if last else _STAGE_DECREMENT
-            x, decrement = self._minimise(x, matrix, target, weight, goal)
-            if last:
-                break
-            weight = max(weight / _WEIGHT_STEP, 1.0)
+        goal = _STAGE_DECREMENT if weight > 1.0 else _FINAL_DECREMENT
+        x, decrement = self._minimise(x, matrix, target, weight, goal)
+        step = _WEIGHT_STEP
+        while weight > 1.0:
+            lower = max(weight / step, 1.0)
+            goal = _STAGE_DECREMENT if lower > 1.0 else _FINAL_DECREMENT
+            moved, decrement = self._minimise(x, matrix, target, lower, goal)
+            if decrement > _STAGE_DECREMENT and step > _MIN_WEIGHT_STEP:
+                step = max(np.sqrt(step), _MIN_WEIGHT_STEP)
+                continue
+            x = moved
+            weight = lower
+            step = min(step**1.5, _WEIGHT_STEP)
         misfit = matrix @ (self._free.T @ x) - target
         accepted = _ACCEPTED_DECREMENT * max(1.0, float(misfit @ misfit))
         if decrement > accepted:
@@ -243,7 +250,7 @@ class NearestBodies:
     ) -> tuple[FloatArray, float]:
         """Return the minimum at one weight of the prior, and the squared decrement over it."""
         decrement = np.inf
-        for _ in range(_MAX_STEPS):
+        for _ in range(_STAGE_STEPS):
             penalty = self._penalty(x)
             assert penalty is not None
             misfit = matrix @ (self._free.T @ x) - target
