@@ -78,7 +78,7 @@ def _summary(fitted: FittedLogs, robot: str, n_logs: int) -> list[Notice]:
     text = f"the model of the kind was judged on {n_logs} logs of this robot, a typical one"
     if fitted.held_out is not None:
         error = float(np.mean(fitted.identification.validation.relative))
-        text += f"; error on a held-out log {100 * error:.2g} % of the effort"
+        text += f"; error on a held-out log {100 * error:.3g} % of the effort"
     return [Notice(rule="kind", level="info", where=robot, text=text)]
 
 

@@ -330,7 +330,7 @@ def warn_if_residual_exceeds_noise(misfits: Sequence[Misfit], rows: Sequence[str
         rule="lack of fit",
         level="warning",
         where=rows[worst % len(rows)],
-        text=f"{100 * relative[worst]:.2g} % of the effort is not explained and is the same in all "
+        text=f"{100 * relative[worst]:.3g} % of the effort is not explained and is the same in all "
         f"periods: the residual has {significant[worst]:.3g} times the power of the noise, so "
         "standard errors are too small",
         numbers={
