@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from command_line import answer, gough, run
 from documentation import check_keys
+from gough.app.studies.corrected_files import NOTHING_TO_CORRECT
 
 
 @pytest.fixture(scope="module", params=["five_bar", pytest.param("h4", marks=pytest.mark.long)])
@@ -181,6 +183,32 @@ def test_diagnose_names_a_delay_and_writes_what_mends_it(
     gough(tmp_path, *words, "--apply", code=1)  # never over an existing one
     mended = answer(tmp_path, *words, "--description", "log1.corrected.toml")
     assert not [m for m in mended["faults"] if m["name"] == "effort delay"]
+
+
+def test_a_fault_of_one_log_is_corrected_in_that_log_only(
+    tmp_path: Path, study: tuple[str, Path]
+) -> None:
+    robot, folder = study
+    facts, head, *rows = (folder / "log1.csv").read_text(encoding="utf-8").splitlines()
+    names = head.split(",")
+    column = next(k for k, name in enumerate(names) if ".effort" in name or ".current" in name)
+    turned = []
+    for row in rows:
+        cells = row.split(",")
+        cells[column] = repr(-float(cells[column]))
+        turned.append(",".join(cells))
+    text = "\n".join([facts, head, *turned]) + "\n"
+    (tmp_path / "turned.csv").write_text(text, encoding="utf-8")
+    shutil.copy(folder / "log2.csv", tmp_path / "right.csv")
+    words = ("identify", robot, "turned.csv", "--validate", "ri*.csv")
+    wrong = answer(tmp_path, *words, "--apply")
+    assert [fault["name"] for fault in wrong["diagnosis"]["faults"]] == ["effort sign"]
+    assert [p.name for p in sorted(tmp_path.glob("*.toml"))] == ["turned.corrected.toml"]
+    corrected = ("identify", robot, "turned.csv@turned.corrected.toml", "--validate", "right.csv")
+    assert answer(tmp_path, *corrected)["level"] == "ok"
+    nothing = answer(tmp_path, *corrected, "--apply")
+    texts = [n["text"] for n in nothing["notices"] if n["rule"] == "corrected files"]
+    assert texts == [NOTHING_TO_CORRECT]
 
 
 def test_check_says_what_a_motion_will_tell(study: tuple[str, Path]) -> None:

@@ -62,7 +62,14 @@ VALID_FRACTION = "valid fraction of"  # begins the figures of valid equations by
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 FRICTION_PLOT_POINTS = 401
 # Rules whose info is printed with the headline: it belongs to the verdict.
-FIRST_INFO_RULES = ("robot file", "not noticed", "unexplained", "low speed", "diagnosis")
+FIRST_INFO_RULES = (
+    "robot file",
+    "not noticed",
+    "unexplained",
+    "low speed",
+    "diagnosis",
+    "corrected files",
+)
 # Common factor between masses and those of the robot file from which the headline states it.
 LARGE_FILE_FACTOR = 1.5
 

@@ -94,7 +94,7 @@ def corrected_description(
         if name in SWAPS:
             signals = _exchanged(description.signals, SWAPS[name], place)
         else:
-            amount = fault.size[0]
+            amount = -1.0 if name == "effort sign" else fault.size[0]
             if name == "effort offset" and description.of("current"):
                 if place not in (gains or {}):
                     continue

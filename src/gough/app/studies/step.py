@@ -129,6 +129,15 @@ def force_option() -> Any:
     return option(False, "Overwrite what is already there.")
 
 
+def apply_option() -> Any:
+    """Declare that files without the faults that were found are written."""
+    return option(
+        False,
+        "Write corrected descriptions of the logs, or a robot file, beside the old ones, never "
+        "over them.",
+    )
+
+
 def fail_on_option() -> Any:
     """Declare from which level of the result on the command fails."""
     return option(

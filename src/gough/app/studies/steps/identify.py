@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gough.app.identify import identify, identify_logs
+from gough.app.studies.corrected_files import NOTHING_TO_CORRECT, write_corrected_files
 from gough.app.studies.input_files import ROBOT_STEM, expand_patterns, read_logs
 from gough.app.studies.step import (
     FailOn,
     Progress,
     Step,
+    apply_option,
     description_option,
     fail_on_option,
     force_option,
@@ -25,6 +27,7 @@ from gough.app.studies.study_file import STUDY_FORMAT
 from gough.core.documents import parse_toml, toml_text
 from gough.core.errors import InvalidInput
 from gough.core.files import require_free_folder
+from gough.core.notices import Notice
 from gough.core.options import nested, option
 from gough.core.progress import portion
 from gough.engine import as_model
@@ -33,6 +36,7 @@ from gough.identification.many_logs import FactorSettings
 from gough.identification.settings import GIVEN_TERMS
 from gough.logs.readers import log_and_description, log_with_description
 from gough.mechanism import robot_text
+from gough.processing.matching import known_gains
 
 STUDY_FILE = "study.toml"
 REPEATED_RESULT = "again"  # folder of the result of the study that is written beside a result
@@ -50,6 +54,7 @@ class IdentifyStep(Step):
     validate: Sequence[str] = option((), "Logs to validate on, not used otherwise.", file=True)
     description: str | None = description_option()
     output: str | None = output_option("Folder for the result.")
+    apply: bool = apply_option()
     force: bool = force_option()
     fail_on: FailOn | None = fail_on_option()
 
@@ -62,6 +67,8 @@ class IdentifyStep(Step):
             result = self._identify_one_by_one()
         else:
             result = self._identify_in_memory()
+        if self.apply:
+            result = replace(result, notices=(*result.notices, self._correct(result)))
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             result.save(folder, beside=self._files_beside(folder, result.added_terms))
@@ -71,6 +78,25 @@ class IdentifyStep(Step):
     def _one_by_one(self) -> bool:
         """Return whether logs are condensed one by one instead of being held in memory."""
         return self.many.work.parallel or self.many.factors is not None
+
+    def _correct(self, result: Identification) -> Notice:
+        """Write files without the faults that were found, and return which."""
+        model = as_model(self.robot)
+        files = write_corrected_files(
+            model,
+            self.robot,
+            [*self.logs, *self.loaded, *self.validate],
+            () if result.diagnosis is None else result.diagnosis.faults,
+            description=self.description,
+            gains=known_gains(model, self.settings.gains),
+            force=self.force,
+        )
+        text = NOTHING_TO_CORRECT
+        advice = ""
+        if files:
+            text = f"wrote {', '.join(map(str, files))}"
+            advice = "identify again with them, a log as log.csv@log.corrected.toml"
+        return Notice(rule="corrected files", level="info", text=text, advice=advice)
 
     def _identify_in_memory(self) -> Identification:
         model = as_model(self.robot)
