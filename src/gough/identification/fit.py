@@ -43,7 +43,6 @@ from gough.identification.estimators import (
     selection_estimator,
 )
 from gough.identification.experiment import Experiment, prepare_held_out
-from gough.identification.likelihood import averaged_period
 from gough.identification.parameter_constraints import (
     ConstrainedEstimate,
     constrained,
@@ -275,6 +274,8 @@ def _period_problem(
             "of many logs do not have; identify that log by itself"
         )
     base = experiment.base.select(problem.parameters)
+    from gough.identification.likelihood import averaged_period  # most fits need it not
+
     period = averaged_period(experiment.model, experiment.processed, base)
     return AveragedPeriodProblem(period=period, skip_long=task.settings.estimator == ALL)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,14 +19,11 @@ from gough.engine import Model, standard_from_base
 from gough.fitting.estimate import Estimate
 from gough.fitting.nearest_bodies import Box
 from gough.fitting.problem import LinearProblem
-from gough.identification.likelihood import (
-    CutoffResult,
-    cutoff_likelihood,
-    full_likelihood,
-    n_trajectory_coefficients,
-)
 from gough.logs.recording import Recording
-from gough.processing.likelihood_models import AveragedPeriod
+
+if TYPE_CHECKING:
+    from gough.identification.likelihood import CutoffResult
+    from gough.processing.likelihood_models import AveragedPeriod
 
 # Coefficients of the executed trajectory up to which full maximum likelihood runs within `all`:
 # beyond it takes more than about a minute
@@ -43,10 +40,14 @@ class AveragedPeriodProblem:
     @cached_property
     def cutoff(self) -> CutoffResult:
         """The filter cut-off of largest likelihood, and the estimate there."""
+        from gough.identification.likelihood import cutoff_likelihood  # most fits need it not
+
         return cutoff_likelihood(self.period)
 
     def full(self) -> Estimate:
         """Return the estimate together with the executed trajectory: errors in variables."""
+        from gough.identification.likelihood import full_likelihood, n_trajectory_coefficients
+
         if not self.period.scatters.any():
             return self.cutoff.estimate
         seconds = len(self.period.average) / self.period.average.rate

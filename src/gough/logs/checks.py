@@ -37,6 +37,8 @@ SAME_JOINT_CORRELATION = 0.9
 # Factor between both from which a unit, a gear ratio or the clock is wrong; delays and filters of
 # a drive change it by some percent.
 VELOCITY_MISMATCH_RATIO = 1.2
+# Times the limit of a motor from which an effort is questioned: peaks exceed what a file states.
+BEYOND_LIMIT_RATIO = 1.2
 VELOCITY_UNITS = {"rad": ("rad/s", "deg/s", "rpm"), "m": ("m/s", "mm/s")}  # guessed in this order
 
 

@@ -20,7 +20,12 @@ from gough.core.display import text_table
 from gough.core.errors import InvalidRecording
 from gough.core.record import Columns, Record
 from gough.core.units import canonical, conversion, dimension_of, is_unit
-from gough.logs.checks import VELOCITY_UNITS, common_velocity_unit, velocity_ratio
+from gough.logs.checks import (
+    BEYOND_LIMIT_RATIO,
+    VELOCITY_UNITS,
+    common_velocity_unit,
+    velocity_ratio,
+)
 from gough.logs.description import (
     DESCRIPTION_FORMAT,
     Description,
@@ -65,8 +70,6 @@ CONTROLLER_RATES = (20.0, 50e3)
 # object to nothing. Six motors with 500,000 samples have 2e7.
 MAX_COMPARED_NUMBERS = 5e7
 MAX_MOTORS = 64  # of a log without a robot
-# Times the limit of a motor from which an effort is questioned: peaks exceed what a file states.
-BEYOND_LIMIT_RATIO = 1.2
 # Correlation of a column with the derivative of another from which it may be its velocity.
 VELOCITY_CORRELATION = 0.8
 # Units of angles that start again after one turn, with that turn; a guess only where a number that

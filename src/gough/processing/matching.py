@@ -26,7 +26,7 @@ from gough.core.record import Record
 from gough.core.units import dimension_of
 from gough.engine import Model
 from gough.engine.kinematics import ClosedChain
-from gough.logs.checks import check_even, inspected
+from gough.logs.checks import BEYOND_LIMIT_RATIO, check_even, inspected
 from gough.logs.clocks import with_true_instants
 from gough.logs.outliers import Jump, find_jumps, jump_notices, without_outliers
 from gough.logs.periods import (
@@ -36,7 +36,6 @@ from gough.logs.periods import (
     resample_to_period,
 )
 from gough.logs.recording import JOINT_KINDS, Recording
-from gough.logs.survey import BEYOND_LIMIT_RATIO
 from gough.mechanism import Mechanism
 from gough.mechanism.types import Transmission
 from gough.processing.averaging import PeriodAverage, average_periods, pose_cutoff
