@@ -18,12 +18,16 @@ from gough.engine import Model
 from gough.engine.geometry import displaced, geometric_errors
 from gough.identification.diagnosis import Diagnosis, NamedFault
 from gough.logs.recording import Recording
+from gough.verdict.acceptance import no_gain
 from gough.verdict.blocks import block_labels
 from gough.verdict.close_path import close_along_path
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from, without_fault
 from gough.verdict.discrete_faults import discrete_faults
 from gough.verdict.discrete_trials import discrete_explanations
 from gough.verdict.drift import drifting_efforts
+from gough.verdict.explanation import Explanation
+from gough.verdict.faults import Fault, all_faults
+from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.judge import (
     explains_enough,
     largest_effort_change,
@@ -31,7 +35,7 @@ from gough.verdict.judge import (
     partial_notices,
 )
 from gough.verdict.odd_logs import needed_logs, odd_logs
-from gough.verdict.search import Search
+from gough.verdict.search import Search, beyond_first_order
 from gough.verdict.stage import Stage
 from trials import repeated
 
@@ -412,3 +416,40 @@ def test_positions_in_a_wrong_unit_are_not_followed_for_ever(five_bar: Model) ->
     path = np.array([[0.0, 0.0], [1e6, 0.0]]) + five_bar.home[list(five_bar.actuated)]
     with pytest.raises(LoopNotClosed, match="check the unit of the positions"):
         close_along_path(five_bar, path, None)
+
+
+def test_a_clock_is_not_blamed_for_a_base_point_that_is_too_little_off_to_matter(
+    five_bar: Model, make_log: Callable[..., Recording]
+) -> None:
+    """The wrong clock lowers the error by a quarter, the base point by half."""
+    errors = {error.name: error for error in geometric_errors(five_bar)}
+    wrong = {errors["base point of left.motor, x"]: 0.01}
+    plant = Model(displaced(five_bar.mechanism, wrong))
+    spoilt = [make_log(0, plant=plant), make_log(1, plant=plant)]
+    assert texts(diagnose(five_bar, spoilt)) == []
+
+
+def test_a_first_order_size_leaves_a_tenth_of_its_error_to_no_other_fault(
+    five_bar: Model, logs: Logs
+) -> None:
+    evidence = evidence_from(five_bar, logs, (), DiagnoseSettings())[0]
+    stage = Search(evidence, with_discrete=False).first
+    gain = no_gain(len(stage.block_log))
+
+    def explanation(fault: Fault, explained: float) -> Explanation:
+        return Explanation(
+            fault=fault,
+            place=fault.places(evidence)[0],
+            logs=(0, 1),
+            size=np.array([0.01]),
+            std=np.array([0.001]),
+            gain=replace(gain, explained=explained),
+        )
+
+    wrong_point = explanation(geometry_faults(evidence)[0], 0.11)
+    homing = next(fault for fault in all_faults(evidence) if fault.name == "encoder offset")
+    small = explanation(homing, 0.01)
+    large = explanation(homing, 0.012)
+    assert beyond_first_order([small, large], []) == [small, large]
+    assert beyond_first_order([small, large], [wrong_point]) == [large]
+    assert beyond_first_order([small], [large]) == [small]

@@ -16,7 +16,13 @@ from gough.verdict.discrete_faults import discrete_faults
 from gough.verdict.evidence import Evidence
 from gough.verdict.explanation import Explanation
 from gough.verdict.faults import Fault, all_faults
-from gough.verdict.naming import MAX_EQUIVALENTS, UNIT_FACTORS, name_fault, unit_of
+from gough.verdict.naming import (
+    MAX_EQUIVALENTS,
+    UNIT_FACTORS,
+    name_fault,
+    unit_of,
+    without_other_causes,
+)
 
 GAIN = Gain(
     blocks=np.array([0.2, 0.1, -0.05, np.nan]),
@@ -151,6 +157,36 @@ def test_faults_that_predict_alike_are_named_together(clean: Evidence) -> None:
     fault = name_fault(many, clean)
     assert len(fault.equivalents) == MAX_EQUIVALENTS + 1
     assert fault.equivalents[-1] == "3 others like these"
+
+
+def test_an_alternative_in_other_logs_says_in_which(clean: Evidence) -> None:
+    group = [
+        explained(clean, "encoder offset", "left.motor", (0.1,), (0,)),
+        explained(clean, "encoder offset", "left.motor", (-0.1,), (1,)),
+        explained(clean, "encoder offset", "left.motor", (0.05,)),
+    ]
+    assert name_fault(group, clean).equivalents == (
+        "in log 1: the position of left.motor is off by -5.730 +- 0.057 deg",
+        "in all logs: the position of left.motor is off by 2.865 +- 0.057 deg",
+    )
+
+
+def test_the_same_fault_in_another_shape_is_no_alternative(clean: Evidence) -> None:
+    shapes = [fault for fault in all_faults(clean) if "larger at low speed" in fault.text]
+    assert len(shapes) > 1
+    first = replace(explained(clean, "missing term", "left.motor", (0.1,)), fault=shapes[0])
+    other_joint = replace(first, place="right.motor")
+    group = [first, replace(first, fault=shapes[1]), other_joint]
+    (equivalent,) = name_fault(group, clean).equivalents
+    assert "right.motor" in equivalent
+
+
+def test_what_is_named_by_itself_is_no_alternative(clean: Evidence) -> None:
+    left = explained(clean, "encoder offset", "left.motor", (0.1,))
+    right = explained(clean, "encoder offset", "right.motor", (0.1,))
+    scale = explained(clean, "encoder scale", "left.motor", (0.1,))
+    groups = [(left, right, scale), (right, left)]
+    assert without_other_causes(groups) == [[left, scale], [right]]
 
 
 def test_a_discrete_fault_is_an_error_with_its_own_words(clean: Evidence) -> None:

@@ -63,11 +63,13 @@ class Gain:
     explained: float  # largest of the joints: error that it takes away, over the rms effort
     size_t: float = 0.0  # size over its standard error
     size_threshold: float = float("inf")  # Student quantile that this may exceed instead
+    material: bool = True  # it changes an effort or a parameter enough to matter
+    least_explained: float = MATERIAL_EFFORT_CHANGE  # error that it has to take away
 
     @property
     def significant(self) -> bool:
-        """Whether it predicts better beyond chance, also whole logs, and nothing gets worse."""
-        return self.beyond_chance and self.better
+        """Whether it matters and predicts better beyond chance, and nothing gets worse."""
+        return self.material and self.beyond_chance and self.better
 
     @property
     def beyond_chance(self) -> bool:
@@ -95,7 +97,7 @@ class Gain:
         return bool(
             self.mean > 0
             and self.after < self.before
-            and self.explained >= MATERIAL_EFFORT_CHANGE
+            and self.explained >= self.least_explained
             and self.outside > OUTSIDE_TOLERANCE
         )
 
@@ -352,6 +354,7 @@ class Baseline:
         *,
         effort_scale: FloatArray | None = None,
         validation: CrossValidation | None = None,
+        least_explained: float = MATERIAL_EFFORT_CHANGE,
     ) -> Gain:
         """Return the gain of an explanation, on blocks and on whole logs.
 
@@ -363,12 +366,14 @@ class Baseline:
                 recorded one, by block and row, (b, r): errors are compared in the unit of the
                 latter.
             validation: Cross-validation of the sums over single blocks, if it is known.
+            least_explained: Error that the explanation has to take away, over the rms effort.
         """
         if validation is None:
             validation = cross_validate(sums, range(sums.n_columns))
         gain = self.block_gain(
             sums, scope, n_tests, effort_scale=effort_scale, validation=validation
         )
+        gain = replace(gain, least_explained=least_explained)
         return self.with_whole_logs(gain, sums, effort_scale=effort_scale, validation=validation)
 
     def block_gain(

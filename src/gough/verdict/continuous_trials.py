@@ -59,7 +59,8 @@ def first_order(
 ) -> Explanation | None:
     """Return a candidate with its size to first order, if blocks are predicted better with it.
 
-    Its gain is that of blocks: whole logs are not compared yet.
+    Its gain is that of blocks: whole logs are not compared yet. One that is too small to matter
+    is no cause by itself, but may be the better explanation of what another one explains.
 
     Args:
         stage: The logs as corrected so far.
@@ -80,8 +81,7 @@ def first_order(
     if not is_possible(stage, fault, size, std):
         return None
     matters = changes_an_effort if fault.in_robot_file else changes_enough
-    if not matters(stage.baseline, sums, validation.whole):
-        return None
+    gain = replace(gain, material=matters(stage.baseline, sums, validation.whole))
     n_decisive = fault.n_decisive or n_sizes
     return Explanation(
         fault=fault,
@@ -246,4 +246,4 @@ def _explanation_of(stage: Stage, undone: _Undone, n_tests: int) -> Explanation:
     gain = with_size_test(
         gain, undone.sums, undone.validation, trial.size, std, n_decisive, n_tests
     )
-    return replace(trial, std=std, gain=gain)
+    return replace(trial, std=std, gain=replace(gain, material=trial.gain.material))

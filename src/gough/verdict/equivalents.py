@@ -15,9 +15,10 @@ NEGATIVE_VALUE_T = 3.0  # standard errors by which a value has to be below the l
 def best_group(
     explanations: Sequence[Explanation], stage: Stage, smooth: Stage | None
 ) -> tuple[Explanation, ...]:
-    """Return the best accepted explanation and those that predict alike or better.
+    """Return the best explanation and those that predict alike or better, the simplest first.
 
-    The simplest comes first.
+    Empty if none of these matters: what predicts clearly worse is not the cause of an error
+    that something too small to matter explains.
 
     Args:
         explanations: At least one of them is accepted.
@@ -25,12 +26,14 @@ def best_group(
         smooth: The same with less noise of the positions; None if there cannot be less.
     """
     ranked = sorted(explanations, key=lambda each: -each.gain.total)
-    best = next(each for each in ranked if each.gain.significant)
+    best = next(each for each in ranked if each.gain.beyond_chance and each.gain.better)
     group = []
     for each in ranked:
         better = each.gain.total > best.gain.total
         if better or _predict_alike(best, each, stage, smooth):
             group.append(each)
+    if not any(each.gain.significant for each in group):
+        return ()
     group.sort(key=lambda each: each.n_sizes + 0.5 * (len(each.logs) < len(stage.labels)))
     return tuple(_physical(group, stage))
 

@@ -33,7 +33,7 @@ from gough.verdict.evidence import Evidence, evidence_of, sample_numbers
 from gough.verdict.exclusions import equations_at_speed, guarded
 from gough.verdict.explanation import Explanation
 from gough.verdict.fitted_model import fitted_model
-from gough.verdict.naming import name_fault
+from gough.verdict.naming import name_fault, without_other_causes
 from gough.verdict.noise import mean_noise_power, noise_of_same_sensors, scatter_of_mean
 from gough.verdict.odd_logs import MIN_LOGS_TO_COMPARE, log_errors, odd_logs
 from gough.verdict.robot_file import (
@@ -139,7 +139,7 @@ def diagnose_evidence(
     explained = {evidence.logs[each.logs[0]].name for each in search.from_periods}
     faults = [each for each in before if not explained.intersection(each.logs)]
     if explains_enough(row_errors(first, scope), row_errors(stage, scope), noise):
-        faults += [name_fault(group, evidence) for group in groups]
+        faults += [name_fault(group, evidence) for group in without_other_causes(groups)]
     else:
         notices += partial_notices(groups, evidence, stage.evidence, error, remaining)
     assert search.screen is not None

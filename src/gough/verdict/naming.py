@@ -43,9 +43,14 @@ def unit_of(factor: float) -> str:
 def name_fault(group: Sequence[Explanation], evidence: Evidence) -> NamedFault:
     """Return the fault that a group of explanations names, with its equivalents."""
     best = group[0]
-    equivalents = []
+    equivalents: list[str] = []
     for other in group[1:]:
+        if _is_another_shape(other, best):
+            continue
         text = _text(other, evidence)
+        if other.logs != best.logs:
+            names = _log_names(other, evidence)
+            text = f"in {', '.join(names) or 'all logs'}: {text}"
         if text not in equivalents:
             equivalents.append(text)
     if len(equivalents) > MAX_EQUIVALENTS:
@@ -72,6 +77,29 @@ def name_fault(group: Sequence[Explanation], evidence: Evidence) -> NamedFault:
         equivalents=tuple(equivalents),
         gravity=_gravity(best, evidence),
     )
+
+
+def without_other_causes(groups: Sequence[Sequence[Explanation]]) -> list[list[Explanation]]:
+    """Return groups of explanations without those that are first in another group.
+
+    What is named as a further cause is no alternative to the others.
+    """
+    separate = []
+    for k, group in enumerate(groups):
+        others = [other[0] for j, other in enumerate(groups) if j != k]
+        kept = [group[0]]
+        for member in group[1:]:
+            if not any(member.same_as(other) for other in others):
+                kept.append(member)
+        separate.append(kept)
+    return separate
+
+
+def _is_another_shape(other: Explanation, best: Explanation) -> bool:
+    """Return whether two faults differ only in a constant that their words do not contain."""
+    if not isinstance(other.fault, Fault) or not isinstance(best.fault, Fault):
+        return False
+    return other.fault.text == best.fault.text and other.same_as(best)
 
 
 def describe_size(explanation: Explanation, evidence: Evidence) -> tuple[str, str]:

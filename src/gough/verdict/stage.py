@@ -10,7 +10,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.fitting.cross_validation import UNIT_COLUMN_RIDGE, solve_normal_equations
-from gough.verdict.acceptance import Baseline, Gain
+from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE, Baseline, Gain
 from gough.verdict.blocks import block_sums
 from gough.verdict.evidence import Evidence
 from gough.verdict.explanation import Explanation, corrected, effort_scale
@@ -67,12 +67,18 @@ class Stage:
             return None
         return Stage(self.original, self.labels, explanations, evidence)
 
-    def gain_of(self, explanation: Explanation, n_tests: int) -> Gain | None:
+    def gain_of(
+        self,
+        explanation: Explanation,
+        n_tests: int,
+        least_explained: float = MATERIAL_EFFORT_CHANGE,
+    ) -> Gain | None:
         """Return the gain of one more explanation; None if loops do not close with it.
 
         Args:
             explanation: A fault with its size.
             n_tests: Number of tests that it is the best of.
+            least_explained: Error that it has to take away, over the rms effort.
         """
         following = self.followed_by(explanation)
         if following is None:
@@ -83,6 +89,7 @@ class Stage:
             self.scope(explanation.logs, explanation.segment),
             n_tests,
             effort_scale=effort_scale(self.evidence, explanation, self.block_log),
+            least_explained=least_explained,
         )
 
     @property
