@@ -327,12 +327,13 @@ def warn_if_residual_exceeds_noise(misfits: Sequence[Misfit], rows: Sequence[str
     worst = int(significant.argmax())
     if significant[worst] < MISFIT_RATIO:
         return []
+    power_ratio = float(f"{significant[worst]:.3g}")
     notice = Notice(
         rule="lack of fit",
         level="warning",
         where=rows[worst % len(rows)],
         text=f"{100 * relative[worst]:.3g} % of the effort is not explained and is the same in all "
-        f"periods: the residual has {significant[worst]:.3g} times the power of the noise, so "
+        f"periods: the residual has {power_ratio:g} times the power of the noise, so "
         "standard errors are too small",
         numbers={
             "ratio": significant[worst],
