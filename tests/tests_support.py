@@ -25,6 +25,7 @@ from gough.export.controller import controller_code
 from gough.identification import ESTIMATORS
 from gough.logs.formats import LOG_FORMATS
 from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS, load_robot
+from gough.verdict.faults import FAULTS
 
 T = TypeVar("T")
 
@@ -118,7 +119,15 @@ def fourier(
 @contextmanager
 def registries_restored() -> Iterator[None]:
     """Forget at the end what was registered inside."""
-    registries: list[dict] = [TERMS, CLOSURES, LOG_FORMATS, ROBOT_FORMATS, EXPORTS, ESTIMATORS]
+    registries: list[dict] = [
+        TERMS,
+        CLOSURES,
+        LOG_FORMATS,
+        ROBOT_FORMATS,
+        EXPORTS,
+        ESTIMATORS,
+        FAULTS,
+    ]
     before = [dict(registry) for registry in registries]
     try:
         yield

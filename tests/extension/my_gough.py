@@ -32,6 +32,9 @@ from gough.mechanism import (
     register_term,
 )
 from gough.mechanism.closures import Configuration
+from gough.verdict.faults import Fault, register_fault
+from gough.verdict.fitted_log import FittedLog
+from gough.verdict.motor_signals import MotorSignals
 
 SLOW = 0.05  # [m/s or rad/s]
 COLUMNS = (
@@ -83,7 +86,27 @@ def read_json(text: str, source: str) -> Mechanism:
     return parse_robot(toml_text(json.loads(text)), source)
 
 
+def with_steady_gain(
+    log: FittedLog, signals: MotorSignals, place: str, size: np.ndarray
+) -> MotorSignals:
+    """Return signals without a gain that falls by `size` each second."""
+    gain = np.ones(signals.effort.shape)
+    motor = log.model.mechanism.actuated.index(place)
+    gain[:, motor] -= size[0] * signals.time
+    return signals.with_effort(lambda effort: effort / gain)
+
+
 def register() -> None:
+    register_fault(
+        Fault(
+            name="falling gain",
+            places=lambda evidence: evidence.model.mechanism.actuated,
+            unit="1/s",
+            undo=with_steady_gain,
+            text="the gain of {place} falls by {size}",
+            advice="let the drive of {place} cool down",
+        )
+    )
     register_term(
         JointTerm(
             name="fc",

@@ -17,6 +17,7 @@ from gough.verdict import faults
 from gough.verdict.detectable import detection_limits, limits_notice
 from gough.verdict.diagnose import DiagnoseSettings, evidence_from
 from gough.verdict.evidence import Evidence
+from gough.verdict.faults import Fault
 from gough.verdict.screen import Screen
 from gough.verdict.search import Search
 from tests_support import axis_file
@@ -138,6 +139,18 @@ def test_the_limit_of_a_tilt_is_that_about_the_axis_which_is_seen_worst(
     assert limits_of(evidence)["tilt", "base"].size == np.inf
 
 
+def listed(name: str, words: str) -> Fault:
+    """Return a fault that the notice lists."""
+    return Fault(name=name, places=lambda evidence: (), text="", advice="", unnoticed=words)
+
+
+LISTED = (
+    listed("effort scale", "a wrong gain of one motor"),
+    listed("effort delay", "a delay of the efforts"),
+    listed("tilt", "a tilt of the base"),
+)
+
+
 def test_the_notice_names_the_place_where_a_fault_is_worst_seen() -> None:
     def limit(name: str, place: str, unit: str, size: float) -> Limit:
         return Limit(name=name, place=place, unit=unit, size=size)
@@ -149,14 +162,14 @@ def test_the_notice_names_the_place_where_a_fault_is_worst_seen() -> None:
         limit("effort delay", "all motors", "s", 1e-3),
         limit("tilt", "base", "rad", np.inf),
     ]
-    (notice,) = limits_notice(limits)
+    (notice,) = limits_notice(limits, LISTED)
     assert (notice.rule, notice.level) == ("not noticed", "info")
     assert notice.text == (
         "these logs may not show: one factor on all efforts; a wrong gain of one motor "
         "below 5 %; a delay of the efforts below 1 ms; a tilt of the base"
     )
     assert notice.numbers == {"effort scale": 0.05, "effort delay": 1e-3}
-    (beside_a_delay,) = limits_notice(limits, {"effort delay"})
+    (beside_a_delay,) = limits_notice(limits, LISTED, {"effort delay"})
     assert "delay" not in beside_a_delay.text
 
 

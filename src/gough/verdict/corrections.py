@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from gough.core.documents import toml_text
 from gough.core.names import inside_leg
@@ -46,26 +46,42 @@ def _moved(signal: Signal, size: float) -> Signal:
     return signal._replace(offset=signal.offset - size)
 
 
-CHANGES: dict[str, tuple[Sequence[str], Callable[[Signal, float], Signal]]] = {
-    "effort delay": (
-        EFFORTS,
-        lambda signal, size: signal._replace(delay=signal.delay + size),
-    ),
-    "effort offset": (EFFORTS, _moved),
-    "encoder offset": (POSITIONS, _moved),
-    "effort scale": (EFFORTS, _divided),
-    "effort sign": (EFFORTS, _divided),
-    "encoder scale": (MOTION, lambda signal, size: _divided(signal, 1 + size)),
-    "position unit": (MOTION, _divided),
-    "position sign": (MOTION, _divided),
-    "clock": (KINDS, lambda signal, size: _clocked(signal, 1 + size)),
-    "clock unit": (KINDS, _clocked),
-    "wrapped counts": (
-        ("position",),
-        lambda signal, size: signal._replace(turn=abs(size)),
-    ),
-}
-"""By fault: kinds of the signals it is about, and how one is corrected by its size."""
+class Correction(NamedTuple):
+    """How the descriptions of signals are changed so that a log is read without a fault."""
+
+    kinds: Sequence[str]  # of the signals that the fault is about
+    change: Callable[[Signal, float], Signal]  # a signal, corrected by the size of the fault
+
+
+CORRECTIONS: dict[str, Correction] = {}
+"""By the name of the fault."""
+
+
+def register_correction(
+    fault: str, kinds: Sequence[str], change: Callable[[Signal, float], Signal]
+) -> None:
+    """Make known how `--apply` corrects a fault.
+
+    Args:
+        fault: Its name.
+        kinds: Of the signals that it is about: position, velocity, effort, current, ...
+        change: Function of a signal of the description and the size of the fault.
+    """
+    CORRECTIONS[fault] = Correction(kinds, change)
+
+
+register_correction(
+    "effort delay", EFFORTS, lambda signal, size: signal._replace(delay=signal.delay + size)
+)
+register_correction("effort offset", EFFORTS, _moved)
+register_correction("encoder offset", POSITIONS, _moved)
+register_correction("effort scale", EFFORTS, _divided)
+register_correction("effort sign", EFFORTS, _divided)
+register_correction("encoder scale", MOTION, lambda signal, size: _divided(signal, 1 + size))
+register_correction("position unit", MOTION, _divided)
+register_correction("position sign", MOTION, _divided)
+register_correction("clock", KINDS, lambda signal, size: _clocked(signal, 1 + size))
+register_correction("clock unit", KINDS, _clocked)
 SWAPS = {
     "swapped efforts": EFFORTS,
     "swapped positions": MOTION,
@@ -89,7 +105,7 @@ def corrected_description(
     for fault in faults:
         name = fault.name
         place = fault.place
-        if fault.equivalents or name not in (*CHANGES, *SWAPS):
+        if fault.equivalents or name not in (*CORRECTIONS, *SWAPS):
             continue
         if name in SWAPS:
             signals = _exchanged(description.signals, SWAPS[name], place)
@@ -173,7 +189,7 @@ def _changed(
     signals: Sequence[Signal], fault: str, place: str, amount: float
 ) -> tuple[Signal, ...]:
     """Return signals with a fault undone where it is; all of them for faults of the clock."""
-    kinds, change = CHANGES[fault]
+    kinds, change = CORRECTIONS[fault]
     changed = []
     for signal in signals:
         of_unit = f"{ALL_MOTORS} in {signal.unit.removesuffix('/s')}"

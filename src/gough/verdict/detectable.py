@@ -28,24 +28,13 @@ from gough.verdict.blocks import (
 from gough.verdict.explanation import Candidate
 from gough.verdict.faults import (
     ALL_MOTORS,
-    CLOCK_FAULT,
     EFFORT_SCALE,
     PAYLOAD_FAULT,
-    PRINTED_FAULTS,
+    Fault,
 )
 from gough.verdict.screen import Screen
 from gough.verdict.stage import Stage
 
-PRINTED_WORDS = {
-    EFFORT_SCALE: "a wrong gain of one motor",
-    "effort offset": "an offset of an effort",
-    "encoder offset": "a homing error",
-    "effort delay": "a delay of the efforts",
-    PAYLOAD_FAULT: "a payload in one log",
-    "tilt": "a tilt of the base",
-    "no gravity": "a weight that a controller has subtracted",
-    CLOCK_FAULT: "an error of the clock",
-}
 NOTICED_PROBABILITY = 0.95
 SIZE_STEPS = 60  # of the search for the smallest size, each 1.25 times the one before
 SIZE_RATIO = 1.25
@@ -164,12 +153,12 @@ def _products(
 
 
 def detection_limits(screen: Screen, trials: int) -> tuple[Limit, ...]:
-    """Return the smallest noticed size of the faults that are printed, at every place."""
+    """Return the smallest noticed size of the faults that `not noticed` lists, at every place."""
     stage = screen.stage
     chosen = []
     for candidate in screen.candidates:
         everywhere = len(candidate.logs) == len(stage.labels)
-        if candidate.fault.name not in PRINTED_FAULTS:
+        if not candidate.fault.unnoticed:
             continue
         if everywhere or candidate.fault.name == PAYLOAD_FAULT:
             chosen.append(candidate)
@@ -202,12 +191,16 @@ def detection_limits(screen: Screen, trials: int) -> tuple[Limit, ...]:
 
 
 def limits_notice(
-    limits: Sequence[Limit], named: Collection[str] = (), unnoticed: Sequence[str] = ()
+    limits: Sequence[Limit],
+    faults: Sequence[Fault] = (),
+    named: Collection[str] = (),
+    unnoticed: Sequence[str] = (),
 ) -> list[Notice]:
     """Say what may have stayed unnoticed: of each fault the place where it is worst seen.
 
     Args:
         limits: The smallest noticed size of each fault at each place.
+        faults: All faults that were tried.
         named: Faults that the logs did show; nothing is said of them.
         unnoticed: Faults without a size that the logs would not show, in words.
     """
@@ -220,18 +213,18 @@ def limits_notice(
             worst[limit.name] = limit
     words = ["one factor on all efforts"]
     numbers = {}
-    for name in PRINTED_FAULTS:
-        if name not in worst or name in named:
+    for fault in faults:
+        if fault.name not in worst or fault.name in named:
             continue
-        limit = worst[name]
-        what = PRINTED_WORDS[name]
+        limit = worst[fault.name]
+        what = fault.unnoticed
         if not np.isfinite(limit.size):
             words.append(what)
             continue
         size, unit = describe(limit.size, limit.unit)
         rounded = float(f"{size:.2g}")
         words.append(f"{what} below {rounded:g} {unit}")
-        numbers[name] = limit.size
+        numbers[fault.name] = limit.size
     words += [f"that {text}" for text in unnoticed]
     notice = Notice(
         rule="not noticed",

@@ -33,17 +33,6 @@ CLOCK_PLACE = "clock"
 CLOCK_FAULT = "clock"
 EFFORT_SCALE = "effort scale"
 PAYLOAD_FAULT = "payload"
-# Faults whose smallest noticed size is printed with an `ok`.
-PRINTED_FAULTS = (
-    EFFORT_SCALE,
-    "effort offset",
-    "encoder offset",
-    "effort delay",
-    PAYLOAD_FAULT,
-    "tilt",
-    "no gravity",
-    CLOCK_FAULT,
-)
 DIFFERENCE_STEP = 1e-6  # of sizes, for the derivative of `undo`
 # Speeds of Stribeck friction that are tried, as fractions of a joint's top speed.
 STRIBECK_SPEEDS = (0.02, 0.06, 0.2)
@@ -82,6 +71,8 @@ class Fault:
     least_size: float = 0.0  # nobody makes a smaller fault of this kind
     # relative error of a size that is found to first order and not refined
     first_order_error: float = 0.0
+    # how the notice `not noticed` calls it, with its smallest noticed size; empty if it does not
+    unnoticed: str = ""
     in_robot_file: bool = False  # the model lacks something, the log is right
     # number of the only log it can be in, with beginning and end of the part it is in [s]
     segment: tuple[int, float, float] | None = None
@@ -440,6 +431,7 @@ register_fault(
         places=motors_and_all,
         unit="s",
         undo=undo_delay,
+        unnoticed="a delay of the efforts",
         text="the effort of {place} lags the position by {size}",
         advice='put delay = "{ms:.3g} ms" in the [effort] table of the description, for {place}',
     )
@@ -462,6 +454,7 @@ register_fault(
         places=motors,
         unit="{effort}",
         undo=undo_effort_offset,
+        unnoticed="an offset of an effort",
         text="the effort of {place} is off by {size}",
         advice='zero the current sensor of {place}, or add "off" to its terms in the robot file',
     )
@@ -471,6 +464,7 @@ register_fault(
         name=EFFORT_SCALE,
         places=motors_with_rows,
         undo=undo_effort_scale,
+        unnoticed="a wrong gain of one motor",
         text="the effort of {place} is scaled by {size}",
         advice="divide the effort of {place} by {factor:.4g}: correct its gain, gear or unit",
     )
@@ -493,6 +487,7 @@ register_fault(
         places=motors,
         unit="{position}",
         undo=undo_encoder_offset,
+        unnoticed="a homing error",
         text="the position of {place} is off by {size}",
         advice="home {place} again, or put offset = {less:.4g} [{unit}] for its position in the "
         "description",
@@ -512,6 +507,7 @@ register_fault(
         name=CLOCK_FAULT,
         places=lambda evidence: (CLOCK_PLACE,),
         undo=undo_clock,
+        unnoticed="an error of the clock",
         text="times are too long by {size}",
         advice="multiply the times by {inverse:.6g}: correct their unit or the rate in the "
         "description",
@@ -524,6 +520,7 @@ register_fault(
         unit="rad",
         undo=undo_tilt,
         n_sizes=2,
+        unnoticed="a tilt of the base",
         text="the base is tilted by {size} about the axis [{axis}] of its frame",
         advice="put gravity = [{gravity}] in the robot file, or level the base",
     )
@@ -549,6 +546,7 @@ register_fault(
         columns=payload_columns,
         scopes=("one log",),
         n_decisive=1,
+        unnoticed="a payload in one log",
         text="a payload of {size} was carried that the description does not name",
         advice='name it in the description of {place}: payload = "..."',
     )
@@ -561,6 +559,7 @@ register_fault(
         positive=True,
         least_size=LEAST_COMPENSATION,
         max_size=MOST_COMPENSATION,
+        unnoticed="a weight that a controller has subtracted",
         text="the recorded efforts lack {size} of the weight according to the robot file",
         advice="record the whole effort: the controller subtracts its gravity compensation",
     )

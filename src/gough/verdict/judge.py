@@ -148,7 +148,7 @@ def diagnose_evidence(
     unnoticed = unnoticed_faults(evidence, search.labels, search.trials)
     texts = [fault.text for fault in unnoticed if fault.name not in named]
     notices += odd_log_notices(first)
-    notices += limits_notice(limits, named, texts)
+    notices += limits_notice(limits, search.faults, named, texts)
     return Diagnosis(
         robot=evidence.model.mechanism.name,
         faults=tuple(faults),

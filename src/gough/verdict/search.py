@@ -33,7 +33,7 @@ from gough.verdict.effort_factors import (
 from gough.verdict.equivalents import best_group
 from gough.verdict.evidence import Evidence
 from gough.verdict.explanation import Explanation
-from gough.verdict.faults import EFFORT_SCALE, PRINTED_FAULTS, Fault, all_faults
+from gough.verdict.faults import EFFORT_SCALE, Fault, all_faults
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.odd_logs import logs_tried_alone
 from gough.verdict.period_changes import changes_between_periods
@@ -239,7 +239,7 @@ class Search:
 
     def _shows_recording_fault(self, stage: Stage) -> bool:
         """Return whether a fault of the recording is accepted: within the noise, others wait."""
-        likely = [each for each in self.faults if each.undo or each.name in PRINTED_FAULTS]
+        likely = [each for each in self.faults if each.undo or each.unnoticed]
         self.screen = Screen(stage, likely, self.single_logs, self.screen)
         self.trials = self.screen.trials
         factors = factors_to_first_order(self.screen)
