@@ -12,6 +12,7 @@ from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.errors import GoughError
 from gough.core.notices import Notice
 from gough.fitting.acceptance import gain_test
+from gough.fitting.problem import Estimator, Problem
 from gough.fitting.regression import Regression
 from gough.fitting.robust import Robust
 from gough.identification.estimators import CHOSEN_FROM
@@ -21,7 +22,9 @@ from gough.identification.term_choice import TermBlocks, term_blocks
 CHOICE_TOLERANCE = 1e-3
 
 
-def choose_estimator(problem: Any, estimators: Mapping[str, Any]) -> tuple[str, tuple[Notice, ...]]:
+def choose_estimator(
+    problem: Problem, estimators: Mapping[str, Any]
+) -> tuple[str, tuple[Notice, ...]]:
     """Return the name of the estimator that predicts left-out data best, and how it was chosen.
 
     Whole logs are left out where there are several, else parts of the log. Gauss-Markov is
@@ -110,7 +113,7 @@ def _relative_error(problem: Regression, squares: FloatArray) -> float:
     return float(np.sqrt(relative_squares.mean()))
 
 
-def _left_out_squares(problem: Regression, estimator: Any, blocks: TermBlocks) -> FloatArray:
+def _left_out_squares(problem: Regression, estimator: Estimator, blocks: TermBlocks) -> FloatArray:
     """Return squared errors by block, fold and row, (b, f r), each fold predicted from the others.
 
     Each fold has columns of its own, so that outliers of one log do not hide what another shows.

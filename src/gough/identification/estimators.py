@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.notices import Notice
+from gough.core.parameters import BaseParameters
 from gough.engine import Model
 from gough.fitting.estimate import Estimate
 from gough.fitting.gain_likelihood import MaximumLikelihoodGains
@@ -154,7 +155,7 @@ def select_estimators(
     nominal_gains: Mapping[str, float],
     *,
     with_currents: bool,
-) -> dict[str, Any]:
+) -> dict[str, Estimator]:
     """Return the estimators to run by name; the first is the one asked for.
 
     Args:
@@ -184,7 +185,7 @@ def select_estimators(
     return selected
 
 
-def selection_estimator(asked: str | Estimator, estimators: Mapping[str, Any]) -> Estimator:
+def selection_estimator(asked: str | Estimator, estimators: Mapping[str, Estimator]) -> Estimator:
     """Return the estimator that selects parameters and structures: quick, on the main problem."""
     first: Estimator = estimators.get("gain_ml") or next(iter(estimators.values()))
     needs = needed_problem(first)
@@ -195,14 +196,16 @@ def selection_estimator(asked: str | Estimator, estimators: Mapping[str, Any]) -
 
 @dataclass(frozen=True)
 class EstimatorRun:
-    """Estimates by the name of their estimator, and the errors of those that failed."""
+    """Estimates of the base parameters by estimator, and the errors of those that failed."""
 
-    estimates: dict[str, Any] = field(default_factory=dict)  # by name of the estimator
+    estimates: dict[str, Estimate] = field(default_factory=dict)
+    # standard parameters behind those that are physically consistent
+    physical: dict[str, PhysicalEstimate] = field(default_factory=dict)
     errors: dict[str, GoughError] = field(default_factory=dict)
 
     def run(
         self,
-        estimators: Mapping[str, Any],
+        estimators: Mapping[str, Estimator],
         problems: Mapping[type, Callable[[], Any]],
     ) -> None:
         """Run the estimators whose problem is given; a failure does not stop the others.
@@ -219,14 +222,14 @@ class EstimatorRun:
             try:
                 if needs not in built:
                     built[needs] = problems[needs]()
-                self.estimates[name] = checked_fit(estimator, built[needs])
+                estimate = checked_fit(estimator, built[needs])
             except GoughError as error:
                 self.errors[name] = error
-
-    def change(self, changed: Callable[[Any], Any]) -> None:
-        """Put the changed estimate in the place of each estimate."""
-        for name, estimate in self.estimates.items():
-            self.estimates[name] = changed(estimate)
+                continue
+            if isinstance(estimate, PhysicalEstimate):
+                self.physical[name] = estimate
+                estimate = estimate.estimate
+            self.estimates[name] = estimate
 
     def failures(self) -> list[Notice]:
         """Return a notice for each estimator that failed."""
@@ -256,7 +259,7 @@ class EstimatorRun:
         )
 
 
-def checked_fit(estimator: Any, problem: Any) -> Estimate | PhysicalEstimate:
+def checked_fit(estimator: Estimator, problem: Any) -> Estimate | PhysicalEstimate:
     """Fit a problem; raise `InvalidInput` if the estimator does not return an estimate."""
     estimate = estimator.fit(problem)
     if isinstance(estimate, Estimate | PhysicalEstimate):
@@ -269,8 +272,8 @@ def checked_fit(estimator: Any, problem: Any) -> Estimate | PhysicalEstimate:
 
 def feasible(
     model: Model,
-    base: Any,
-    problem: Any,
+    base: BaseParameters,
+    problem: LinearProblem,
     estimate: Estimate,
 ) -> PhysicalEstimate:
     """Return physically consistent standard parameters of a linear problem and its estimate."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gough.core.blas import one_blas_thread
 from gough.core.errors import (
@@ -15,12 +14,11 @@ from gough.core.errors import (
 )
 from gough.core.notices import Notice, of_log
 from gough.core.progress import portion, report
-from gough.engine import Model, Robot, as_model, base_parameters
+from gough.engine import Robot, as_model, base_parameters
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.estimate import Estimate
 from gough.fitting.gain_problem import GainProblem
 from gough.fitting.least_squares import GaussMarkov, WeightedLeastSquares
-from gough.fitting.physical_consistency import PhysicalEstimate
 from gough.fitting.problem import (
     BodyProblem,
     LinearProblem,
@@ -190,8 +188,8 @@ def _process_held_out(task: IdentificationTask, experiment: Experiment) -> Exper
 
 
 def _essential(
-    task: IdentificationTask, problem: Any, held_out: Experiment | None
-) -> tuple[Any, Elimination]:
+    task: IdentificationTask, problem: Problem, held_out: Experiment | None
+) -> tuple[Problem, Elimination]:
     """Return the problem of the essential parameters, if they were asked for, and the steps."""
     settings = task.settings
     if not settings.essential:
@@ -211,7 +209,8 @@ def _in_efforts(
 ) -> tuple[Experiment, Experiment | None]:
     """Return all logs and the held-out ones in efforts, by the drive gains that were estimated."""
     if prepared.gains is not None:
-        run.change(prepared.gains.completed)
+        for name, estimate in run.estimates.items():
+            run.estimates[name] = prepared.gains.completed(estimate)
     if isinstance(prepared.logs, Experiment):
         return prepared.logs, prepared.held_out
     estimate = run.estimates[run.result_name(task.settings.estimator)]
@@ -281,7 +280,7 @@ def _period_problem(
 
 
 def _body_problem(
-    task: IdentificationTask, experiment: Experiment, problem: Any, run: EstimatorRun
+    task: IdentificationTask, experiment: Experiment, problem: Problem, run: EstimatorRun
 ) -> RobotBodyProblem:
     """Return the linear problem of the bodies; with drive gains that of the unloaded robot."""
     base = experiment.base
@@ -350,12 +349,13 @@ def _validate(
     """Validate the estimate that was asked for, and collect the result."""
     settings = task.settings
     name = run.result_name(settings.estimator)
-    estimates, physical = _base_estimates(run, experiment.model)
-    with_position_noise = add_position_noise_effects(experiment, estimates[name])
+    physical = PhysicalParameters({}, {}, {})
+    for consistent in run.physical.values():
+        physical = physical_parameters(experiment.model, consistent)
+    with_position_noise = add_position_noise_effects(experiment, run.estimates[name])
     solution = _constrained(with_position_noise, experiment, settings)
     estimate = solution.estimate
     same_filter = estimate
-    estimates[name] = estimate
     validation = validate(estimate)
     fits = fits_of(experiment, estimate.predict)
     experiments = [experiment]
@@ -379,7 +379,7 @@ def _validate(
         stated=solution.stated,
         derived=solution.derived,
         tied=settings.tie_legs,
-        estimates=estimates,
+        estimates={**run.estimates, name: estimate},
         validation=validation,
         known=experiment.known,
         nominal_gains=experiment.gains,
@@ -409,21 +409,6 @@ def _log_notices(experiments: Sequence[Experiment]) -> list[Notice]:
         for log in experiment.processed:
             notices += of_log(log.notices, log.source)
     return notices
-
-
-def _base_estimates(
-    run: EstimatorRun, model: Model
-) -> tuple[dict[str, Estimate], PhysicalParameters]:
-    """Return the estimates of base parameters, and the bodies of the physically consistent one."""
-    estimates: dict[str, Estimate] = {}
-    physical = PhysicalParameters({}, {}, {})
-    for name, estimate in run.estimates.items():
-        if isinstance(estimate, PhysicalEstimate):
-            if not physical.bodies:
-                physical = physical_parameters(model, estimate)
-            estimate = estimate.estimate
-        estimates[name] = estimate
-    return estimates, physical
 
 
 def _constrained(
@@ -473,7 +458,7 @@ def _data_quality(
     return quality, digests
 
 
-def _unused_name(name: str, names: Mapping[str, Any]) -> str:
+def _unused_name(name: str, names: Container[str]) -> str:
     """Return a name that is not taken yet: `log.csv`, `log.csv (2)`."""
     if name not in names:
         return name

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from gough.core.errors import InvalidInput
 from gough.core.notices import Notice
@@ -15,7 +14,7 @@ from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.gain_problem import GainProblem
-from gough.fitting.problem import LinearProblem, needed_problem
+from gough.fitting.problem import Estimator, LinearProblem, needed_problem
 from gough.identification.added_terms import AddedTerms, added_terms
 from gough.identification.constants import fit_constants
 from gough.identification.currents import (
@@ -58,7 +57,7 @@ class IdentificationTask:
     held_out: Sequence[Recording] = ()  # to validate on
     whole: BlockStatistics | None = None  # of all logs, where `recordings` are a sample of them
     settings: IdentifySettings = field(default_factory=IdentifySettings)  # how
-    estimators: Mapping[str, Any]  # by name, the first is the one asked for
+    estimators: Mapping[str, Estimator]  # by name, the first is the one asked for
 
     @property
     def gains(self) -> dict[str, float]:
@@ -92,7 +91,7 @@ class PreparedProblem:
     held_out: Experiment | None = None  # logs to validate on, where they are in efforts
 
     @property
-    def problem(self) -> Any:
+    def problem(self) -> LinearProblem | GainProblem:
         """The regression of efforts, or the problem of drive gains."""
         if self.gains is not None:
             return self.gains.problem
@@ -155,7 +154,9 @@ def _divided_by_payload(task: IdentificationTask, channel: str) -> Identificatio
     return replace(task, recordings=divided.unloaded, loaded=loaded, held_out=held_out)
 
 
-def _check_constrainable(estimators: Mapping[str, Any], whole: BlockStatistics | None) -> None:
+def _check_constrainable(
+    estimators: Mapping[str, Estimator], whole: BlockStatistics | None
+) -> None:
     """Raise unless parameters can be constrained: in one linear fit of logs in memory."""
     linear = all(needed_problem(one) is LinearProblem for one in estimators.values())
     if len(estimators) != 1 or not linear or whole is not None:
@@ -202,7 +203,7 @@ def _prepare_currents(
     task: IdentificationTask,
     known: Mapping[str, float],
     base: BaseParameters,
-    estimator: Any,
+    estimator: Estimator,
 ) -> PreparedProblem:
     """Build the problem of currents; gains and constants of joint terms are found in turn.
 
