@@ -58,7 +58,7 @@ def block_statistics(path: str, decimation: int) -> None:
     Runs with the source of older versions too, in which names differ.
     """
     try:
-        from gough.logs.readers import open_recording
+        from gough.logs.recording_sources import open_recording
         from gough.processing import log_statistics
     except ImportError:
         from gough.signals.readers import open_recording

@@ -60,7 +60,7 @@ _MODULES = {
     "load_robot": "gough.mechanism",
     "load_trajectory": "gough.core.trajectory",
     "log_statistics": "gough.processing",
-    "open_recording": "gough.logs.readers",
+    "open_recording": "gough.logs.recording_sources",
     "payload": "gough.identification.payload",
     "process": "gough.processing",
     "read_recording": "gough.logs.readers",

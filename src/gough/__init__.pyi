@@ -46,12 +46,9 @@ from gough.identification.payload import (
     PayloadSettings as PayloadSettings,
 )
 from gough.identification.validation import Validation as Validation, validate as validate
-from gough.logs.readers import (
-    Log,
-    open_recording as open_recording,
-    read_recording as read_recording,
-)
+from gough.logs.readers import Log, read_recording as read_recording
 from gough.logs.recording import Recording as Recording
+from gough.logs.recording_sources import open_recording as open_recording
 from gough.logs.survey import Survey as Survey, survey as survey
 from gough.mechanism import (
     Limits,

@@ -23,8 +23,9 @@ from gough.export import controller_code, export, to_mjcf, to_urdf
 from gough.fitting.pseudo_inertia import group_bodies, possible_body, prior_body
 from gough.identification import Identification
 from gough.identification.structures import friction_structures
-from gough.logs.readers import open_recording, read_recording
+from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
+from gough.logs.recording_sources import open_recording
 from gough.mechanism import (
     TERMS,
     Body,

@@ -10,10 +10,10 @@ import statsmodels.api as sm
 from scipy.signal import lfilter
 
 from gough.core.errors import InvalidInput
+from gough.fitting.autocorrelation import long_run_covariance
 from gough.fitting.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
 from gough.fitting.regression import Regression
 from gough.fitting.robust import Robust
-from gough.fitting.uncertainty import long_run_covariance
 from trials import assert_covers, repeated
 
 TRUTH = np.array([1.0, -2.0, 0.5])

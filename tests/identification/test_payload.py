@@ -17,13 +17,9 @@ from gough.engine import Model
 from gough.fitting.load_fit import LoadProblem
 from gough.fitting.regression import Regression
 from gough.identification import Identification
+from gough.identification.load_unknowns import LoadUnknowns, _physically_consistent
 from gough.identification.measured_payload import with_measured_payload
-from gough.identification.payload import (
-    _physically_consistent,
-    _unexplained_notices,
-    _Unknowns,
-    payload,
-)
+from gough.identification.payload import _unexplained_notices, payload
 from gough.identification.stated_values import contradiction, stated_payload_notices
 from gough.logs.recording import Channels, Recording
 from gough.mechanism import load_robot
@@ -407,7 +403,7 @@ def test_a_sum_of_parameters_that_is_seen_is_given() -> None:
         noise=np.zeros((1, 1, 11, 11)),
         model_error=np.zeros((400, 1, 0)),
     )
-    unknowns = _Unknowns(np.zeros(10), np.eye(10), 20.0, False, 1.0)
+    unknowns = LoadUnknowns(np.zeros(10), np.eye(10), 20.0, False, 1.0)
     found = unknowns.load(problem, *unknowns.fit(problem))
     assert [INERTIAL[k] for k in range(10) if not found.observed[k]] == ["m", "my"]
     (combination,) = found.combinations

@@ -18,8 +18,9 @@ from scipy.io import savemat
 
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording
 from gough.logs.description import load_description, parse_description
-from gough.logs.readers import open_recording, read_recording
+from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
+from gough.logs.recording_sources import open_recording
 from gough.verdict.corrections import description_text
 
 JOINTS = ["left.motor", "right.motor"]

@@ -11,8 +11,9 @@ from scipy.io import savemat
 
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.logs.description import load_description
-from gough.logs.readers import open_recording, read_recording
+from gough.logs.readers import read_recording
 from gough.logs.recording import Channels, Recording
+from gough.logs.recording_sources import open_recording
 
 HEADER = "time [s],leg1.slider.position [m],leg1.slider.current [A]\n"
 ROWS = "0.0,0.5,1\n0.1,0.6,2\n0.2,0.7,3\n"

@@ -19,8 +19,9 @@ from gough.fleets.fleet import FleetSettings
 from gough.fleets.history import date_of
 from gough.identification.many_logs import frozen_job, sample_of
 from gough.logs.datasets import dataset_parts
-from gough.logs.readers import open_recording, read_recording
+from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
+from gough.logs.recording_sources import open_recording
 from gough.processing import Processing
 from gough.processing.many_logs import Job, collect, log_hash, log_task, statistics_of_log
 from gough.virtual.fleet_logs import VirtualFleet

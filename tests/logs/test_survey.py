@@ -197,18 +197,18 @@ def test_thousands_are_seen_and_never_taken_for_decimals(tmp_path) -> None:
     assert 'thousands = "."' in text
     assert "counts of an encoder" in text
     ready = text.replace('units = ["?", "?"]', 'units = ["rad", "rad"]\nscale = 1e-6')
-    is_the_run(read_recording(path, described(tmp_path, ready), JOINTS), 1e-4)
+    is_the_run(read_recording(path, described(tmp_path, ready)), 1e-4)
     with pytest.raises(
         InvalidRecording, match=r"the point separates thousands, say decimal = \",\" and thousands"
     ):
-        read_recording(path, described(tmp_path, ready.replace('thousands = "."', "")), JOINTS)
+        read_recording(path, described(tmp_path, ready.replace('thousands = "."', "")))
 
 
 def test_columns_of_one_name_are_numbered(tmp_path) -> None:
     path = table(tmp_path, "time,pos,pos,torque,torque", TIME, *POSITION.T, *EFFORT.T)
     text = survey(path, MOTORS).description()
     assert 'columns = ["pos[1]", "pos[2]"]' in text
-    is_the_run(read_recording(path, described(tmp_path, text), JOINTS))
+    is_the_run(read_recording(path, described(tmp_path, text)))
 
 
 @pytest.mark.parametrize("name", ["t_s", "1", "Zeit_ms", "x"])
@@ -220,9 +220,7 @@ def test_a_clock_is_told_by_its_even_steps_or_a_word_before_its_unit(tmp_path, n
         *POSITION.T,
         *EFFORT.T,
     )
-    is_the_run(
-        read_recording(path, described(tmp_path, survey(path, MOTORS).description()), JOINTS)
-    )
+    is_the_run(read_recording(path, described(tmp_path, survey(path, MOTORS).description())))
 
 
 def test_quoted_cells_may_hold_the_delimiter(tmp_path) -> None:
@@ -233,7 +231,7 @@ def test_quoted_cells_may_hold_the_delimiter(tmp_path) -> None:
     path = tmp_path / "run.csv"
     path.write_text("\n".join(["Time (ms),q1 (rad),q2 (rad),tau1 (Nm),tau2 (Nm)", *rows]) + "\n")
     found = survey(path, MOTORS)
-    is_the_run(read_recording(path, described(tmp_path, found.description()), JOINTS))
+    is_the_run(read_recording(path, described(tmp_path, found.description())))
 
 
 def test_a_column_of_no_values_is_proposed_for_nothing(tmp_path) -> None:
@@ -272,7 +270,7 @@ def test_an_index_without_a_name_is_no_clock(tmp_path) -> None:
     )
     found = survey(path, MOTORS)
     assert found.column("q1").clock == "timestamp"
-    is_the_run(read_recording(path, described(tmp_path, found.description()), JOINTS))
+    is_the_run(read_recording(path, described(tmp_path, found.description())))
 
 
 @pytest.mark.parametrize(("scale", "unit"), [(1.0, "rad/s"), (180 / np.pi, "deg/s"), (7.0, "?")])
@@ -289,7 +287,7 @@ def test_a_rate_that_the_log_states_is_proposed(tmp_path) -> None:
     np.savez(tmp_path / "run.npz", X=signals, Ts=np.diff(TIME)[0])
     text = survey(tmp_path / "run.npz", MOTORS).description()
     assert "rate = \"100 Hz\"  # a guess, from 'Ts'" in text
-    is_the_run(read_recording(tmp_path / "run.npz", described(tmp_path, text), JOINTS))
+    is_the_run(read_recording(tmp_path / "run.npz", described(tmp_path, text)))
 
 
 def test_a_log_without_positions_is_told_so(tmp_path) -> None:

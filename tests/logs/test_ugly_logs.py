@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidRecording
-from gough.logs.readers import open_recording, read_recording
+from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
+from gough.logs.recording_sources import open_recording
 
 HEADER = "time [s],a.position [m],a.effort [N]"
 ROWS = ("0.0,0.5,1", "0.1,0.6,2", "0.2,0.7,4")

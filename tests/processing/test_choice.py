@@ -14,8 +14,8 @@ import pytest
 
 from gough.core.errors import InvalidInput, InvalidRecording, SingularConfiguration
 from gough.engine import Model, base_parameters
-from gough.logs.readers import open_recording
 from gough.logs.recording import Recording
+from gough.logs.recording_sources import open_recording
 from gough.mechanism import parse_robot
 from gough.processing import Processing, choice, choose_processing, match_robot
 from gough.processing.choice import samples_of_logs

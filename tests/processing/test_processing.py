@@ -14,8 +14,9 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.engine import Model, base_parameters
 from gough.fitting.least_squares import WeightedLeastSquares
 from gough.fitting.regression import block_statistics
-from gough.logs.readers import open_recording, read_recording
+from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
+from gough.logs.recording_sources import open_recording
 from gough.processing import (
     Processing,
     choose_processing,

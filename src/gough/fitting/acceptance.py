@@ -15,7 +15,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.statistics import student_quantile
-from gough.fitting.uncertainty import long_run_covariance
+from gough.fitting.autocorrelation import long_run_covariance
 
 # Probability that any of the explanations that were tried is accepted by chance.
 FAMILY_WISE_ERROR = 0.01

@@ -11,9 +11,9 @@ import numpy as np
 
 from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.statistics import f_tail
+from gough.fitting.autocorrelation import long_run_covariance
 from gough.fitting.load_fit import LoadProblem, observe_load
 from gough.fitting.regression import Regression, statistics_by_label
-from gough.fitting.uncertainty import long_run_covariance
 
 MAX_LOAD_BLOCKS = 100  # of all logs together
 MIN_LOAD_BLOCK_SAMPLES = 8  # samples of the shortest block

@@ -14,8 +14,8 @@ from gough.core.options import Settings, nested, option
 from gough.engine import Model, base_parameters
 from gough.kernels.cache import cache_directory
 from gough.logs.carrying import switching_levels
-from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
+from gough.logs.recording_sources import RecordingSource
 from gough.processing import Processing, choose_processing, in_robot_order
 from gough.processing.many_logs import Bad, Carrying, Job, divide_logs, open_log
 

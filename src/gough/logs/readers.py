@@ -1,49 +1,51 @@
-"""Reading of recordings from files, whole or in blocks, and from arrays and DataFrames."""
+"""Reading of recordings: from files, arrays and DataFrames."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from math import isfinite
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, check_shape, check_type
+from gough.core.arrays import FloatArray, check_shape, check_type
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.notices import Notice
 from gough.core.storage import StoredFile, place_of
 from gough.logs.array_tables import array_table
 from gough.logs.checks import (
-    check_gaps,
     inspect_clock,
     inspect_group,
     inspect_velocities,
     inspected,
     joint_motion,
-    spread_equal_stamps,
 )
 from gough.logs.description import (
     Description,
-    Signal,
-    describe_headers,
     load_description,
     parse_description,
 )
 from gough.logs.formats import is_folder, table_blocks
 from gough.logs.messages import log_notice, refused
-from gough.logs.periods import even_times, interpolate, samples_around
+from gough.logs.periods import even_times
 from gough.logs.recording import (
-    JOINT_KINDS,
     KINDS,
     OTHER_KINDS,
-    Channels,
     Recording,
-    check_time,
+)
+from gough.logs.table_signals import (
+    SampledSignal,
+    build_recording,
+    channels_of_kind,
+    interpolate_signal,
+    reading_notices,
+    resolve_description,
+    sample_signals,
+    table_of,
+    time_origin,
 )
 from gough.logs.tables import Table, joined, numbered
 
@@ -83,7 +85,7 @@ def read_recording(
         "from_arrays",
     )
     place = place_of(path)
-    described = _as_description(description)
+    described = as_description(description)
     if isinstance(place, StoredFile):
         tables = {"": joined(table_blocks(place, READ_BLOCK, described))}
         recording = recorded(tables, described, place.name)
@@ -106,7 +108,7 @@ def read_recording(
     return replace(recording, digest=digest)
 
 
-def _as_description(description: Described | None) -> Description | None:
+def as_description(description: Described | None) -> Description | None:
     """Return a description, whatever it was given as."""
     if description is None or isinstance(description, Description):
         return description
@@ -154,11 +156,11 @@ def recorded(
     first_file = ""
     if given is not None:
         first_file = given.signals[0].file
-    description = _resolve_description(_table_of(tables, first_file), given)
+    description = resolve_description(table_of(tables, first_file), given)
     origin = 0.0
     if given is not None:
-        origin = _time_origin(tables, description)
-    sampled = _sample_signals(tables, description, origin)
+        origin = time_origin(tables, description)
+    sampled = sample_signals(tables, description, origin)
     signal_by_clock = {id(signal.clock): signal for signal in sampled}
     clocks = list(signal_by_clock.values())
     time = clocks[0].clock
@@ -166,20 +168,20 @@ def recorded(
     if not description.absolute:
         shown = time - time[:1]
     values = [signal.values for signal in sampled]
-    notices = _reading_notices(tables, description)
+    notices = reading_notices(tables, description)
     stated_rate = description.rate is not None and description.signals[0].clock.columns
     if stated_rate or len(clocks) > 1:
         time, shown = _common_clock(clocks, description, source)
-        values = [_interpolate_signal(signal, time) for signal in sampled]
+        values = [interpolate_signal(signal, time) for signal in sampled]
         notices += _clock_notices(clocks, source)
         notices += _inspect_signals(description, sampled, values, time)
-        recording = _build_recording(description, shown, values, source)
+        recording = build_recording(description, shown, values, source)
         notices += inspect_velocities(recording)
         recording = replace(recording, notices=tuple(notices), inspected=True)
     else:
         if clocks[0].equal_stamps:
             notices.append(_equal_stamps_notice(clocks[0], "time"))
-        recording = _build_recording(description, shown, values, source, notices=tuple(notices))
+        recording = build_recording(description, shown, values, source, notices=tuple(notices))
         recording = inspected(recording)
     if given is None:  # headers state no start, no stop and no period in seconds
         return recording
@@ -191,7 +193,7 @@ def recorded(
 
 
 def _common_clock(
-    clocks: Sequence[_SampledSignal], description: Description, source: str
+    clocks: Sequence[SampledSignal], description: Description, source: str
 ) -> tuple[FloatArray, FloatArray]:
     """Return the times to which signals are interpolated, and as they are reported, (t,). [s]
 
@@ -221,7 +223,7 @@ def _common_clock(
     return time, shown
 
 
-def _clock_notices(clocks: Sequence[_SampledSignal], source: str) -> list[Notice]:
+def _clock_notices(clocks: Sequence[SampledSignal], source: str) -> list[Notice]:
     """Return the notices on the clocks, of one signal each, and on how they differ."""
     position_clock = clocks[0].clock
     notices: list[Notice] = []
@@ -264,7 +266,7 @@ def _clock_notices(clocks: Sequence[_SampledSignal], source: str) -> list[Notice
     return notices
 
 
-def _equal_stamps_notice(signal: _SampledSignal, clock_name: str) -> Notice:
+def _equal_stamps_notice(signal: SampledSignal, clock_name: str) -> Notice:
     """Return the notice on time stamps that are those of the sample before."""
     return log_notice(
         "equal stamps",
@@ -288,16 +290,6 @@ def _cut_to_description(recording: Recording, description: Description) -> Recor
     return replace(cut, time=cut.time - cut.time[0])
 
 
-def _reading_notices(tables: Mapping[str, Table], description: Description) -> list[Notice]:
-    """Return the notices of reading, and on columns that were ignored."""
-    notices: list[Notice] = []
-    for table in tables.values():
-        notices += table.notices
-    for name in description.ignored:
-        notices.append(log_notice("ignored", name, "unknown column; ignored"))
-    return notices
-
-
 def _mean_rate(clock: FloatArray) -> float:
     """Return the mean rate of a clock, NaN of a single sample. [Hz]"""
     if len(clock) < 2:
@@ -305,208 +297,9 @@ def _mean_rate(clock: FloatArray) -> float:
     return float((len(clock) - 1) / (clock[-1] - clock[0]))
 
 
-def _resolve_description(table: Table, given: Description | None) -> Description:
-    """Return how a table is read, as described or as its headers say, with its facts."""
-    if given is None and table.repeated:
-        table.column(min(table.repeated))  # raises: a repeated header is ambiguous
-    description = given or describe_headers([*table.columns, *table.unread], table.source)
-    payload = table.facts.get("payload", description.payload)
-    period = description.period_samples
-    if given is None:
-        stated: Any = table.facts.get("period_samples")
-        period = stated
-    whole_number = isinstance(period, int) and not isinstance(period, bool)
-    period_fits = period is None or (whole_number and period >= 2)
-    if not period_fits or not isinstance(payload, str | None):
-        raise refused(
-            table.source,
-            f"period_samples is {period!r} and payload {payload!r}; expected a whole number "
-            "from 2 and a name",
-        )
-    return replace(
-        description,
-        payload=None if payload == "none" else payload,
-        period_samples=period,
-    )
-
-
-class _SampledSignal(NamedTuple):
-    """A signal at the times where it has values."""
-
-    kind: str
-    source: str  # file of its clock
-    clock: FloatArray  # (t,), one object for the signals that share it [s after the origin]
-    values: FloatArray  # (t,)
-    interpolation: str
-    equal_stamps: int  # of its clock, that were put between others
-
-
-def _table_of(tables: Mapping[str, Table], file: str) -> Table:
-    """Return the table of a file; that of a single file has no name."""
-    return tables.get(file) or tables[""]
-
-
-def _time_origin(tables: Mapping[str, Table], description: Description) -> float:
-    """Return the whole second in which described stamps begin, otherwise 0. [s]
-
-    Files that describe themselves keep their times.
-    """
-    signal = description.signals[0]
-    if description.absolute or not signal.clock.columns:
-        return 0.0
-    table = _table_of(tables, signal.clock.file or signal.file)
-    stamps = table.column(signal.clock.columns[0]) * signal.clock.factors[0]
-    known = stamps[np.isfinite(stamps)]
-    return float(np.floor(known[0])) if len(known) else 0.0
-
-
-def _sample_signals(
-    tables: Mapping[str, Table],
-    description: Description,
-    origin: float,
-    streamed: bool = False,
-) -> list[_SampledSignal]:
-    """Return the signals, each at the samples where it has a value.
-
-    Args:
-        tables: By file name.
-        description: Of their columns.
-        origin: Subtracted from the stamps. [s]
-        streamed: The tables are a block of a log; blank cells are then refused.
-    """
-    clocks: dict[tuple[object, ...], FloatArray] = {}
-    equal_stamps: dict[tuple[object, ...], int] = {}
-    signals = []
-    for signal in description.signals:
-        table = _table_of(tables, signal.file)
-        timed = _table_of(tables, signal.clock.file or signal.file)
-        column = table.column(signal.column)
-        blank = table.blank.get(signal.column)
-        if blank is not None and (streamed or description.absolute):
-            raise refused(
-                table.source,
-                f"column '{signal.column}' is blank at sample "
-                f"{table.first + int(np.argmax(blank))} ({int(blank.sum())} such cells); columns "
-                "sampled at different times need a description, and read_recording to bring them "
-                "together",
-                column=signal.column,
-            )
-        known: slice | BoolArray = slice(None)
-        blank_cells = b""
-        if blank is not None:
-            known = ~blank
-            blank_cells = blank.tobytes()
-        key = (timed.source, signal.clock, len(column), blank_cells)
-        if key not in clocks:
-            stamps = _time_stamps(signal, timed, len(column), origin, description.rate)
-            if len(column) != len(stamps):
-                raise refused(
-                    table.source,
-                    f"column '{signal.column}' has {len(column)} samples, its time {len(stamps)}; "
-                    "matrices need one row for each sample",
-                    column=signal.column,
-                )
-            clocks[key] = stamps[known]
-            equal_stamps[key] = 0
-            if not streamed:
-                clocks[key], equal_stamps[key] = spread_equal_stamps(stamps[known])
-            clock_name = " + ".join(signal.clock.columns) or "rate"
-            check_time(clocks[key], timed.source, clock_name, first=timed.first)
-        clock = clocks[key]
-        values = _in_si_units(signal, column[known], clock)
-        signals.append(
-            _SampledSignal(
-                signal.kind, timed.source, clock, values, signal.interpolation, equal_stamps[key]
-            )
-        )
-    return signals
-
-
-def _time_stamps(
-    signal: Signal,
-    table: Table,
-    samples: int,
-    origin: float,
-    rate: float | None,
-) -> FloatArray:
-    """Return the times of a signal after the origin, (t,). [s]"""
-    clock = signal.clock
-    if not clock.columns:
-        return np.arange(samples) / (rate or np.nan)
-    # the origin is subtracted first: doubles do not have enough digits otherwise
-    stamps = table.column(clock.columns[0]) * clock.factors[0] - origin
-    for name, factor in zip(clock.columns[1:], clock.factors[1:]):
-        stamps = stamps + table.column(name) * factor
-    return stamps + clock.offset
-
-
-def _in_si_units(signal: Signal, column: FloatArray, clock: FloatArray) -> FloatArray:
-    """Return a column scaled, unwrapped, offset and shifted as described, (t,)."""
-    values = column
-    if signal.factor != 1:
-        values = values * signal.factor
-    if signal.turn:
-        values = np.unwrap(values, period=signal.turn)
-    if signal.offset:
-        values = values + signal.offset
-    if signal.delay:
-        later = np.clip(clock + signal.delay, clock[0], clock[-1])
-        values = interpolate(values[:, None], clock, later, "cubic")[:, 0]
-    return values
-
-
-def _interpolate_signal(sampled: _SampledSignal, time: FloatArray) -> FloatArray:
-    """Return a signal at other times inside its span, (t,); refuse measurements with long gaps."""
-    clock = sampled.clock
-    if np.array_equal(clock, time):
-        return sampled.values
-    if sampled.kind in ("position", "effort", "current") and not np.isin(time, clock).all():
-        used = samples_around(clock, time)
-        check_gaps(clock[used], sampled.source, used.start)
-    return interpolate(sampled.values[:, None], clock, time, sampled.interpolation)[:, 0]
-
-
-def _build_recording(
-    description: Description,
-    time: FloatArray,
-    values: Sequence[FloatArray],
-    source: str,
-    **more: Any,
-) -> Recording:
-    """Build the recording of the values of each signal."""
-    columns: dict[str, list[FloatArray]] = {}
-    for signal, column in zip(description.signals, values):
-        columns.setdefault(signal.kind, []).append(column)
-    groups: dict[str, Any] = {}
-    for kind, columns_of_kind in columns.items():
-        block = np.column_stack(columns_of_kind)
-        groups[kind] = block
-        if kind not in JOINT_KINDS:
-            groups[kind] = _channels_of_kind(description, kind, block)
-    return Recording(
-        joints=description.joints,
-        time=time,
-        position_units=tuple(signal.unit for signal in description.of("position")),
-        source=source,
-        current_units=tuple(signal.unit for signal in description.of("current")),
-        payload=description.payload,
-        period_samples=description.period_samples,
-        **groups,
-        **more,
-    )
-
-
-def _channels_of_kind(description: Description, kind: str, values: FloatArray) -> Channels:
-    """Return the columns of one kind with their names and units."""
-    signals = description.of(kind)
-    names = tuple(signal.name for signal in signals)
-    units = tuple(signal.unit for signal in signals)
-    return Channels(names=names, units=units, values=values)
-
-
 def _inspect_signals(
     description: Description,
-    sampled: Sequence[_SampledSignal],
+    sampled: Sequence[SampledSignal],
     values: Sequence[FloatArray],
     time: FloatArray,
 ) -> Iterator[Notice]:
@@ -532,7 +325,7 @@ def _inspect_signals(
             nearest_sample = np.searchsorted(position_clock, clock)
             samples = np.clip(nearest_sample, 0, len(position_clock) - 1)
             motion_here = motion.at(samples)
-        channels = _channels_of_kind(description, kind, block)
+        channels = channels_of_kind(description, kind, block)
         yield from inspect_group(kind, channels, motion_here)
 
 
@@ -554,126 +347,10 @@ def _period_in_samples(recording: Recording, description: Description) -> int | 
     return samples
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RecordingSource:
-    """A long log as a source of blocks; the samples stay in the file.
-
-    Fields as those of `Recording`.
-    """
-
-    joints: tuple[str, ...]
-    position_units: tuple[str, ...]  # by joint
-    period_samples: int | None  # samples of a period; None without one
-    payload: str | None  # name of the payload that is carried
-    source: str  # name of the file
-    path: Path | StoredFile  # of the file
-    description: Description  # how the file is read
-
-    @cached_property
-    def samples(self) -> int:
-        """Number of samples; the file is read once to count."""
-        return sum(len(block) for block in self.blocks())
-
-    def blocks(self, size: int = 65536) -> Iterator[Recording]:
-        """Yield consecutive recordings of at most `size` samples."""
-        if size < 1:
-            raise InvalidInput(f"blocks of {size} samples; expected at least 1")
-        description = self.description
-        origin = None
-        start = 0.0
-        previous = -np.inf
-        last: dict[int, float] = {}  # value of each wrapped signal at the end of the last block
-        for table in table_blocks(self.path, size, description):
-            first_block = origin is None
-            if origin is None:
-                origin = _time_origin({"": table}, description)
-            sampled = _sample_block(table, description, origin)
-            time = sampled[0].clock
-            check_time(time, table.source, previous=previous, first=table.first)
-            previous = float(time[-1])
-            if first_block and not description.absolute:
-                start = float(time[0])
-            values = [signal.values for signal in sampled]
-            for k, signal in enumerate(description.signals):
-                if signal.turn:  # each block was unwrapped by itself
-                    jump = values[k][0] - last.get(k, values[k][0])
-                    values[k] = values[k] - signal.turn * np.round(jump / signal.turn)
-                    last[k] = values[k][-1]
-            yield _build_recording(
-                description,
-                time - start,
-                values,
-                table.source,
-                notices=tuple(_reading_notices({"": table}, description)),
-            )
-
-    def read(self) -> Recording:
-        """Read the whole log into memory."""
-        return read_recording(self.path, self.description)
-
-
-def _sample_block(table: Table, description: Description, origin: float) -> list[_SampledSignal]:
-    """Return the signals of a block, which must share its clock."""
-    sampled = _sample_signals({"": table}, description, origin, streamed=True)
-    if any(s.delay for s in description.signals):
-        raise refused(
-            table.source,
-            "a delay of some columns cannot be corrected in blocks; read the whole log with "
-            "read_recording",
-        )
-    if any(s.clock is not sampled[0].clock for s in sampled):
-        raise refused(
-            table.source,
-            "columns have clocks of their own; read the whole log with read_recording",
-        )
-    return sampled
-
-
-def open_recording(
-    path: str | Path | StoredFile,
-    description: Described | None = None,
-) -> RecordingSource:
-    """Open a long log for reading in blocks; arguments as `read_recording`.
-
-    Text, Parquet and Gough's NPZ files are streamed. Logs that need resampling are refused:
-    they are read whole.
-    """
-    place = place_of(path)
-    given = _as_description(description)
-    if is_folder(place) or (given is not None and _needs_resampling(given)):
-        raise InvalidRecording(
-            f"'{place.name}' needs resampling onto one clock or cutting (several files, rate, "
-            "start, stop or period in seconds), which cannot be done in blocks: use read_recording",
-            source=place.name,
-        )
-    table = next(table_blocks(place, HEAD_SAMPLES, given), None)
-    if table is None:
-        raise refused(place.name, "there are no samples")
-    resolved = _resolve_description(table, given)
-    origin = _time_origin({"": table}, resolved)
-    _sample_block(table, resolved, origin)  # raises if that is not possible
-    return RecordingSource(
-        joints=resolved.joints,
-        position_units=tuple(signal.unit for signal in resolved.of("position")),
-        payload=resolved.payload,
-        period_samples=resolved.period_samples,
-        source=place.name,
-        path=place,
-        description=resolved,
-    )
-
-
-def _needs_resampling(description: Description) -> bool:
-    """Return True if a description asks for what cannot be done in blocks."""
-    if description.rate is not None or description.period is not None:
-        return True
-    return bool(description.start) or isfinite(description.stop)
-
-
 def describe_log(path: str | Path) -> Description:
     """Return how a file that describes itself is read."""
     head = next(table_blocks(place_of(path), HEAD_SAMPLES, None))
-    return replace(_resolve_description(head, None), ignored=(), absolute=False)
+    return replace(resolve_description(head, None), ignored=(), absolute=False)
 
 
 def recording_of_frame(
@@ -701,7 +378,7 @@ def recording_of_frame(
         else:
             columns[name] = column.to_numpy()
     table = replace(array_table(source, columns), repeated=repeated)
-    return recorded({"": table}, _as_description(description), source)
+    return recorded({"": table}, as_description(description), source)
 
 
 def recording_of_arrays(

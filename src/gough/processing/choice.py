@@ -29,8 +29,8 @@ from gough.core.errors import (
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.logs.outliers import without_outliers
-from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
+from gough.logs.recording_sources import RecordingSource
 from gough.mechanism.types import Mechanism
 from gough.processing.cross_validation import (
     SAMPLES_PER_CUTOFF,

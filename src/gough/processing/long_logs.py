@@ -17,8 +17,8 @@ from gough.engine import Model
 from gough.engine.internal_states import FilterState
 from gough.logs.checks import check_even
 from gough.logs.outliers import without_outliers
-from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
+from gough.logs.recording_sources import RecordingSource
 from gough.processing.filters import memory_samples
 from gough.processing.matching import MatchedLog, in_robot_order
 from gough.processing.processed_log import (

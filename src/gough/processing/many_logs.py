@@ -32,13 +32,9 @@ from gough.fitting.log_statistics import (
 )
 from gough.fitting.regression import Regression, block_statistics
 from gough.logs.carrying import divide_by_signal
-from gough.logs.readers import (
-    RecordingSource,
-    log_and_description,
-    open_recording,
-    read_recording,
-)
+from gough.logs.readers import log_and_description, read_recording
 from gough.logs.recording import Recording
+from gough.logs.recording_sources import RecordingSource, open_recording
 from gough.mechanism import load_robot, robot_text
 from gough.processing.log_index import LogIndex
 from gough.processing.pipeline import regression_blocks

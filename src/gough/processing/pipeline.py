@@ -14,8 +14,8 @@ from gough.core.parameters import BaseParameters
 from gough.engine import Model, Robot, as_model
 from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.regression import Regression, block_statistics
-from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
+from gough.logs.recording_sources import RecordingSource
 from gough.processing.choice import choose_processing
 from gough.processing.filters import decimated
 from gough.processing.long_logs import process_blocks
