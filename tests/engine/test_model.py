@@ -110,6 +110,23 @@ def test_motions_that_turn_round_between_anchors_are_followed_at_once(
     assert len(followed) < 50  # anchors only
 
 
+def test_samples_far_from_each_other_are_followed_at_once(
+    five_bar: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several steps of the branch lie between two samples."""
+    chain, followed = five_bar.kinematics, []
+    follow = chain._follow
+    monkeypatch.setattr(
+        chain, "_follow", lambda *given: (followed.append(given), follow(*given))[1]
+    )
+    swing = 0.5 * np.sin(np.linspace(0, 20 * np.pi, 90))[:, None] * np.array([1.0, -0.5])
+    motors = five_bar.home[list(five_bar.actuated)] + swing
+    tool = [five_bar.mechanism.coordinates.index(name) for name in ("tool.x", "tool.y")]
+    q = chain.close_loops(motors, "actuated")
+    np.testing.assert_allclose(q[:, tool], tool_at(*motors.T), atol=1e-9)
+    assert len(followed) == 1  # the first sample
+
+
 def test_five_bar_equals_its_closed_form(five_bar: Model) -> None:
     """Tool position of a five-bar from its two motor angles: intersection of two circles."""
     motion = random_motion(five_bar, 30, seed=2)

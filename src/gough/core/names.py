@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 from gough.core.errors import InvalidInput, nearest
 
 PAYLOAD = "payload"  # first word of the names of payload parameters
 GAIN_KIND = "gain"  # kind of the gain of a drive
+UNIT_OF_NAME = attrgetter("unit")
 REGROUPED = "R"  # last letter of base parameters into which others were regrouped
 
 # Pinocchio's order, about the joint frame. [kg, kg m, kg m2]
@@ -121,6 +123,8 @@ def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tupl
         units = [getattr(name, "unit", "") for name in names]
     if len(units) != len(names):
         raise InvalidInput(f"{len(names)} parameters but {len(units)} units")
+    if set(map(type, names)) == {Parameter} and list(map(UNIT_OF_NAME, names)) == list(units):
+        return tuple(names)  # type: ignore[arg-type]
     named = []
     for name, unit in zip(names, units):
         if isinstance(name, Parameter) and name.unit == unit:

@@ -92,9 +92,9 @@ def recursive_filter(
         start: Added to the first outputs, for what was before the first sample, one row for
             each coefficient of the denominator, (k, ...).
     """
-    flat = signal.reshape(len(signal), -1)
-    right_side = np.zeros(flat.shape, order="F")
-    for delay, coefficient in enumerate(numerator):
+    flat = np.asfortranarray(signal.reshape(len(signal), -1))  # as LAPACK solves it
+    right_side = numerator[0] * flat
+    for delay, coefficient in enumerate(numerator[1:], start=1):
         right_side[delay:] += coefficient * flat[: len(flat) - delay]
     right_side[: len(start)] += start.reshape(len(start), -1)
     bands = np.ones((1 + len(denominator), len(flat)), order="F")  # diagonal, and below it

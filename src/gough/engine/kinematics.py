@@ -435,17 +435,21 @@ class ClosedChain:
     ) -> FloatArray:
         """Return the configurations at the anchor samples, (k, n).
 
-        All are first guessed together. A guess counts if one short step along the branch leads
-        to it from the anchor before; the others are followed one by one.
+        All are first guessed together, with intermediate points where two are far from each
+        other. A guess counts if short steps along the branch lead to it from the anchor before;
+        the others are followed one by one.
         """
         targets = positions[samples]
-        guesses = self._guess_anchors(start, targets, by)
+        path, place = _subdivided(targets, self.step_scale(by))
+        path_guesses = self._guess_anchors(start, path, by)
+        guesses = path_guesses[place]
         linked = np.zeros(len(guesses), bool)
-        if len(guesses) > 1:
-            distance = (np.abs(np.diff(targets, axis=0)) / self.step_scale(by)).max(axis=1)
-            moved, accepted = self._move(guesses[:-1], targets[1:], by)
-            same = self.scaled_change(moved - guesses[1:]) < SAME_POSE_TOLERANCE
-            linked[1:] = accepted & same & (distance <= LONGEST_BRANCH_STEP)
+        if len(path) > 1:
+            moved, accepted = self._move(path_guesses[:-1], path[1:], by)
+            same = self.scaled_change(moved - path_guesses[1:]) < SAME_POSE_TOLERANCE
+            steps = (np.abs(np.diff(path, axis=0)) / self.step_scale(by)).max(axis=1)
+            short = steps <= LONGEST_BRANCH_STEP * (1 + SAME_POSE_TOLERANCE)
+            linked[1:] = np.logical_and.reduceat(accepted & same & short, place[:-1])
         anchors = np.empty_like(guesses)
         previous = start
         on_guess = False  # the previous anchor is the guess
@@ -696,6 +700,29 @@ def _largest(column: ca.SX) -> ca.SX:
     for entry in ca.vertsplit(ca.densify(column)):
         largest = ca.fmax(largest, ca.fabs(entry))
     return ca.densify(largest)
+
+
+def _subdivided(targets: FloatArray, scale: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return a path through targets in steps of a branch, and the place of each target in it.
+
+    A jump that takes more than `MAX_GUESS_STEPS` is not divided: it cannot be followed so.
+
+    Args:
+        targets: Positions of the independent coordinates, (k, m).
+        scale: Their changes that deform the loops by one, (m,).
+
+    Returns:
+        Points with straight lines between targets, (p, m), and indices, (k,).
+    """
+    distance = (np.abs(np.diff(targets, axis=0)) / scale).max(axis=1)
+    n_steps = np.maximum(np.ceil(distance / LONGEST_BRANCH_STEP), 1.0)
+    n_steps = np.where(n_steps > MAX_GUESS_STEPS, 1.0, n_steps).astype(np.int64)
+    place = np.concatenate([[0], np.cumsum(n_steps)])
+    path = np.empty((place[-1] + 1, targets.shape[1]))
+    for k in range(targets.shape[1]):
+        path[:, k] = np.interp(np.arange(len(path)), place, targets[:, k])
+    path[place] = targets
+    return path, place
 
 
 def _when(sample: int, time: FloatArray | None) -> tuple[float, str]:
