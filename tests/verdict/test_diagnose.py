@@ -407,7 +407,9 @@ def test_a_fault_that_explains_too_little_is_a_warning_if_it_changes_much(
     fault = SimpleNamespace(place="q1", text="the effort of q1 is scaled")
     monkeypatch.setattr("gough.verdict.judge.name_fault", lambda *_: fault)
     groups: Any = [("an explanation",)]
-    notices = partial_notices(groups, recorded, corrected, 0.02, after)
+    first: Any = SimpleNamespace(evidence=recorded, error=0.02)
+    last: Any = SimpleNamespace(evidence=corrected, error=after)
+    notices = partial_notices(groups, first, last)
     assert [notice.level for notice in notices] == levels
 
 

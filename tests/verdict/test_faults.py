@@ -40,7 +40,7 @@ from gough.verdict.faults import (
 from gough.verdict.fitted_log import FittedLog
 from gough.verdict.fitted_model import FittedModel
 from gough.verdict.geometry_faults import geometry_faults
-from gough.verdict.judge import errors_by_noise, row_errors
+from gough.verdict.judge import errors_by_noise
 from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.search import Search
 from gough.verdict.stage import Stage
@@ -427,7 +427,7 @@ def test_errors_by_noise_contain_those_of_the_parameters_that_noise_causes() -> 
         fewer = replace(log, effort=log.effort + noise, regression=noisy.take(index), samples=index)
         evidence = replace(clean, logs=(fewer,))
         stage = Stage(evidence, block_labels(evidence.logs))
-        actual.append(row_errors(stage, np.ones(len(stage.block_log), bool)) ** 2)
+        actual.append(stage.row_errors() ** 2)
         expected.append(errors_by_noise(stage, std**2) ** 2)
     error = np.sqrt(np.mean(actual))
     assert np.sqrt(np.mean(expected)) == pytest.approx(error, rel=0.05)

@@ -14,7 +14,6 @@ from gough.mechanism import load_robot
 from gough.verdict.detectable import limits_notice
 from gough.verdict.diagnose import DiagnoseSettings, evidence_from
 from gough.verdict.evidence import Evidence
-from gough.verdict.judge import stage_error
 from gough.verdict.search import Search
 from gough.verdict.stage import Stage
 from gough.verdict.unnoticed import unnoticed_faults
@@ -61,7 +60,7 @@ def test_exchanged_legs_of_a_delta_are_its_mirror_image(delta_log: tuple[Model, 
         evidence, _ = evidence_from(model, [each], (), DiagnoseSettings())
         assert "the channels of leg1.motor and leg2.motor are swapped" in texts(evidence)
         labels = Search(evidence, with_discrete=False).labels
-        errors.append(stage_error(Stage(evidence, labels)))
+        errors.append(Stage(evidence, labels).error)
     assert errors[1] == pytest.approx(errors[0], rel=0.01)
 
 

@@ -265,17 +265,22 @@ def threshold(trials: int, n_blocks: float) -> float:
     return required_t(trials, n_blocks)
 
 
-def relative_error(validation: CrossValidation, power: FloatArray, folds: BoolArray) -> float:
-    """Return the rms over rows of error over effort on some folds.
+def row_errors(validation: CrossValidation, power: FloatArray, folds: BoolArray) -> FloatArray:
+    """Return the rms error of each row over its effort on some folds, (r,).
 
     Args:
         validation: Errors by fold and row.
         power: Mean square of the effort of each row, (r,).
         folds: Those that count, (f,).
     """
-    count = np.maximum(validation.n_valid[folds].sum(axis=0), 1)
-    squares = validation.squares[folds].sum(axis=0) / count
-    return float(np.sqrt(np.mean(squares / np.maximum(power, TINY))))
+    n_valid = np.maximum(validation.n_valid[folds].sum(axis=0), 1)
+    squares = validation.squares[folds].sum(axis=0) / n_valid
+    return np.asarray(np.sqrt(squares / np.maximum(power, TINY)))
+
+
+def relative_error(validation: CrossValidation, power: FloatArray, folds: BoolArray) -> float:
+    """Return the rms over rows of error over effort on some folds; see `row_errors`."""
+    return float(np.sqrt(np.mean(row_errors(validation, power, folds) ** 2)))
 
 
 def explained_error(
@@ -283,13 +288,10 @@ def explained_error(
 ) -> float:
     """Return the rms error that an explanation takes away from some row, over its effort.
 
-    The root of the largest difference of mean squares; see `relative_error`.
+    The root of the largest difference of mean squares; see `row_errors`.
     """
-    n_before = np.maximum(before.n_valid[folds].sum(axis=0), 1)
-    n_after = np.maximum(after.n_valid[folds].sum(axis=0), 1)
-    squares = before.squares[folds].sum(axis=0) / n_before
-    squares = squares - after.squares[folds].sum(axis=0) / n_after
-    return float(np.sqrt(max(float((squares / np.maximum(power, TINY)).max()), 0.0)))
+    fall = row_errors(before, power, folds) ** 2 - row_errors(after, power, folds) ** 2
+    return float(np.sqrt(max(float(fall.max()), 0.0)))
 
 
 def log_folds(log: IntArray, scope: BoolArray) -> IntArray:
@@ -536,34 +538,29 @@ def is_material(
     return bool((moved & (np.abs(values) > errors)).any())
 
 
-def changes_an_effort(baseline: Baseline, sums: BlockSums, whole: FloatArray) -> bool:
-    """Return whether what a robot file lacks changes some effort enough to matter."""
-    power = _changed_power(baseline, sums, whole)[0]
-    effort = np.sqrt(power / np.maximum(sums.effort_power, TINY))
-    return bool(effort.max(initial=0.0) >= MATERIAL_EFFORT_CHANGE)
+def changes_enough(
+    baseline: Baseline, sums: BlockSums, whole: FloatArray, *, efforts_only: bool = False
+) -> bool:
+    """Return whether an explanation changes efforts or parameters enough to matter.
 
-
-def _changed_power(
-    baseline: Baseline, sums: BlockSums, whole: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean square change of each row's prediction, and change of the coefficients."""
+    Args:
+        baseline: The model without it.
+        sums: Of the model with it, whose columns are last.
+        whole: Coefficients of all columns.
+        efforts_only: A change of the parameters does not count: what a robot file lacks has to
+            change an effort.
+    """
     before = baseline.validation()
     change = np.zeros(sums.n_columns + 1)
     change[: len(whole)] = whole
     change[: len(before.whole)] -= before.whole
     n_valid = np.maximum(sums.n_valid.sum(axis=0), 1)
-    return np.einsum("i,rij,j->r", change, sums.total, change) / n_valid, change
-
-
-def changes_enough(baseline: Baseline, sums: BlockSums, whole: FloatArray) -> bool:
-    """Return whether an explanation changes efforts or parameters enough to matter."""
-    before = baseline.validation()
-    power, change = _changed_power(baseline, sums, whole)
+    power = np.einsum("i,rij,j->r", change, sums.total, change) / n_valid
     p = sums.n_parameters
     return is_material(
         power,
         sums.effort_power,
-        change[:p],
+        change[:p] * (not efforts_only),
         before.whole[:p],
         jackknife_error(before.coefficients[:, :p]),
     )

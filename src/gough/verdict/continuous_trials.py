@@ -9,7 +9,6 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.verdict.acceptance import (
-    changes_an_effort,
     changes_enough,
     no_gain,
     size_errors,
@@ -80,8 +79,10 @@ def first_order(
     std = np.hypot(error, fault.first_order_error * size)
     if not is_possible(stage, fault, size, std):
         return None
-    matters = changes_an_effort if fault.in_robot_file else changes_enough
-    gain = replace(gain, material=matters(stage.baseline, sums, validation.whole))
+    material = changes_enough(
+        stage.baseline, sums, validation.whole, efforts_only=fault.in_robot_file
+    )
+    gain = replace(gain, material=material)
     n_decisive = fault.n_decisive or n_sizes
     return Explanation(
         fault=fault,

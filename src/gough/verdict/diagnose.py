@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from gough.verdict.discrete_faults import (
 from gough.verdict.drift import drifting_efforts
 from gough.verdict.evidence import Evidence, evidence_of
 from gough.verdict.fitted_model import FittedModel
-from gough.verdict.judge import diagnose_evidence, stage_error
+from gough.verdict.judge import diagnose_evidence
 from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.screen import Screen
 from gough.verdict.search import Search
@@ -200,31 +200,25 @@ def _enabling_fault(
     logs that cannot be filtered may have times in another unit.
     """
     wrong_times = isinstance(error, InvalidRecording)
-    faults = discrete_faults(model.mechanism)
-    faults = [each for each in faults if _may_enable(each, wrong_times)]
-    tried: list[tuple[float, DiscreteFault, Evidence]] = []
-    for fault in faults:
-        changed = [without_fault(log, fault) for log in (*logs, *others)]
-        if not wrong_times and not may_close(model, changed[: len(logs)]):
-            continue
-        with suppress(GoughError):
-            evidence, _ = evidence_from(model, changed[: len(logs)], changed[len(logs) :], settings)
-            remaining = stage_error(Stage(evidence, block_labels(evidence.logs)))
-            if remaining < FAIR_ERROR:
-                tried.append((remaining, fault, evidence))
-    if not tried:
+    fits: list[_FitWithout] = []
+    for fault in discrete_faults(model.mechanism):
+        if _may_enable(fault, wrong_times):
+            fit = _fit_without(fault, model, logs, others, settings, closing=not wrong_times)
+            if fit is not None and fit.error < FAIR_ERROR:
+                fits.append(fit)
+    if not fits:
         return None
-    tried.sort(key=lambda each: each[0])
-    least, best, evidence = tried[0]
-    equivalents = []
-    for remaining, fault, _ in tried[1:]:
-        if remaining >= CLEARLY_WORSE * least:
-            continue
-        if (fault.name, fault.place) == (best.name, best.place):
-            return None  # as `_another_factor_does`
-        equivalents.append(fault.text)
-    if _another_factor_does(best, least, model, logs, others, settings):
+    fits.sort(key=lambda each: each.error)
+    best = fits[0].fault
+    alike = [each.fault for each in fits[1:] if each.error < CLEARLY_WORSE * fits[0].error]
+    if any((each.name, each.place) == (best.name, best.place) for each in alike):
         return None
+    # motions that are small enough close any loop, and offsets and friction explain much of
+    # their efforts: a unit has to do better than other factors
+    for neighbour in _other_factors(best, model):
+        fit = _fit_without(neighbour, model, logs, others, settings)
+        if fit is not None and fit.error < CLEARLY_WORSE * fits[0].error:
+            return None
     named = NamedFault(
         name=best.name,
         place=best.place,
@@ -234,39 +228,58 @@ def _enabling_fault(
         text=best.text,
         advice=best.advice,
         level="error",
-        after=least,
-        equivalents=tuple(equivalents),
+        after=fits[0].error,
+        equivalents=tuple(each.text for each in alike),
     )
-    return named, evidence
+    return named, fits[0].evidence
 
 
-def _another_factor_does(
+class _FitWithout(NamedTuple):
+    """A model that was fitted to logs with a fault undone."""
+
+    fault: DiscreteFault
+    error: float  # on blocks left out, over the effort
+    evidence: Evidence
+
+
+def _fit_without(
     fault: DiscreteFault,
-    error: float,
     model: Model,
     logs: Sequence[Recording],
     others: Sequence[Recording],
     settings: DiagnoseSettings,
-) -> bool:
-    """Return whether positions that are divided by another factor than a unit's fit as well.
+    *,
+    closing: bool = False,
+) -> _FitWithout | None:
+    """Return the fit to logs with a fault undone; None if they cannot be processed then.
 
-    Motions that are small enough close any loop, and offsets and friction explain much of their
-    efforts.
+    Args:
+        fault: What is undone.
+        model: The robot.
+        logs: To fit.
+        others: Held-out logs.
+        settings: Of the diagnosis.
+        closing: See first whether loops close at some samples.
     """
+    changed = [without_fault(log, fault) for log in logs]
+    if closing and not may_close(model, changed):
+        return None
+    changed_others = [without_fault(log, fault) for log in others]
+    with suppress(GoughError):
+        evidence, _ = evidence_from(model, changed, changed_others, settings)
+        return _FitWithout(fault, Stage(evidence, block_labels(evidence.logs)).error, evidence)
+    return None
+
+
+def _other_factors(fault: DiscreteFault, model: Model) -> list[DiscreteFault]:
+    """Return the fault of a unit with other factors in the place of that of the unit."""
     neighbours = []
     for ratio in OTHER_FACTORS:
         for other in position_units(model.mechanism, ratio):
             same_unit = fault.size is not None and other.size == ratio * fault.size
             if same_unit and (other.name, other.place) == (fault.name, fault.place):
                 neighbours.append(other)
-    for other in neighbours:
-        changed = [without_fault(log, other) for log in (*logs, *others)]
-        with suppress(GoughError):
-            evidence, _ = evidence_from(model, changed[: len(logs)], changed[len(logs) :], settings)
-            remaining = stage_error(Stage(evidence, block_labels(evidence.logs)))
-            if remaining < CLEARLY_WORSE * error:
-                return True
-    return False
+    return neighbours
 
 
 def _may_enable(fault: DiscreteFault, wrong_times: bool) -> bool:

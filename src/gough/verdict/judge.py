@@ -123,58 +123,59 @@ def diagnose_evidence(
         thorough: Try every fault, also if the error is within the noise.
     """
     search = Search(evidence, thorough=thorough)
-    first = search.first
     with portion(0.0, 0.8):
         groups, stage = search.run()
-    error = stage_error(first)
-    remaining = stage_error(stage)
-    scope = np.zeros(len(first.block_log), bool)
-    for group in groups:
-        scope |= first.scope(group[0].logs, group[0].segment)
-    # One band above the motion is enough here: how much of an error is noise need not be known as
-    # well as for calling a model wrong.
-    power = stage.evidence.refitted().noise_power(bands=1)
-    noise = errors_by_noise(stage, None if power is None else power.most)
-    notices = []
+    noise = _noise_at(stage)
     explained = {evidence.logs[each.logs[0]].name for each in search.from_periods}
     faults = [each for each in before if not explained.intersection(each.logs)]
-    if explains_enough(row_errors(first, scope), row_errors(stage, scope), noise):
+    notices = []
+    if _explain_the_error(groups, search.first, stage, noise):
         faults += [name_fault(group, evidence) for group in without_other_causes(groups)]
     else:
-        notices += partial_notices(groups, evidence, stage.evidence, error, remaining)
+        notices += partial_notices(groups, search.first, stage)
     assert search.screen is not None
     limits = detection_limits(search.screen, search.trials)
     named = {fault.name for fault in faults}
     unnoticed = unnoticed_faults(evidence, search.labels, search.trials)
     texts = [fault.text for fault in unnoticed if fault.name not in named]
-    notices += odd_log_notices(first)
+    notices += odd_log_notices(search.first)
     notices += limits_notice(limits, search.faults, named, texts)
+    above_noise = stage.error**2 - float(np.mean(noise**2))
     return Diagnosis(
         robot=evidence.model.mechanism.name,
         faults=tuple(faults),
         limits=limits,
-        error=error,
-        unexplained=float(np.sqrt(max(remaining**2 - float(np.mean(noise**2)), 0.0))),
+        error=search.first.error,
+        unexplained=float(np.sqrt(max(above_noise, 0.0))),
         notices=tuple(notices),
     )
 
 
-def stage_error(stage: Stage) -> float:
-    """Return the rms over rows of the error on blocks left out, over the effort."""
-    validation = stage.baseline.validation()
-    power = stage.baseline.sums.effort_power
-    count = np.maximum(validation.n_valid.sum(axis=0), 1)
-    return float(
-        np.sqrt(np.mean(validation.squares.sum(axis=0) / count / np.maximum(power, 1e-300)))
-    )
+def _noise_at(stage: Stage) -> FloatArray:
+    """Return the most that noise can be of the error of each row, over the effort, (r,).
+
+    One band above the motion is enough here: how much of an error is noise need not be known as
+    well as for calling a model wrong.
+    """
+    power = stage.evidence.refitted().noise_power(bands=1)
+    return errors_by_noise(stage, None if power is None else power.most)
 
 
-def row_errors(stage: Stage, blocks: BoolArray) -> FloatArray:
-    """Return the rms error of each row on some blocks (b,) left out, over the effort, (r,)."""
-    validation = stage.baseline.validation()
-    n_valid = np.maximum(validation.n_valid[blocks].sum(axis=0), 1)
-    power = np.maximum(stage.baseline.sums.effort_power, TINY)
-    return np.asarray(np.sqrt(validation.squares[blocks].sum(axis=0) / n_valid / power))
+def _explain_the_error(
+    groups: Sequence[Sequence[Explanation]], first: Stage, last: Stage, noise: FloatArray
+) -> bool:
+    """Return whether accepted faults explain enough of the error of the logs that they are in.
+
+    Args:
+        groups: Accepted faults.
+        first: The logs as they are.
+        last: The logs with the faults corrected.
+        noise: Error of each row that noise causes, over the effort, (r,).
+    """
+    scope = np.zeros(len(first.block_log), bool)
+    for group in groups:
+        scope |= first.scope(group[0].logs, group[0].segment)
+    return explains_enough(first.row_errors(scope), last.row_errors(scope), noise)
 
 
 def errors_by_noise(stage: Stage, power: FloatArray | None) -> FloatArray:
@@ -233,11 +234,7 @@ def largest_effort_change(recorded: Evidence, corrected: Evidence) -> float:
 
 
 def partial_notices(
-    groups: Sequence[Sequence[Explanation]],
-    recorded: Evidence,
-    corrected: Evidence,
-    before: float,
-    after: float,
+    groups: Sequence[Sequence[Explanation]], first: Stage, last: Stage
 ) -> list[Notice]:
     """Say that no known fault explains the error, and which one looks most like it.
 
@@ -246,13 +243,15 @@ def partial_notices(
 
     Args:
         groups: Accepted faults, the nearest first.
-        recorded: The logs as they are.
-        corrected: The logs with the faults corrected.
-        before: Error over the effort as they are.
-        after: The same with the faults corrected.
+        first: The logs as they are.
+        last: The logs with the faults corrected.
     """
-    if not groups or after >= before:
+    if not groups or last.error >= first.error:
         return []
+    before = first.error
+    after = last.error
+    recorded = first.evidence
+    corrected = last.evidence
     doubtful = largest_effort_change(recorded, corrected) > DOUBTFUL_EFFORT_CHANGE
     best = name_fault(groups[0], recorded)
     notice = Notice(

@@ -38,16 +38,19 @@ from gough.verdict.explanation import Explanation
 from gough.verdict.faults import (
     ALL_JOINTS,
     DRIFT_OF_ALL_JOINTS,
-    PAYLOAD_FAULT,
-    Fault,
     common_drift,
 )
 from gough.verdict.fitted_log import FittedLog
-from gough.verdict.segments import SEGMENT_PARAMETERS, presence, segments_of_cells
+from gough.verdict.segments import (
+    SEGMENT_PARAMETERS,
+    payload_in_part,
+    presence,
+    segments_of_cells,
+)
 
 LEAST_PERIODS = 2  # between which something can change
 STEPS_PER_CELL = 10  # to which a cell is divided to find when a payload was picked up and put down
-CHANGES = 2  # kinds that are tried
+KINDS_OF_CHANGES = 2  # that are tried
 MIN_MASS_T = 3.0  # mass over its standard error
 
 
@@ -153,15 +156,6 @@ class _Periods:
         return presence(self.log, self.n_periods, start, end)
 
 
-def _mean_columns(
-    log: FittedLog, place: str, n_periods: int, start: float, end: float
-) -> FloatArray:
-    """Return the columns of a payload that is carried in a part of the periods, (t, r, 4)."""
-    columns = log.model.regressor(log.motion, SEGMENT_PARAMETERS, dead_band=log.dead_band)
-    fraction = presence(log, n_periods, start, end).mean(axis=0)
-    return np.asarray(columns * fraction[:, None, None])
-
-
 def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
     """Return the payload in a part of the periods of a log, if the rule accepts one.
 
@@ -171,7 +165,7 @@ def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
         return None
     start, end, n_tried = _best_segment(periods)
     carried = periods.carried(start, end)
-    trials = CHANGES * TESTS_PER_FAULT * n_tried * n_logs
+    trials = KINDS_OF_CHANGES * TESTS_PER_FAULT * n_tried * n_logs
     gain, size, std = _tested(periods, periods.columns, carried, trials)
     if not gain.significant or size[0] < MIN_MASS_T * std[0]:
         return None
@@ -179,7 +173,7 @@ def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
         return None
     log = periods.log
     return Explanation(
-        fault=_fault(log, number, periods.n_periods, start, end),
+        fault=payload_in_part(number, log, start, end),
         place=log.name,
         logs=(number,),
         size=size,
@@ -204,7 +198,7 @@ def _friction_drift(periods: _Periods, number: int, n_logs: int) -> Explanation 
     Not if a change of the gains predicts as well.
     """
     ramp = time_fraction(periods.log, periods.n_periods)
-    trials = CHANGES * TESTS_PER_FAULT * n_logs
+    trials = KINDS_OF_CHANGES * TESTS_PER_FAULT * n_logs
     gain, size, std = _tested(periods, periods.friction, ramp, trials)
     if not gain.significant or _gains_explain_more(periods, ramp, gain):
         return None
@@ -234,24 +228,6 @@ def _mean_friction(log: FittedLog, place: str, n_periods: int) -> FloatArray:
     fraction = time_fraction(log, n_periods).mean(axis=0)
     shapes = np.stack([fraction, fraction**2, np.ones(len(fraction))], axis=1)
     return np.asarray(friction[:, :, None] * shapes[:, None, :])
-
-
-def _fault(log: FittedLog, number: int, n_periods: int, start: float, end: float) -> Fault:
-    """Return a payload that is carried from a time of a log to another. [s]"""
-    name = log.name
-    return Fault(
-        name=PAYLOAD_FAULT,
-        places=lambda evidence: (name,),
-        unit="kg",
-        columns=partial(_mean_columns, n_periods=n_periods, start=start, end=end),
-        scopes=("one log",),
-        segment=(number, start, end),
-        n_decisive=1,
-        text=f"a payload of {{size}} was carried from {start:.3g} to {end:.3g} s of the log, "
-        "which the description does not name",
-        advice="use only the periods without it, or only those with it and name the payload in "
-        "the description",
-    )
 
 
 def _tested(

@@ -57,20 +57,61 @@ def segments_of_cells() -> IntArray:
     return np.stack([first[short_enough], last[short_enough]], axis=1)
 
 
-def _carried(log: FittedLog, place: str, start: float, end: float) -> FloatArray:
-    """Return the columns of a payload that is carried from a time to another, (t, r, 4). [s]"""
+def _carried(log: FittedLog, place: str, start: float, end: float, n_periods: int) -> FloatArray:
+    """Return the columns of a payload that is carried from a time to another, (t, r, 4). [s]
+
+    Of averaged periods they are means over the periods, and times begin with the first of them.
+    """
     columns = log.model.regressor(log.motion, SEGMENT_PARAMETERS, dead_band=log.dead_band)
-    time = np.asarray(log.motion.time)
-    carried = (time >= start) & (time <= end)
-    return columns * carried[:, None, None]
+    if log.periodic:
+        carried = presence(log, n_periods, start, end).mean(axis=0)
+    else:
+        time = np.asarray(log.motion.time)
+        carried = ((time >= start) & (time <= end)).astype(float)
+    return np.asarray(columns * carried[:, None, None])
+
+
+def payload_in_part(
+    number: int, log: FittedLog, start: float, end: float, n_tried: int = 1
+) -> Fault:
+    """Return the fault of a payload that is carried from a time of a log to another.
+
+    Args:
+        number: Of the log.
+        log: The log.
+        start: When it is picked up. [s]
+        end: When it is put down. [s]
+        n_tried: Number of segments that this is the best of.
+    """
+    advice = 'cut the log there, and name the payload of that part: payload = "..."'
+    if log.periodic:
+        advice = (
+            "use only the periods without it, or only those with it and name the payload in "
+            "the description"
+        )
+    n_periods = 1 if log.deviations is None else len(log.deviations)
+    return Fault(
+        name=PAYLOAD_FAULT,
+        places=partial(_place, name=log.name),
+        unit="kg",
+        columns=partial(_carried, start=start, end=end, n_periods=n_periods),
+        scopes=("one log",),
+        segment=(number, start, end),
+        n_decisive=1,
+        searched=lambda evidence, place: n_tried,
+        text=f"a payload of {{size}} was carried from {start:.3g} to {end:.3g} s of the log, "
+        "which the description does not name",
+        advice=advice,
+    )
 
 
 def _payload_in_segment(stage: Stage, number: int, log: FittedLog) -> list[Fault]:
     """Return the payload in the segment of a log in which it lowers the squared error most."""
     time = np.asarray(log.motion.time)
     edges = np.linspace(time[0], time[-1], SEGMENT_CELLS + 1)
-    everywhere = _carried(log, log.name, float(time[0]), float(time[-1]))
-    columns = log.resampled(everywhere)
+    columns = log.resampled(
+        log.model.regressor(log.motion, SEGMENT_PARAMETERS, dead_band=log.dead_band)
+    )
     samples = time[log.sample_numbers]
     cell = np.clip(np.searchsorted(edges, samples, side="right") - 1, 0, SEGMENT_CELLS - 1)
     products = _cell_products(stage, number, columns, cell)
@@ -78,27 +119,12 @@ def _payload_in_segment(stage: Stage, number: int, log: FittedLog) -> list[Fault
     cumulative[1:] = np.cumsum(products, axis=0)
     first, last = segments_of_cells().T
     z = explained_squares(stage, cumulative[last] - cumulative[first])
-    tried = len(z)
     best = int(np.argmax(z))
     if z[best] == 0.0:
         return []
     start = float(edges[first[best]])
     end = float(edges[last[best]])
-    return [
-        Fault(
-            name=PAYLOAD_FAULT,
-            places=partial(_place, name=log.name),
-            unit="kg",
-            columns=partial(_carried, start=start, end=end),
-            scopes=("one log",),
-            segment=(number, start, end),
-            n_decisive=1,
-            searched=lambda evidence, place: tried,
-            text=f"a payload of {{size}} was carried from {start:.3g} to {end:.3g} s of the log, "
-            "which the description does not name",
-            advice='cut the log there, and name the payload of that part: payload = "..."',
-        )
-    ]
+    return [payload_in_part(number, log, start, end, len(z))]
 
 
 def _cell_products(stage: Stage, number: int, columns: FloatArray, cell: IntArray) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.fitting.cross_validation import UNIT_COLUMN_RIDGE, solve_normal_equations
-from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE, Baseline, Gain
+from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE, Baseline, Gain, row_errors
 from gough.verdict.blocks import block_sums
 from gough.verdict.evidence import Evidence
 from gough.verdict.explanation import Explanation, corrected, effort_scale
@@ -91,6 +91,17 @@ class Stage:
             effort_scale=effort_scale(self.evidence, explanation, self.block_log),
             least_explained=least_explained,
         )
+
+    @property
+    def error(self) -> float:
+        """The rms over rows of the error on blocks left out, over the effort."""
+        return float(np.sqrt(np.mean(self.row_errors() ** 2)))
+
+    def row_errors(self, blocks: BoolArray | None = None) -> FloatArray:
+        """Return the rms error of each row on some blocks (b,) left out, over the effort, (r,)."""
+        if blocks is None:
+            blocks = np.ones(len(self.block_log), bool)
+        return row_errors(self.baseline.validation(), self.baseline.sums.effort_power, blocks)
 
     @property
     def added(self) -> tuple[Explanation, ...]:
