@@ -28,25 +28,18 @@ class WeightedFit(NamedTuple):
     weights: FloatArray  # inverse noise variance of each row, (r,) [1 / row unit squared]
 
 
-def weighted_fit(statistics: BlockStatistics, weights: FloatArray | None = None) -> WeightedFit:
-    """Return the weighted least-squares values of some blocks.
-
-    The weights are those of `WeightedLeastSquares` unless they are given, (r,).
-    """
-    if weights is None:
-        fitted = _reweighted_fit(statistics)
-        if fitted is not None:
-            return fitted
-        noise = estimate_row_noise(
-            statistics,
-            iterations=WEIGHT_PASSES,
-            tolerance=WEIGHT_TOLERANCE,
-            deficient=True,
-        )
-        return WeightedFit(noise.solution.values, 1 / np.diag(noise.covariance))
-    row_grams = statistics.grams.sum(axis=0)
-    total = np.tensordot(weights, row_grams, axes=1)
-    return WeightedFit(solve_normal_equations(total), weights)
+def weighted_fit(statistics: BlockStatistics) -> WeightedFit:
+    """Return the values and weights of `WeightedLeastSquares`, precise enough to compare fits."""
+    fitted = _reweighted_fit(statistics)
+    if fitted is not None:
+        return fitted
+    noise = estimate_row_noise(
+        statistics,
+        iterations=WEIGHT_PASSES,
+        tolerance=WEIGHT_TOLERANCE,
+        deficient=True,
+    )
+    return WeightedFit(noise.solution.values, 1 / np.diag(noise.covariance))
 
 
 def _reweighted_fit(statistics: BlockStatistics) -> WeightedFit | None:

@@ -142,17 +142,17 @@ def choose_terms(experiment: Experiment, held_out: Experiment | None = None) -> 
     weights = weighted_fit(statistics).weights
     # Fixed weights: directions that the logs hardly determine stay small, so that the
     # transmitted effort of load-dependent friction holds on other logs, too.
-    first = weighted_fit(statistics, weights)
-    standard = standard_from_base(experiment.model, experiment.base, first.values)[0]
+    first_values = solve_normal_equations(statistics.weighted(weights).grams.sum(axis=(0, 1)))
+    standard = standard_from_base(experiment.model, experiment.base, first_values)[0]
     model = experiment.model.with_transmitted_effort(standard)
     experiment = replace(experiment, model=model)
-    candidates = list(candidate_terms(experiment, problem.residual(first.values)))
+    candidates = list(candidate_terms(experiment, problem.residual(first_values)))
     if not candidates:
         return TermChoice(folds=blocks.kind)
     comparison = _TermComparison(
         *with_candidates(experiment, candidates),
         blocks=blocks,
-        weights=first.weights,
+        weights=weights,
     )
     robot_columns = list(range(len(problem.parameters)))
     every_placement = list(placements(comparison.distinguishable(robot_columns, candidates)))

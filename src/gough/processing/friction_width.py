@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gough.core.arrays import TINY, FloatArray
+from gough.core.arrays import TINY, BoolArray, FloatArray
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
-from gough.fitting.block_statistics import BlockStatistics
+from gough.fitting.block_statistics import BlockStatistics, triangular_factor
 from gough.fitting.cross_validation import weighted_fit
 from gough.fitting.regression import Regression, block_statistics
 from gough.processing.filters import decimated
@@ -94,11 +94,16 @@ def friction_widths(
     coordinates = model.mechanism.coordinates
     blocks = _blocks_of_logs(model, logs, parameters, groups)
     statistics = block_statistics(blocks)
-    test = _MissingFriction(statistics, len(groups))
+    n_equations = int(statistics.n_valid.sum())
+    n_parameters = len(statistics.parameters) - len(groups) * WIDTH_RANGES
+    equations = _weighted_equations(statistics, n_parameters)
+    known = list(range(n_parameters))
     widths: dict[str, float] = {}
     untested = list(range(len(groups)))
     for k in range(WIDTH_RANGES):
-        incomplete = [g for g in untested if test.is_missing(g, k)]
+        columns = [n_parameters + g * WIDTH_RANGES + k for g in untested]
+        missing = _missing_friction(equations, known, columns, n_equations)
+        incomplete = [g for g, is_missing in zip(untested, missing) if is_missing]
         wider = dict(widths)
         for g in incomplete:
             width = float(groups[g].edges[k + 1])
@@ -106,7 +111,7 @@ def friction_widths(
                 wider[coordinates[joint]] = width
         if not incomplete or not _leaves_enough(logs, settings, wider):
             break
-        test.include([(g, k) for g in incomplete])
+        known += [column for column, is_missing in zip(columns, missing) if is_missing]
         widths = wider
         untested = incomplete
     return widths
@@ -208,54 +213,41 @@ def _extended_blocks(
         yield replace(extended, replicates=None)
 
 
-class _MissingFriction:
-    """Tests of the columns of ranges given the regressor and the ranges that were included."""
+def _weighted_equations(statistics: BlockStatistics, n_parameters: int) -> FloatArray:
+    """Return factors of all blocks with weighted rows and columns of unit length, (b, k, c).
 
-    def __init__(self, statistics: BlockStatistics, n_groups: int) -> None:
-        n_parameters = len(statistics.parameters) - n_groups * WIDTH_RANGES
-        weights = weighted_fit(statistics.select(statistics.parameters[:n_parameters])).weights
-        factors = statistics.block_factors
-        n_blocks, n_rows, n_factor_rows, n_columns = factors.shape
-        self._block = np.repeat(np.arange(n_blocks), n_rows * n_factor_rows)
-        root_weight = np.repeat(np.sqrt(weights), n_factor_rows)
-        self._root_weight = np.tile(root_weight, n_blocks)
-        stacked = factors.reshape(-1, n_columns)
-        self._known = stacked[:, :n_parameters] * self._root_weight[:, None]
-        self._ranges = stacked[:, n_parameters:-1]  # many: weighted when they are tested
-        self._effort = stacked[:, -1] * self._root_weight
-        self._n_equations = int(statistics.n_valid.sum())
-        self._project()
+    The rows are weighted by their residual without the columns of ranges, which follow the
+    parameters.
+    """
+    weights = weighted_fit(statistics.select(statistics.parameters[:n_parameters])).weights
+    weighted = statistics.block_factors * np.sqrt(weights)[:, None, None]
+    equations = weighted.reshape(len(statistics), -1, weighted.shape[3])
+    norm = np.linalg.norm(equations, axis=(0, 1))
+    return np.asarray(equations / np.maximum(norm, TINY))
 
-    def _project(self) -> None:
-        """Find an orthonormal basis of the known columns, and the residual of the effort."""
-        norm = np.linalg.norm(self._known, axis=0)
-        scale = np.maximum(norm, TINY)
-        # the singular values are those of the small factor; a large SVD holds three copies
-        basis, factor = np.linalg.qr(self._known / scale)
-        rotation, values, _ = np.linalg.svd(factor)
-        independent = values > RANGE_RANK_TOLERANCE * values.max(initial=TINY)
-        self._basis = basis @ rotation[:, independent]
-        explained = self._basis @ (self._basis.T @ self._effort)
-        self._residual = self._effort - explained
 
-    def include(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Treat the columns of some ranges as known from now on."""
-        columns = [group * WIDTH_RANGES + number for group, number in ranges]
-        weighted = self._ranges[:, columns] * self._root_weight[:, None]
-        self._known = np.column_stack([self._known, weighted])
-        self._project()
+def _missing_friction(
+    equations: FloatArray, known: Sequence[int], columns: Sequence[int], n_equations: int
+) -> BoolArray:
+    """Return in which ranges friction is missing, beyond noise and scatter of blocks, (n,).
 
-    def is_missing(self, group: int, number: int) -> bool:
-        """Return whether friction is missing in a range, beyond noise and scatter of blocks."""
-        column = self._ranges[:, group * WIDTH_RANGES + number] * self._root_weight
-        independent = column - self._basis @ (self._basis.T @ column)
-        square = float(independent @ independent)
-        if square <= MIN_INDEPENDENT_FRACTION * float(column @ column) + TINY:
-            return False
-        products = independent * self._residual
-        score = float(products.sum())
-        freedom = max(self._n_equations - self._basis.shape[1], 1)
-        noise = float(self._residual @ self._residual) / freedom
-        by_block = np.bincount(self._block, products)
-        deviation = np.sqrt(max(noise * square, float((by_block**2).sum())))
-        return bool(score < -MISSING_FRICTION_DEVIATIONS * deviation)
+    Args:
+        equations: Factors of all blocks, the effort in the last column, (b, k, c).
+        known: Columns of the model.
+        columns: Those of the ranges, each tested beside the model alone, (n,).
+        n_equations: Number of valid equations behind the factors.
+    """
+    total = triangular_factor(equations.reshape(-1, equations.shape[2]))
+    tested = [*columns, -1]
+    coefficients, _, rank, _ = np.linalg.lstsq(
+        total[:, known], total[:, tested], rcond=RANGE_RANK_TOLERANCE
+    )
+    remaining = equations[:, :, tested] - equations[:, :, known] @ coefficients
+    independent = remaining[:, :, :-1]
+    residual = remaining[:, :, -1]
+    square = (independent**2).sum(axis=(0, 1))
+    score_by_block = np.einsum("bkn,bk->bn", independent, residual)
+    noise = float((residual**2).sum()) / max(n_equations - int(rank), 1)
+    deviation = np.sqrt(np.maximum(noise * square, (score_by_block**2).sum(axis=0)))
+    negative = score_by_block.sum(axis=0) < -MISSING_FRICTION_DEVIATIONS * deviation
+    return np.asarray(negative & (square > MIN_INDEPENDENT_FRACTION))
