@@ -344,6 +344,6 @@ def test_predictions_of_exact_data_are_exact(axis: Model) -> None:
     base = base_parameters(axis)
     validation = CrossValidation(axis, [match_robot(axis, log)], base, None)
     settings = Processing(method="time", cutoff=50.0, decimation=None, dead_band=0.0)
-    logs = validation.candidates(settings)
+    logs = validation.process(settings)
     masks = [[np.ones((len(candidate), 1), bool)] for candidate in logs]
     assert prediction_errors(validation, logs, masks)[0, 0].max() < 1e-4

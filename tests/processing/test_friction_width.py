@@ -16,7 +16,7 @@ from gough.formats.robot_file_writer import robot_file
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot
 from gough.processing import Processing, choose_processing, match_robot, regression
-from gough.processing.friction_width import friction_widths, with_widths
+from gough.processing.friction_width import friction_widths
 from gough.processing.processed_log import ProcessedLog, process_log
 from gough.virtual import simulate
 from tests_support import axis_file
@@ -65,7 +65,7 @@ def test_the_width_of_friction_is_found_to_a_factor_of_two(axis: Model, width: f
     settings, log = processed(axis, recorded(width), SETTINGS)
     found = friction_widths(axis, [log], base_parameters(axis), settings)
     assert width / 2 < found["slide"] < 2 * width
-    assert with_widths(settings, found).bands(("slide",)) == [found["slide"]]
+    assert settings.with_wider_bands(found).bands(("slide",)) == [found["slide"]]
 
 
 def test_friction_that_jumps_has_no_width(axis: Model) -> None:
@@ -117,7 +117,7 @@ def test_coulomb_friction_is_biased_by_its_width_unless_the_width_is_found(axis:
     value, error = friction(axis, log)
     assert value < COULOMB - 6 * error
     widths = friction_widths(axis, [log], base_parameters(axis), settings)
-    value, error = friction(axis, log.with_bands(with_widths(settings, widths)))
+    value, error = friction(axis, log.with_bands(settings.with_wider_bands(widths)))
     assert abs(value - COULOMB) < 3 * error
 
 

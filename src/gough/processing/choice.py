@@ -38,7 +38,7 @@ from gough.processing.cross_validation import (
     prediction_errors,
 )
 from gough.processing.filters import FILTER_EDGE_PERIODS
-from gough.processing.friction_width import friction_widths, with_widths
+from gough.processing.friction_width import friction_widths
 from gough.processing.long_logs import joined
 from gough.processing.matching import MatchedLog, in_robot_order, match_robot
 from gough.processing.processed_log import ProcessedLog, process_log
@@ -230,7 +230,7 @@ def choose_processing(
     if not validation.by_row:
         widths = _friction_widths(validation, chosen, asked)
     if widths:
-        chosen = with_widths(chosen, widths)
+        chosen = chosen.with_wider_bands(widths)
     return ProcessingChoice(
         processing=chosen,
         rows=model.rows,
@@ -265,7 +265,7 @@ def _with_bands_and_window(
     validation: CrossValidation, settings: Processing
 ) -> tuple[Processing, tuple[Candidate, ...]]:
     """Return the settings with dead bands and exclusion window, and the windows tried."""
-    processed = validation.candidates(settings)
+    processed = validation.process(settings)
     settings = _with_bands(validation.model, processed, settings)
     if settings.window is not None:
         return settings, ()
@@ -516,7 +516,7 @@ def _tried_cutoff(
     [s]
     """
     settings = replace(settings, cutoff=cutoff)
-    logs = validation.candidates(settings)
+    logs = validation.process(settings)
     banded = _with_bands(validation.model, logs, settings)
     logs = [log.with_bands(banded) for log in logs]
     masks = [[log.valid] for log in logs]

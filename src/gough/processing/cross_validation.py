@@ -36,7 +36,7 @@ BLOCK_SAMPLES = 2048  # samples of regressor held at once
 
 
 class RecordedEffort(NamedTuple):
-    """What candidates predict of a log: its efforts as recorded, not low-passed."""
+    """What is predicted of a log: its efforts as recorded, not low-passed."""
 
     effort: FloatArray  # (t, a) [N or N m]
     is_predicted: BoolArray  # samples that are predicted, (t,)
@@ -83,12 +83,12 @@ class CrossValidation:
         n_samples = sum(len(log) for log in logs)
         self.stride = _power_of_two(n_samples // PREDICTED_SAMPLES)
 
-    def candidates(self, settings: Processing) -> list[ProcessedLog]:
+    def process(self, settings: Processing) -> list[ProcessedLog]:
         """Return every log processed with the settings, in efforts, at no more samples than needed.
 
         Dead bands are not yet applied; see `ProcessedLog.with_bands`.
         """
-        candidates = []
+        logs = []
         for log in self.logs:
             every = 1
             if settings.method != "raw" and settings.cutoff is not None:
@@ -97,11 +97,11 @@ class CrossValidation:
             processed = process_log(self.model, log, settings, every=every)
             if processed.periodic:
                 processed = replace(processed, decimation=1)
-            candidates.append(processed.with_gains(self.gains))
-        return candidates
+            logs.append(processed.with_gains(self.gains))
+        return logs
 
     def recorded(self, log: ProcessedLog) -> RecordedEffort:
-        """Return what is predicted of a candidate."""
+        """Return what is predicted of a processed log."""
         if log.average is not None:
             time = log.motion.time
             effort = log.effort
@@ -118,7 +118,7 @@ class CrossValidation:
     def equations(
         self, log: ProcessedLog, samples: slice | BoolArray, effort: FloatArray
     ) -> Regression:
-        """Return the equations of some samples of a candidate with these efforts, (t, a)."""
+        """Return the equations of some samples of a log with these efforts, (t, a)."""
         regression = self.model.regression(
             log.motion.take(samples),
             effort[samples],
@@ -148,10 +148,10 @@ def prediction_errors(
     choices, those of the equations that are valid in every one.
 
     Args:
-        logs: Candidates with dead bands.
+        logs: Processed with the settings that are judged, with dead bands.
         masks: For each log, nested choices of valid equations, (t, r) each: each a subset
             of the previous one.
-        margin: Excluded at both ends of a log, so that candidates predict the same samples.
+        margin: Excluded at both ends of a log, so that all settings predict the same samples.
             [s]
     """
     n_choices = len(masks[0])

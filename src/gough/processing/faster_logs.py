@@ -77,14 +77,14 @@ def raised_cutoff(
     if settings.decimation is None or start > chosen_cutoff:
         decimation = decimation_of(start, validation.rate)
         settings = replace(settings, cutoff=start, decimation=decimation)
-    candidates = validation.candidates(settings)
-    settings = _with_wider_bands(model, candidates, settings)
+    noise_bands = dead_bands(model, validation.process(settings))
+    settings = settings.with_wider_bands(noise_bands)
     margin = FILTER_EDGE_PERIODS / start
 
     def error(cutoff: float) -> float:
         tried = replace(settings, cutoff=cutoff, decimation=None)
-        candidates = validation.candidates(tried)
-        return _error_of_values(validation, candidates, settings, values, free, margin)
+        processed = validation.process(tried)
+        return _error_of_values(validation, processed, settings, values, free, margin)
 
     cutoff = start
     best = error(cutoff)
@@ -98,29 +98,14 @@ def raised_cutoff(
         return settings
     decimation = decimation_of(cutoff, validation.rate)
     settings = replace(settings, cutoff=cutoff, decimation=decimation)
-    candidates = validation.candidates(settings)
-    return _with_wider_bands(model, candidates, settings)
-
-
-def _with_wider_bands(
-    model: Model, logs: Sequence[ProcessedLog], settings: Processing
-) -> Processing:
-    """Return the settings with dead bands that also hold for the velocity noise of these logs.
-
-    Without periods, or behind a higher cut-off, velocities are noisier.
-    """
-    known = settings.dead_band
-    if not isinstance(known, Mapping):
-        return settings
-    bands = {}
-    for name, band in dead_bands(model, logs).items():
-        bands[name] = max(band, float(known.get(name, 0.0)))
-    return replace(settings, dead_band=bands)
+    # velocities are noisier behind a higher cut-off
+    noise_bands = dead_bands(model, validation.process(settings))
+    return settings.with_wider_bands(noise_bands)
 
 
 def _error_of_values(
     validation: CrossValidation,
-    candidates: Sequence[ProcessedLog],
+    logs: Sequence[ProcessedLog],
     settings: Processing,
     values: Mapping[Parameter, float],
     free: Sequence[Parameter],
@@ -132,7 +117,7 @@ def _error_of_values(
         margin: Excluded at both ends of a log. [s]
     """
     equations = []
-    for log in candidates:
+    for log in logs:
         if free:
             log = replace(log, payload=free[0].payload)
         log = log.with_bands(settings)

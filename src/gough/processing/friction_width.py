@@ -18,7 +18,7 @@ the width is the upper end of the last range with missing friction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -117,16 +117,6 @@ def friction_widths(
     return widths
 
 
-def with_widths(settings: Processing, widths: Mapping[str, float]) -> Processing:
-    """Return settings whose dead bands are at least as wide as the friction is. [m/s or rad/s]"""
-    bands = settings.dead_band
-    assert isinstance(bands, Mapping)
-    wider = dict(bands)
-    for name, width in widths.items():
-        wider[name] = max(wider.get(name, 0.0), width)
-    return replace(settings, dead_band=wider)
-
-
 def _groups_of_joints(
     model: Model, logs: Sequence[ProcessedLog], settings: Processing, fixed: Collection[str]
 ) -> list[_SpeedRanges]:
@@ -170,7 +160,7 @@ def _leaves_enough(
     logs: Sequence[ProcessedLog], settings: Processing, widths: dict[str, float]
 ) -> bool:
     """Return whether enough of the samples in which a motor moves are valid with widths."""
-    wider = with_widths(settings, widths)
+    wider = settings.with_wider_bands(widths)
     moving = [log.moving.sum(axis=0) for log in logs]
     valid = [log.valid_at(wider).sum(axis=0) for log in logs]
     n_moving = np.sum(moving, axis=0)

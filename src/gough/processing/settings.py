@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -108,6 +108,18 @@ class Processing(Settings):
                     f"dead band of '{name}', which is no joint{nearest(name, coordinates)}"
                 )
         return np.array([given.get(name, 0.0) for name in coordinates])
+
+    def with_wider_bands(self, widths: Mapping[str, float]) -> Processing:
+        """Return the settings with dead bands at least so wide, by joint. [m/s or rad/s]
+
+        One number that was given for all joints is kept.
+        """
+        if not isinstance(self.dead_band, Mapping):
+            return self
+        wider = dict(self.dead_band)
+        for joint, width in widths.items():
+            wider[joint] = max(wider.get(joint, 0.0), width)
+        return replace(self, dead_band=wider)
 
     def method_for(self, recording: Recording) -> Method:
         """Return the method for one log: `time` for a log without periods among periodic ones."""
