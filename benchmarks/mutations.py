@@ -382,7 +382,7 @@ MUTATIONS = (
         "velocity noise of encoder steps",
     ),
     Mutation(
-        "processing/matching.py",
+        "logs/periods.py",
         "below_half = correlation < 0.5 * correlation[0]",
         "below_half = correlation < 2.0 * correlation[0]",
         "tests/processing/test_repetitions.py tests/processing/test_matching.py",
