@@ -7,7 +7,7 @@ what the program says. Values that are known only when the program runs are writ
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,11 +66,15 @@ def literal(node: ast.expr | None) -> str:
     return UNKNOWN
 
 
-def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
-    """Yield the calls of plain names in a file, with the name."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            yield node.func.id, node
+@cache
+def calls() -> list[tuple[Path, str, ast.Call]]:
+    """Return the calls of plain names in the source: file, name and call."""
+    named = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                named.append((path, node.func.id, node))
+    return named
 
 
 def error_kinds() -> dict[str, str]:
@@ -86,31 +90,29 @@ def messages() -> list[Message]:
     """Return all error messages of the source, each once in its package."""
     kinds = error_kinds()
     seen: dict[Message, None] = {}
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path, name, call in calls():
+        if name not in kinds or not call.args:
+            continue
         area = path.relative_to(SOURCE).parts[0]
-        for name, call in calls(path):
-            if name not in kinds or not call.args:
-                continue
-            text = " ".join(literal(call.args[0]).split())
-            words = [word for word in text.split() if word.strip(f"{UNKNOWN}':;,.()")]
-            if len(words) >= MIN_WORDS:
-                seen[Message(area, name, text)] = None
+        text = " ".join(literal(call.args[0]).split())
+        words = [word for word in text.split() if word.strip(f"{UNKNOWN}':;,.()")]
+        if len(words) >= MIN_WORDS:
+            seen[Message(area, name, text)] = None
     return list(seen)
 
 
 def notices() -> list[RuleText]:
     """Return all notices of the source whose rule and text are written out."""
     seen: dict[RuleText, None] = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        for name, call in calls(path):
-            if name != "Notice":
-                continue
-            given = {keyword.arg: literal(keyword.value) for keyword in call.keywords}
-            text = given.get("text", UNKNOWN)
-            if UNKNOWN not in given.get("rule", UNKNOWN) and text.strip(UNKNOWN):
-                level = given.get("level", "").strip(UNKNOWN)
-                advice = given.get("advice", "")
-                seen[RuleText(given["rule"], level, text, advice)] = None
+    for _, name, call in calls():
+        if name != "Notice":
+            continue
+        given = {keyword.arg: literal(keyword.value) for keyword in call.keywords}
+        text = given.get("text", UNKNOWN)
+        if UNKNOWN not in given.get("rule", UNKNOWN) and text.strip(UNKNOWN):
+            level = given.get("level", "").strip(UNKNOWN)
+            advice = given.get("advice", "")
+            seen[RuleText(given["rule"], level, text, advice)] = None
     return sorted(seen)
 
 

@@ -440,25 +440,14 @@ def _reused_log_notices(result: Identification, recordings: Sequence[Recording])
     names = [*result.logs.get("identification", ()), *result.logs.get("loaded", ())]
     identified = {result.digests.get(name) for name in names}
     reused = [log.source for log in recordings if log.fingerprint in identified]
-    return same_log_notices(
-        "error",
-        reused,
-        "the result was identified from this log, so nothing was predicted",
-        "give another recording",
-    )
-
-
-def same_log_notices(level: Level, sources: Sequence[str], text: str, advice: str) -> list[Notice]:
-    """Return one notice on logs that are used twice, none if there are no such logs."""
-    if not sources:
+    if not reused:
         return []
     notice = Notice(
         rule="same log",
-        level=level,
-        where=join_names(sources),
-        text=text,
-        advice=advice,
-        numbers={"logs": len(sources)},
+        level="error",
+        where=join_names(reused),
+        text="the result was identified from this log, so nothing was predicted",
+        advice="give another recording",
     )
     return [notice]
 

@@ -27,7 +27,6 @@ from gough.identification.validation import (
     is_well_conditioned,
     noise_variance,
     rows_with_higher_error,
-    same_log_notices,
 )
 from gough.logs.checks import inspected
 from gough.logs.recording import Recording
@@ -374,12 +373,17 @@ def report_reused_logs(
         fingerprints = _fingerprints(log)
         if np.isin(fingerprints, known).sum() > SAME_LOG_FRACTION * len(fingerprints):
             reused.append(log.source)
-    return same_log_notices(
-        "error",
-        reused,
-        "the held-out log is one of the identification logs, so nothing was predicted",
-        "give another recording",
+    if not reused:
+        return []
+    notice = Notice(
+        rule="same log",
+        level="error",
+        where=join_names(reused),
+        text="the held-out log is one of the identification logs, so nothing was predicted",
+        advice="give another recording",
+        numbers={"logs": len(reused)},
     )
+    return [notice]
 
 
 def warn_if_log_is_repeated(recordings: Sequence[Recording]) -> list[Notice]:
@@ -390,12 +394,16 @@ def warn_if_log_is_repeated(recordings: Sequence[Recording]) -> list[Notice]:
         if log.fingerprint in first:
             repeated.append(log.source)
         first.setdefault(log.fingerprint, log.source)
-    return same_log_notices(
-        "warning",
-        repeated,
-        "this log is given more than once, so that standard errors are too small",
-        "give each log once",
+    if not repeated:
+        return []
+    notice = Notice(
+        rule="same log",
+        level="warning",
+        where=join_names(repeated),
+        text="this log is given more than once, so that standard errors are too small",
+        advice="give each log once",
     )
+    return [notice]
 
 
 def warn_if_few_samples_are_valid(
