@@ -66,6 +66,18 @@ def test_predicted_errors_hold_over_many_logs(robot: str, periodic: bool) -> Non
     assert 0.8 < ratio_to_scatter(model, log, 60) < 1.25
 
 
+def test_a_log_of_currents_shows_as_much_as_one_of_efforts(five_bar: Model) -> None:
+    log = planned_log(five_bar, fourier(five_bar, 0.4, 0.5, harmonics=5), 3)
+    joints = []
+    for joint in five_bar.mechanism.joints:
+        joints.append(replace(joint, gain=2.0) if joint.actuated else joint)
+    driven = Model(replace(five_bar.mechanism, joints=tuple(joints)))
+    assert log.effort is not None
+    currents = replace(log, effort=None, current=log.effort / 2, current_units=("A", "A"))
+    expected = expected_errors(driven, currents)
+    np.testing.assert_allclose(expected.std, expected_errors(five_bar, log).std, rtol=1e-6)
+
+
 def test_more_periods_are_better_by_their_root(five_bar: Model) -> None:
     trajectory = fourier(five_bar, 0.4, 0.5, harmonics=5)
     few = expected_errors(five_bar, planned_log(five_bar, trajectory, 3))

@@ -20,7 +20,7 @@ from gough.fitting.least_squares import GaussMarkov
 from gough.fitting.regression import Regression
 from gough.fitting.selection import WeakDirection, weak_directions
 from gough.identification.diagnosis import Limit, limits_table
-from gough.identification.experiment import Experiment, prepare
+from gough.identification.experiment import Experiment, in_efforts, prepare
 from gough.identification.position_noise import perturbed_pairs
 from gough.identification.validation import WEAK_CONDITION, noise_variance
 from gough.logs.readers import Log, as_recordings
@@ -230,7 +230,8 @@ def _position_errors(experiment: Experiment, estimate: Estimate) -> FloatArray:
     inverse = np.linalg.pinv(whitened)
     shifts = []
     for _, perturbed in perturbed_pairs(log, np.random.default_rng(0)):
-        after = regression(experiment.model, perturbed, experiment.base)
+        noisy, _ = in_efforts(experiment.model, [perturbed], experiment.gains)
+        after = regression(experiment.model, noisy[0], experiment.base)
         change = (after.regressor - block.regressor) @ estimate.values
         equations = replace(block, effort=change).whitened().effort
         shifts.append(inverse @ equations.reshape(-1))
