@@ -93,6 +93,13 @@ def slow_errors(log: Recording, cutoff: float, every: int = 1) -> float:
     return float(np.sqrt(wrong / size))
 
 
+def test_a_log_of_a_low_rate_is_judged_by_blocks_of_enough_samples(axis: Model) -> None:
+    """As if the times of a log at 500 Hz were in seconds instead of milliseconds."""
+    log = run(10.0)
+    slow = replace(log, time=1000.0 * log.time)
+    assert 0 < choose_processing(axis, [slow]).processing.cutoff < 0.25
+
+
 def test_candidates_have_the_errors_of_the_rule_written_out(axis: Model) -> None:
     """Thinned grids and moments of folds in place of whole arrays: the same curve on the same
     samples to 2 %.
