@@ -220,6 +220,7 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         (2.0, 0.0, ("2", "0")),
         (1.0, 1e-20, ("1.00000000000e+00", "0.00000000000e+00")),
         (-0.001, 0.31, ("0.00", "0.31")),
+        (-1e-9, 1.9e-5, ("0.0e-05", "1.9e-05")),
     ],
 )
 def test_digits_fit_the_standard_deviation(

@@ -79,10 +79,10 @@ def rounded(value: float, std: float) -> tuple[str, str]:
     last_digit = max(math.floor(math.log10(std)) - 1, power - 11)  # power of ten
 
     def write(number: float) -> str:
+        no_minus_zero = round(number, -last_digit) + 0.0
         if FIXED_POINT_MIN <= largest < FIXED_POINT_MAX and last_digit >= -9:
-            no_minus_zero = round(number, -last_digit) + 0.0
             return f"{no_minus_zero:.{max(0, -last_digit)}f}"
-        return f"{number / 10.0**power:.{power - last_digit}f}e{power:+03d}"
+        return f"{no_minus_zero / 10.0**power:.{power - last_digit}f}e{power:+03d}"
 
     return write(value), write(std)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 
+from gough.core.display import rounded
+
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MINUS = "−"
 # Numbers outside this range are written with a power of ten.
 PLAIN_MIN = 1e-3
 PLAIN_MAX = 1e5
-MOST_DECIMALS = 7  # of a number without a power of ten
-MOST_MANTISSA_DECIMALS = 9  # of one with a power of ten
 
 
 def unit(text: str) -> str:
@@ -32,8 +32,7 @@ def number(value: float, digits: int = 4) -> str:
     if PLAIN_MIN <= abs(value) < PLAIN_MAX:
         decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
         return _signed(f"{value:.{decimals}f}")
-    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-    return f"{_signed(mantissa)}·10{superscript(int(power))}"
+    return _typeset(f"{value:.{digits - 1}e}")
 
 
 def with_std(value: float, std: float) -> tuple[str, str]:
@@ -43,22 +42,16 @@ def with_std(value: float, std: float) -> tuple[str, str]:
     """
     if not (math.isfinite(std) and math.isfinite(value) and std > 0):
         return number(value, 6), number(std, 2)
-    last_digit = math.floor(math.log10(std)) - 1  # power of ten
-    largest = max(abs(value), std)
-    power = None
-    decimals = max(0, -last_digit)
-    if not PLAIN_MIN <= largest < PLAIN_MAX or last_digit < -MOST_DECIMALS:
-        power = max(math.floor(math.log10(largest)), -300)
-        decimals = min(max(0, power - last_digit), MOST_MANTISSA_DECIMALS)
-    return _fixed(value, decimals, power), _fixed(std, decimals, power)
+    value_text, std_text = rounded(value, std)
+    return _typeset(value_text), _typeset(std_text)
 
 
-def _fixed(value: float, decimals: int, power: int | None) -> str:
-    """Return a number with some decimals, as a multiple of a power of ten if one is given."""
-    if power is None:
-        return _signed(f"{value:.{decimals}f}")
-    mantissa = _signed(f"{value / 10.0**power:.{decimals}f}")
-    return f"{mantissa}·10{superscript(power)}"
+def _typeset(text: str) -> str:
+    """Return a number such as `-1.2e-05` as it is printed in books."""
+    mantissa, _, power = text.partition("e")
+    if not power:
+        return _signed(mantissa)
+    return f"{_signed(mantissa)}·10{superscript(int(power))}"
 
 
 def percent(fraction: float) -> str:
