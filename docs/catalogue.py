@@ -17,6 +17,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "gough"
 BEGIN = "<!-- catalogue: made from the source when the site is built -->"
 UNKNOWN = "…"
 MIN_WORDS = 3  # of a message; shorter ones only pass on another message
+LOG_NOTICE = ("rule", "where", "text", "advice")  # positional arguments of `log_notice`
 # Headings of the packages in which errors are raised, in the order of the data flow.
 AREAS = {
     "logs": "Reading logs",
@@ -105,9 +106,12 @@ def notices() -> list[RuleText]:
     """Return all notices of the source whose rule and text are written out."""
     seen: dict[RuleText, None] = {}
     for _, name, call in calls():
-        if name != "Notice":
+        if name not in ("Notice", "log_notice"):
             continue
         given = {keyword.arg: literal(keyword.value) for keyword in call.keywords}
+        if name == "log_notice":
+            positional = [literal(argument) for argument in call.args]
+            given = {"level": "info", **dict(zip(LOG_NOTICE, positional)), **given}
         text = given.get("text", UNKNOWN)
         if UNKNOWN not in given.get("rule", UNKNOWN) and text.strip(UNKNOWN):
             level = given.get("level", "").strip(UNKNOWN)

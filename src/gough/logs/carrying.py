@@ -140,5 +140,5 @@ def _segments(recording: Recording, on: BoolArray) -> list[tuple[Recording, bool
             text=f"{skipped:.3g} s of {recording.source} between switches of the payload are too "
             "short to be used",
         )
-        segments[0] = (replace(segment, notices=(*segment.notices, notice)), carries)
+        segments[0] = (segment.with_notices([notice]), carries)
     return segments

@@ -284,4 +284,4 @@ def resample_to_period(recording: Recording, period: PeriodEstimate) -> Recordin
         period=seconds,
         samples=n,
     )
-    return replace(periodic, period_samples=n, notices=(*periodic.notices, notice))
+    return replace(periodic, period_samples=n).with_notices([notice])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -261,6 +261,10 @@ class Recording(Record):
             if kind in OTHER_KINDS:
                 changed[kind] = replace(channels, values=values)
         return replace(self, **changed, **fields)
+
+    def with_notices(self, notices: Iterable[Notice]) -> Recording:
+        """Return the recording with more notices behind its own."""
+        return replace(self, notices=(*self.notices, *notices))
 
     def take(self, rows: slice | NDArray[Any]) -> Recording:
         """Return some samples; the period is kept by a slice whose step divides it."""

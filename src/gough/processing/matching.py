@@ -21,13 +21,13 @@ from gough.core.errors import (
     SingularConfiguration,
     nearest,
 )
-from gough.core.notices import Notice
 from gough.core.record import Record
 from gough.core.units import dimension_of
 from gough.engine import Model
 from gough.engine.kinematics import ClosedChain
 from gough.logs.checks import BEYOND_LIMIT_RATIO, check_even, inspected
 from gough.logs.clocks import with_true_instants
+from gough.logs.messages import log_notice
 from gough.logs.outliers import Jump, find_jumps, jump_notices, without_outliers
 from gough.logs.periods import (
     estimate_period,
@@ -231,8 +231,7 @@ def match_robot(
     recording = with_beyond_limits(recording, model.mechanism)
     jumps = find_jumps(recording)
     if jumps:
-        notices = (*recording.notices, *jump_notices(jumps))
-        recording = replace(recording, notices=notices)
+        recording = recording.with_notices(jump_notices(jumps))
     return MatchedLog(
         recorded=log,
         recording=on_even_clock(recording, repeats),
@@ -404,14 +403,15 @@ def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Record
     if repeats == "found":
         period = estimate_period(recording, seconds)
         return resample_to_period(recording, period)
-    return _with_notice(
-        recording,
+    notice = log_notice(
         PERIOD_RULE,
+        recording.source,
         f"the motion repeats every {seconds:.4g} s although no period is stated",
         f'write period = "{seconds:.4g} s" into the description of the log, or use '
         "`repeats='found'`: periods are then averaged, and noise is separated from motion",
         seconds=seconds,
     )
+    return recording.with_notices([notice])
 
 
 def _resampled(recording: Recording, uneven: InvalidRecording) -> Recording:
@@ -420,15 +420,16 @@ def _resampled(recording: Recording, uneven: InvalidRecording) -> Recording:
     n_filled = 0
     if resampled.measured is not None:
         n_filled = int((~resampled.measured).sum())
-    return _with_notice(
-        resampled,
+    notice = log_notice(
         "resampled",
+        resampled.source,
         f"put on an even clock of {resampled.rate:.6g} Hz; the step after sample "
         f"{uneven.numbers['sample']} was {uneven.numbers['deviation']:.1%} off the mean, and "
         f"{n_filled} samples without a measurement nearby are excluded",
         rate=resampled.rate,
         filled=n_filled,
     )
+    return resampled.with_notices([notice])
 
 
 def settled_periods(recording: Recording) -> Recording:
@@ -442,45 +443,30 @@ def settled_periods(recording: Recording) -> Recording:
     n_incomplete = len(recording) - len(whole)
     n_transient = unsettled_periods(whole)
     n_averaged = whole.period_count - n_transient
+    notices = []
     if n_incomplete:
-        recording = _with_notice(
-            recording,
+        notice = log_notice(
             "incomplete",
+            recording.source,
             f"the last period stops after {n_incomplete} of {period} samples and was left out; "
             f"{n_averaged} whole ones are averaged",
             samples=n_incomplete,
             period=period,
         )
+        notices.append(notice)
     if n_transient:
-        recording = _with_notice(
-            recording,
+        notice = log_notice(
             "transient",
+            recording.source,
             f"the motion still settles in the first {n_transient} of {whole.period_count} "
             f"periods, left out; {n_averaged} are averaged",
             periods=n_transient,
         )
-    if not n_incomplete and not n_transient:
+        notices.append(notice)
+    if not notices:
         return recording
-    return recording.take(slice(n_transient * period, len(whole)))
-
-
-def _with_notice(
-    recording: Recording,
-    rule: str,
-    text: str,
-    advice: str = "",
-    **numbers: float,
-) -> Recording:
-    """Return the recording with one more notice."""
-    notice = Notice(
-        rule=rule,
-        level="info",
-        where=recording.source,
-        text=text,
-        advice=advice,
-        numbers=numbers,
-    )
-    return replace(recording, notices=(*recording.notices, notice))
+    kept = recording.take(slice(n_transient * period, len(whole)))
+    return kept.with_notices(notices)
 
 
 def with_beyond_limits(recording: Recording, mechanism: Mechanism) -> Recording:
@@ -494,19 +480,20 @@ def with_beyond_limits(recording: Recording, mechanism: Mechanism) -> Recording:
         largest = float(np.abs(effort).max())
         if limit is not None and largest > BEYOND_LIMIT_RATIO * limit:
             unit = joint.effort_unit
-            notice = Notice(
-                rule="beyond limit",
-                level="warning",
-                where=f"{name}.effort",
-                text=f"reaches {largest:.4g} {unit}, {largest / limit:.1f} times the limit of "
+            notice = log_notice(
+                "beyond limit",
+                f"{name}.effort",
+                f"reaches {largest:.4g} {unit}, {largest / limit:.1f} times the limit of "
                 f"{limit:.4g} {unit} in the robot file",
-                advice="check unit, rated value and gear ratio of the log, or the limit",
-                numbers={"largest": largest, "limit": limit},
+                "check unit, rated value and gear ratio of the log, or the limit",
+                level="warning",
+                largest=largest,
+                limit=limit,
             )
             notices.append(notice)
     if not notices:
         return recording
-    return replace(recording, notices=(*recording.notices, *notices))
+    return recording.with_notices(notices)
 
 
 def check_constant_signals(recording: Recording) -> None:
