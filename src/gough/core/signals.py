@@ -158,20 +158,20 @@ def median_around(values: FloatArray, reach: int) -> FloatArray:
 
 
 def usual_size(values: FloatArray, samples: IntArray, skip: int = 2) -> FloatArray:
-    """Return the usual magnitude of the neighbours of some samples of a column, (n,).
+    """Return the usual magnitude of the neighbours of some samples, (n, ...).
 
     The larger of two medians, over `NEIGHBOURS` samples before and after it, so that a signal
     that is quiet on one side only is measured by the other side.
 
     Args:
-        values: Magnitudes, (t,).
+        values: Magnitudes, (t, ...).
         samples: Numbers of the samples, (n,).
         skip: Samples on each side that do not count.
     """
     half = NEIGHBOURS // 2
     last = len(values) - 1
     window = np.arange(-half, half + 1)
-    usual = np.zeros(len(samples))
+    usual = np.zeros((len(samples), *values.shape[1:]))
     for side in (-1, 1):
         middle = np.clip(samples + side * (half + skip + 1), 0, last)
         neighbours = values[np.clip(middle[:, None] + window, 0, last)]
@@ -180,18 +180,18 @@ def usual_size(values: FloatArray, samples: IntArray, skip: int = 2) -> FloatArr
 
 
 def least_usual_size(values: FloatArray, skip: int = 2) -> FloatArray:
-    """Return a lower bound of `usual_size` at all samples, fast to compute, (t,).
+    """Return a lower bound of `usual_size` at all samples, fast to compute, (t, ...).
 
     The median of 2 h + 1 samples is not below the smallest of one of them and of the larger
     ones of h pairs: h of the samples at most are below that.
 
     Args:
-        values: Magnitudes, (t,).
+        values: Magnitudes, (t, ...).
         skip: Samples on each side that do not count.
     """
     half = NEIGHBOURS // 2
     n = len(values) - 2 * half
-    bound = np.zeros(len(values))
+    bound = np.zeros(values.shape)
     if n <= skip + 1:  # no sample has a whole window beside it
         return bound
     smallest = np.maximum(values[:-1], values[1:])  # of pairs
@@ -254,12 +254,12 @@ class PolynomialDistance:
         self._weights = lagrange_weights(time, around, sample)
 
     def __call__(self, values: FloatArray) -> FloatArray:
-        """Return the distances of all samples whose places lie inside of the log, (n,)."""
+        """Return the distances of all samples whose places lie inside of the log, (n, ...)."""
         n = len(values) - self._before - self._after
         distance = values[self._before : self._before + n].copy()
         for place, weight in zip(self._places, self._weights):
             first = self._before + place
-            distance -= weight * values[first : first + n]
+            distance -= weight.reshape(-1, *[1] * (values.ndim - 1)) * values[first : first + n]
         return np.abs(distance, out=distance)
 
 

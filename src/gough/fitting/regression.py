@@ -532,9 +532,7 @@ def block_statistics(blocks: Iterable[Regression], *, joint: bool = False) -> Bl
             builder.add(block, stacked)
         del block, stacked  # not held while the next block is computed
     if like is None or not builder.open:
-        raise InvalidInput(
-            "no samples to fit: the logs are empty, or all samples are excluded"
-        )
+        raise InvalidInput("no samples to fit: the logs are empty, or all samples are excluded")
     return builder.build(like, sums=sums, repeats=repeats)
 
 
@@ -602,9 +600,7 @@ class LabelledBlocks:
     def build(self) -> BlockStatistics:
         """Return the statistics; blocks without samples are zero."""
         if self._like is None:
-            raise InvalidInput(
-                "no samples to fit: the logs are empty, or all samples are excluded"
-            )
+            raise InvalidInput("no samples to fit: the logs are empty, or all samples are excluded")
         return BlockStatistics(
             blocks=self._grams,
             form="gram",

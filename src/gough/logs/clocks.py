@@ -378,8 +378,8 @@ def _smoothness_ratio(position: FloatArray, ticks: FloatArray, stamps: FloatArra
     compared = _any_of_four(differs) & ~_any_of_four(long_steps)
     if not compared.any():
         return 1.0
-    rough_on_ticks = _roughness(position, ticks)[compared].mean(axis=0)
-    rough_on_stamps = _roughness(position, stamps)[compared].mean(axis=0)
+    rough_on_ticks = PolynomialDistance(ticks, NEIGHBOUR_PLACES)(position)[compared].mean(axis=0)
+    rough_on_stamps = PolynomialDistance(stamps, NEIGHBOUR_PLACES)(position)[compared].mean(axis=0)
     rounding = np.median(local_resolution(position), axis=0) + TINY
     ratio = (rough_on_ticks + rounding) / (rough_on_stamps + rounding)
     return float(np.exp(np.log(ratio).mean()))
@@ -388,12 +388,6 @@ def _smoothness_ratio(position: FloatArray, ticks: FloatArray, stamps: FloatArra
 def _any_of_four(steps: BoolArray) -> BoolArray:
     """Return whether a step nearby is marked, for each sample but two at each end, (t - 4,)."""
     return np.asarray(steps[:-3] | steps[1:-2] | steps[2:-1] | steps[3:])
-
-
-def _roughness(position: FloatArray, time: FloatArray) -> FloatArray:
-    """Return the distance of positions from the cubic through their four neighbours, (t - 4, a)."""
-    distance = PolynomialDistance(time, NEIGHBOUR_PLACES)
-    return np.column_stack([distance(column) for column in position.T])
 
 
 def _repeated_notice(kept: BoolArray) -> Notice:

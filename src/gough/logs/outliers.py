@@ -280,8 +280,7 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     step, explained = _fitted_steps(position, recording.time)
     least = JUMP_RESOLUTIONS * local_resolution(position)[1:]
     magnitude = np.abs(step)
-    least_usual = [least_usual_size(column, JUMP_WINDOW // 2) for column in magnitude.T]
-    bound = JUMP_RATIO * np.column_stack(least_usual)
+    bound = JUMP_RATIO * least_usual_size(magnitude, JUMP_WINDOW // 2)
     suspect = (magnitude > np.maximum(bound, least)).any(axis=1)
     rows = np.flatnonzero(suspect)
     if not len(rows):
@@ -305,8 +304,8 @@ def _jumps_at(
     magnitude = np.abs(step)
     highest_nearby = running(np.maximum, magnitude, JUMP_WINDOW + 1)[rows]
     increments = np.diff(position, axis=0)
-    motion = _usual_sizes(np.abs(increments), rows)
-    usual = _usual_sizes(magnitude, rows, JUMP_WINDOW // 2)
+    motion = usual_size(np.abs(increments), rows)
+    usual = usual_size(magnitude, rows, JUMP_WINDOW // 2)
     increments = increments[rows]
     step = step[rows]
     magnitude = magnitude[rows]
@@ -343,11 +342,6 @@ def _jumps_at(
                 )
             )
     return tuple(sorted(jumps, key=lambda jump: jump.sample))
-
-
-def _usual_sizes(magnitudes: FloatArray, rows: IntArray, skip: int = 2) -> FloatArray:
-    """Return what is usual near some rows of each column, (n, a); see `usual_size`."""
-    return np.column_stack([usual_size(column, rows, skip) for column in magnitudes.T])
 
 
 def _positions(recording: Recording) -> tuple[list[str], list[str], FloatArray]:
@@ -406,8 +400,7 @@ def _usual_intervals(recording: Recording) -> BoolArray:
     good = interval < GAP_STEPS * float(np.median(interval))
     if recording.measured is not None:
         good &= recording.measured[1:] & recording.measured[:-1]
-    around = np.pad(good, 2, constant_values=True)
-    return np.asarray(around[:-4] & around[1:-3] & around[2:-2] & around[3:-1] & around[4:])
+    return np.asarray(~running(np.maximum, ~good, 5, "constant"))
 
 
 def _turn(steps: FloatArray, span: float, unit: str) -> float:
