@@ -25,12 +25,16 @@ ERROR_FLOOR = 1e-4
 WEIGHT_ITERATIONS = 3  # of the row weights
 
 
-def block_labels(logs: Sequence[FittedLog]) -> list[IntArray]:
+def block_labels(logs: Sequence[FittedLog], *, of_motion: bool = False) -> list[IntArray]:
     """Return the block of each sample of the regressions, numbered over all logs, (t,) each.
 
     Where a motion repeats, errors of model and rounding repeat as well, and blocks of
     different periods would be the same data. A block is then an interval of the phase, over
     all periods together, whether they were averaged or not.
+
+    Args:
+        logs: The logs.
+        of_motion: Blocks as long as a residual that is correlated like the motion asks for.
     """
     most = max(2, min(MAX_BLOCKS_PER_LOG, MAX_VERDICT_BLOCKS // len(logs)))
     labels = []
@@ -39,7 +43,9 @@ def block_labels(logs: Sequence[FittedLog]) -> list[IntArray]:
         n = len(log.regression)
         time = np.asarray(log.motion.time)
         duration = log.period or float(time[-1] - time[0])
-        correlation_time = min(log.correlation_time, log.residual_correlation_time)
+        correlation_time = log.correlation_time
+        if not of_motion:
+            correlation_time = min(correlation_time, log.residual_correlation_time)
         shortest = BLOCK_CORRELATION_TIMES * correlation_time
         most_here = max(2, min(most, n // MIN_BLOCK_EQUATIONS))
         count = int(np.clip(duration / shortest, 2, most_here))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from gough.core.arrays import TINY, FloatArray
+from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.notices import Notice
 from gough.core.statistics import normal_quantile
 from gough.identification.diagnosis import Limit, describe
@@ -22,6 +23,7 @@ from gough.verdict.blocks import (
     MIN_BLOCK_EQUATIONS,
     BlockSums,
     CrossValidation,
+    block_labels,
     cross_validate,
     select_columns,
 )
@@ -32,10 +34,13 @@ from gough.verdict.faults import (
     PAYLOAD_FAULT,
     Fault,
 )
+from gough.verdict.rules import UNEXPLAINED_WARNING
 from gough.verdict.screen import Screen
 from gough.verdict.stage import Stage
 
 NOTICED_PROBABILITY = 0.95
+# Fraction of the error above noise that a fault has to explain to be named as its cause.
+EXPLAINED_FRACTION = 0.8
 SIZE_STEPS = 60  # of the search for the smallest size, each 1.25 times the one before
 SIZE_RATIO = 1.25
 MAX_LIMITS = {"1": 0.5, "rad": 0.5}  # larger sizes are not described by a derivative
@@ -43,15 +48,22 @@ MIN_VISIBLE_FRACTION = 1e-4  # of a fault's effort that the parameters do not ab
 
 
 def smallest_noticed(
-    stage: Stage, candidate: Candidate, sums: BlockSums, trials: int
+    stage: Stage, candidate: Candidate, sums: BlockSums, trials: int, unexplained: FloatArray
 ) -> tuple[float, FloatArray]:
     """Return the size that would be noticed in 95 of 100 cases, and what absorbs it.
 
     A fault of size s adds s S to the recorded effort. The model with the fault predicts the
     blocks as well as before; the error of the model without it is a known quadratic in s.
-    The size is the smallest that passes the acceptance rule with the margin of a normal
-    deviate of 95 %, both its gain and its effect, which has to matter; of a fault with several
-    sizes, as a tilt about two axes, that of the size which is seen worst.
+    The size is the smallest that is noticed with either sign, because an error of the model may
+    look like the fault with one of them; of a fault with several sizes, as a tilt about two
+    axes, that of the size which is seen worst.
+
+    Args:
+        stage: The logs.
+        candidate: The fault.
+        sums: With the columns of the fault last.
+        trials: Number of tests that the fault has to be the best of.
+        unexplained: Error of each row above the noise, over its rms effort, (r,).
 
     Returns:
         The size, infinite if the parameters absorb the fault or if it would have to exceed
@@ -60,19 +72,23 @@ def smallest_noticed(
     n_model = sums.n_columns - len(candidate.columns)
     limits = []
     for column in range(n_model, n_model + candidate.fault.n_sizes):
-        limits.append(_smallest_of_column(stage, candidate, sums, trials, column))
+        limits.append(_smallest_of_column(stage, candidate, sums, trials, unexplained, column))
     return max(limits, key=lambda limit: limit[0])
 
 
 def _smallest_of_column(
-    stage: Stage, candidate: Candidate, sums: BlockSums, trials: int, column: int
+    stage: Stage,
+    candidate: Candidate,
+    sums: BlockSums,
+    trials: int,
+    unexplained: FloatArray,
+    column: int,
 ) -> tuple[float, FloatArray]:
     """Return the smallest noticed size whose effect is a column, and what absorbs it."""
     model = list(range(sums.n_columns - len(candidate.columns)))
     scope = stage.scope(candidate.logs)
     before = stage.baseline.validation()
     faulty = cross_validate(_with_effort(sums, model, column), model, weights=before.weights)
-    both = _products(sums, before.coefficients, faulty.coefficients, column)
     count = np.maximum(sums.n_valid[scope].sum(axis=0), 1)
     visible = np.sqrt(faulty.squares[scope].sum(axis=0) / count)
     whole = np.sqrt(sums.grams[scope][:, :, column, column].sum(axis=0) / count)
@@ -82,33 +98,90 @@ def _smallest_of_column(
     material = MATERIAL_EFFORT_CHANGE / max(float((visible / effort).max()), TINY)
     unit = candidate.fault.unit_at(stage.evidence, candidate.place)
     largest = min(1 / float((whole / effort).max()), MAX_LIMITS.get(unit, np.inf))
-    if material > largest:
-        return np.inf, faulty.whole
     after = cross_validate(sums, range(sums.n_columns), weights=before.weights)
-    wanted = normal_quantile(NOTICED_PROBABILITY)
     std = float(size_errors(sums, after, sums.n_columns - column)[0])
-    material += wanted * std  # the size that is estimated has to be material
-    by_size = max(material, _noticed_by_size(sums, after, column, trials, std))
-    largest = min(largest, by_size)
-    counts = before.n_valid >= MIN_BLOCK_EQUATIONS
-    floor = stage.baseline.sums.floor + TINY
+    effect = _Effect(
+        before=before,
+        after=after,
+        both=_products(sums, before.coefficients, faulty.coefficients, column),
+        faulty=faulty.squares,
+        scope=scope,
+        power=stage.baseline.sums.effort_power,
+        floor=stage.baseline.sums.floor,
+        std=std,
+        by_size=_noticed_by_size(sums, after, column, trials, std),
+    )
+    signs = (1,) if candidate.fault.name == PAYLOAD_FAULT or candidate.fault.positive else (1, -1)
     size = material
     for _ in range(SIZE_STEPS):
-        squares = before.squares + 2 * size * both + size**2 * faulty.squares
-        gain = 0.5 * np.log((np.maximum(squares, 0.0) + floor) / (after.squares + floor))
+        if size > largest:
+            break
+        if all(
+            effect.is_noticed(sign * size, stage.block_log, trials, unexplained) for sign in signs
+        ):
+            return float(size), faulty.whole
+        size *= SIZE_RATIO
+    return np.inf, faulty.whole
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Effect:
+    """What a fault of unit size adds to the errors on blocks left out."""
+
+    before: CrossValidation  # of the model without the fault
+    after: CrossValidation  # of the model with it
+    both: FloatArray  # products of the residuals of effort and fault, (b, r)
+    faulty: FloatArray  # squares of the residual of the fault, (b, r)
+    scope: BoolArray  # blocks of the logs it is in, (b,)
+    power: FloatArray  # mean square of the effort of each row, (r,)
+    floor: FloatArray  # squared error that is rounding, (b, r)
+    std: float  # standard error of the size
+    by_size: float  # size that the test of sizes notices in 95 of 100 cases
+
+    def is_noticed(
+        self, size: float, block_log: IntArray, trials: int, unexplained: FloatArray
+    ) -> bool:
+        """Return whether the verdict notices a size in 95 of 100 cases.
+
+        A size that is estimated too small by the normal deviate of 95 % has to matter, has to
+        explain most of the error, and has to pass the test of the gain or of the size. Or its
+        error alone is too large for a model that is `ok`.
+        """
+        wanted = normal_quantile(NOTICED_PROBABILITY)
+        smaller = np.sign(size) * max(abs(size) - wanted * self.std, 0.0)
+        count = np.maximum(self.before.n_valid[self.scope].sum(axis=0), 1)
+        difference = self._squares(smaller) - self.after.squares
+        explained = np.maximum(difference[self.scope].sum(axis=0), 0.0) / count / self.power
+        added = self.faulty[self.scope].sum(axis=0) * smaller**2 / count / self.power
+        if added.max() > UNEXPLAINED_WARNING**2:
+            return True
+        remaining = np.where(unexplained > MATERIAL_EFFORT_CHANGE, unexplained, 0.0) ** 2
+        share = EXPLAINED_FRACTION / (1 - EXPLAINED_FRACTION)
+        material = explained >= MATERIAL_EFFORT_CHANGE**2
+        enough = (explained >= share * remaining)[material].any()
+        together = explained.sum() >= share * remaining.sum()
+        if not material.any() or not (enough or together):
+            return False
+        return abs(size) >= self.by_size or self._gain_is_noticed(size, block_log, trials, wanted)
+
+    def _squares(self, size: float) -> FloatArray:
+        """Return squared errors of the model without the fault, of logs with it, (b, r)."""
+        squares = self.before.squares + 2 * size * self.both + size**2 * self.faulty
+        return np.maximum(squares, 0.0)
+
+    def _gain_is_noticed(
+        self, size: float, block_log: IntArray, trials: int, wanted: float
+    ) -> bool:
+        """Return whether the gain of correcting a size passes the test by some normal deviate."""
+        counts = self.before.n_valid >= MIN_BLOCK_EQUATIONS
+        floor = self.floor + TINY
+        gain = 0.5 * np.log((self._squares(size) + floor) / (self.after.squares + floor))
         rows = np.maximum(counts.sum(axis=1), 1)
         blocks = np.where(counts, gain, 0.0).sum(axis=1) / rows
         blocks = np.where(counts.any(axis=1), blocks, np.nan)
-        _, t, n = student_t(blocks[scope], stage.block_log[scope])
+        _, t, n = student_t(blocks[self.scope], block_log[self.scope])
         limit = threshold(trials, n)
-        if not np.isfinite(limit):
-            break
-        if t > limit + wanted:
-            return float(size), faulty.whole
-        size *= SIZE_RATIO
-        if size > largest:
-            break
-    return (by_size if by_size <= largest else np.inf), faulty.whole
+        return bool(np.isfinite(limit) and t > limit + wanted)
 
 
 def _noticed_by_size(
@@ -152,20 +225,35 @@ def _products(
     return np.asarray(np.einsum("bi,brij,bj->br", first, sums.grams, second, optimize=True))
 
 
-def detection_limits(screen: Screen, trials: int) -> tuple[Limit, ...]:
-    """Return the smallest noticed size of the faults that `not noticed` lists, at every place."""
-    stage = screen.stage
+def detection_limits(
+    screen: Screen, trials: int, unexplained: FloatArray | None = None
+) -> tuple[Limit, ...]:
+    """Return the smallest noticed size of the faults that `not noticed` lists, at every place.
+
+    With a fault the residual is correlated like the motion, and blocks are as long as that asks
+    for.
+
+    Args:
+        screen: The logs, with all candidates.
+        trials: Number of explanations that are tried if a fault is visible.
+        unexplained: Error of each row above the noise, over its rms effort, (r,); none by default.
+    """
+    labels = block_labels(screen.stage.original.logs, of_motion=True)
+    stage = Stage(screen.stage.original, labels, screen.stage.accepted, screen.stage.evidence)
+    listed = [fault for fault in screen.faults if fault.unnoticed]
+    screen = Screen(stage, listed, screen.single_logs, screen)
+    if unexplained is None:
+        unexplained = np.zeros(len(stage.evidence.model.rows))
     chosen = []
     for candidate in screen.candidates:
         everywhere = len(candidate.logs) == len(stage.labels)
-        if not candidate.fault.unnoticed:
-            continue
         if everywhere or candidate.fault.name == PAYLOAD_FAULT:
             chosen.append(candidate)
     limits = []
     names = stage.evidence.base.names
     for candidate, sums in screen.sums(chosen):
-        size, shift = smallest_noticed(stage, candidate, sums, TESTS_PER_FAULT * trials)
+        n_tests = TESTS_PER_FAULT * trials
+        size, shift = smallest_noticed(stage, candidate, sums, n_tests, unexplained)
         if candidate.fault.name == EFFORT_SCALE and size < 1:
             size = size / (1 - size)  # a fraction of the recorded effort, which is scaled itself
         absorbed: tuple[str, ...] = ()

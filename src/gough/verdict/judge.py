@@ -27,7 +27,7 @@ from gough.processing import ProcessedLog
 from gough.verdict import rules
 from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
 from gough.verdict.blocks import expected_squares
-from gough.verdict.detectable import detection_limits, limits_notice
+from gough.verdict.detectable import EXPLAINED_FRACTION, detection_limits, limits_notice
 from gough.verdict.drift import drifting_efforts
 from gough.verdict.evidence import Evidence, evidence_of, sample_numbers
 from gough.verdict.exclusions import equations_at_speed, guarded
@@ -46,8 +46,6 @@ from gough.verdict.search import Search
 from gough.verdict.stage import Stage
 from gough.verdict.unnoticed import unnoticed_faults
 
-# Fraction of the error above noise that a fault has to explain to be named as its cause.
-EXPLAINED_FRACTION = 0.8
 # Change of an effort over its rms: if the fault that comes closest would change an effort by more,
 # a model that does not know it may be wrong by as much as `ok` excludes.
 DOUBTFUL_EFFORT_CHANGE = 0.05
@@ -126,6 +124,7 @@ def diagnose_evidence(
     with portion(0.0, 0.8):
         groups, stage = search.run()
     noise = _noise_at(stage)
+    everywhere = np.ones(len(stage.block_log), bool)
     explained = {evidence.logs[each.logs[0]].name for each in search.from_periods}
     faults = [each for each in before if not explained.intersection(each.logs)]
     notices = []
@@ -134,7 +133,9 @@ def diagnose_evidence(
     else:
         notices += partial_notices(groups, search.first, stage)
     assert search.screen is not None
-    limits = detection_limits(search.screen, search.trials)
+    trials = search.trials_of_all_faults
+    systematic = np.sqrt(np.maximum(row_errors(stage, everywhere) ** 2 - noise**2, 0.0))
+    limits = detection_limits(search.screen, trials, systematic)
     named = {fault.name for fault in faults}
     unnoticed = unnoticed_faults(evidence, search.labels, search.trials)
     texts = [fault.text for fault in unnoticed if fault.name not in named]

@@ -10,6 +10,7 @@ import numpy as np
 from gough.core.arrays import TINY, FloatArray
 from gough.core.progress import tracked
 from gough.verdict.blocks import BlockSums, block_sums, select_columns
+from gough.verdict.evidence import Evidence
 from gough.verdict.explanation import Candidate, Explanation
 from gough.verdict.faults import PAYLOAD_FAULT, Fault
 from gough.verdict.stage import Stage
@@ -26,6 +27,41 @@ def _side_by_side(sensitivities: Sequence[FloatArray]) -> FloatArray:
     """
     columns = np.concatenate([each.transpose(1, 2, 0) for each in sensitivities], axis=1)
     return columns.transpose(2, 0, 1)
+
+
+def scopes_of(
+    fault: Fault, place: str, evidence: Evidence, single_logs: Sequence[int]
+) -> list[tuple[int, ...]]:
+    """Return the sets of logs in which a fault at a place is tried.
+
+    Args:
+        fault: The fault.
+        place: One of its places.
+        evidence: The logs.
+        single_logs: Numbers of the logs that are tried alone.
+    """
+    n_logs = len(evidence.logs)
+    names = [log.name for log in evidence.logs]
+    scopes: list[tuple[int, ...]] = []
+    if fault.segment is not None:
+        scopes.append((fault.segment[0],))
+    elif "all logs" in fault.scopes or n_logs == 1:
+        scopes.append(tuple(range(n_logs)))
+    if "one log" in fault.scopes and fault.segment is None:
+        for k in single_logs:
+            if place not in names or names[k] == place:
+                scopes.append((k,))
+    return scopes
+
+
+def count_trials(faults: Sequence[Fault], evidence: Evidence, single_logs: Sequence[int]) -> int:
+    """Return how many trials some faults are, at all their places and in all their scopes."""
+    trials = 0
+    for fault in faults:
+        for place in fault.places(evidence):
+            n_scopes = len(scopes_of(fault, place, evidence, single_logs))
+            trials += n_scopes * fault.searched(evidence, place)
+    return trials
 
 
 class Screen:
@@ -46,6 +82,7 @@ class Screen:
         before: Screen | None = None,
     ) -> None:
         self.stage = stage
+        self.faults = tuple(faults)
         self.single_logs = tuple(single_logs)
         self.candidates: list[Candidate] = []
         self.trials = 0
@@ -92,18 +129,7 @@ class Screen:
     def _add(self, fault: Fault, place: str, columns: tuple[int, ...]) -> None:
         """Add a fault at a place in all its scopes."""
         evidence = self.stage.evidence
-        n_logs = len(evidence.logs)
-        names = [log.name for log in evidence.logs]
-        scopes: list[tuple[int, ...]] = []
-        if fault.segment is not None:
-            scopes.append((fault.segment[0],))
-        elif "all logs" in fault.scopes or n_logs == 1:
-            scopes.append(tuple(range(n_logs)))
-        if "one log" in fault.scopes and fault.segment is None:
-            for k in self.single_logs:
-                if place not in names or names[k] == place:
-                    scopes.append((k,))
-        for scope in scopes:
+        for scope in scopes_of(fault, place, evidence, self.single_logs):
             candidate = Candidate(fault=fault, place=place, logs=scope, columns=columns)
             self.trials += fault.searched(evidence, place)
             if not candidate.is_one_of(self.stage.accepted):

@@ -37,8 +37,8 @@ from gough.verdict.faults import EFFORT_SCALE, Fault, all_faults
 from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.odd_logs import logs_tried_alone
 from gough.verdict.period_changes import changes_between_periods
-from gough.verdict.screen import Screen
-from gough.verdict.segments import segment_faults
+from gough.verdict.screen import Screen, count_trials
+from gough.verdict.segments import segment_faults, segment_trials
 from gough.verdict.stage import Stage
 
 MAX_EXPLANATIONS = 4  # accepted one after the other
@@ -258,6 +258,15 @@ class Search:
             screens.append(self.more_screen)
             self.trials += self.more_screen.trials
         return screens
+
+    @cached_property
+    def trials_of_all_faults(self) -> int:
+        """Everything that is tried where the error is above the noise."""
+        if not self.with_discrete:
+            return count_trials(self.faults, self.evidence, self.single_logs)
+        continuous = count_trials([*self.faults, *self.geometry], self.evidence, self.single_logs)
+        discrete = len(self.discrete) * len(self.scopes)
+        return continuous + discrete + segment_trials(self.evidence)
 
     @property
     def _n_tests(self) -> int:

@@ -50,6 +50,12 @@ def _place(evidence: Evidence, name: str) -> tuple[str, ...]:
 # -- a payload
 
 
+def segment_trials(evidence: Evidence) -> int:
+    """Return how many parts of logs are tried for a payload."""
+    n_logs = sum(log.payload is None and not log.periodic for log in evidence.logs)
+    return n_logs * len(segments_of_cells())
+
+
 def segments_of_cells() -> IntArray:
     """Return the first and the last edge of all segments that are tried, (m, 2)."""
     first, last = np.triu_indices(SEGMENT_CELLS + 1, MIN_SEGMENT_CELLS)
