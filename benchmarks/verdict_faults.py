@@ -615,7 +615,7 @@ def other_gravity(draft: Draft) -> None:
     turned = turned * draft.rng.choice([-1, 1])
     _for_all_plants(draft, gravity=turned)
     draft.name("gravity direction", "")
-    draft.accepted.append("tilt")
+    draft.name("tilt", "")  # by 90 degrees: the same gravity, in other words
     draft.what.append(f"gravity {turned.tolist()}, not along axis {axis}")
 
 

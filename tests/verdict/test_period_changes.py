@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.interpolate import CubicSpline
 
 from gough.engine import Model
 from gough.logs.recording import Recording
@@ -89,3 +90,27 @@ def test_friction_that_grows_from_period_to_period_is_measured(
     assert (drift.name, drift.place, drift.logs) == ("drift", "all joints", (1,))
     # relative to the friction that was identified, which is a quarter larger in half of the logs
     assert 0.35 < drift.size[0] < 0.52
+
+
+@pytest.mark.parametrize("stretch", [5e-4, -5e-4])
+def test_a_period_that_is_declared_a_little_wrong_is_no_drift_of_friction(
+    five_bar: Model, logs: Logs, stretch: float
+) -> None:
+    """Each period is later than the one before: efforts differ by their rate."""
+    log = logs[1]
+    assert log.effort is not None
+    assert log.period_samples is not None
+    step = log.time[1] - log.time[0]
+    phase = (log.time * (1 + stretch)) % (log.period_samples * step)
+    one_period = np.append(log.time[: log.period_samples], log.period_samples * step)
+
+    def stretched(values: np.ndarray) -> np.ndarray:
+        n = log.period_samples
+        mean = values.reshape(PERIODS, n, -1).mean(axis=0)
+        return CubicSpline(one_period, np.vstack([mean, mean[:1]]), bc_type="periodic")(phase)
+
+    rng = np.random.default_rng(0)
+    effort = stretched(log.effort)
+    effort = effort + 0.02 * rng.standard_normal(effort.shape)
+    late = replace(log, position=stretched(log.position), effort=effort)
+    assert changes_between_periods(evidence_of_logs(five_bar, (logs[0], late))) == []

@@ -124,7 +124,6 @@ def diagnose_evidence(
     with portion(0.0, 0.8):
         groups, stage = search.run()
     noise = _noise_at(stage)
-    everywhere = np.ones(len(stage.block_log), bool)
     explained = {evidence.logs[each.logs[0]].name for each in search.from_periods}
     faults = [each for each in before if not explained.intersection(each.logs)]
     notices = []
@@ -134,7 +133,7 @@ def diagnose_evidence(
         notices += partial_notices(groups, search.first, stage)
     assert search.screen is not None
     trials = search.trials_of_all_faults
-    systematic = np.sqrt(np.maximum(row_errors(stage, everywhere) ** 2 - noise**2, 0.0))
+    systematic = np.sqrt(np.maximum(stage.row_errors() ** 2 - noise**2, 0.0))
     limits = detection_limits(search.screen, trials, systematic)
     named = {fault.name for fault in faults}
     unnoticed = unnoticed_faults(evidence, search.labels, search.trials)

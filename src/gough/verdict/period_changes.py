@@ -159,7 +159,7 @@ class _Periods:
 def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
     """Return the payload in a part of the periods of a log, if the rule accepts one.
 
-    Not if a change of the friction or of the gains in that part predicts as well.
+    Not if a change of the gains or of the times in that part predicts as well.
     """
     if periods.log.payload is not None:
         return None
@@ -169,7 +169,7 @@ def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
     gain, size, std = _tested(periods, periods.columns, carried, trials)
     if not gain.significant or size[0] < MIN_MASS_T * std[0]:
         return None
-    if _gains_explain_more(periods, carried, gain):
+    if _other_change_explains_more(periods, carried, gain):
         return None
     log = periods.log
     return Explanation(
@@ -182,11 +182,16 @@ def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
     )
 
 
-def _gains_explain_more(periods: _Periods, carried: FloatArray, gain: Gain) -> bool:
-    """Return whether gains of motors, or one of all efforts, that change alike explain as much."""
+def _other_change_explains_more(periods: _Periods, carried: FloatArray, gain: Gain) -> bool:
+    """Return whether another change of the same course in time explains as much.
+
+    Gains of motors, a gain of all efforts, or times: periods that are a little longer or shorter
+    than declared are ever later, so that efforts change by their rate.
+    """
     prediction = periods.log.in_rows(periods.log.prediction)
     gains = prediction[:, :, None] * np.eye(prediction.shape[1])
-    for other in (gains, prediction[:, :, None]):
+    rate = np.gradient(prediction, periods.log.signals.step, axis=0)
+    for other in (gains, prediction[:, :, None], rate[:, :, None]):
         if _tested(periods, other, carried, 1)[0].total >= gain.total:
             return True
     return False
@@ -195,12 +200,12 @@ def _gains_explain_more(periods: _Periods, carried: FloatArray, gain: Gain) -> b
 def _friction_drift(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
     """Return friction of all joints that grows or falls along a log, if the rule accepts it.
 
-    Not if a change of the gains predicts as well.
+    Not if a change of the gains or of the times predicts as well.
     """
     ramp = time_fraction(periods.log, periods.n_periods)
     trials = KINDS_OF_CHANGES * TESTS_PER_FAULT * n_logs
     gain, size, std = _tested(periods, periods.friction, ramp, trials)
-    if not gain.significant or _gains_explain_more(periods, ramp, gain):
+    if not gain.significant or _other_change_explains_more(periods, ramp, gain):
         return None
     fault = replace(
         DRIFT_OF_ALL_JOINTS, columns=partial(_mean_friction, n_periods=periods.n_periods)
