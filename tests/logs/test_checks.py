@@ -10,6 +10,7 @@ from gough.logs.checks import (
     inspect_channel,
     inspect_clock,
     inspected,
+    is_even,
     joint_motion,
     quantisation_step,
     spread_equal_stamps,
@@ -243,6 +244,16 @@ def test_uneven_clocks_are_refused_for_filtering_until_resampled() -> None:
     with pytest.raises(InvalidRecording, match=r"after sample (39|40) .*state a rate"):
         check_even(recording(time))
     assert check_even(resample_evenly(recording(time))) == pytest.approx(500.0, rel=1e-3)
+
+
+def test_the_most_unusual_step_is_compared_with_the_usual_one() -> None:
+    time = TIME[:100].copy()
+    time[41:] += 10 * (time[1] - time[0])
+    with pytest.raises(InvalidRecording, match="after sample 40 ") as caught:
+        check_even(recording(time))
+    assert caught.value.numbers["deviation"] == pytest.approx(10.0)
+    assert not is_even(time)
+    assert is_even(TIME)
 
 
 def test_a_few_lost_samples_are_put_back_and_the_others_stay_as_they_are() -> None:

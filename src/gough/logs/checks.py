@@ -466,22 +466,41 @@ def check_gaps(time: FloatArray, source: str, first: int = 0) -> float:
     return float(steps[steps <= GAP_STEPS * usual].mean())
 
 
+class UnusualStep(NamedTuple):
+    """The step of a clock that differs most from the usual one."""
+
+    sample: int  # number of the sample before it
+    deviation: float  # relative difference from the median of the steps
+
+
+def most_unusual_step(time: FloatArray) -> UnusualStep:
+    """Return the step of a clock, (t,), that differs most from the usual one."""
+    interval = np.diff(time)
+    deviation = np.abs(interval / np.median(interval) - 1.0)
+    sample = int(deviation.argmax())
+    return UnusualStep(sample, float(deviation[sample]))
+
+
+def is_even(time: FloatArray) -> bool:
+    """Return whether all steps of a clock are within `EVEN_CLOCK_RATIO` of the usual one."""
+    return most_unusual_step(time).deviation <= EVEN_CLOCK_RATIO
+
+
 def check_even(recording: Recording, first: int = 0) -> float:
-    """Return the sampling rate; refuse a clock whose steps differ by more than 5 % of one. [Hz]
+    """Return the sampling rate; refuse a clock that is not even. [Hz]
 
     Filters and transforms need an even clock. `first` is the number of the first sample.
     """
     rate = recording.rate
-    off = np.abs(np.diff(recording.time) * rate - 1.0)
-    where = int(off.argmax())
-    if off[where] > EVEN_CLOCK_RATIO:
+    sample, deviation = most_unusual_step(recording.time)
+    if deviation > EVEN_CLOCK_RATIO:
         raise refused(
             recording.source,
-            f"the step after sample {first + where} (t = {recording.time[where]:.4f} s) "
-            f"differs by {off[where]:.1%} from the mean {1e3 / rate:.4g} ms; state a rate in the "
-            "description to put the samples on an even clock",
-            sample=first + where,
-            deviation=float(off[where]),
+            f"the step after sample {first + sample} (t = {recording.time[sample]:.4f} s) "
+            f"differs by {deviation:.1%} from the usual one; state a rate in the description to "
+            f"put the samples on an even clock, {rate:.6g} Hz for example",
+            sample=first + sample,
+            deviation=deviation,
         )
     return rate
 

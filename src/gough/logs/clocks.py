@@ -24,7 +24,7 @@ from gough.core.signals import (
     weighted_window,
 )
 from gough.core.statistics import robust_scale
-from gough.logs.checks import EVEN_CLOCK_RATIO, GAP_STEPS, JITTER_RATIO
+from gough.logs.checks import EVEN_CLOCK_RATIO, GAP_STEPS, JITTER_RATIO, is_even
 from gough.logs.messages import log_notice
 from gough.logs.recording import Recording
 
@@ -159,13 +159,6 @@ def _usual_steps(increments: FloatArray, still: BoolArray) -> tuple[FloatArray, 
     deviation = median_around(np.abs(increments[rows] - usual), STEP_REACH)
     nearest_row = np.clip(np.searchsorted(rows, np.arange(len(increments))), 0, len(rows) - 1)
     return usual[nearest_row], deviation[nearest_row]
-
-
-def is_even(time: FloatArray) -> bool:
-    """Return whether all steps of a clock are within `EVEN_CLOCK_RATIO` of the usual one."""
-    interval = np.diff(time)
-    usual = float(np.median(interval))
-    return bool((np.abs(interval - usual) < EVEN_CLOCK_RATIO * usual).all())
 
 
 def with_true_instants(recording: Recording) -> Recording:

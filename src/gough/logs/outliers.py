@@ -26,8 +26,7 @@ from gough.core.signals import (
     running,
     usual_size,
 )
-from gough.logs.checks import GAP_STEPS
-from gough.logs.clocks import is_even
+from gough.logs.checks import GAP_STEPS, is_even
 from gough.logs.messages import log_notice
 from gough.logs.recording import Recording
 

@@ -25,7 +25,7 @@ from gough.core.record import Record
 from gough.core.units import dimension_of
 from gough.engine import Model
 from gough.engine.kinematics import ClosedChain
-from gough.logs.checks import BEYOND_LIMIT_RATIO, check_even, inspected
+from gough.logs.checks import BEYOND_LIMIT_RATIO, inspected, is_even, most_unusual_step
 from gough.logs.clocks import with_true_instants
 from gough.logs.messages import log_notice
 from gough.logs.outliers import Jump, find_jumps, jump_notices, without_outliers
@@ -391,10 +391,8 @@ def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Record
         repeats: `found` also uses a period that the positions show but the log does not
             declare.
     """
-    try:
-        check_even(recording)
-    except InvalidRecording as uneven:
-        recording = _resampled(recording, uneven)
+    if len(recording) < 2 or not is_even(recording.time):
+        recording = _resampled(recording)
     if recording.period_samples is not None:
         return recording
     seconds = repetition(recording)
@@ -414,9 +412,10 @@ def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Record
     return recording.with_notices([notice])
 
 
-def _resampled(recording: Recording, uneven: InvalidRecording) -> Recording:
+def _resampled(recording: Recording) -> Recording:
     """Return the recording on an even clock, with a notice of how uneven it was."""
     resampled = resample_evenly(recording)
+    sample, deviation = most_unusual_step(recording.time)
     n_filled = 0
     if resampled.measured is not None:
         n_filled = int((~resampled.measured).sum())
@@ -424,7 +423,7 @@ def _resampled(recording: Recording, uneven: InvalidRecording) -> Recording:
         "resampled",
         resampled.source,
         f"put on an even clock of {resampled.rate:.6g} Hz; the step after sample "
-        f"{uneven.numbers['sample']} was {uneven.numbers['deviation']:.1%} off the mean, and "
+        f"{sample} was {deviation:.1%} off the usual one, and "
         f"{n_filled} samples without a measurement nearby are excluded",
         rate=resampled.rate,
         filled=n_filled,
