@@ -1,16 +1,17 @@
 """Long logs: 120,000 to 6,000,000 PaLiDA samples to a condensed regression, time and memory.
 
-    python benchmarks/streaming.py [--against CHECKOUT] [--small | --short]
+    python benchmarks/streaming.py [--against CHECKOUT] [--samples N ...] [--turns N] [--small]
 
 Timed are reading, outliers, filters, closing of loops, regressor and factors. The choice of dead
 bands and windows, which takes the same time for a log of any length, is timed by itself.
 `--against` reduces the same log with the source of another checkout too (`git worktree add
-../before v0.1`), three times in turn with this one, and compares processor times; versions that
+../before v0.1`), some times in turn with this one, and compares processor times; versions that
 choose no processing take what they need from the first block.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import subprocess
@@ -106,21 +107,25 @@ def measure(path: Path, decimation: int, checkout: Path) -> Measured:
     return Measured(*map(float, done.stdout.split()))
 
 
-def compare(path: Path, decimation: int, other: Path | None) -> tuple[Measured, Measured | None]:
+def compare(
+    path: Path, decimation: int, other: Path | None, turns: int
+) -> tuple[Measured, Measured | None]:
     """Return the fastest of a few runs of this checkout and of another, in turn."""
     here = Path(__file__).parents[1]
     if other is None:
         return measure(path, decimation, here), None
     ours = []
     theirs = []
-    for _ in range(TURNS):
+    for _ in range(turns):
         theirs.append(measure(path, decimation, other))
         ours.append(measure(path, decimation, here))
     return min(ours), min(theirs)
 
 
 def main(
-    cases: Sequence[tuple[int, Sequence[int]]] = CASES, other: Path | None = None
+    cases: Sequence[tuple[int, Sequence[int]]] = CASES,
+    other: Path | None = None,
+    turns: int = TURNS,
 ) -> list[tuple[str, str, str, str]]:
     """Return rows: what, Gough, peer, remark."""
     rows = []
@@ -129,7 +134,7 @@ def main(
             path = Path(folder) / f"{samples}.npz"
             subprocess.run([sys.executable, __file__, "write", str(path), str(samples)], check=True)
             for decimation in decimations:
-                ours, theirs = compare(path, decimation, other)
+                ours, theirs = compare(path, decimation, other, turns)
                 peer = "-"
                 if theirs is not None:
                     peer = (
@@ -149,19 +154,28 @@ def main(
     return rows
 
 
+def compare_as_asked() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--against", type=Path, help="another checkout")
+    parser.add_argument("--samples", type=int, nargs="*", help="of logs without decimation")
+    parser.add_argument("--turns", type=int, default=TURNS, help="runs of each checkout")
+    parser.add_argument("--small", action="store_true")
+    asked = parser.parse_args()
+    cases: Sequence[tuple[int, Sequence[int]]] = CASES
+    if asked.small:
+        cases = [(4000, [1])]
+    elif asked.samples:
+        cases = [(samples, [1]) for samples in asked.samples]
+    other = asked.against.resolve() if asked.against else None
+    for row in main(cases, other, asked.turns):
+        print(" | ".join(row), flush=True)
+
+
 if __name__ == "__main__":
     if len(sys.argv) == 4 and sys.argv[1] == "write":
         write_log(Path(sys.argv[2]), int(sys.argv[3]))
     elif len(sys.argv) == 4 and sys.argv[1] == "block_statistics":
         block_statistics(sys.argv[2], int(sys.argv[3]))
     else:
-        cases: Sequence[tuple[int, Sequence[int]]] = CASES
-        if "--small" in sys.argv:
-            cases = [(4000, [1])]
-        if "--short" in sys.argv:
-            cases = [(120_000, [1]), (600_000, [1])]
-        other = None
-        if "--against" in sys.argv:
-            other = Path(sys.argv[sys.argv.index("--against") + 1]).resolve()
-        for row in main(cases, other):
-            print(" | ".join(row))
+        compare_as_asked()

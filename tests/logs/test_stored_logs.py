@@ -178,6 +178,17 @@ def test_a_store_that_fails_in_the_middle_is_not_a_bad_log(
         assert (tmp_path / f"{done.keys[log]}.npz").read_bytes() == content
 
 
+def test_a_log_that_was_removed_from_a_store_is_a_bad_log(
+    stored: list[str], job: Job, tmp_path: Path
+) -> None:
+    collect(job, stored, tmp_path, InProcess())
+    system, path = fsspec.core.url_to_fs(stored[1])
+    system.rm(path)
+    with pytest.raises(InvalidRecording, match=r"1 of 3 logs cannot be used:\n  failing://store/b"):
+        collect(job, stored, tmp_path, InProcess())
+    assert set(collect(job, stored, tmp_path, InProcess(), bad="skip").bad) == {stored[1]}
+
+
 def test_a_store_that_fails_while_a_log_is_read_raises_a_fault_of_the_store(
     stored: list[str], failing: Any
 ) -> None:

@@ -4,6 +4,7 @@ copies, clusters.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -24,7 +25,7 @@ import pytest
 import own_mounts
 from command_line import gough
 from gough.app.identify import identify_logs
-from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.errors import InvalidInput, InvalidRecording, MissingLibrary, StorageFault
 from gough.core.executors import (
     Cluster,
     InProcess,
@@ -194,6 +195,53 @@ class Faulty:
     def run(self, function, tasks):
         for index, outcome in InProcess().run(function, tasks):
             yield index, WorkerFault("it has no memory") if index == 1 else outcome
+
+
+def test_a_worker_with_other_libraries_refuses(job: Job, logs: list[str]) -> None:
+    other = replace(job, libraries=job.libraries.replace("numpy ", "numpy 1."))
+    with pytest.raises(WorkerFault, match=r"it has casadi .*, expected casadi .*numpy 1"):
+        statistics_of_log(other, log_task(logs[0]))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+        (InvalidRecording("cannot read"), "Stale file handle"),
+        (MemoryError(), "too little memory"),
+        (MissingLibrary("this needs h5py"), "this needs h5py"),
+        (StorageFault("the store failed"), "the store failed"),
+    ],
+)
+def test_what_fails_on_a_worker_while_it_reads_a_log_is_its_fault(
+    error: Exception, said: str, job: Job, logs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that of the log, which can be read where the work is given out."""
+    from gough.processing import many_logs
+
+    if isinstance(error, InvalidRecording):
+        error.__cause__ = OSError(errno.ESTALE, "Stale file handle")
+
+    def fail(*given: object, **options: object) -> Recording:
+        raise error
+
+    monkeypatch.setattr(many_logs, "read_recording", fail)
+    with pytest.raises(WorkerFault, match=said):
+        statistics_of_log(job, log_task(logs[0]))
+
+
+@pytest.mark.parametrize("cause", [OSError("truncated"), OSError(errno.EINVAL, "Invalid")])
+def test_a_damaged_log_is_no_fault_of_a_worker(
+    cause: OSError, job: Job, logs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gough.processing import many_logs
+
+    def fail(*given: object, **options: object) -> Recording:
+        raise InvalidRecording("damaged") from cause
+
+    monkeypatch.setattr(many_logs, "read_recording", fail)
+    with pytest.raises(InvalidRecording, match="damaged"):
+        statistics_of_log(job, log_task(logs[0]))
 
 
 @pytest.mark.parametrize("bad", ["refuse", "skip"])

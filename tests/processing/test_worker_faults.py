@@ -18,11 +18,12 @@ import pytest
 
 import gough
 import own_mounts
+from gough.core import executors
 from gough.core.executors import Cluster, InProcess, WorkerFault, WorkersLost, _ClusterRun
 from gough.engine import Model
 from gough.mechanism import robot_text
 from gough.processing import choose_processing
-from gough.processing.many_logs import Job, collect
+from gough.processing.many_logs import Job, LogTask, collect
 from gough.virtual import Simulation, record
 
 pytest.importorskip("distributed")
@@ -192,6 +193,70 @@ def test_a_scheduler_that_does_not_answer_in_time_may_still_have_fit_workers(
 def test_a_scheduler_without_workers_is_named(job: Job, logs: list[str], tmp_path: Path) -> None:
     with machines(tmp_path) as group, pytest.raises(WorkersLost, match="has no workers"):
         collect(job, logs, tmp_path / "f", Cluster(address=group.address, patience=1.0))
+
+
+@pytest.mark.parametrize("moment", ["before the work is sent", "before a task is sent"])
+def test_a_scheduler_that_dies_before_a_task_is_done_is_named(
+    moment: str, job: Job, logs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with machines(tmp_path) as group:
+        group.worker()
+        wait_for_workers(group.address, 1)
+        packed = executors._packed
+
+        def kill_first(value: object) -> bytes:
+            if isinstance(value, LogTask) or moment == "before the work is sent":
+                group.scheduler.kill()
+                group.scheduler.wait()
+            return packed(value)
+
+        monkeypatch.setattr(executors, "_packed", kill_first)
+        executor = Cluster(address=group.address, patience=3.0)
+        with pytest.raises(WorkersLost, match="went away after 0 of 12 tasks"):
+            collect(job, logs, tmp_path / "f", executor, bad="skip")
+
+
+def test_a_cluster_whose_workers_are_all_killed_ends_with_one_error(
+    job: Job, logs: list[str], tmp_path: Path
+) -> None:
+    """Finished logs are kept; the scheduler remains."""
+    with machines(tmp_path) as group:
+        workers = [group.worker(), group.worker()]
+        wait_for_workers(group.address, 2)
+
+        def kill_all(fraction: float) -> None:
+            for worker in workers:
+                worker.kill()
+
+        executor = Cluster(address=group.address, patience=2.0)
+        with pytest.raises(WorkersLost, match="has no workers"):
+            collect(job, logs, tmp_path / "f", executor, bad="skip", progress=kill_all)
+    kept = len(list((tmp_path / "f").glob("*.npz")))
+    assert 1 <= kept < 12
+    alone = collect(job, logs, tmp_path / "alone", InProcess()).merged().to_bytes()
+    again = collect(job, logs, tmp_path / "f", InProcess())
+    assert again.skipped == kept
+    assert again.merged().to_bytes() == alone
+
+
+def test_what_tasks_share_is_sent_again_if_all_workers_that_had_it_die(
+    job: Job, logs: list[str], tmp_path: Path
+) -> None:
+    with machines(tmp_path) as group:
+        first = group.worker()
+        wait_for_workers(group.address, 1)
+
+        def replace_first(fraction: float) -> None:
+            if first.poll() is None:
+                first.kill()
+                first.wait()
+                group.worker()
+
+        executor = Cluster(address=group.address, patience=30.0)
+        collected = collect(job, logs, tmp_path / "f", executor, bad="skip", progress=replace_first)
+    assert not collected.bad
+    alone = collect(job, logs, tmp_path / "alone", InProcess()).merged().to_bytes()
+    assert collected.merged().to_bytes() == alone
 
 
 def test_a_killed_worker_costs_nothing_and_a_killed_scheduler_gives_one_line(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
-from gough.core.errors import InvalidInput
+from gough.core.errors import MissingLibrary
 
 POORLY_KNOWN_RATIO = 0.3  # relative standard error above which a parameter is poorly known
 SIGNIFICANT_T = 2.0  # |value| / standard error below which a value may be zero
@@ -28,7 +28,7 @@ def import_optional(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise InvalidInput(
+        raise MissingLibrary(
             f"this needs {error.name or module}; install it with pip install 'gough[{extra}]'",
             module=module,
         ) from None

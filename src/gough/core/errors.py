@@ -74,6 +74,10 @@ class InvalidStudy(GoughError):
     """A study file cannot be run."""
 
 
+class MissingLibrary(InvalidInput):
+    """An optional library is not installed; says nothing about the data that need it."""
+
+
 class StorageFault(GoughError):
     """A store of files failed while it was read; says nothing about the files."""
 

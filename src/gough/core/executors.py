@@ -255,8 +255,8 @@ class _ClusterRun:
 
     def run(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[tuple[int, Any]]:
         """Yield the index and the outcome of each task as they finish."""
-        # Sent once: each worker fetches it with its first task.
-        shared = self.client.scatter(_packed(function), hash=False)
+        shared = self._share(function, 0, len(tasks))
+        losses = 0  # times in a row that workers were lost without finishing a task
         faults = dict.fromkeys(range(len(tasks)), 0)  # unfinished tasks
         pending = list(reversed(range(len(tasks))))
         indices: dict[Any, int] = {}
@@ -270,8 +270,14 @@ class _ClusterRun:
             while pending and len(indices) < TASKS_PER_WORKER * max(len(fit), 1):
                 index = pending.pop()
                 indices[self._submit(shared, tasks[index], fit)] = index
+            is_lost = False
             for future in self._finished(list(indices), len(tasks) - len(faults), len(tasks)):
                 index = indices.pop(future)
+                if future.status == "cancelled":
+                    is_lost = True
+                    pending.append(index)
+                    continue
+                losses = 0
                 outcome = self._outcome(future, len(tasks) - len(faults), len(tasks))
                 if isinstance(outcome, WorkerFault):
                     faults[index] += 1
@@ -281,6 +287,30 @@ class _ClusterRun:
                         continue
                 del faults[index]
                 yield index, outcome
+            if is_lost:  # with the workers that had what all tasks share
+                losses += 1
+                if losses >= MAX_WORKER_LOSSES:
+                    raise _workers_died(tasks, list(faults))
+                shared = self._share(function, len(tasks) - len(faults), len(tasks))
+
+    def _share(self, function: Callable[[T], Any], done: int, total: int) -> Any:
+        """Send what all tasks share, once: each worker fetches it with its first task."""
+        try:
+            return self.client.scatter(_packed(function), hash=False)
+        except (OSError, TimeoutError, self.distributed.CancelledError):
+            if self._scheduler_answers():
+                raise self.cluster.no_workers() from None
+            raise self._scheduler_lost(done, total) from None
+
+    def _scheduler_answers(self) -> bool:
+        """Return whether the scheduler is there, with or without workers."""
+        if self.client.status != "running":
+            return False
+        try:
+            self.client.scheduler_info(n_workers=-1)
+        except (OSError, TimeoutError, self.distributed.CancelledError):
+            return False
+        return True
 
     def _fit_workers(self) -> list[str]:
         """Return the addresses of the workers that are not known to be faulty."""
@@ -322,7 +352,10 @@ class _ClusterRun:
         return stranded
 
     def _finished(self, futures: list[Any], done: int, total: int) -> list[Any]:
-        """Return the tasks that are finished; none if that takes longer than a moment."""
+        """Return the tasks that are finished or cancelled; none if that takes more than a moment.
+
+        The scheduler cancels tasks if all workers die that had what the tasks share.
+        """
         try:
             with self.client.as_current():
                 waited = self.distributed.wait(futures, timeout=1.0, return_when="FIRST_COMPLETED")
@@ -332,15 +365,18 @@ class _ClusterRun:
                 raise self.cluster.no_workers() from None
             return []
         except (self.distributed.CancelledError, OSError):
-            raise self._scheduler_lost(done, total) from None
+            cancelled = [future for future in futures if future.status == "cancelled"]
+            if not cancelled or not self._scheduler_answers():
+                raise self._scheduler_lost(done, total) from None
+            for future in cancelled:
+                self.restricted.pop(future, None)
+            return cancelled
         for future in waited.done:
             self.restricted.pop(future, None)
         return list(waited.done)
 
     def _outcome(self, future: Any, done: int, total: int) -> Any:
         """Return the outcome of a finished task; a `WorkerFault` marks its worker."""
-        if future.status == "cancelled":
-            raise self._scheduler_lost(done, total)
         try:
             answer, worker = future.result()
         except self.distributed.CancelledError:

@@ -13,7 +13,7 @@ from stat import S_IFREG
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from gough.core.display import import_optional
-from gough.core.errors import InvalidInput, StorageFault
+from gough.core.errors import InvalidInput, MissingLibrary, StorageFault
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 ROW_GROUPS = re.compile(r"#row_groups=(\d+):(\d+)$")
@@ -243,7 +243,7 @@ def file_system(address: str) -> tuple[Any, str]:
     try:
         system, path = core.url_to_fs(address)
     except ImportError as error:
-        raise InvalidInput(
+        raise MissingLibrary(
             f"'{address}' cannot be opened: {error}; s3:// needs `pip install gough[s3]`"
         ) from None
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -11,12 +12,21 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import casadi
+import llvmlite
 import numpy as np
+import scipy
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.documents import parse_json
-from gough.core.errors import GoughError, InvalidInput, InvalidRecording, StorageFault
+from gough.core.errors import (
+    GoughError,
+    InvalidInput,
+    InvalidRecording,
+    MissingLibrary,
+    StorageFault,
+)
 from gough.core.executors import Executor, WorkerFault, WorkersLost, other_code
 from gough.core.notices import Notice
 from gough.core.options import merge_settings
@@ -44,7 +54,7 @@ from gough.processing.settings import PERIODIC, Processing
 MAX_WHOLE_BYTES = 2**25
 FILES_PER_MERGE = 64  # statistics files that a worker merges at a time; a power of two
 # Errors that say nothing about the log of a task.
-NOT_THE_LOG = (WorkerFault, WorkersLost, StorageFault)
+NOT_THE_LOG = (WorkerFault, WorkersLost, StorageFault, MissingLibrary)
 HASHED_BYTES = 2**20  # of a file read at once
 Bad = Literal["refuse", "skip"]
 
@@ -56,6 +66,13 @@ class Carrying(NamedTuple):
     payload: str  # name in the robot file
     off: float  # value of the signal below which the payload is not carried
     on: float  # value above which it is
+
+
+def numerical_libraries() -> str:
+    """Return the versions of the libraries on which the digits of the statistics depend."""
+    libraries = (casadi, llvmlite, np, scipy)
+    versions = [f"{library.__name__} {library.__version__}" for library in libraries]
+    return ", ".join(versions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +88,8 @@ class Job:
     joint: bool = False  # keep the rows side by side
     carrying: Carrying | None = None  # a payload that is carried in parts of logs
     code: str = field(default_factory=source_hash)  # hash of the source of Gough
+    # versions of the libraries that compute: with others the last digits may differ
+    libraries: str = field(default_factory=numerical_libraries)
     probe: str = ""  # a log that every worker reads before it works; none if empty
     probe_hash: str = ""  # of its content, as it is read where the work is given out
 
@@ -157,6 +176,11 @@ def check_worker(job: Job) -> None:
     """Prove that this process has the code and the robot of a job, and reads a log as it is."""
     if job.code != source_hash():
         raise other_code(source_hash(), job.code)
+    if job.libraries != numerical_libraries():
+        raise WorkerFault(
+            f"it has {numerical_libraries()}, expected {job.libraries}, with which the last digits "
+            "may differ; install the same versions everywhere"
+        )
     try:
         text = robot_text(job.robot)[0]
     except (OSError, GoughError) as error:
@@ -345,8 +369,29 @@ def statistics_of_log(job: Job, task: LogTask) -> bytes:
     """
     try:
         return _reduced(job, task)
-    except StorageFault as error:
+    except (StorageFault, MissingLibrary) as error:
         raise WorkerFault(str(error)) from None
+    except MemoryError:
+        raise WorkerFault(
+            f"it has too little memory for '{task.log}'; finished logs are kept"
+        ) from None
+    except (GoughError, OSError) as error:
+        failure = _system_failure(error)
+        if failure is None:
+            raise
+        raise _not_visible(task.log, failure) from None
+
+
+def _system_failure(error: BaseException | None) -> OSError | None:
+    """Return the failure of the operating system behind an error; None if there is none.
+
+    Damaged files lead to `OSError` too: without a number, or for a place before their beginning.
+    """
+    while error is not None:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            return error
+        error = error.__cause__
+    return None
 
 
 def _reduced(job: Job, task: LogTask) -> bytes:
@@ -566,11 +611,17 @@ def _unusable_logs(reasons: Mapping[str, str], n_logs: int) -> InvalidRecording:
 
 
 def _stamp(log: str) -> str:
-    """Return sizes and times of change of a log and its description; empty for a folder."""
+    """Return sizes and times of change of a log and its description.
+
+    Empty for a folder, and if there is no such file.
+    """
     stamps = []
     for name in log_and_description(log):
         if name and is_address(name):
-            stamps.append(StoredFile(name).stamp())
+            try:
+                stamps.append(StoredFile(name).stamp())
+            except FileNotFoundError:
+                return ""
         elif name:
             if not Path(name).is_file():
                 return ""
