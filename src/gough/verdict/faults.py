@@ -80,6 +80,10 @@ class Fault:
     # how many shapes were searched for the columns, by evidence and place
     searched: Callable[[Evidence, str], int] = field(default=lambda evidence, place: 1)
 
+    def can_be_in(self, log: int) -> bool:
+        """Return whether it can be in a log, by number."""
+        return self.segment is None or self.segment[0] == log
+
     def sensitivity(self, log: FittedLog, place: str) -> FloatArray:
         """Return the derivative of the recorded effort by the size, (t, r, k)."""
         if self.columns is not None:

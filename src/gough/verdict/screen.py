@@ -106,24 +106,31 @@ class Screen:
         self.ranked = self._rank()
 
     def _stack(self, shapes: Sequence[tuple[Fault, str]]) -> None:
-        """Add the columns of some faults at their places."""
-        stacked = []
-        widths: list[int] = []
+        """Add the columns of some faults at their places, zero in logs that they cannot be in."""
+        of_logs: list[dict[tuple[Fault, str], FloatArray]] = []
         for number, log in enumerate(tracked(self.stage.evidence.logs)):
-            blocks = [np.zeros((len(log.regression), len(log.model.rows), 0))]
-            if self.stacked:
-                blocks = [self.stacked[number]]
-            for start in range(0, len(shapes), RESAMPLED_TOGETHER):
-                some = shapes[start : start + RESAMPLED_TOGETHER]
+            of_log: dict[tuple[Fault, str], FloatArray] = {}
+            here = [shape for shape in shapes if shape[0].can_be_in(number)]
+            for start in range(0, len(here), RESAMPLED_TOGETHER):
+                some = here[start : start + RESAMPLED_TOGETHER]
                 sensitivities = [fault.sensitivity(log, place) for fault, place in some]
-                blocks.append(log.resampled(_side_by_side(sensitivities)))
-                if number == 0:
-                    widths += [each.shape[2] for each in sensitivities]
-            stacked.append(np.concatenate(blocks, axis=2))
+                resampled = log.resampled(_side_by_side(sensitivities))
+                ends = np.cumsum([each.shape[2] for each in sensitivities])
+                of_log.update(zip(some, np.split(resampled, ends[:-1], axis=2)))
+            of_logs.append(of_log)
         first = self.stacked[0].shape[2] if self.stacked else 0
-        for shape, width in zip(shapes, widths):
+        for shape in shapes:
+            width = next(of_log[shape].shape[2] for of_log in of_logs if shape in of_log)
             self.columns[shape] = tuple(range(first, first + width))
             first += width
+        stacked = []
+        for number, log in enumerate(self.stage.evidence.logs):
+            columns = np.zeros((len(log.regression), len(log.model.rows), first))
+            if self.stacked:
+                columns[:, :, : self.stacked[number].shape[2]] = self.stacked[number]
+            for shape, of_shape in of_logs[number].items():
+                columns[:, :, self.columns[shape]] = of_shape
+            stacked.append(columns)
         self.stacked = stacked
 
     def _add(self, fault: Fault, place: str, columns: tuple[int, ...]) -> None:

@@ -38,7 +38,7 @@ from gough.verdict.geometry_faults import geometry_faults
 from gough.verdict.odd_logs import logs_tried_alone
 from gough.verdict.period_changes import changes_between_periods
 from gough.verdict.screen import Screen, count_trials
-from gough.verdict.segments import segment_faults, segment_trials
+from gough.verdict.segments import lost_counts, payload_segments, segment_trials
 from gough.verdict.stage import Stage
 
 MAX_EXPLANATIONS = 4  # accepted one after the other
@@ -92,6 +92,11 @@ class Search:
     def geometry(self) -> list[Fault]:
         """Errors of the geometry."""
         return geometry_faults(self.evidence)
+
+    @cached_property
+    def jumps(self) -> list[Fault]:
+        """Counts that were lost where a position jumps."""
+        return lost_counts(self.evidence)
 
     @property
     def scopes(self) -> list[tuple[int, ...]]:
@@ -253,7 +258,7 @@ class Search:
         screens = [self.screen]
         self.trials = self.screen.trials + len(self.discrete) * len(self.scopes)
         if self.with_discrete:
-            more = [*self.geometry, *segment_faults(stage)]
+            more = [*self.geometry, *self.jumps, *payload_segments(stage)]
             self.more_screen = Screen(stage, more, (), self.more_screen)
             screens.append(self.more_screen)
             self.trials += self.more_screen.trials

@@ -28,18 +28,25 @@ LARGEST_CUTOFF = 0.4  # of the low-pass on a step, over the rate
 SEGMENT_PARAMETERS = LOAD_PARAMETERS[:4]
 
 
-def segment_faults(stage: Stage) -> list[Fault]:
-    """Return the faults in parts of logs that are worth a trial, at most one payload a log.
+def payload_segments(stage: Stage) -> list[Fault]:
+    """Return the payloads in parts of logs that are worth a trial, at most one a log.
 
     Payloads in averaged periods are found from what differs between periods.
     """
     faults = []
     for number, log in enumerate(stage.evidence.logs):
+        if log.payload is None and not log.periodic:
+            faults += _payload_in_segment(stage, number, log)
+    return faults
+
+
+def lost_counts(evidence: Evidence) -> list[Fault]:
+    """Return the jumps of single positions that the recordings show, as faults."""
+    faults = []
+    for number, log in enumerate(evidence.logs):
         for jump in log.jumps:
             if not jump.wraps and jump.joint in log.model.mechanism.actuated:
                 faults.append(_lost_counts(number, log, jump))
-        if log.payload is None and not log.periodic:
-            faults += _payload_in_segment(stage, number, log)
     return faults
 
 
