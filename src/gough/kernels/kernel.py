@@ -20,6 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import casadi
 import llvmlite
 import numpy as np
+import scipy
 from llvmlite import binding as llvm
 from numpy.typing import ArrayLike, NDArray
 
@@ -453,6 +454,13 @@ def _turns() -> Callable[..., None]:
 def _sample_shape(shape: tuple[int, int]) -> tuple[int, ...]:
     """Return the shape of one sample: a column is one-dimensional."""
     return shape[:1] if shape[1] == 1 else shape
+
+
+def numerical_libraries() -> str:
+    """Return the versions of the libraries on which the last digits of results depend."""
+    libraries = (casadi, llvmlite, np, scipy)
+    versions = [f"{library.__name__} {library.__version__}" for library in libraries]
+    return ", ".join(versions)
 
 
 def compiled(

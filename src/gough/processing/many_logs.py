@@ -12,10 +12,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import casadi
-import llvmlite
 import numpy as np
-import scipy
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.blas import one_blas_thread
@@ -41,6 +38,7 @@ from gough.fitting.log_statistics import (
     merge_all,
 )
 from gough.fitting.regression import Regression, block_statistics
+from gough.kernels.kernel import numerical_libraries
 from gough.logs.carrying import divide_by_signal
 from gough.logs.readers import log_and_description, read_recording
 from gough.logs.recording import Recording
@@ -66,13 +64,6 @@ class Carrying(NamedTuple):
     payload: str  # name in the robot file
     off: float  # value of the signal below which the payload is not carried
     on: float  # value above which it is
-
-
-def numerical_libraries() -> str:
-    """Return the versions of the libraries on which the digits of the statistics depend."""
-    libraries = (casadi, llvmlite, np, scipy)
-    versions = [f"{library.__name__} {library.__version__}" for library in libraries]
-    return ", ".join(versions)
 
 
 @dataclass(frozen=True, kw_only=True)
