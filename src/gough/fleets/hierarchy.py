@@ -34,7 +34,6 @@ class Trend(Record):
     temperature: FloatArray  # change with temperature, (p,), zeros where it is unknown [1 / K]
     temperature_std: FloatArray  # its standard error, (p,) [1 / K]
     p: FloatArray  # p-value of the change, for this parameter alone, (p,)
-    temperature_p: FloatArray  # p-value of the change with temperature, (p,)
 
 
 def trend(
@@ -78,7 +77,7 @@ def trend(
     scatter = (weight * (values - fitted) ** 2).sum(axis=0) / degrees_of_freedom
     variance = np.diagonal(inverse, axis1=1, axis2=2) * scatter[:, None]
     standard_error = np.sqrt(np.maximum(variance, TINY))
-    p_value = 2 * student_tail(np.abs(solution) / standard_error, degrees_of_freedom)
+    t_value = np.abs(solution[:, 1]) / standard_error[:, 1]
     none = np.zeros(n_parameters)
     return Trend(
         change=solution[:, 1],
@@ -86,8 +85,7 @@ def trend(
         degrees_of_freedom=degrees_of_freedom,
         temperature=solution[:, 2] if with_temperature else none,
         temperature_std=standard_error[:, 2] if with_temperature else none,
-        p=p_value[:, 1],
-        temperature_p=p_value[:, 2] if with_temperature else none + 1.0,
+        p=2 * student_tail(t_value, degrees_of_freedom),
     )
 
 

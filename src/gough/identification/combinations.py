@@ -57,7 +57,6 @@ class CommonParameters:
     """Parameters that two results determine, each with its value in both."""
 
     names: tuple[Parameter, ...]  # (k,)
-    of_first: tuple[bool, ...]  # the combination is one of the first result's, (k,)
     # by the parameters of the result that has another combination; else empty, (k,)
     formulas: tuple[str, ...]
     first: CombinationValues  # in the first result
@@ -132,7 +131,6 @@ def common_parameters(
     other_weights = np.concatenate([first_by_other.weights[kept], np.eye(len(in_other))[added]])
     return CommonParameters(
         names=(*in_first.names(kept), *in_other.names(added)),
-        of_first=(True,) * len(kept) + (False,) * len(added),
         formulas=(
             *_formulas(first_by_other.weights[kept], in_other),
             *_formulas(other_by_first.weights[added], in_first),
