@@ -48,7 +48,7 @@ MIN_VISIBLE_FRACTION = 1e-4  # of a fault's effort that the parameters do not ab
 
 
 def smallest_noticed(
-    stage: Stage, candidate: Candidate, sums: BlockSums, trials: int, unexplained: FloatArray
+    stage: Stage, candidate: Candidate, sums: BlockSums, trials: int, noise: FloatArray
 ) -> tuple[float, FloatArray]:
     """Return the size that would be noticed in 95 of 100 cases, and what absorbs it.
 
@@ -63,7 +63,7 @@ def smallest_noticed(
         candidate: The fault.
         sums: With the columns of the fault last.
         trials: Number of tests that the fault has to be the best of.
-        unexplained: Error of each row above the noise, over its rms effort, (r,).
+        noise: Error of each row that noise causes, over its rms effort, (r,).
 
     Returns:
         The size, infinite if the parameters absorb the fault or if it would have to exceed
@@ -72,7 +72,7 @@ def smallest_noticed(
     n_model = sums.n_columns - len(candidate.columns)
     limits = []
     for column in range(n_model, n_model + candidate.fault.n_sizes):
-        limits.append(_smallest_of_column(stage, candidate, sums, trials, unexplained, column))
+        limits.append(_smallest_of_column(stage, candidate, sums, trials, noise, column))
     return max(limits, key=lambda limit: limit[0])
 
 
@@ -81,13 +81,14 @@ def _smallest_of_column(
     candidate: Candidate,
     sums: BlockSums,
     trials: int,
-    unexplained: FloatArray,
+    noise: FloatArray,
     column: int,
 ) -> tuple[float, FloatArray]:
     """Return the smallest noticed size whose effect is a column, and what absorbs it."""
     model = list(range(sums.n_columns - len(candidate.columns)))
     scope = stage.scope(candidate.logs)
     before = stage.baseline.validation()
+    unexplained = np.sqrt(np.maximum(stage.row_errors(scope) ** 2 - noise**2, 0.0))
     faulty = cross_validate(_with_effort(sums, model, column), model, weights=before.weights)
     count = np.maximum(sums.n_valid[scope].sum(axis=0), 1)
     visible = np.sqrt(faulty.squares[scope].sum(axis=0) / count)
@@ -226,7 +227,7 @@ def _products(
 
 
 def detection_limits(
-    screen: Screen, trials: int, unexplained: FloatArray | None = None
+    screen: Screen, trials: int, noise: FloatArray | None = None
 ) -> tuple[Limit, ...]:
     """Return the smallest noticed size of the faults that `not noticed` lists, at every place.
 
@@ -236,14 +237,14 @@ def detection_limits(
     Args:
         screen: The logs, with all candidates.
         trials: Number of explanations that are tried if a fault is visible.
-        unexplained: Error of each row above the noise, over its rms effort, (r,); none by default.
+        noise: Error of each row that noise causes, over its rms effort, (r,); all of it by default.
     """
     labels = block_labels(screen.stage.original.logs, of_motion=True)
     stage = Stage(screen.stage.original, labels, screen.stage.accepted, screen.stage.evidence)
     listed = [fault for fault in screen.faults if fault.unnoticed]
     screen = Screen(stage, listed, screen.single_logs, screen)
-    if unexplained is None:
-        unexplained = np.zeros(len(stage.evidence.model.rows))
+    if noise is None:
+        noise = np.full(len(stage.evidence.model.rows), np.inf)
     chosen = []
     for candidate in screen.candidates:
         everywhere = len(candidate.logs) == len(stage.labels)
@@ -253,7 +254,7 @@ def detection_limits(
     names = stage.evidence.base.names
     for candidate, sums in screen.sums(chosen):
         n_tests = TESTS_PER_FAULT * trials
-        size, shift = smallest_noticed(stage, candidate, sums, n_tests, unexplained)
+        size, shift = smallest_noticed(stage, candidate, sums, n_tests, noise)
         if candidate.fault.name == EFFORT_SCALE and size < 1:
             size = size / (1 - size)  # a fraction of the recorded effort, which is scaled itself
         absorbed: tuple[str, ...] = ()

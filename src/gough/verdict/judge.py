@@ -133,8 +133,7 @@ def diagnose_evidence(
         notices += partial_notices(groups, search.first, stage)
     assert search.screen is not None
     trials = search.trials_of_all_faults
-    systematic = np.sqrt(np.maximum(stage.row_errors() ** 2 - noise**2, 0.0))
-    limits = detection_limits(search.screen, trials, systematic)
+    limits = detection_limits(search.screen, trials, noise)
     named = {fault.name for fault in faults}
     unnoticed = unnoticed_faults(evidence, search.labels, search.trials)
     texts = [fault.text for fault in unnoticed if fault.name not in named]
