@@ -47,6 +47,18 @@ if TYPE_CHECKING:
 
 STRONG_CORRELATION = 0.95  # of two estimates, above which a notice names them
 PLENTIFUL_INFORMATION = 1000.0  # over noise; beyond, noise changes no estimate by 0.1 %
+# Keys of a certificate that do not explain themselves, as they are printed.
+CERTIFICATE_WORDS = {
+    "guarantee": "follows from",
+    "equations": "equations used",
+    "outliers": "equations that may violate the error bound",
+    "proofs": "sums of equations that prove it",
+    "smallest_fitting": "smallest error bound that fits, over the given one",
+    "error_bound": "error bound",
+    "gap": "largest difference between proven and attained bounds",
+    "relative_gap": "the same over the width of the interval",
+    "removed": "equations left out",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -588,20 +600,25 @@ class Enclosure(StoredRecord):
             lower = f"{self.lower[i]:.6g}"
             upper = f"{self.upper[i]:.6g}"
             bounds.append([name, lower, upper, f"{self.width[i]:.3g}", self.units[i]])
-        certificate = []
-        for key, fact in self.certificate.items():
-            if fact not in ([], None, "") and not isinstance(fact, dict):
-                text = shorten(_fact_text(fact), 100)
-                certificate.append(f"  {key.replace('_', ' ')}: {text}")
+        certificate = [f"  {name}: {fact}" for name, fact in self.guarantee()]
         lines = [
             f"{self.method}: box of {len(self)} parameters",
             "",
             text_table(["parameter", "lower", "upper", "width", "unit"], bounds),
         ]
         if certificate:
-            lines += ["", "Certificate", *certificate]
+            lines += ["", "Guarantee", *certificate]
         lines += _notice_section(self.notices)
         return "\n".join(lines)
+
+    def guarantee(self) -> list[tuple[str, str]]:
+        """Return what the guarantee of the box rests on: names and facts, in words."""
+        facts = []
+        for key, fact in self.certificate.items():
+            if fact not in ([], None, "", False) and not isinstance(fact, dict):
+                name = CERTIFICATE_WORDS.get(key, key.replace("_", " "))
+                facts.append((name, shorten(_fact_text(fact), 100)))
+        return facts
 
 
 def _fact_text(fact: Any) -> str:
@@ -611,7 +628,7 @@ def _fact_text(fact: Any) -> str:
         return ", ".join(dict.fromkeys(texts))
     if isinstance(fact, float):
         return f"{fact:.3g}"
-    return str(fact)
+    return "yes" if fact is True else str(fact)
 
 
 def _range_text(values: FloatArray) -> str:

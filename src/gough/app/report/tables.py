@@ -122,21 +122,10 @@ def certificates(identification: Identification) -> list[tuple[str, str]]:
     rows = []
     for label, box in identification.enclosures.items():
         facts = [box.method]
-        for key, fact in box.certificate.items():
-            if fact not in ([], None, "", False) and not isinstance(fact, dict):
-                facts.append(f"{key.replace('_', ' ')} {_fact(fact)}")
+        facts += [f"{name} {fact}" for name, fact in box.guarantee()]
         facts += map(str, box.notices)
         rows.append((box_title(label), "; ".join(facts)))
     return rows
-
-
-def _fact(fact: Any) -> str:
-    """Return an entry of a certificate as text; lists without repeated entries."""
-    if isinstance(fact, list | tuple):
-        return join_names(list(dict.fromkeys(map(_fact, fact))), 6)
-    if isinstance(fact, float):
-        return number(fact, 3)
-    return "yes" if fact is True else str(fact)
 
 
 def gain_rows(model: Model, identification: Identification) -> list[dict[str, str]]:
