@@ -7,6 +7,8 @@ kind by 1 % (inertia) and 10 % (friction), friction depends on temperature. Each
 fleets from the same logs: one in which all is well, which counts false alarms, and one with a robot
 for each fault: Coulomb friction that drifts by 20 %, an effort that is recorded 1.1 times, an
 encoder off by 3 % of its range, an undeclared payload on two days, and the log of another robot.
+Of the fleets in which all is well it also counts how many 95 % intervals of the mean of the kind
+contain the mean of the robots' true parameters.
 The first seed is a number of the commit's hash; it and its successors are shared by `--jobs`
 processes. Ctrl-C ends with the table of the fleets so far.
 """
@@ -23,8 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
+from gough.core.arrays import FloatArray
 from gough.core.executors import WorkSettings
-from gough.engine import Model
+from gough.engine import Model, base_parameters
 from gough.fleets.alerts import Alert
 from gough.fleets.fleet import Fleet, fleet
 from gough.fleets.history import FleetLog
@@ -37,6 +40,7 @@ DRIFT = 0.2
 GAIN = 1.1
 ENCODER_FRACTION = 0.03  # of the range of the motor
 PROGRESS_FLEETS = 10  # after so many a line says how many are done
+NORMAL_95 = 1.96  # half of a 95 % interval [standard errors]
 FIRST_DAY = 20000  # days since 1970
 FAULTS = ("drift", "gain", "encoder", "payload", "other robot's log")
 
@@ -118,6 +122,20 @@ def named(plan: Planned, alerts: Sequence[Alert], days: int) -> dict[str, bool]:
     return answers
 
 
+def errors_of_mean(found: Fleet, virtual: VirtualFleet, robots: int) -> FloatArray:
+    """Return the errors of the mean of the kind over their standard errors, (p,)."""
+    base = base_parameters(virtual.model)
+    names = virtual.model.mechanism.standard.names
+    columns = [names.index(name) for name in base.standard]
+    truth = []
+    for robot in range(robots):
+        for day in range(virtual.days):
+            truth.append(base.values(virtual.truth(robot, day)[columns]))
+    assert found.parameters == base.names
+    error = found.common.common - np.mean(truth, axis=0)
+    return np.asarray(error / found.common.common_std)
+
+
 @dataclass(frozen=True)
 class Studied:
     """What was said about the fleets of one seed."""
@@ -127,6 +145,7 @@ class Studied:
     answers: Mapping[str, bool]  # whether each fault was named
     alerts: Sequence[Alert]  # of the fleet with faults
     plan: Planned
+    mean_errors: FloatArray  # of the mean of the kind, over their standard errors, (p,)
 
 
 @cache
@@ -156,7 +175,8 @@ def studied(name: str, robots: int, days: int, seed: int) -> Studied:
         alerts = analysed(name, faulty, paths, factors).alerts
     faulty_robots = {f"r{robot:02d}" for robot in plan.robots.values()}
     beside = [alert for alert in alerts if alert.robot not in faulty_robots]
-    return Studied(well.alerts, beside, named(plan, alerts, days), alerts, plan)
+    mean_errors = errors_of_mean(well, clean, robots)
+    return Studied(well.alerts, beside, named(plan, alerts, days), alerts, plan, mean_errors)
 
 
 @dataclass
@@ -167,12 +187,14 @@ class Table:
     false_clean: int = 0  # fleets in which all is well, with an alert
     false_beside: int = 0  # fleets with faults, with an alert of another robot
     named: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FAULTS, 0))
+    mean_errors: list[FloatArray] = field(default_factory=list)
 
     def add(self, study: Studied) -> None:
         """Count the fleets of one seed."""
         self.fleets += 1
         self.false_clean += bool(study.clean)
         self.false_beside += bool(study.beside)
+        self.mean_errors.append(study.mean_errors)
         for fault in FAULTS:
             self.named[fault] += study.answers[fault]
 
@@ -185,6 +207,13 @@ class Table:
         )
         for fault in FAULTS:
             yield f"{fault} | named in {self.named[fault]} of {n}"
+        if n:
+            errors = np.concatenate(self.mean_errors)
+            inside = np.abs(errors) < NORMAL_95
+            yield (
+                f"mean of the kind | {100 * inside.mean():.1f} % of {len(errors)} intervals contain "
+                f"the truth, rms error {np.sqrt(np.mean(errors**2)):.2f} standard errors"
+            )
 
 
 def surprises(seed: int, study: Studied) -> Iterator[str]:

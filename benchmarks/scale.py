@@ -1,7 +1,7 @@
 """More than one machine: throughput and memory of workers, drift and common part of simulated
 fleets.
 
-    python benchmarks/scale.py [logs] [costs] [throughput] [memory] [drift] [common] [--small]
+    python benchmarks/scale.py [logs] [costs] [merging] [throughput] [memory] [drift] [common] [--small]
 
 `logs`: processor time to reduce a log of a minute to its statistics, from a path, from `file://` as
 NPZ and as row groups of Parquet, and with untied legs. `costs`: processor time of all else that is
@@ -40,8 +40,15 @@ from gough.identification.many_logs import frozen_job, sample_of
 from gough.logs.readers import read_recording
 from gough.mechanism import load_robot
 from gough.processing import Processing, choose_processing, log_statistics
-from gough.processing.log_index import LogIndex
-from gough.processing.many_logs import Job, collect, log_hash, log_task, statistics_of_log
+from gough.processing.log_index import INDEX_FILE, LogIndex
+from gough.processing.many_logs import (
+    Collected,
+    Job,
+    collect,
+    log_hash,
+    log_task,
+    statistics_of_log,
+)
 from gough.virtual.fleet_logs import VirtualFleet
 
 Row = tuple[str, str, str, str]
@@ -195,10 +202,62 @@ def costs(seconds: float = SECONDS, entries: int = 300_000, repeats: int = 21) -
             for k in range(entries):
                 index.add(f"/logs/{k:09d}.npz", f"{k} {k}", f"{k:064d}")
             used = (time.process_time() - started) / entries
-        yield "entry in the index", f"{1e3 * used:.3f} ms", f"mean of {entries}", ""
+            started = time.process_time()
+            for k in range(entries):
+                index.get(f"/logs/{k:09d}.npz")
+            asked = (time.process_time() - started) / entries
+        size = (folder / INDEX_FILE).stat().st_size
+        yield (
+            "entry in the index",
+            f"{1e3 * used:.3f} ms",
+            f"mean of {entries}; asking for it {1e3 * asked:.3f} ms",
+            f"index of {size / 1e6:.1f} MB",
+        )
         hashed = cpu_of(partial(log_hash, paths[0]), repeats)
         size = Path(paths[0]).stat().st_size
         yield "hash of a log", f"{1e3 * hashed:.2f} ms", f"{size / 1e6:.1f} MB", ""
+
+
+def merging(files: int = 512, seconds: float = SECONDS) -> Iterator[Row]:
+    """Statistics of many logs merged in one tree, by this process and by workers."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = written(folder, 1, seconds)[0]
+        job = job_for([path])
+        one = load_log_statistics(statistics_of_log(job, log_task(path)))
+        keys = {}
+        for k in range(files):
+            copied = replace(one, logs=(f"{k:064d}",))
+            copied.save(folder)
+            keys[str(k)] = copied.key
+        collected = Collected(folder=folder, keys=keys)
+        executors: dict[str, Executor | None] = {
+            "in one process": None,
+            "1 worker": Processes(workers=1),
+            "2 workers": Processes(workers=2),
+        }
+        results = set()
+        for label, executor in executors.items():
+            used = cpu()
+            results.add(collected.merged(executor).to_bytes())
+            used = cpu() - used
+            yield (
+                f"merging {files} files, {label}",
+                f"{used:.2f} s of processors",
+                f"{len(one.statistics.parameters)} parameters",
+                f"{len(results)} different result(s)",
+            )
+
+
+def peak_memory() -> float:
+    """Return the largest memory of this process. [MB]
+
+    `getrusage` would count what the process that started this one had.
+    """
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) * 1.024e-3
+    return float("nan")
 
 
 def memory(lengths: Sequence[int] = (10**5, 10**6, 10**7)) -> Iterator[Row]:
@@ -301,6 +360,7 @@ def small_rows() -> Iterator[Row]:
     """All cases at a small size."""
     yield from logs(5.0, 1)
     yield from costs(5.0, 100, 1)
+    yield from merging(3, 5.0)
     yield from throughput(2, 5.0, {"in process": InProcess()})
     yield from memory([10**4])
     yield from drift(fleets=2, robots=5)
@@ -310,6 +370,7 @@ def small_rows() -> Iterator[Row]:
 CASES = {
     "logs": logs,
     "costs": costs,
+    "merging": merging,
     "throughput": throughput,
     "memory": memory,
     "drift": drift,
@@ -350,11 +411,9 @@ def main() -> None:
             ),
             tie_legs=True,
         )
-        started = time.perf_counter()
+        started = time.process_time()
         statistics_of_log(job, log_task(sys.argv[2]))
-        print(
-            time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-        )
+        print(time.process_time() - started, peak_memory())
     else:
         cases = {"small": small_rows} if "--small" in sys.argv else CASES
         words = [] if "--small" in sys.argv else sys.argv[1:]
