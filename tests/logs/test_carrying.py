@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput
-from gough.logs.carrying import divide_by_signal
+from gough.logs.carrying import divide_by_signal, switching_notices
 from gough.logs.recording import Channels, Recording
 
 
@@ -76,3 +76,20 @@ def test_a_channel_that_is_not_there_or_never_switches_is_an_error() -> None:
         divide_by_signal([log(np.zeros(300), "temperature")], "gripper")
     with pytest.raises(InvalidInput, match="'gripper' is 1 in all logs"):
         divide_by_signal([log(np.ones(300))], "gripper")
+
+
+def test_a_channel_that_switches_is_reported_with_what_to_do() -> None:
+    rng = np.random.default_rng(0)
+    gripper = switching(300, 400, 200, on=5.0) + 0.1 * rng.standard_normal(900)
+    [notice] = switching_notices([log(gripper), log(np.zeros(500))])
+    assert notice.where == "gripper"
+    assert "switches 2 time(s)" in notice.text
+    assert "carrying = 'gripper'" in notice.advice
+
+
+def test_temperatures_ramps_and_spikes_do_not_switch() -> None:
+    warm = 20 + 15 * (1 - np.exp(-np.linspace(0, 3, 900)))
+    spike = np.zeros(900)
+    spike[450] = 1.0
+    for signal in (warm, np.linspace(0, 1, 900), spike, np.ones(900)):
+        assert switching_notices([log(signal)]) == []

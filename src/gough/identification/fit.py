@@ -71,6 +71,7 @@ from gough.identification.validation import (
     validate_on,
     with_same_filter,
 )
+from gough.logs.carrying import switching_notices
 from gough.logs.readers import Log
 
 Problem = LinearProblem | GainProblem
@@ -139,6 +140,9 @@ def fit_logs(
     report(0.9)
 
     fitted = _validate(task, experiment, held_out_logs, run)
+    switching: list[Notice] = []
+    if asked.carrying is None and not task.loaded:
+        switching = switching_notices(task.recordings)
     notices = (
         *stated_payload_notices(task.model, task.loaded, asked.payload, fitted.estimate),
         *elimination.notices(),
@@ -146,6 +150,7 @@ def fit_logs(
         *choice_notices,
         *prepared.notices,
         *constants.notices,
+        *switching,
         *fitted.identification.notices,
     )
     identification = replace(

@@ -19,6 +19,10 @@ from gough.logs.recording import Recording
 OFF_FRACTION = 1 / 3
 ON_FRACTION = 2 / 3
 MIN_SEGMENT_SAMPLES = 50
+# A signal that switches is off for this fraction of the time at least, and on; it is between both
+# for at most the second fraction, which a temperature or a ramp exceeds
+MIN_STATE_FRACTION = 0.05
+MAX_BETWEEN_FRACTION = 0.05
 # Segments shorter than this fraction of the longest one are left out: a low-pass that suits them
 # would be too fast for the others
 MIN_SEGMENT_RATIO = 0.1
@@ -97,6 +101,45 @@ def switching_levels(recordings: Sequence[Recording], channel: str) -> tuple[flo
             channel=channel,
         )
     return smallest + OFF_FRACTION * span, smallest + ON_FRACTION * span
+
+
+def switching_notices(recordings: Sequence[Recording]) -> list[Notice]:
+    """Return a notice on each extra channel that switches, which may say when a load is carried."""
+    names: list[str] = []
+    for recording in recordings:
+        names += [name for name in recording.extra.names if name not in names]
+    notices = []
+    for name in names:
+        signals = [each.extra[name] for each in recordings if name in each.extra.names]
+        n_switches = _count_switches(signals)
+        if n_switches:
+            text = (
+                f"the channel switches {n_switches} time(s); if a payload is carried while it is "
+                "on, these samples are not those of the robot alone"
+            )
+            advice = f"divide the logs there: carrying = '{name}'"
+            notices.append(
+                Notice(rule="payload", level="info", where=name, text=text, advice=advice)
+            )
+    return notices
+
+
+def _count_switches(signals: Sequence[FloatArray]) -> int:
+    """Return how often a signal of several logs switches; zero if it is none that switches."""
+    values = np.concatenate(signals)
+    smallest = float(values.min())
+    span = float(values.max()) - smallest
+    if not span > 0:
+        return 0
+    low = smallest + OFF_FRACTION * span
+    high = smallest + ON_FRACTION * span
+    off_fraction = float(np.mean(values <= low))
+    on_fraction = float(np.mean(values >= high))
+    if min(off_fraction, on_fraction) < MIN_STATE_FRACTION:
+        return 0
+    if 1 - off_fraction - on_fraction > MAX_BETWEEN_FRACTION:
+        return 0
+    return sum(int(np.diff(_switched(signal, low, high)).sum()) for signal in signals)
 
 
 def _switched(signal: FloatArray, low: float, high: float) -> BoolArray:
