@@ -71,7 +71,8 @@ class DesignSettings(Settings):
     tie_legs: bool = option(False, TIE_LEGS)
     singularity: float = option(
         REGULARITY_BOUND,
-        "Smallest |det dq_act/dx| relative to home, and inverse of the largest; 0 to ignore.",
+        "Distance kept from singularities: smallest |det dq_act/dx| over that of the reference "
+        "configuration, and smallest inverse of this ratio; 0 to ignore.",
         least=0,
     )
     samples: int | None = option(

@@ -463,8 +463,9 @@ def _verify(
             )
         except (LoopNotClosed, SingularConfiguration) as error:
             raise InfeasibleDesign(
-                f"the trajectory found cannot be followed from home ({error}); ask for a larger "
-                "distance to singularities or narrower position limits"
+                f"the trajectory found cannot be followed from the reference configuration "
+                f"({error}); ask for a larger distance to singularities or narrower position "
+                "limits"
             ) from error
         extremes.append(trajectory_extremes)
     joined = np.concatenate(extremes, axis=1)

@@ -187,8 +187,8 @@ class PayloadSettings(Settings):
     )
     reach: float | None = option(
         None,
-        "How far it may extend from the platform's origin; the size of the robot by default. With "
-        "the mass it says what first moments and inertias a load can have at all.",
+        "How far it may extend from the platform's origin; the size of the robot by default. "
+        "Together with the mass this bounds its first moments and inertias.",
         unit="m",
         above=0,
     )

@@ -185,7 +185,7 @@ class Simulation(Record):
             unit = self.model.mechanism.joint(name).unit
             rows.append([name, f"{rms:.3e}", f"{largest:.3e}", unit])
         lines = [
-            f"{figures['robot']}: {figures['seconds']:.2f} s on the {figures['plant']} plant under "
+            f"{figures['robot']}: {figures['seconds']:.2f} s, plant {figures['plant']}, controller "
             f"{figures['controller']}",
             text_table(["motor", "tracking rms", "tracking max", "unit"], rows),
             f"loop error {figures['loop_error']:.1e} m or rad, saturated samples "
@@ -194,7 +194,7 @@ class Simulation(Record):
         noise = self.model.mechanism.noise
         if not (noise.position or noise.effort or noise.resolution):
             lines.append(
-                "the robot file has no [noise]: logs of it are exact, and the same with every seed"
+                "the robot file has no [noise]: its logs are exact, and the same with every seed"
             )
         return "\n".join(lines)
 
