@@ -69,3 +69,10 @@ def test_types_are_those_of_the_options() -> None:
     assert cli_type(options_of(step_type("bounds"))["prior"]) == tuple[float, float]
     assert cli_type(options_of(step_type("simulate"))["dead_band"]) == list[float]
     assert cli_type(options_of(step_type("identify"))["joints_at_rest"]) == list[str]
+
+
+def test_options_of_the_processing_have_a_heading_of_their_own_in_the_help() -> None:
+    headings = {option.heading for option in KNOWN.values()}
+    assert KNOWN["cutoff"].heading == KNOWN["window"].heading == "Processing of the logs"
+    assert KNOWN["estimator"].heading == KNOWN["output"].heading == ""
+    assert len(headings) == 3

@@ -482,6 +482,8 @@ def _unpacked(packed: bytes) -> object:
 class WorkSettings(Settings):
     """Where work on many logs or simulations is done; the results are identical."""
 
+    heading = "Many logs, several processors"
+
     workers: int | None = option(
         None,
         "Processes that share the work; logs are then stored as sufficient statistics.",

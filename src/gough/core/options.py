@@ -25,6 +25,7 @@ from numbers import Integral, Real
 from types import MappingProxyType, NoneType, UnionType
 from typing import (
     Any,
+    ClassVar,
     Literal,
     TypeVar,
     Union,
@@ -74,6 +75,7 @@ class Option:
     hint: Any  # its type
     default: Any  # `REQUIRED` if the option must be given
     about: About  # help, unit and limits
+    heading: str = ""  # under which the help of a command lists it
 
     @cached_property
     def kinds(self) -> tuple[Any, ...]:
@@ -169,6 +171,8 @@ class Option:
 class Settings:
     """Base of all settings: values are checked when they are made, and written as JSON or TOML."""
 
+    heading: ClassVar[str] = ""  # above these options in the help of a command
+
     def __post_init__(self) -> None:
         for name, member in members(type(self)).items():
             given = getattr(self, name)
@@ -226,6 +230,7 @@ def members(settings: type[Settings]) -> Mapping[str, Option | type[Settings]]:
                 hint=hint,
                 default=declared.default,
                 about=about,
+                heading=settings.heading,
             )
     return MappingProxyType(by_name)
 

@@ -27,6 +27,8 @@ MAX_SAMPLED_LENGTH = 100_000  # samples of a long log that are read for that
 class FactorSettings(Settings):
     """How sufficient statistics of many logs are computed, and where they are stored."""
 
+    heading = "Many logs, several processors"
+
     factors: str | None = option(
         None,
         "Folder that keeps the sufficient statistics of logs for the next start; in the user's "

@@ -39,6 +39,8 @@ class Processing(Settings):
     differentiated. `auto`: explicit if all logs have at least two periods, else time.
     """
 
+    heading = "Processing of the logs"
+
     method: Method = option(
         "auto",
         "How logs are processed; auto averages periods where all logs have two.",

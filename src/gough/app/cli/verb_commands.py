@@ -174,6 +174,7 @@ def _typer_info(option: Option, kind: Any) -> Any:
     return typer.Option(
         *flags,
         help=option.help,
+        rich_help_panel=option.heading or None,
         autocompletion=complete,
         show_default=has_default and kind is not bool,
         metavar="NAME=VALUE" if _is_table(option) and kind == list[str] else None,
