@@ -167,15 +167,28 @@ def test_identify_says_why_loops_do_not_close(five_bar: Model, logs: Logs) -> No
     assert (notice.rule, notice.where, notice.level) == ("position unit", "all motors", "error")
 
 
-def test_times_in_milliseconds_that_stop_the_processing_are_named(
+def test_times_in_milliseconds_are_named_though_the_logs_can_be_processed(five_bar: Model) -> None:
+    """Without accelerations nothing is filtered, and at the right pace noise hides the effort."""
+    slow = []
+    for seed in (1, 2):
+        trajectory = fourier(five_bar, 0.4, 0.5, harmonics=5, seed=seed)
+        log = record(simulate(five_bar, trajectory, periods=3), seed=seed)
+        slow.append(replace(log, time=1000 * log.time, period_samples=None))
+    result = identify(five_bar, slow[:1], held_out=slow[1:])
+    assert result.headline.startswith("five_bar: ERROR - times are 1000 times too long")
+    assert not {"unexplained", "not noticed"} & {notice.rule for notice in result.notices}
+    (fault,) = diagnose(five_bar, slow[:1], held_out=slow[1:]).faults
+    assert (fault.name, fault.level) == ("clock unit", "error")
+    assert fault.after < 0.1 * fault.before
+    assert fault.evidence.endswith("% of the effort")
+
+
+def test_times_in_milliseconds_are_found_by_the_search(
     five_bar: Model, without_periods: Logs
 ) -> None:
-    """A signal of an eighth of a hertz has too few samples to filter."""
     slow = [replace(log, time=1000 * log.time) for log in without_periods]
-    with pytest.raises(GoughError, match=r"times are 1000 times too long") as caught:
-        identify(five_bar, slow[:1], held_out=slow[1:])
-    (notice,) = caught.value.numbers["notices"]  # type: ignore[misc]
-    assert (notice.rule, notice.level) == ("clock unit", "error")
+    result = identify(five_bar, slow[:1], held_out=slow[1:])
+    assert result.headline.startswith("five_bar: ERROR - times are 1000 times too long")
 
 
 def test_a_log_that_nothing_makes_close_gives_its_own_error(five_bar: Model, logs: Logs) -> None:

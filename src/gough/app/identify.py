@@ -22,8 +22,9 @@ from gough.fitting.gain_problem import GainProblem
 from gough.fitting.log_statistics import LogStatistics
 from gough.fitting.problem import PeriodicProblem, needed_problem
 from gough.fitting.robust import Robust
+from gough.identification.diagnosis import Diagnosis
 from gough.identification.estimators import ESTIMATORS
-from gough.identification.fit import fit_logs
+from gough.identification.fit import FittedLogs, fit_logs
 from gough.identification.many_logs import FactorSettings, frozen_job, sample_of
 from gough.identification.result import Identification
 from gough.identification.settings import AUTO_TERMS, IdentifySettings
@@ -31,7 +32,12 @@ from gough.logs.readers import Log
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing.many_logs import collect, name_of
-from gough.verdict.diagnose import DiagnoseSettings, explain_unusable_logs
+from gough.verdict.diagnose import (
+    NO_FAULT_RULES,
+    DiagnoseSettings,
+    explain_unusable_logs,
+    with_time_unit,
+)
 from gough.verdict.judge import judge
 
 
@@ -74,8 +80,34 @@ def identify(
             raise explain_unusable_logs(error, model, recordings, held_out, how) from error
         with portion(0.5, 1.0):
             notices, diagnosis = judge(fitted)
+            notices, diagnosis = _with_time_unit(notices, diagnosis, fitted, chosen)
     result = fitted.identification
     return replace(result, notices=(*notices, *result.notices), diagnosis=diagnosis)
+
+
+def _with_time_unit(
+    notices: list[Notice],
+    diagnosis: Diagnosis | None,
+    fitted: FittedLogs,
+    settings: IdentifySettings,
+) -> tuple[list[Notice], Diagnosis | None]:
+    """Return a verdict with a wrong unit of the times, if that explains an unexplained error."""
+    if diagnosis is None or diagnosis.faults:
+        return notices, diagnosis
+    experiment = fitted.experiment
+    with_unit = with_time_unit(
+        diagnosis,
+        experiment.model,
+        experiment.recordings,
+        () if fitted.held_out is None else fitted.held_out.recordings,
+        DiagnoseSettings(tie_legs=settings.tie_legs, gains=experiment.gains or None),
+        experiment.processing,
+    )
+    if not with_unit.faults:
+        return notices, diagnosis
+    faults = [fault.notice() for fault in with_unit.faults]
+    others = [notice for notice in notices if notice.rule not in NO_FAULT_RULES]
+    return [*faults, *others], with_unit
 
 
 @with_settings(IdentifySettings)

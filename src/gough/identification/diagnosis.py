@@ -92,12 +92,12 @@ class NamedFault:
         """How much better the data are predicted without the fault, in words."""
         if not (np.isfinite(self.before) and np.isfinite(self.after)):
             return ""
-        better, blocks = self.better_blocks
-        return (
+        sentence = (
             f"with it corrected the error of predicting parts left out falls from "
-            f"{100 * self.before:.3g} to {100 * self.after:.3g} % of the effort "
-            f"(better in {better} of {blocks})"
+            f"{100 * self.before:.3g} to {100 * self.after:.3g} % of the effort"
         )
+        better, blocks = self.better_blocks
+        return f"{sentence} (better in {better} of {blocks})" if blocks else sentence
 
     @property
     def sentence(self) -> str:

@@ -28,6 +28,7 @@ from gough.identification.validation import FAIR_ERROR
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import ProcessedLog, Processing, on_motor_side
+from gough.processing.settings import MAX_CUTOFF_RATIO
 from gough.verdict.blocks import block_labels
 from gough.verdict.close_path import close_along_path
 from gough.verdict.detectable import detection_limits
@@ -43,10 +44,15 @@ from gough.verdict.evidence import Evidence, evidence_of
 from gough.verdict.fitted_model import FittedModel
 from gough.verdict.judge import diagnose_evidence
 from gough.verdict.motor_signals import MotorSignals
+from gough.verdict.rules import UNEXPLAINED_WARNING
 from gough.verdict.screen import Screen
 from gough.verdict.search import Search
 from gough.verdict.stage import Stage
 
+# Motion in which nothing has to be filtered has a cut-off up to two octaves below the highest.
+UNFILTERED_RATIO = 4.0
+# Rules that say that no fault was found, or which the logs do not show.
+NO_FAULT_RULES = ("unexplained", "not noticed")
 LOOP_TEST_SAMPLES = 12  # of a log, to see whether its loops close at all
 MIN_TIME_UNIT = 10.0  # factor: logs at twice their speed can be processed as well
 # A second fault that lets loops close must leave so many times the error of the first one, or
@@ -105,7 +111,45 @@ def diagnose(
     except GoughError as error:
         return _diagnose_unusable_logs(model, logs, others, chosen, error)
     with portion(0.4, 1.0):
-        return diagnose_evidence(evidence, drifting_efforts(processed))
+        diagnosis = diagnose_evidence(evidence, drifting_efforts(processed))
+        return with_time_unit(diagnosis, model, logs, others, chosen, processed[0].settings)
+
+
+def with_time_unit(
+    diagnosis: Diagnosis,
+    model: Model,
+    logs: Sequence[Recording],
+    others: Sequence[Recording],
+    settings: DiagnoseSettings,
+    processing: Processing,
+) -> Diagnosis:
+    """Return a diagnosis with a wrong unit of the times, if that explains an unexplained error.
+
+    With times that are far too long, accelerations have no effect, and nothing has to be
+    filtered: the cut-off is among the highest that are tried. The search for faults keeps this
+    cut-off, with which noise hides the effort at the right pace; so the logs are processed anew
+    here.
+
+    Args:
+        diagnosis: Without the unit.
+        model: The robot.
+        logs: Logs of it.
+        others: Held-out logs.
+        settings: Of the diagnosis.
+        processing: How the logs were processed.
+    """
+    if diagnosis.faults or not diagnosis.error > UNEXPLAINED_WARNING:
+        return diagnosis
+    highest = MAX_CUTOFF_RATIO * min(log.rate for log in logs)
+    is_filtered = processing.cutoff is not None and UNFILTERED_RATIO * processing.cutoff < highest
+    if processing.method != "time" or is_filtered:
+        return diagnosis
+    enabling = _enabling_fault(model, logs, others, settings, wrong_times=True)
+    if enabling is None or diagnosis.error < CLEARLY_WORSE * enabling[0].after:
+        return diagnosis
+    named = replace(enabling[0], before=diagnosis.error)
+    notices = [each for each in diagnosis.notices if each.rule not in NO_FAULT_RULES]
+    return replace(diagnosis, faults=(named,), notices=tuple(notices))
 
 
 def evidence_from(
@@ -153,12 +197,13 @@ def _diagnose_unusable_logs(
 
     The error of the logs as they are is raised if no fault helps.
     """
-    enabling = _enabling_fault(model, logs, others, settings, error)
+    wrong_times = isinstance(error, InvalidRecording)
+    enabling = _enabling_fault(model, logs, others, settings, wrong_times=wrong_times)
     if enabling is None:
         raise error
     named, evidence = enabling
     text = f"the logs as they are cannot be processed: {error}"
-    rule = "log" if isinstance(error, InvalidRecording) else "loops"
+    rule = "log" if wrong_times else "loops"
     notice = Notice(rule=rule, level="info", text=text)
     diagnosis = diagnose_evidence(evidence, [named])
     return replace(diagnosis, notices=(notice, *diagnosis.notices))
@@ -178,8 +223,9 @@ def explain_unusable_logs(
     """
     logs = as_recordings(recordings)
     others = [] if held_out is None else as_recordings(held_out, "held_out")
+    wrong_times = isinstance(error, InvalidRecording)
     with suppress(GoughError):
-        enabling = _enabling_fault(as_model(model), logs, others, settings, error)
+        enabling = _enabling_fault(as_model(model), logs, others, settings, wrong_times=wrong_times)
         if enabling is not None:
             notice = enabling[0].notice()
             message = f"{error}. Probable cause, {notice.rule}: {notice.text}; {notice.advice}"
@@ -192,14 +238,14 @@ def _enabling_fault(
     logs: Sequence[Recording],
     others: Sequence[Recording],
     settings: DiagnoseSettings,
-    error: GoughError,
+    *,
+    wrong_times: bool,
 ) -> tuple[NamedFault, Evidence] | None:
     """Return the fault without which logs can be processed and the model fits best.
 
     None if the model fits with none of them. Loops that do not close have wrong positions;
     logs that cannot be filtered may have times in another unit.
     """
-    wrong_times = isinstance(error, InvalidRecording)
     fits: list[_FitWithout] = []
     for fault in discrete_faults(model.mechanism):
         if _may_enable(fault, wrong_times):
