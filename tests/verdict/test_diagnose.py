@@ -37,6 +37,8 @@ from gough.verdict.judge import (
 from gough.verdict.odd_logs import needed_logs, odd_logs
 from gough.verdict.search import Search, beyond_first_order
 from gough.verdict.stage import Stage
+from gough.virtual import record, simulate
+from tests_support import fourier
 from trials import repeated
 
 Logs = tuple[Recording, Recording]
