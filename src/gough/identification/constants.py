@@ -148,7 +148,7 @@ class TermColumns:
 
     def regressor(self, constants: Mapping[str, float]) -> FloatArray:
         """Return the columns as a regression of the log has them, (s, r, k)."""
-        return self.processed(self.at(constants))
+        return self.decimated(self.at(constants))
 
     def with_derivatives(self, constants: Mapping[str, float], names: Sequence[str]) -> FloatArray:
         """Return the columns and their derivatives by constants, (1 + c, s, r, k)."""
@@ -160,10 +160,10 @@ class TermColumns:
             }
             columns = self.at(stepped, COMPLEX_STEP_MATH)
             blocks.append(np.imag(columns) / COMPLEX_CONSTANT_STEP)
-        flat = self.processed(np.concatenate(blocks, axis=2))
+        flat = self.decimated(np.concatenate(blocks, axis=2))
         return np.stack(np.split(flat, len(blocks), axis=2))
 
-    def processed(self, columns: FloatArray) -> FloatArray:
+    def decimated(self, columns: FloatArray) -> FloatArray:
         """Decimate columns as the regressor of the log is, (s, r, k)."""
         log = self._log
         if log.decimation == 1:

@@ -17,7 +17,7 @@ from gough.identification.validity import observed_range
 from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import Joint, Mechanism
 from gough.processing import ProcessedLog
-from gough.processing.processed_log import without_absent_payloads
+from gough.processing.processed_log import equations_of_samples
 
 # Constants that are tried: speeds and widths as fractions of a motor's top speed, distances of its
 # range, times in s. Tuned on six real robots (friction with an internal state wins between a
@@ -230,13 +230,7 @@ def _log_columns(
     unfiltered = regression
     if log.decimation > 1 and regression.sample is not None:
         samples = regression.sample - log.sample[0]
-        unfiltered = model.regression(
-            log.motion.take(samples),
-            log.effort[samples],
-            experiment.base,
-            dead_band=log.dead_band,
-        )
-        unfiltered = without_absent_payloads(unfiltered, log.payload)
+        unfiltered = equations_of_samples(model, log, experiment.base, samples, log.effort)
     maps = model.kinematics.closure_map(log.motion.q)
     processed = []
     raw = [unfiltered.regressor]
@@ -245,7 +239,7 @@ def _log_columns(
         members = [[Parameter.of(candidate.joint.name, term.name)] for term in candidate.terms]
         terms = TermColumns(model, robot, log, members, maps)
         columns = terms.at(candidate.constants)
-        processed.append(terms.processed(columns))
+        processed.append(terms.decimated(columns))
         raw.append(columns[samples])
     unfiltered_columns = np.concatenate(raw, axis=2)
     return np.concatenate(processed, axis=2), unfiltered_columns, unfiltered.effort

@@ -13,13 +13,13 @@ from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
 from gough.fitting.cross_validation import values_without
-from gough.fitting.regression import LabelledBlocks, Regression
+from gough.fitting.regression import LabelledBlocks
 from gough.processing.filters import Decimator
 from gough.processing.matching import MatchedLog, known_gains
 from gough.processing.processed_log import (
     ProcessedLog,
+    equations_of_samples,
     process_log,
-    without_absent_payloads,
 )
 from gough.processing.settings import Processing
 
@@ -115,18 +115,6 @@ class CrossValidation:
             is_predicted = np.asarray(log.sample % self.stride == 0)
         return RecordedEffort(effort, is_predicted, time[0], time[-1])
 
-    def equations(
-        self, log: ProcessedLog, samples: slice | BoolArray, effort: FloatArray
-    ) -> Regression:
-        """Return the equations of some samples of a log with these efforts, (t, a)."""
-        regression = self.model.regression(
-            log.motion.take(samples),
-            effort[samples],
-            self.parameters,
-            dead_band=log.dead_band,
-        )
-        return without_absent_payloads(regression, log.payload)
-
 
 def _power_of_two(number: float) -> int:
     """Return the largest power of two that is not above a number; at least 1."""
@@ -197,7 +185,9 @@ def _add_log(
     decimators = [Decimator(log.decimation) for _ in masks]
     for start in range(0, len(log), BLOCK_SAMPLES):
         samples = slice(start, start + BLOCK_SAMPLES)
-        equations = validation.equations(log, samples, log.effort)
+        equations = equations_of_samples(
+            validation.model, log, validation.parameters, samples, log.effort
+        )
         for mask, decimator, blocks in zip(masks, decimators, fitted):
             thinned = decimator.push(replace(equations, mask=mask[samples]))
             if thinned is not None:

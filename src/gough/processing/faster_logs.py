@@ -22,7 +22,11 @@ from gough.processing.choice import (
 from gough.processing.cross_validation import CrossValidation
 from gough.processing.filters import FILTER_EDGE_PERIODS
 from gough.processing.matching import MatchedLog, match_robot
-from gough.processing.processed_log import NON_PERIODIC_CUTOFF_RATIO, ProcessedLog
+from gough.processing.processed_log import (
+    NON_PERIODIC_CUTOFF_RATIO,
+    ProcessedLog,
+    equations_of_samples,
+)
 from gough.processing.settings import MAX_CUTOFF_RATIO, Processing, decimation_of
 from gough.processing.valid_equations import dead_bands
 
@@ -127,7 +131,10 @@ def _error_of_values(
         end = recorded.end - margin
         inside = (time >= begin) & (time <= end)
         here = recorded.is_predicted & inside
-        equations.append(validation.equations(log, here, recorded.effort))
+        block = equations_of_samples(
+            validation.model, log, validation.parameters, here, recorded.effort
+        )
+        equations.append(block)
     names = equations[0].parameters
     known = np.array([values.get(name, 0.0) for name in names])
     residual = np.concatenate([block.residual(known) for block in equations])

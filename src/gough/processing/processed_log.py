@@ -553,32 +553,46 @@ def blocks_of_regression(
     group = processed.group
     for start in range(0, len(processed), length):
         samples = slice(start, start + length)
-        motion = processed.motion
-        if length < len(processed):
-            motion = motion.take(samples)
-        block = model.regression(
-            motion,
-            processed.effort[samples],
-            parameters,
-            dead_band=processed.dead_band,
-            covariance=processed.covariance,
-        )
         replicates = None
         if repetitions is not None:
+            pose = processed.motion.q[samples]
             periods = []
             for period in repetitions:
-                periods.append(model.project_to_rows(motion.q, period[samples]))
+                periods.append(model.project_to_rows(pose, period[samples]))
             replicates = np.stack(periods)
         group_of_samples = None
         if group is not None:
             group_of_samples = group[samples]
         yield replace(
-            without_absent_payloads(block, processed.payload),
+            equations_of_samples(model, processed, parameters, samples, processed.effort),
             replicates=replicates,
             mask=processed.valid[samples],
             sample=processed.sample[samples],
             group=group_of_samples,
         )
+
+
+def equations_of_samples(
+    model: Model,
+    log: ProcessedLog,
+    parameters: BaseParameters | Sequence[str],
+    samples: slice | IntArray | BoolArray,
+    effort: FloatArray,
+) -> Regression:
+    """Return the equations of some samples of a log as they are, valid or not.
+
+    Args:
+        samples: Which ones.
+        effort: Of all samples of the log, (t, a). [N or N m]
+    """
+    regression = model.regression(
+        log.motion.take(samples),
+        effort[samples],
+        parameters,
+        dead_band=log.dead_band,
+        covariance=log.covariance,
+    )
+    return without_absent_payloads(regression, log.payload)
 
 
 def without_absent_payloads(problem: Regression, payload: str | None) -> Regression:
