@@ -14,11 +14,7 @@ from gough.core.display import rounded
 from gough.core.inertia import INERTIA_ENTRIES, parallel_axes
 from gough.core.names import INERTIAL, LOAD_PARAMETERS
 from gough.engine import Model
-from gough.fitting.estimate import (
-    Estimate,
-    UncertaintyComponent,
-    build_estimate,
-)
+from gough.fitting.estimate import Estimate, UncertaintyComponent, build_estimate
 from gough.fitting.load_fit import (
     LoadFit,
     LoadProblem,

@@ -16,24 +16,14 @@ from gough.core.display import rounded, text_table
 from gough.core.errors import InvalidInput
 from gough.core.names import INERTIAL, LOAD_PARAMETERS
 from gough.core.notices import Notice, ResultLevel, level_of, notice_lines, ordered
-from gough.core.options import (
-    Settings,
-    merge_settings,
-    nested,
-    option,
-    with_settings,
-)
+from gough.core.options import Settings, merge_settings, nested, option, with_settings
 from gough.core.progress import portion, report
 from gough.core.record import Columns, Record
 from gough.engine import Model, Robot, as_model
 from gough.engine.columns import column_names
-from gough.fitting.estimate import (
-    Estimate,
-)
+from gough.fitting.estimate import Estimate
 from gough.fitting.load_changes import History, LoadBlocks, changes, history
-from gough.fitting.load_fit import (
-    LoadProblem,
-)
+from gough.fitting.load_fit import LoadProblem
 from gough.fitting.regression import Regression
 from gough.identification.experiment import match_logs
 from gough.identification.load_friction import refuse_load_friction

@@ -23,19 +23,11 @@ from gough.logs.checks import (
     inspected,
     joint_motion,
 )
-from gough.logs.description import (
-    Description,
-    load_description,
-    parse_description,
-)
+from gough.logs.description import Description, load_description, parse_description
 from gough.logs.formats import is_folder, table_blocks
 from gough.logs.messages import log_notice, refused
 from gough.logs.periods import even_times
-from gough.logs.recording import (
-    KINDS,
-    OTHER_KINDS,
-    Recording,
-)
+from gough.logs.recording import KINDS, OTHER_KINDS, Recording
 from gough.logs.table_signals import (
     SampledSignal,
     build_recording,

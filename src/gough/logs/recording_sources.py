@@ -12,16 +12,11 @@ import numpy as np
 
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.storage import StoredFile, place_of
-from gough.logs.description import (
-    Description,
-)
+from gough.logs.description import Description
 from gough.logs.formats import is_folder, table_blocks
 from gough.logs.messages import refused
 from gough.logs.readers import HEAD_SAMPLES, Described, as_description, read_recording
-from gough.logs.recording import (
-    Recording,
-    check_time,
-)
+from gough.logs.recording import Recording, check_time
 from gough.logs.table_signals import (
     SampledSignal,
     build_recording,

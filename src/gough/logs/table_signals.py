@@ -10,23 +10,11 @@ import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.notices import Notice
-from gough.logs.checks import (
-    check_gaps,
-    spread_equal_stamps,
-)
-from gough.logs.description import (
-    Description,
-    Signal,
-    describe_headers,
-)
+from gough.logs.checks import check_gaps, spread_equal_stamps
+from gough.logs.description import Description, Signal, describe_headers
 from gough.logs.messages import log_notice, refused
 from gough.logs.periods import interpolate, samples_around
-from gough.logs.recording import (
-    JOINT_KINDS,
-    Channels,
-    Recording,
-    check_time,
-)
+from gough.logs.recording import JOINT_KINDS, Channels, Recording, check_time
 from gough.logs.tables import Table
 
 

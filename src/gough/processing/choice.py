@@ -32,28 +32,14 @@ from gough.logs.outliers import without_outliers
 from gough.logs.recording import Recording
 from gough.logs.recording_sources import RecordingSource
 from gough.mechanism.types import Mechanism
-from gough.processing.cross_validation import (
-    SAMPLES_PER_CUTOFF,
-    CrossValidation,
-    prediction_errors,
-)
+from gough.processing.cross_validation import SAMPLES_PER_CUTOFF, CrossValidation, prediction_errors
 from gough.processing.filters import FILTER_EDGE_PERIODS
 from gough.processing.friction_width import friction_widths
 from gough.processing.long_logs import joined
 from gough.processing.matching import MatchedLog, in_robot_order, match_robot
 from gough.processing.processed_log import ProcessedLog, process_log
-from gough.processing.settings import (
-    MAX_CUTOFF_RATIO,
-    PERIODIC,
-    Method,
-    Processing,
-    decimation_of,
-)
-from gough.processing.valid_equations import (
-    MIN_VALID_FRACTION,
-    dead_bands,
-    joints_with_friction,
-)
+from gough.processing.settings import MAX_CUTOFF_RATIO, PERIODIC, Method, Processing, decimation_of
+from gough.processing.valid_equations import MIN_VALID_FRACTION, dead_bands, joints_with_friction
 
 # Ratio of neighbouring candidates; the best is then refined by its root and fourth root on both
 # sides.

@@ -16,11 +16,7 @@ from gough.fitting.cross_validation import values_without
 from gough.fitting.regression import LabelledBlocks
 from gough.processing.filters import Decimator
 from gough.processing.matching import MatchedLog, known_gains
-from gough.processing.processed_log import (
-    ProcessedLog,
-    equations_of_samples,
-    process_log,
-)
+from gough.processing.processed_log import ProcessedLog, equations_of_samples, process_log
 from gough.processing.settings import Processing
 
 N_FOLDS = 5  # contiguous blocks, each predicted from the others
