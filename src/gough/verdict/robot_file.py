@@ -142,7 +142,18 @@ def negative_value_notices(
     worst_value = float(estimate.values[worst])
     std = float(estimate.std[worst])
     advice = "check signs, units and clock, and whether the motion excites these parameters"
-    nonnegative = [k for k in bounded if estimate.std[k] < abs(estimate.values[k]) / 3]
+    nonnegative = []
+    for k in bounded:
+        is_significant = estimate.std[k] < abs(estimate.values[k]) / 3
+        if is_significant and lowest[estimate.parameters[k]] >= 0:
+            nonnegative.append(k)
+    least = lowest[estimate.parameters[worst]]
+    reason = "cannot be negative"
+    if least < 0:  # a difference, such as that of two inertias
+        reason = (
+            f"is below {least:.4g}, the least value if masses and friction are at most twice "
+            "those of the robot file"
+        )
     if len(nonnegative) > 1 and all(estimate.values[k] < 0 for k in nonnegative):
         advice = "all masses and frictions are negative: the sign of all efforts is flipped"
     notice = Notice(
@@ -150,7 +161,7 @@ def negative_value_notices(
         level="error",
         where=join_names([name for name in base.names if name in negative_names]),
         text=f"no robot has such values: {estimate.parameters[worst]} = {worst_value:.4g} +- "
-        f"{std:.2g} {estimate.units[worst]} cannot be negative",
+        f"{std:.2g} {estimate.units[worst]} {reason}",
         advice=advice,
         numbers={"count": len(negative), "value": worst_value, "std": std},
     )
