@@ -198,10 +198,10 @@ def selection_estimator(asked: str | Estimator, estimators: Mapping[str, Estimat
 class EstimatorRun:
     """Estimates of the base parameters by estimator, and the errors of those that failed."""
 
-    estimates: dict[str, Estimate] = field(default_factory=dict)
+    estimates: dict[str, Estimate] = field(default_factory=dict)  # by name of the estimator
     # standard parameters behind those that are physically consistent
     physical: dict[str, PhysicalEstimate] = field(default_factory=dict)
-    errors: dict[str, GoughError] = field(default_factory=dict)
+    errors: dict[str, GoughError] = field(default_factory=dict)  # of those that failed
 
     def run(
         self,

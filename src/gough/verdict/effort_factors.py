@@ -66,10 +66,10 @@ def effort_factor(sums: BlockSums, row: int, scope: BoolArray) -> float:
 def factors_to_first_order(screen: Screen) -> list[Explanation]:
     """Return the factors on efforts that lower the squared error, to first order."""
     candidates = [each for each in screen.ranked if each.fault.name == EFFORT_SCALE]
-    return [
-        guessed_to_first_order(screen.stage, candidate, sums)
-        for candidate, sums in screen.sums(candidates)
-    ]
+    explanations = []
+    for candidate, sums in screen.sums(candidates):
+        explanations.append(guessed_to_first_order(screen.stage, candidate, sums))
+    return explanations
 
 
 def factors_of_any_size(
