@@ -353,4 +353,4 @@ def test_predictions_of_exact_data_are_exact(axis: Model) -> None:
     settings = Processing(method="time", cutoff=50.0, decimation=None, dead_band=0.0)
     logs = validation.process(settings)
     masks = [[np.ones((len(candidate), 1), bool)] for candidate in logs]
-    assert prediction_errors(validation, logs, masks)[0, 0].max() < 1e-4
+    assert prediction_errors(validation, logs, masks).on_all[0].max() < 1e-4

@@ -515,7 +515,7 @@ def _tried_cutoff(
         cutoff=cutoff,
         decimation=decimation,
         window=settings.window or 0.0,
-        errors=tuple(errors[0, 0].tolist()),
+        errors=tuple(errors.on_all[0].tolist()),
     )
 
 
@@ -553,14 +553,14 @@ def _try_windows(
     if len(masks) < 2:  # a motor that reverses all the time
         return (), max(widths, default=0.0)
     by_log = list(zip(*masks))
-    errors_all, errors_valid = prediction_errors(validation, logs, by_log)
-    on_all = _window_candidates(settings, widths, errors_all)
-    on_valid = _window_candidates(settings, widths, errors_valid)
+    errors = prediction_errors(validation, logs, by_log)
+    on_all = _window_candidates(settings, widths, errors.on_all)
     if decimation == 1:
         best = min(candidate.error for candidate in on_all)
         good = WIDE_WINDOW_RATIO * best
         wide = [c.window for c in on_all if c.error <= good]
         return on_all, max(narrowest, *wide)
+    on_valid = _window_candidates(settings, widths, errors.on_valid)
     products = []
     for valid, every in zip(on_valid, on_all):
         products.append(valid.error * every.error)

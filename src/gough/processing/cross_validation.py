@@ -118,18 +118,25 @@ def _power_of_two(number: float) -> int:
     return 1 << exponent
 
 
+class PredictionErrors(NamedTuple):
+    """Relative errors of the rows for choices of valid equations, (choices, r) each."""
+
+    on_all: FloatArray  # of all samples
+    # of the equations that are valid in every choice; of all samples if there is one choice
+    on_valid: FloatArray
+
+
 def prediction_errors(
     validation: CrossValidation,
     logs: Sequence[ProcessedLog],
     masks: Sequence[Sequence[BoolArray]],
     *,
     margin: float = 0.0,
-) -> FloatArray:
-    """Return relative errors of the rows, each block predicted from the others, (2, choices, r).
+) -> PredictionErrors:
+    """Return the errors of the rows, each block predicted from the others.
 
     The model is fitted to the processed efforts outside a block and predicts the recorded,
-    unfiltered efforts inside it. First the errors of all samples, then, if there are several
-    choices, those of the equations that are valid in every one.
+    unfiltered efforts inside it.
 
     Args:
         logs: Processed with the settings that are judged, with dead bands.
@@ -155,7 +162,7 @@ def prediction_errors(
             effort_squares = predicted_statistics.grams[:, :, -1, -1].sum(axis=0)
             ratio = squares / np.maximum(effort_squares, TINY)
             errors[k, choice] = np.sqrt(np.maximum(ratio, RELATIVE_ROUNDING))
-    return errors
+    return PredictionErrors(on_all=errors[0], on_valid=errors[-1])
 
 
 def _add_log(
