@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -53,10 +52,8 @@ class JointGains:
     gains: Mapping[str, float]  # by motor, those that were kept too [effort over recorded unit]
     notices: tuple[Notice, ...]  # on what is not determined
 
-    def completed(self, estimate: Any) -> Any:
+    def completed(self, estimate: Estimate) -> Estimate:
         """Return an estimate of the problem with gains instead of their differences."""
-        if not isinstance(estimate, Estimate):
-            return estimate
         values = estimate.values.copy()
         for k, name in enumerate(estimate.parameters):
             if name.is_gain:
