@@ -628,8 +628,8 @@ MUTATIONS = (
     ),
     Mutation(
         "verdict/detectable.py",
-        "if t > limit + wanted:",
-        "if t > limit / 3:",
+        "t > limit + wanted)",
+        "t > limit / 3)",
         "tests/verdict/test_detectable.py",
         "smallest noticed fault",
     ),
