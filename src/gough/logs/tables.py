@@ -336,7 +336,7 @@ def _with_list_members_apart(lines: Iterator[tuple[int, str]]) -> Iterator[tuple
         if len(rows) == 2 and len(rows[0]) == len(rows[1]):
             for i, cell in enumerate(rows[1]):
                 members = _list_members(cell)
-                if members:
+                if members and not _list_members(rows[0][i]):
                     lengths[i] = len(members)
         if lengths:
             break
