@@ -62,7 +62,7 @@ N_SAMPLE_BLOCKS = 6
 SAMPLE_BLOCK = 20.0  # [s]
 N_SHORT_SAMPLE_BLOCKS = 12
 SHORT_SAMPLE_BLOCK = 2.5  # [s]
-MIN_BLOCK_SAMPLES = 100  # of such a block, in logs of a low rate
+MIN_SAMPLE_BLOCK_LENGTH = 100  # samples of such a block, in logs of a low rate
 MAX_WINDOWS = 9  # tried, each twice as wide as the last: from one sample to 128
 # Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual
 # robots. Cut-offs whose error is within this ratio of the best are taken as equal:
@@ -383,7 +383,7 @@ def _block_starts(n_samples: int, rate: float, settings: Processing) -> tuple[li
     if settings.cutoff is not None:
         n_blocks = N_SHORT_SAMPLE_BLOCKS
         seconds = max(SHORT_SAMPLE_BLOCK, MIN_CUTOFF_PERIODS / settings.cutoff)
-    length = max(round(seconds * rate), MIN_BLOCK_SAMPLES)
+    length = max(round(seconds * rate), MIN_SAMPLE_BLOCK_LENGTH)
     if n_samples <= LONG_LOG_RATIO * n_blocks * length:
         return [0], n_samples
     starts = np.round(np.linspace(0, n_samples - length, n_blocks))
