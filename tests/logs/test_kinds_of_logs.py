@@ -579,6 +579,31 @@ def test_angles_that_start_again_after_a_turn_are_proposed_so(
     assert "unwrap" not in survey(tmp_path / "a.csv", MOTORS).description()
 
 
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("M/Nm", "Nm"),
+        ("velocity/(m/s)", "m/s"),
+        ("speed in rad/s", "rad/s"),
+        ("speed rad/s", "rad/s"),
+        ("torque [% MN]", "%"),
+        ("/sensor/V", ""),
+        ("tool/grip", ""),
+    ],
+)
+def test_units_are_read_from_the_ends_of_names(tmp_path: Path, name: str, unit: str) -> None:
+    text(tmp_path / "a.csv", ["t [s]", name], [TIME, np.sin(TIME)])
+    assert survey(tmp_path / "a.csv").column(name).unit == unit
+
+
+def test_letters_of_axes_after_slashes_are_no_units(tmp_path: Path) -> None:
+    names = ["t", *[f"pos/{axis}" for axis in "ABC"], *[f"torque/{axis}" for axis in "ABC"]]
+    text(tmp_path / "a.csv", names, [TIME, *POSITION.T, *EFFORT.T])
+    proposal = survey(tmp_path / "a.csv", MOTORS).proposal
+    assert [column for column, _ in proposal["position"]] == ["pos/A", "pos/B", "pos/C"]
+    assert [column for column, _ in proposal["effort"]] == ["torque/A", "torque/B", "torque/C"]
+
+
 def test_each_signal_has_the_clock_to_its_left(tmp_path: Path) -> None:
     """Of two clocks with even steps; stamps of a program that logs have none."""
     late = TIME * (1 + 1e-4) + 0.003

@@ -61,7 +61,8 @@ EVEN_STEP_RATIO = 1e-3
 # End of the names of fractions of seconds, without signs: header.stamp.nsecs, timeNanoSec, tv_usec.
 FRACTION_PATTERN = r"(nano|micro|n|u)(?:sec(?:ond)?s?)$"
 # Where a name ends with a unit without brackets: `Moment 3 in Nm`, `M/Nm` but not `/topic/A`.
-UNIT_ENDING = r"(?:\sin\s+|^[^/]*[^/\s]\s*/\s*)([^/\s]+)$"
+UNIT_AFTER_IN = r"\sin\s+(\S+)$"
+UNIT_AFTER_SLASH = r"^[^/]*[^/\s]\s*/\s*([^/\s]+)$"
 # Deviation of most steps of a clock from the usual one, from which it is not even.
 MAX_JITTER_RATIO = 0.01
 # Rates of controllers; the unit of a clock is guessed so that its rate lies between. [Hz]
@@ -823,7 +824,8 @@ def _unit_in(name: str) -> tuple[str, bool]:
     """Return the unit in a name, "" without one; also whether it is stated, not only likely.
 
     It is stated in brackets (`q [deg]`), after the word `in` or a slash (`M/Nm`), and likely
-    after an underscore (`q_deg`). The number in `q[1]` is an index; `q [1]`, with a space, has no
+    after an underscore (`q_deg`), as a last word with a slash (`speed m/s`) or as one letter after
+    a slash. The number in `q[1]` is an index; `q [1]`, with a space, has no
     unit. A percentage may be followed by what it is a fraction of: `[% rated]`.
     """
     stated = re.findall(r"[\[(]([^\])]+)[\])]", name)
@@ -833,8 +835,18 @@ def _unit_in(name: str) -> tuple[str, bool]:
         fraction = re.match(r"\s*([%‰])\s*[^\W\d]", text)
         if fraction and not is_unit(text):
             return fraction[1], True
-    stated += re.findall(UNIT_ENDING, name)
-    for unit in (*stated, *name.split("_")[1:][-1:]):
+    stated += re.findall(UNIT_AFTER_IN, name)
+    likely = name.split("_")[1:][-1:]
+    last_word = (name.split() or [""])[-1]
+    if "/" in last_word and is_unit(last_word):
+        likely = [last_word]
+    else:
+        for unit in re.findall(UNIT_AFTER_SLASH, name):
+            if len(unit) == 1:
+                likely = [unit]
+            else:
+                stated.append(unit)
+    for unit in (*stated, *likely):
         if is_unit(unit) and not unit.isdigit():
             return unit, unit in stated
     return "", False
@@ -844,9 +856,9 @@ def _axis_letters(names: Iterable[str]) -> set[str]:
     """Return names that end with the letter of an axis, no unit: `pos_A` beside `pos_B`."""
     by_stem: dict[str, list[str]] = {}
     for name in names:
-        stem, _, ending = name.rpartition("_")
-        if stem and len(ending) == 1:
-            by_stem.setdefault(stem, []).append(name)
+        match = re.fullmatch(r"(.+)[_/](\w)", name)
+        if match:
+            by_stem.setdefault(match[1], []).append(name)
     letters = set()
     for family in by_stem.values():
         if any(not is_unit(name[-1]) for name in family):
