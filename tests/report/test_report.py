@@ -524,6 +524,16 @@ def test_numbers_and_units_are_written_as_people_do() -> None:
     assert [unit(u) for u in ("kg m2", "N s/m", "1", "m/s2")] == ["kg m²", "N s/m", "", "m/s²"]
 
 
+def test_values_of_a_low_axis_do_not_overlap() -> None:
+    low = Plot(left=46, top=148, width=366, height=44, x=(0.0, 1.0), y=(-0.046, 0.046))
+    axis = str(low.y_axis(3))
+    assert axis.count("<text") == 3
+    assert "0.04<" in axis
+    assert "0.02<" not in axis
+    high = replace(low, height=112)
+    assert str(high.y_axis(3)).count("<text") == 5
+
+
 def test_a_gap_interrupts_a_curve() -> None:
     plot = Plot(left=0, top=0, width=100, height=50, x=(0.0, 4.0), y=(0.0, 1.0))
     drawn = plot.curve(np.arange(5.0), np.array([0.0, 1.0, np.nan, 1.0, 0.0]), "line")

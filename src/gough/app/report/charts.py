@@ -23,6 +23,7 @@ PACKED_WIDTH = 4000  # integer steps across a plot whose curves are packed
 PACKED_HEIGHT = 1000  # integer steps up such a plot
 PICTURE_WIDTH = 420  # of a picture with one plot
 TICK_ROUNDING = 1e-9  # ticks this close to an end of an axis are drawn
+MIN_LABEL_DISTANCE = 11.0  # of the values beside an axis, from one line to the next [px]
 MOST_DECADES = 5  # labelled on a logarithmic axis
 
 
@@ -152,12 +153,19 @@ class Plot:
         return line((self.left, self.right), (height, height), class_)
 
     def y_axis(self, count: int = 4, *, log: bool = False) -> Markup:
-        """Return horizontal grid lines with their values."""
+        """Return horizontal grid lines with their values; where they are dense, of some of them."""
         marks = decades(*self.y) if log else ticks(*self.y, count)
+        every = 1
+        step = 1.0
+        if len(marks) > 1 and not log:
+            step = marks[1] - marks[0]
+            every = math.ceil(MIN_LABEL_DISTANCE / (self.up(marks[0]) - self.up(marks[1])))
         axis = Markup("")
         for mark in marks:
             is_zero = mark == 0 and not log
             axis += self.level(mark, "zero" if is_zero else "grid")
+            if round(mark / step) % every:
+                continue
             axis += text(
                 self.left - 5,
                 self.up(mark) + 3,
