@@ -38,12 +38,12 @@ from gough.verdict.rules import (
     warn_about_broken_channels,
     warn_if_badly_fitted,
     warn_if_badly_predicted,
-    warn_if_few_samples_are_valid,
     warn_if_held_out_error_is_higher,
     warn_if_log_is_repeated,
     warn_if_logs_disagree,
     warn_if_poorly_conditioned,
     warn_if_residual_exceeds_noise,
+    warn_if_window_excludes_most,
 )
 from tests_support import model_of
 
@@ -682,7 +682,7 @@ def test_currents_are_compared_where_there_are_no_efforts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_valid", "n_moving", "warns"),
+    ("n_valid", "n_without", "warns"),
     [
         ((60, 55), (100, 100), False),
         ((60, 49), (100, 100), True),
@@ -691,13 +691,13 @@ def test_currents_are_compared_where_there_are_no_efforts() -> None:
         ((60, 0), (100, 0), False),  # the second joint never moves: nothing was excluded
     ],
 )
-def test_half_of_the_samples_in_which_a_joint_moves_have_to_be_valid(
-    n_valid: tuple[int, int], n_moving: tuple[int, int], warns: bool
+def test_an_exclusion_window_may_not_take_more_than_half_of_a_row(
+    n_valid: tuple[int, int], n_without: tuple[int, int], warns: bool
 ) -> None:
-    notices = warn_if_few_samples_are_valid(ROWS, np.array(n_valid), np.array(n_moving))
+    notices = warn_if_window_excludes_most(ROWS, np.array(n_valid), np.array(n_without))
     assert bool(notices) == warns
     if notices:
-        fraction = np.array(n_valid) / np.maximum(n_moving, 1)
+        fraction = np.array(n_valid) / np.maximum(n_without, 1)
         assert notices[0].numbers["fraction"] == pytest.approx(fraction.min())
 
 

@@ -458,17 +458,19 @@ def data_notices(fitted: FittedLogs) -> list[Notice]:
     return [
         *rules.report_reused_logs(recordings, held_out),
         *rules.warn_if_log_is_repeated(recordings),
-        *rules.warn_if_few_samples_are_valid(
-            experiment.regressions[0].rows, n_valid, moving_samples(experiment)
+        *rules.warn_if_window_excludes_most(
+            experiment.regressions[0].rows, n_valid, samples_without_window(experiment)
         ),
         *rules.warn_about_broken_channels((*recordings, *held_out)),
     ]
 
 
-def moving_samples(experiment: Experiment) -> IntArray:
-    """Return in how many samples of the regressions each row's joint moves, (r,)."""
-    n_moving = np.zeros(len(experiment.model.rows), np.int64)
+def samples_without_window(experiment: Experiment) -> IntArray:
+    """Return how many equations of each row would be valid without an exclusion window, (r,)."""
+    without_window = replace(experiment.processing, window=0.0)
+    n_samples = np.zeros(len(experiment.model.rows), np.int64)
     for log, regression in zip(experiment.processed, experiment.regressions):
         fraction = len(regression) / max(len(log), 1)
-        n_moving += np.round(fraction * log.moving.sum(axis=0)).astype(np.int64)
-    return n_moving
+        valid = log.valid_at(without_window)
+        n_samples += np.round(fraction * valid.sum(axis=0)).astype(np.int64)
+    return n_samples

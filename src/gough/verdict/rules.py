@@ -406,11 +406,19 @@ def warn_if_log_is_repeated(recordings: Sequence[Recording]) -> list[Notice]:
     return [notice]
 
 
-def warn_if_few_samples_are_valid(
-    rows: Sequence[str], n_valid: IntArray, n_moving: IntArray
+def warn_if_window_excludes_most(
+    rows: Sequence[str], n_valid: IntArray, n_without: IntArray
 ) -> list[Notice]:
-    """Warn if less than half of the samples in which a joint moves are valid, (r,) each."""
-    fraction = np.where(n_moving > 0, n_valid / np.maximum(n_moving, 1), 1.0)
+    """Warn if the exclusion window around velocity reversals takes more than half of a row.
+
+    Samples at rest, which count for nothing with or without a window, are no reason to warn.
+
+    Args:
+        rows: Names of the joint equations.
+        n_valid: Valid equations of each, (r,).
+        n_without: How many there would be without an exclusion window, (r,).
+    """
+    fraction = np.where(n_without > 0, n_valid / np.maximum(n_without, 1), 1.0)
     few = [row for row, valid in zip(rows, fraction) if valid < MIN_VALID_FRACTION]
     if not few:
         return []
@@ -419,9 +427,9 @@ def warn_if_few_samples_are_valid(
         rule="few samples",
         level="warning",
         where=join_names(few),
-        text=f"only {int(n_valid[worst])} of {int(n_moving[worst])} samples in which {rows[worst]} "
-        f"moves are valid ({100 * fraction[worst]:.0f} %, expected at least "
-        f"{100 * MIN_VALID_FRACTION:.0f} %); the others are near velocity reversals",
+        text=f"the exclusion window around velocity reversals leaves {int(n_valid[worst])} of "
+        f"{int(n_without[worst])} samples of {rows[worst]} ({100 * fraction[worst]:.0f} %, "
+        f"expected at least {100 * MIN_VALID_FRACTION:.0f} %)",
         advice="give a shorter exclusion window, or a motion with fewer reversals",
         numbers={"fraction": fraction[worst]},
     )
