@@ -120,7 +120,7 @@ ANNOUNCED = (
     "clock",
 )
 # Faults without a size that a notice with an `ok` may list as not shown.
-EXCHANGES = ("swapped channels", "clock unit")
+EXCHANGES = ("swapped channels", "clock unit", "position unit")
 # Warnings that a log is too short or too slow for the parameters: counted apart.
 NOT_DETERMINED = frozenset({"conditioning", "not determined", "few samples"})
 FILE_ERRORS = (0.0, 0.1, 0.25, 0.5)
@@ -355,7 +355,11 @@ def is_announced(draft: Draft, notices: Iterable[Notice]) -> bool:
 
 
 def is_said_not_to_show(rule: str, place: str, sizes: Sequence[float], text: str) -> bool:
-    """Tell whether a notice says that logs may not show exchanged channels or a unit of time."""
+    """Tell whether a notice says that logs may not show exchanged channels or a wrong unit."""
+    if rule == "position unit":
+        return any(
+            f"the position of {place} is {size:.6g} times too large" in text for size in sizes
+        )
     if rule == "clock unit":
         return any(f"times are {size:g} times too long" in text for size in sizes)
     first, _, second = place.partition(" and ")

@@ -1,7 +1,8 @@
-"""Exchanged channels and wrong units of time that logs do not show.
+"""Exchanged channels and wrong units of times and angles that logs do not show.
 
 A robot with equal legs is its own mirror image: with the channels of two legs exchanged, other
-parameters predict the same efforts. Slow motions are predicted as well at twice the pace.
+parameters predict the same efforts. Slow motions are predicted as well at twice the pace. The
+angle of a balanced axis may be in degrees: other inertias and frictions predict the same.
 Neither is a fault of the model's prediction, and no rule can warn about it; so it is said.
 """
 
@@ -16,11 +17,17 @@ from gough.core.blas import one_blas_thread
 from gough.mechanism.types import Mechanism
 from gough.verdict.acceptance import MIN_DISCRETE_BLOCKS, Baseline
 from gough.verdict.blocks import BlockSums, block_sums, row_weights
-from gough.verdict.discrete_faults import DiscreteFault, clock_faults, swapped_channels
+from gough.verdict.discrete_faults import (
+    DiscreteFault,
+    clock_faults,
+    position_units,
+    swapped_channels,
+)
 from gough.verdict.discrete_trials import MIN_DISCRETE_ERROR, thinned
 from gough.verdict.evidence import Evidence
 from gough.verdict.rules import UNEXPLAINED_WARNING
 
+DEGREES = float(np.rad2deg(1.0))  # in a radian
 LARGEST_CLOCK_FACTOR = 2.0  # nobody misses a larger one
 
 
@@ -29,6 +36,10 @@ def _possible_faults(mechanism: Mechanism) -> Iterator[DiscreteFault]:
     for fault in swapped_channels(mechanism):
         if fault.name == "swapped channels":
             yield fault
+    if not mechanism.closures:  # a loop does not close with one of its angles in another unit
+        for fault in position_units(mechanism):
+            if fault.place in mechanism.actuated and fault.size in (DEGREES, 1 / DEGREES):
+                yield fault
     for fault in clock_faults():
         if fault.size is not None and fault.size in (
             LARGEST_CLOCK_FACTOR,
