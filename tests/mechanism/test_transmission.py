@@ -155,7 +155,7 @@ def test_logs_called_after_the_joints_hold_either_side(positions: str, efforts: 
 
 def test_a_joint_recorded_in_the_wrong_unit_is_refused(model: Model) -> None:
     zero = np.zeros((5, 2))
-    with pytest.raises(InvalidRecording, match="recorded in m"):
+    with pytest.raises(InvalidRecording, match="unit of length, expected angle"):
         in_robot_order(log(("turn", "reach"), zero, zero, ("m", "m")), model)
 
 
