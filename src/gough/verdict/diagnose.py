@@ -35,6 +35,7 @@ from gough.verdict.detectable import detection_limits
 from gough.verdict.discrete_faults import (
     CLOCK_UNIT,
     DiscreteFault,
+    clock_faults,
     discrete_faults,
     position_units,
     within_limits,
@@ -49,8 +50,8 @@ from gough.verdict.screen import Screen
 from gough.verdict.search import Search
 from gough.verdict.stage import Stage
 
-# Motion in which nothing has to be filtered has a cut-off up to two octaves below the highest.
-UNFILTERED_RATIO = 4.0
+# Motion in which nothing has to be filtered has a cut-off up to an octave below the highest.
+UNFILTERED_RATIO = 2.1
 # Rules that say that no fault was found, or which the logs do not show.
 NO_FAULT_RULES = ("unexplained", "not noticed")
 LOOP_TEST_SAMPLES = 12  # of a log, to see whether its loops close at all
@@ -144,7 +145,8 @@ def with_time_unit(
     is_filtered = processing.cutoff is not None and UNFILTERED_RATIO * processing.cutoff < highest
     if processing.method != "time" or is_filtered:
         return diagnosis
-    enabling = _enabling_fault(model, logs, others, settings, wrong_times=True)
+    too_long = [fault for fault in clock_faults() if (fault.size or 0.0) >= MIN_TIME_UNIT]
+    enabling = _enabling_fault(model, logs, others, settings, too_long)
     if enabling is None or diagnosis.error < CLEARLY_WORSE * enabling[0].after:
         return diagnosis
     named = replace(enabling[0], before=diagnosis.error)
@@ -198,7 +200,8 @@ def _diagnose_unusable_logs(
     The error of the logs as they are is raised if no fault helps.
     """
     wrong_times = isinstance(error, InvalidRecording)
-    enabling = _enabling_fault(model, logs, others, settings, wrong_times=wrong_times)
+    faults = _faults_that_may_enable(model, wrong_times)
+    enabling = _enabling_fault(model, logs, others, settings, faults)
     if enabling is None:
         raise error
     named, evidence = enabling
@@ -223,9 +226,10 @@ def explain_unusable_logs(
     """
     logs = as_recordings(recordings)
     others = [] if held_out is None else as_recordings(held_out, "held_out")
-    wrong_times = isinstance(error, InvalidRecording)
+    robot = as_model(model)
+    faults = _faults_that_may_enable(robot, isinstance(error, InvalidRecording))
     with suppress(GoughError):
-        enabling = _enabling_fault(as_model(model), logs, others, settings, wrong_times=wrong_times)
+        enabling = _enabling_fault(robot, logs, others, settings, faults)
         if enabling is not None:
             notice = enabling[0].notice()
             message = f"{error}. Probable cause, {notice.rule}: {notice.text}; {notice.advice}"
@@ -238,20 +242,25 @@ def _enabling_fault(
     logs: Sequence[Recording],
     others: Sequence[Recording],
     settings: DiagnoseSettings,
-    *,
-    wrong_times: bool,
+    faults: Sequence[DiscreteFault],
 ) -> tuple[NamedFault, Evidence] | None:
     """Return the fault without which logs can be processed and the model fits best.
 
-    None if the model fits with none of them. Loops that do not close have wrong positions;
-    logs that cannot be filtered may have times in another unit.
+    None if the model fits with none of them.
+
+    Args:
+        model: The robot.
+        logs: Logs of it.
+        others: Held-out logs.
+        settings: Of the diagnosis.
+        faults: Those to try.
     """
     fits: list[_FitWithout] = []
-    for fault in discrete_faults(model.mechanism):
-        if _may_enable(fault, wrong_times):
-            fit = _fit_without(fault, model, logs, others, settings, closing=not wrong_times)
-            if fit is not None and fit.error < FAIR_ERROR:
-                fits.append(fit)
+    for fault in faults:
+        closing = fault.changes_positions
+        fit = _fit_without(fault, model, logs, others, settings, closing=closing)
+        if fit is not None and fit.error < FAIR_ERROR:
+            fits.append(fit)
     if not fits:
         return None
     fits.sort(key=lambda each: each.error)
@@ -328,14 +337,19 @@ def _other_factors(fault: DiscreteFault, model: Model) -> list[DiscreteFault]:
     return neighbours
 
 
-def _may_enable(fault: DiscreteFault, wrong_times: bool) -> bool:
-    """Return whether logs may be impossible to process because of a fault."""
+def _faults_that_may_enable(model: Model, wrong_times: bool) -> list[DiscreteFault]:
+    """Return the faults that may keep logs from being processed.
+
+    Loops that do not close have wrong positions; logs that cannot be filtered may have times in
+    another unit.
+    """
     if not wrong_times:
-        return fault.changes_positions
-    if fault.name != CLOCK_UNIT:
-        return False
-    assert fault.size is not None
-    return bool(abs(np.log(fault.size)) >= np.log(MIN_TIME_UNIT))
+        return [fault for fault in discrete_faults(model.mechanism) if fault.changes_positions]
+    units = []
+    for fault in clock_faults():
+        if fault.size is not None and abs(np.log(fault.size)) >= np.log(MIN_TIME_UNIT):
+            units.append(fault)
+    return units
 
 
 def without_fault(recording: Recording, fault: DiscreteFault) -> Recording:
